@@ -138,15 +138,11 @@ class Event(StrEnum):
     )
     MESSAGE_NOT_OURS = (
         "message_not_ours",
-        "A worker put back a message that is not for it; the hint says what to do.",
+        "A worker put back, put aside or refused what is not for it; see the hint.",
     )
     MESSAGE_DROPPED = (
         "message_dropped",
-        "An entry in one of our queues on Redis was not a message and was deleted.",
-    )
-    QUEUE_REFUSED = (
-        "queue_refused",
-        "Remote control asked a worker to consume a queue that is not ours.",
+        "What is no answer, or no command, was deleted.",
     )
     CLAIM_LOST = "claim_lost", "A worker's lease ended while it worked; it stopped."
     HEARTBEAT_FAILED = "heartbeat_failed", "A worker could not renew its lease."

@@ -38,6 +38,8 @@ _TRANSPORTS = {
     "redis": "celery_app.redis_transport:Transport",
     "rediss": "celery_app.redis_transport:TlsTransport",
     "redis+socket": "celery_app.redis_transport:SocketTransport",
+    "amqp": "celery_app.rabbit_transport:Transport",
+    "amqps": "celery_app.rabbit_transport:TlsTransport",
 }
 
 

@@ -1,17 +1,19 @@
 """
-How a worker reads its queues: messages that are not ours go back.
+How a worker reads its queues: what is not ours goes back, what nobody can read aside.
 
-Celery discards a task that it does not know and a message that it cannot decode: it
-assumes that every queue is its own. Our queues have names of their own, but somebody
-may send to them by mistake, and two installations may have been given the same names.
-Such a message is put at the back of its queue, unchanged, and reported; the program it
-is meant for may still take it.
+Celery discards a task that it does not know and a message that it cannot decode, and
+ends of many others: it assumes that every queue is its own. Our queues have names of
+their own, but somebody may send to them by mistake, and two installations may have been
+given the same names. Such a message is put at the back of its queue, unchanged, and
+reported; the program it is meant for may still take it. One that cannot be read is for
+no program: it is put aside (aside.py), once.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import structlog
@@ -20,9 +22,16 @@ from celery.exceptions import WorkerShutdown
 from celery.worker import consumer as celery_consumer
 from celery.worker.state import maybe_shutdown
 
-from celery_app.routing import INSTALLATION_HEADER
+from celery_app.aside import Aside, Entry
+from celery_app.received import (
+    UnreadableError,
+    make_anew,
+    read_installation,
+    read_task,
+)
 from celery_app.worker import get_worker
-from models.database.engine import reading, writing
+from models.database.engine import read_host_clock, reading, writing
+from models.database.plain_json import make_plain_text
 from models.errors import UnreachableError, UsageError
 from operations.fleet.installation import fetch_installation
 from operations.fleet.strangers import Reason, Stranger, record_stranger
@@ -48,16 +57,18 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
 
     class Blueprint(celery_consumer.Consumer.Blueprint):  # type: ignore[misc]  # as above
         """
-        Celery's steps, without its 28 queues and exchanges for countdowns.
+        Celery's steps, without what we have no use for, and with our remote control.
 
-        Celery declares them wherever there is a quorum queue; our messages have no
-        countdown.
+        Celery declares 28 queues and exchanges for countdowns wherever there is a
+        quorum queue; our messages have no countdown. What workers tell each other is in
+        our table, and anybody could tell them, too: which tasks are revoked, or events
+        that end whoever reads them.
         """
 
         default_steps = tuple(
-            step
+            "celery_app.remote_control:Control" if step.endswith(":Control") else step
             for step in celery_consumer.Consumer.Blueprint.default_steps
-            if not step.endswith(":DelayedDelivery")
+            if not step.endswith((":DelayedDelivery", ":Mingle", ":Gossip"))
         )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -67,7 +78,8 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         self._pace = Quota(every_s=PAUSE_S, most=MOST)
         self._told = Quota(every_s=_TELL_EVERY_S, most=_TOLD_MOST)
         self._is_paused = False
-        self._aside: Any = None
+        self._beside: Any = None
+        self._aside: Aside | None = None
 
     def start(self) -> None:
         """Read which installation this is, then take messages until stopped."""
@@ -80,13 +92,21 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         ours = self._installation
 
         def on_task_received(message: Any) -> None:
-            headers = message.headers
-            theirs = headers.get(INSTALLATION_HEADER) if headers else None
-            # a message without the header was sent by an older version, or by hand
-            if theirs is None or ours is None or theirs == ours:
-                receive(message)
+            try:
+                name = read_task(message)
+                theirs = read_installation(message)
+                # without the header, an older version sent it, or somebody by hand
+                if theirs is not None and ours is not None and theirs != ours:
+                    self._return(message, Reason.OTHER_INSTALLATION, theirs)
+                    return
+                if name not in self.strategies:
+                    self._return(message, Reason.UNKNOWN_TASK, name)
+                    return
+                make_anew(message, name, self.app.amqp.as_task_v2)
+            except UnreadableError as error:
+                self._set_aside(message, str(error))
             else:
-                self._return(message, Reason.OTHER_INSTALLATION, str(theirs))
+                receive(message)
 
         return on_task_received
 
@@ -96,32 +116,17 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         for name in [name for name in self.strategies if name.startswith("celery.")]:
             del self.strategies[name]
 
-    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002 - as Celery calls it; the three below too
-        """Put back a task that is not ours."""
-        self._return(message, Reason.UNKNOWN_TASK, str(exc.args[0]))
-
-    def on_unknown_message(self, body: Any, message: Any) -> None:  # noqa: ARG002
-        """Put back a message that is not a task."""
-        self._return(message, Reason.UNREADABLE, "not a Celery task")
-
-    def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002
-        """Put back one of our tasks with arguments that cannot be read."""
-        self._return(message, Reason.UNREADABLE, str(exc))
-
     def on_decode_error(self, message: Any, exc: Exception) -> None:
-        """Put back a message that is not JSON, or not of the type that it claims."""
-        self._return(message, Reason.UNREADABLE, str(exc))
+        """Put aside a message of which nothing can be read."""
+        self._set_aside(message, str(exc))
 
     def add_task_queue(self, queue: str, *_args: Any, **_options: Any) -> None:
-        """Consume *queue* too, as remote control asks, if it is ours."""
-        ours = self.app.amqp.queues.find_ours(queue)
-        if not ours:
-            log.error(Event.QUEUE_REFUSED, queue=queue)
-        for each in ours:
+        """Consume all lanes of *queue*, which is ours, again."""
+        for each in self.app.amqp.queues.find_ours(queue):
             super().add_task_queue(each.name)
 
     def cancel_task_queue(self, queue: str) -> None:
-        """Stop consuming *queue*, as remote control asks."""
+        """Stop consuming all lanes of *queue*."""
         for each in self.app.amqp.queues.find_ours(queue):
             super().cancel_task_queue(each.name)
 
@@ -158,11 +163,27 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
     def _return(self, message: Any, reason: Reason, name: str) -> None:
         """Put *message* back behind all others, and report it."""
         queue = self._find_queue(message)
+        if queue is None:
+            self._let_go(message, message.requeue)
+            return
         identity = _identify(message)
-        self._tell(Stranger(queue=queue, reason=reason, name=name[:200]), identity)
+        self.tell(queue, reason, name, identity)
         if wait_s := self._pace.ask(identity, now=time.monotonic()):
             self._pause(wait_s)
-        self._put_back(message, queue)
+        self._let_go(message, partial(self._put_back, message, queue))
+
+    def _set_aside(self, message: Any, problem: str) -> None:
+        """Put *message* where people find it, and workers do not; report it."""
+        queue = self._find_queue(message) or ""
+        self.tell(queue, Reason.UNREADABLE, problem, _identify(message))
+        entry = Entry.make(message, queue=queue, problem=problem, at=read_host_clock())
+        self._let_go(message, partial(self._keep, message, entry))
+
+    def _keep(self, message: Any, entry: Entry) -> None:
+        if self._aside is None:
+            self._aside = Aside(self._connect_beside(), self.app.conf.aside_queue)
+        self._aside.put(entry, timeout_s=self.app.conf.broker_connection_timeout)
+        message.ack()
 
     def _pause(self, seconds: float) -> None:
         """
@@ -185,21 +206,25 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         if self.task_consumer is not None:  # None while it reconnects
             self.task_consumer.consume()
 
-    def _put_back(self, message: Any, queue: str) -> None:
+    def _let_go(self, message: Any, move: Callable[[], object]) -> None:
+        """Call *move*, which ends with *message*, until the broker lets it."""
         if getattr(message.channel, "connection", None) is None:
             return  # the connection was lost meanwhile, and the message is back
-        errors = (*self.connection_errors, *self.channel_errors)
         try:
-            if self.connection.transport.driver_type == "amqp":
-                self._send_behind(message, queue)
-                message.ack()
-            else:
-                message.reject(requeue=True)
-        except errors as error:
-            log.warning(Event.SEND_FAILED, queue=queue, error=str(error))
+            move()
+        except (*self.connection_errors, *self.channel_errors) as error:
+            self._disconnect_beside()
+            log.warning(Event.SEND_FAILED, error=str(error))
             self.timer.call_after(
-                PAUSE_S, self.call_soon, (self._put_back, message, queue)
+                PAUSE_S, self.call_soon, (self._let_go, message, move)
             )
+
+    def _put_back(self, message: Any, queue: str) -> None:
+        if self.connection.transport.driver_type == "amqp":
+            self._send_behind(message, queue)
+            message.ack()
+        else:
+            message.reject(requeue=True)
 
     def _send_behind(self, message: Any, queue: str) -> None:
         """
@@ -208,34 +233,56 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         A rejected message would come back at the front, before all of ours, and newer
         versions drop a message that was rejected too often.
         """
-        if self._aside is None:
-            # A connection of its own, because its confirms are awaited. It has no
-            # heartbeat, because nobody would send it.
-            self._aside = self.app.connection_for_write(heartbeat=0)
-        try:
-            self._aside.default_channel.basic_publish(
-                AmqpMessage(message.body, **message.properties),
-                exchange="",
-                routing_key=queue,
-                confirm_timeout=self.app.conf.broker_connection_timeout,
-            )
-        except (*self.connection_errors, *self.channel_errors):
-            aside, self._aside = self._aside, None
-            aside.collect(socket_timeout=0.1)
-            raise
-
-    def _find_queue(self, message: Any) -> str:
-        """Return the queue that *message* was taken from."""
-        info = message.delivery_info or {}
-        tags = self.task_consumer._active_tags  # noqa: SLF001 - kombu has no public name for it
-        tag = info.get("consumer_tag")
-        return next(
-            (name for name, each in tags.items() if each == tag),
-            str(info.get("routing_key")),
+        # RabbitMQ would send copies to the queues in CC, and refuse another's user_id.
+        kept = {k: v for k, v in message.headers.items() if k not in ("CC", "BCC")}
+        properties = message.properties | {"application_headers": kept, "user_id": None}
+        self._connect_beside().default_channel.basic_publish(
+            AmqpMessage(message.body, **properties),
+            exchange="",
+            routing_key=queue,
+            confirm_timeout=self.app.conf.broker_connection_timeout,
         )
 
-    def _tell(self, stranger: Stranger, identity: str) -> None:
-        """Log *stranger*, and record it for doctor: each one once a minute."""
+    def _connect_beside(self) -> Any:
+        if self._beside is None:
+            # A connection of its own, because its confirms are awaited. It has no
+            # heartbeat, because nobody would send it.
+            self._beside = self.app.connection_for_write(heartbeat=0)
+        return self._beside
+
+    def _disconnect_beside(self) -> None:
+        beside, self._beside, self._aside = self._beside, None, None
+        if beside is not None:
+            beside.collect(socket_timeout=0.1)
+
+    def _find_queue(self, message: Any) -> str | None:
+        """
+        Return the queue that *message* was taken from, not one that it names.
+
+        None: we do not consume that queue any more.
+        """
+        info = message.delivery_info
+        if "consumer_tag" not in info:
+            return str(info["routing_key"])  # of redis_transport.py, or of ourselves
+        tags = self.task_consumer._active_tags  # noqa: SLF001 - kombu has no public name for it
+        return next((q for q, tag in tags.items() if tag == info["consumer_tag"]), None)
+
+    def tell(
+        self, queue: str, reason: Reason, name: str, identity: str | None = None
+    ) -> None:
+        """
+        Log what is not ours, and record it for doctor: each thing once a minute.
+
+        Args:
+            queue: Where it was, by its name on the broker.
+
+            reason: Why it is not ours.
+
+            name: See Stranger; whatever its sender wrote.
+
+            identity: Of the message.
+        """
+        stranger = Stranger(queue, reason, make_plain_text(name[:200]))
         key = f"{stranger.queue} {stranger.reason} {stranger.name}"
         if self._told.ask(key, now=time.monotonic()):
             return
@@ -244,7 +291,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
             queue=stranger.queue,
             reason=stranger.reason,
             name=stranger.name,
-            task_id=identity,
+            task_id=identity and make_plain_text(identity),
             hint=stranger.hint,
         )
 
@@ -259,9 +306,8 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
 
 def _identify(message: Any) -> str:
     """Return the text by which *message* is recognised when it comes again."""
-    headers, properties = message.headers or {}, message.properties or {}
-    found = headers.get("id") or properties.get("correlation_id")
-    return str(found or properties.get("delivery_tag") or hash(message.body))[:200]
+    found = message.headers.get("id") or message.properties.get("correlation_id")
+    return found[:200] if isinstance(found, str) else str(hash(message.body))
 
 
 class Quota:

@@ -43,10 +43,7 @@ class EmbeddedWorker:
             pool="threads",
             concurrency=concurrency,
             queues=[queue.value for queue in Queue],
-            # Our table has what these would tell other workers.
-            without_heartbeat=True,
-            without_mingle=True,
-            without_gossip=True,
+            without_heartbeat=True,  # our table has it
             quiet=True,
             minutehand_settings=settings,
         )

@@ -222,7 +222,7 @@ def _count_consumers(
     app: Celery, connection: Any, queues: Sequence[str]
 ) -> dict[str, tuple[int, int | None]]:
     """Return consumers and waiting messages of each queue; None: no such queue."""
-    sizes = {queue: _measure(connection, queue) for queue in queues}
+    sizes = {queue: measure_queue(connection, queue) for queue in queues}
     if connection.transport.driver_type == "amqp":
         return {
             queue: (0, None) if size is None else (size.consumer_count, size[1])
@@ -238,7 +238,7 @@ def _count_consumers(
     }
 
 
-def _measure(connection: Any, queue: str) -> Any:
+def measure_queue(connection: Any, queue: str) -> Any:
     """Return the broker's figures of *queue*; None if there is no such queue."""
     # A channel of its own, because RabbitMQ closes it if there is no such queue.
     channel = connection.channel()

@@ -12,15 +12,17 @@ worker had taken would come back after an hour; the table knows after seconds or
 from __future__ import annotations
 
 import time
+from base64 import b64decode
 from contextlib import suppress
-from json import JSONDecodeError
-from typing import Any
+from queue import Empty
+from typing import Any, NamedTuple
 
 import structlog
 from kombu import Connection
 from kombu.transport import redis, virtual
-from kombu.utils.json import dumps
+from kombu.utils.encoding import bytes_to_str
 
+from celery_app import received
 from telemetry import Event
 
 log = structlog.get_logger()
@@ -75,42 +77,143 @@ class _QoS(virtual.QoS):
                 self._put_back(message)
         return []
 
-    def _put_back(self, message: virtual.Message) -> None:
+    def _put_back(self, message: Message) -> None:
         """Make *message* the next one that is taken."""
-        channel = self.channel
-        with channel.conn_or_acquire() as client:
-            address = message.delivery_info
-            priority = channel._get_message_priority(message._raw)
-            for queue in channel._lookup(address["exchange"], address["routing_key"]):
-                # Senders push on the left, workers take from the right.
-                client.rpush(channel._q_for_pri(queue, priority), dumps(message._raw))
+        with self.channel.conn_or_acquire() as client:
+            # Senders push on the left, workers take from the right.
+            client.rpush(message.queue, message.text)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:  # noqa: FBT001, FBT002 - as kombu asks
         """Let go of a message; with *requeue* it waits again, behind all others."""
         # If it is missing, it was put back when its connection broke, before its task
         # ended.
-        if delivery_tag in self._delivered:
-            virtual.QoS.reject(self, delivery_tag, requeue=requeue)
+        if message := self._delivered.get(delivery_tag):
+            if requeue:
+                with self.channel.conn_or_acquire() as client:
+                    client.lpush(message.queue, message.text)
+            self.ack(delivery_tag)  # type: ignore[no-untyped-call]  # kombu has no hints
+
+
+class _Taken(NamedTuple):
+    """An item as it was taken off the list *queue*."""
+
+    queue: str
+    text: bytes
+
+
+class Message(received.Message):
+    """
+    A message as it was taken off Redis, where the sender has written all of it.
+
+    So it is told apart by a tag of our own, and goes back, byte by byte, to the queue
+    that it came from and not to the one that it names.
+
+    Args:
+        payload: What was taken; or, if it was published to many, the envelope.
+
+        channel: Over which it came.
+
+        fields: Others, for kombu.
+    """
+
+    def __init__(self, payload: Any, channel: Any = None, **fields: Any) -> None:
+        """Read the envelope."""
+        self.queue, self.text = payload if isinstance(payload, _Taken) else ("", b"")
+        body, fault = b"", None
+        envelope: dict[str, Any] = {}
+        try:
+            envelope, body = _read_envelope(self.text or payload)
+        except received.UnreadableError as error:
+            fault = error
+        super().__init__(
+            body,
+            channel=channel,
+            delivery_tag=channel._next_delivery_tag(),
+            content_type=envelope.get("content-type"),
+            content_encoding=envelope.get("content-encoding"),
+            delivery_info={"exchange": "", "routing_key": self.queue},
+            headers=envelope.get("headers"),
+            fault=fault,
+            **fields,
+        )
+
+
+def _read_envelope(given: Any) -> tuple[dict[str, Any], bytes]:
+    """
+    Return the envelope that kombu wrote, and the body that is in it.
+
+    Raises:
+        UnreadableError: It is none.
+    """
+    if isinstance(given, bytes):
+        given = received.read_json(given, "it")
+    match given:
+        case {"body": str(text), "properties": {**properties}}:
+            pass
+        case _:
+            msg = "it is no message of Celery"
+            raise received.UnreadableError(msg)
+    if not isinstance(properties.get("delivery_info", {}), dict):
+        msg = "its delivery_info is no object"
+        raise received.UnreadableError(msg)
+    try:
+        match properties.get("body_encoding"):
+            case None | "utf-8":
+                return given, text.encode()
+            case "base64":
+                return given, b64decode(text)
+    except ValueError:
+        pass
+    msg = "its body is not in base64"
+    raise received.UnreadableError(msg)
 
 
 class Channel(redis.Channel):
     """Takes messages from Redis for good."""
 
     ack_emulation = False
+    Message: Any = Message
 
-    def _brpop_read(self, **options: Any) -> Any:
-        """
-        Take the next message; an item that is not a message must not end the worker.
-
-        Whoever pushed such an item does not use kombu, so it is not put back.
-        """
+    def _brpop_read(self, **options: Any) -> bool:
+        """Take the next message, as kombu does, but let ``Message`` read it."""
         try:
-            return super()._brpop_read(**options)  # type: ignore[no-untyped-call]  # kombu has no hints
-        except (JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-            log.error(  # noqa: TRY400 - the traceback is kombu's
-                Event.MESSAGE_DROPPED, error=f"{type(error).__name__}: {error}"
-            )
+            try:
+                taken = self.client.parse_response(
+                    self.client.connection, "BRPOP", **options
+                )
+            except self.connection_errors:
+                # The next look connects again.
+                self.client.connection.disconnect()
+                raise
+            if not taken:
+                raise Empty
+            queue, text = bytes_to_str(taken[0]), taken[1]
+            self._queue_cycle.rotate(queue)
+            self.connection._deliver(_Taken(queue, text), queue)
             return True
+        finally:
+            self._in_poll: Any = None
+            self._flush_brpop_reauth()  # type: ignore[no-untyped-call]  # kombu has no hints
+
+    def _get(self, queue: str, timeout: float | None = None) -> _Taken:  # noqa: ARG002 - as kombu calls it
+        """Take the next message at once."""
+        with self.conn_or_acquire() as client:
+            text = client.rpop(queue)
+        if text is None:
+            raise Empty
+        return _Taken(queue, text)
+
+    def _handle_message(self, client: Any, r: Any) -> dict[str, Any]:
+        """Return what was published to many, without data that cannot be read."""
+        told: dict[str, Any] = super()._handle_message(client, r)  # type: ignore[no-untyped-call]
+        data = told["data"]
+        if isinstance(data, bytes | str):
+            try:
+                received.read_json(data, "it")
+            except received.UnreadableError as error:
+                log.warning(Event.MESSAGE_DROPPED, error=str(error))
+                told["data"] = None
+        return told
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Connect, as kombu's channel does."""

@@ -71,6 +71,11 @@ def find_answer_queue(prefix: str, installation: str) -> str:
     return f"{prefix or ANSWERS_WITHOUT_PREFIX}.answers.{installation}"
 
 
+def find_aside_queue(prefix: str) -> str:
+    """Return the queue of what no worker could read (aside.py); it has a prefix too."""
+    return f"{prefix or ANSWERS_WITHOUT_PREFIX}.aside"
+
+
 def make_names(prefix: str) -> dict[str, Any]:
     """Return Celery's settings for the names of its own objects on the broker."""
     events = f"{prefix}.events" if prefix else _EVENT_EXCHANGE
@@ -79,6 +84,7 @@ def make_names(prefix: str) -> dict[str, Any]:
         "control_exchange": prefix or _CONTROL_EXCHANGE,
         "event_exchange": events,
         "event_queue_prefix": events,
+        "aside_queue": find_aside_queue(prefix),  # ours, not Celery's
     }
 
 

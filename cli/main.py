@@ -148,7 +148,7 @@ _CHANGES = Group(
 )
 
 _QUEUES = Group(
-    "Queues: list, pause and resume them.",
+    "Queues: list, pause and resume them; what could not be read.",
     {
         "list": Entry(
             "cli.queues:list_queues",
@@ -160,6 +160,10 @@ _QUEUES = Group(
         ),
         "resume": Entry(
             "cli.queues:resume", "Resume a queue: what waits is sent, the oldest first."
+        ),
+        "aside": Entry(
+            "cli.queues:show_aside",
+            "Show, or delete, messages that no worker could read.",
         ),
     },
 )

@@ -1,13 +1,14 @@
-"""The commands ``queues list|pause|resume``."""
+"""The commands ``queues list|pause|resume|aside``."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from actions.pausing.queues import pause_queue, resume_queue
-from cli.connection import get_actor, read_database, write_database
+from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, NoteOption, UntilOption, read_optional_instant
 from cli.output import (
     describe_pause,
@@ -17,13 +18,17 @@ from cli.output import (
     print_table,
     say_until,
 )
+from models.fields.zone import load_zone
 from models.operation_state import Queue
-from models.units import format_age
+from models.units import format_age, show_instant
 from overview.installation.queues import ShownQueue, fetch_queues
 
 _QueueArgument = Annotated[
     Queue, typer.Argument(metavar="QUEUE", help="quick, heavy or celery.")
 ]
+
+#: Letters of a message in a table; --json has them all.
+_SHOWN = 200
 
 
 def list_queues(*, json: JsonOption = False) -> None:
@@ -111,6 +116,50 @@ def resume(queue: _QueueArgument, *, json: JsonOption = False) -> None:
         return
     out().print(
         f"Resumed queue {queue.value}: {_count(resumed.waiting)}.", markup=False
+    )
+
+
+def show_aside(
+    *,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="Delete them all instead.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """
+    Show, or delete, messages that no worker could read.
+
+    Workers put such a message aside, at the broker, instead of running it. The newest
+    thousand are kept.
+    """
+    # Celery takes half a second to import.
+    open_aside = import_module("celery_app.aside").open_aside
+    with open_aside(get_settings()) as aside:
+        if empty:
+            count = aside.empty()
+            if json:
+                print_json({"deleted": count})
+            else:
+                out().print(f"Deleted {count:,}.")
+            return
+        found = aside.look()
+    if json:
+        print_json([each.as_json() for each in found])
+        return
+    print_table(
+        ("at", "queue", "problem", "bytes", "begins with"),
+        (
+            [
+                show_instant(each.at, load_zone(get_settings().timezone)),
+                each.queue,
+                each.problem,
+                f"{each.size:,}",
+                repr(each.text[:_SHOWN]),
+            ]
+            for each in found
+        ),
+        empty="Nothing lies aside.",
+        spare=("bytes",),
     )
 
 

@@ -61,8 +61,6 @@ def worker(
         *(sys.executable, "-m", "celery", "--app", "celery_app", "--quiet", "worker"),
         *("--queues", _read_queues(queues, settings.queue_prefix), "--pool", pool),
         *("--loglevel", settings.log_level.upper()),
-        # Gossip and mingle exchange state among workers; our tables have it already.
-        *("--without-gossip", "--without-mingle"),
         *("--prefetch-multiplier", "1"),
     ]
     if concurrency is not None:

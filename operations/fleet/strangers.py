@@ -1,4 +1,4 @@
-"""Messages in our queues that are not ours; workers record them for doctor."""
+"""What comes to our workers and is not ours; they record it for doctor."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Reason(StrEnum):
     OTHER_INSTALLATION = "other installation"
     UNKNOWN_TASK = "unknown task"
     UNREADABLE = "unreadable"
+    COMMAND = "command"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class Stranger:
     """
     A message in *queue* (its name on the broker) that is not ours.
 
-    *name* is the other installation's id, the task's name, or what is wrong.
+    *name* is the other installation's id, the task's name, what is wrong, or the
+    command; then *queue* is where commands come.
     """
 
     queue: str
@@ -58,9 +60,16 @@ class Stranger:
                 )
             case Reason.UNREADABLE:
                 return (
-                    f"A message in {queue} cannot be read: {name}. Find out who sends "
-                    f"to our queues. To remove it, run: {purge} (our own messages are "
-                    "sent again)."
+                    f"A message in {queue} could not be read: {name}. Find out who "
+                    "sends to our queues. It was put aside, which is shown by: "
+                    "minutehand queues aside"
+                )
+            case Reason.COMMAND:
+                return (
+                    f"Somebody sends {name!r} to our workers ({queue}); they answer "
+                    "questions, and obey no command. To stop a worker, send it "
+                    "SIGTERM; to let it rest, run: minutehand workers drain NAME. If "
+                    "it was none of you, find out who else may use the broker."
                 )
 
 

@@ -58,7 +58,7 @@ def make_worker_command(name: str, concurrency: int) -> list[str]:
         *(sys.executable, "-m", "celery", "--app", "tests.chaos.steps", "--quiet"),
         *("worker", "--queues", "quick,heavy,celery", "--loglevel", "INFO"),
         *("--concurrency", str(concurrency), "--hostname", f"{name}@tests"),
-        *("--without-gossip", "--without-mingle", "--prefetch-multiplier", "1"),
+        *("--prefetch-multiplier", "1"),
     ]
 
 

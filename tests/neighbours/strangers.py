@@ -8,6 +8,7 @@ from uuid import uuid4
 from celery import Celery
 
 from celery_app.app import make_app
+from celery_app.aside import open_aside
 from celery_app.routing import (
     EXECUTE_SCHEDULED_ACTION_QUICK,
     INSTALLATION_HEADER,
@@ -26,8 +27,8 @@ QUICK = find_broker_names(Queue.QUICK, "minutehand")[0]
 Content = tuple[str, str, dict[str, Any]]
 
 
-def make_strangers() -> list[Content]:
-    """Return what no worker of ours may take, or drop."""
+def make_strangers() -> tuple[list[Content], list[Content]]:
+    """Return what no worker of ours may take, or drop; and what none can read."""
     headers: dict[str, Any] = {
         "lang": "py",
         "task": "shop.count",
@@ -40,16 +41,15 @@ def make_strangers() -> list[Content]:
         "id": str(uuid4()),
         INSTALLATION_HEADER: str(uuid4()),
     }
-    broken = {**headers, "task": EXECUTE_SCHEDULED_ACTION_QUICK, "id": "broken"}
+    broken = {**headers, "task": EXECUTE_SCHEDULED_ACTION_QUICK, "id": str(uuid4())}
     body, json = '[[], {}, {"callbacks": null}]', "application/json"
-    made: list[Content] = [
-        (body, json, headers),
-        (body, json, of_another),
+    unreadable: list[Content] = [
         (body, json, {"about": "nothing"}),
-        ("(dp0", "application/x-python-serialize", {**broken, "id": "pickled"}),
+        ("(dp0", "application/x-python-serialize", broken),
         ("{", json, broken),
     ]
-    return sorted(made, key=repr)
+    theirs = [(body, json, headers), (body, json, of_another)]
+    return sorted(theirs, key=repr), unreadable
 
 
 def send(app: Celery, contents: list[Content]) -> None:
@@ -87,8 +87,8 @@ def take_all(app: Celery) -> list[Content]:
 def check_that_strangers_stay(installation: Installation) -> None:
     """Assert that none of them is lost, changed or run, and that ours run meanwhile."""
     app = make_app(installation.settings)
-    sent = make_strangers()
-    send(app, sent)
+    theirs, unreadable = make_strangers()
+    send(app, theirs + unreadable)
     with installation.scheduler(), installation.worker(concurrency=1) as worker:
         ids = record_many(installation, 20)
         wait_until(
@@ -106,10 +106,12 @@ def check_that_strangers_stay(installation: Installation) -> None:
     with reading(installation.engine) as connection:
         noted = fetch_strangers(connection)
 
-    assert sent == take_all(app)
+    assert theirs == take_all(app)
+    with open_aside(installation.settings) as aside:
+        assert len(unreadable) == aside.count()
     assert {"succeeded": 20} == count_states(installation)
     told = installation.read_log("worker").count('"message_not_ours"')
-    assert len(sent) == told
+    assert told == 5
     reasons = [Reason.OTHER_INSTALLATION, Reason.UNKNOWN_TASK]
     assert [*reasons, *[Reason.UNREADABLE] * 3] == [each.reason for each in noted]
     assert {QUICK} == {each.queue for each in noted}

@@ -35,7 +35,7 @@ def test_remote_control_stays_at_home(installation: Installation) -> None:
 
 def test_what_is_not_ours_stays_in_the_queue(installation: Installation) -> None:
     """
-    Unknown tasks, what cannot be read, and other installations' messages go back.
+    Unknown tasks and other installations' messages go back; the rest is put aside.
     """
     check_that_strangers_stay(installation)
 

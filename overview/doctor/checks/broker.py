@@ -7,6 +7,7 @@ from importlib import import_module
 
 from models.errors import BrokerUnreachableError
 from overview.doctor.finding import Finding, Health, View
+from settings import Settings
 
 
 def look_at_broker(view: View) -> Iterator[Finding]:
@@ -28,5 +29,23 @@ def look_at_broker(view: View) -> Iterator[Finding]:
         yield Finding("broker", Health.BAD, detail, "the broker does not answer")
     else:
         yield Finding("broker", Health.GOOD, "it answers and has all queues")
+        yield from _look_aside(settings)
     finally:
         sender.close()
+
+
+def _look_aside(settings: Settings) -> Iterator[Finding]:
+    try:
+        with import_module("celery_app.aside").open_aside(settings) as aside:
+            count = aside.count()
+    except BrokerUnreachableError as error:
+        yield Finding("aside", Health.DOUBTFUL, str(error))
+        return
+    if count:
+        yield Finding(
+            "aside",
+            Health.DOUBTFUL,
+            f"{count:,} from our queues could not be read, and lie aside. To see what"
+            " they are, and find out who sends them: minutehand queues aside. To delete"
+            " them: minutehand queues aside --empty",
+        )

@@ -51,7 +51,6 @@ SCHEDULER = (sys.executable, "scheduler_server.py")
 WORKER = (
     *(sys.executable, "-m", "celery", "-A", "celery_app", "worker"),
     *("--queues", "quick,heavy,celery", "--concurrency", "2"),
-    *("--without-gossip", "--without-mingle"),
 )
 
 

@@ -124,19 +124,22 @@ def test_what_is_no_message_ends_no_worker(
     app: Celery, redis_url: str, junk: str | bytes
 ):
     """
-    It is gone, and the next is taken.
+    Whoever consumes is told, and the next is taken.
     """
     with redis.Redis.from_url(redis_url) as client:
         client.rpush(QUICK, junk)  # the next to be taken
     taken: list[Any] = []
+    told: list[str] = []
     with app.connection_for_read() as connection:
         consumer = app.amqp.TaskConsumer(
             connection.default_channel,
             queues=[app.amqp.queues[Queue.QUICK.value]],
             on_message=taken.append,
+            on_decode_error=lambda _message, error: told.append(str(error)),
         )
         with consumer:
             while not taken:
                 connection.drain_events(timeout=5)
 
     assert str(IDS[0]) == taken[0].headers["id"]
+    assert len(told) == 1

@@ -1,0 +1,65 @@
+"""What no worker could read, as commands tell it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from celery_app.aside import Aside, Entry, open_aside
+from settings import read_settings
+from tests.integration.cli.calling import Call
+
+#: What somebody sent.
+ENTRY = Entry(
+    at=datetime(2026, 11, 23, 7, tzinfo=UTC),
+    queue="minutehand.quick",
+    problem="it is not JSON",
+    size=5,
+    text="{\x1b[2J",
+)
+
+
+@pytest.fixture
+def aside(
+    call: Call,  # noqa: ARG001 - which names another broker
+    monkeypatch: pytest.MonkeyPatch,
+    redis_url: str,
+) -> Iterator[Aside]:
+    """Give the list at a Redis that commands use, too."""
+    monkeypatch.setenv("MINUTEHAND_BROKER_URL", redis_url)
+    with open_aside(read_settings()) as opened:
+        yield opened
+
+
+def test_command_shows_and_empties(call: Call, aside: Aside):
+    """
+    Of nothing it says so; whatever the message holds, the terminal does not obey it.
+    """
+    assert "Nothing lies aside." in call("queues", "aside").err
+    aside.put(ENTRY, timeout_s=5)
+
+    assert "\x1b" not in call("queues", "aside").out
+    [told] = call("queues", "aside", "--json").data
+    assert ("minutehand.quick", "it is not JSON", 5) == (
+        told["queue"],
+        told["problem"],
+        told["size"],
+    )
+    assert "Deleted 1." in call("queues", "aside", "--empty").out
+    assert {"deleted": 0} == call("queues", "aside", "--empty", "--json").data
+
+
+def test_doctor_counts_what_lies_aside(call: Call, aside: Aside):
+    """
+    It names the commands; nothing is late or lost, so it is only to be looked at.
+    """
+    aside.put(ENTRY, timeout_s=5)
+
+    found = {each["subject"]: each for each in call("doctor", "--json").data}
+
+    assert found["aside"]["health"] == "look"
+    assert found["aside"]["detail"].startswith("1 ")
+    assert "minutehand queues aside --empty" in json.dumps(found["aside"])

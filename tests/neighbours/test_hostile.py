@@ -1,0 +1,153 @@
+"""Messages that cannot be read: none ends a worker, and ours run beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from celery import Celery
+
+from celery_app.app import make_app
+from celery_app.aside import open_aside
+from celery_app.redis_transport import Channel as RedisChannel
+from models.database.engine import reading
+from models.operation_state import Queue
+from operations.fleet.strangers import Reason, fetch_strangers
+from tests.chaos.installation import Installation
+from tests.neighbours.hostile import (
+    BODIES,
+    COMMANDS,
+    FORMS,
+    MORE,
+    OF_REDIS,
+    QUICK,
+    make_amqp,
+    make_envelope,
+    mutate,
+    tell_workers,
+)
+from tests.neighbours.meeting import (
+    count_effects,
+    count_states,
+    ping,
+    record_many,
+)
+from tests.servers import wait_until
+
+#: Of an operation that is not there.
+NOBODY = UUID(int=7)
+
+
+def push(installation: Installation, texts: Sequence[bytes]) -> None:
+    """Put *texts* into our quick queue, as somebody without Celery would."""
+    app = make_app(installation.settings)
+    with app.connection_for_write() as connection:
+        channel = connection.default_channel
+        app.amqp.queues[Queue.QUICK.value](channel).declare()
+        if isinstance(channel, RedisChannel):
+            channel.client.lpush(QUICK, *texts)
+            return
+        for text in texts:
+            channel.basic_publish(make_amqp(text), exchange="", routing_key=QUICK)
+
+
+def run_beside(installation: Installation, texts: Sequence[bytes]) -> None:
+    """Assert that twenty operations run with *texts* between them, in one worker."""
+    push(installation, texts[::2])
+    with installation.worker(concurrency=1) as worker:
+        with installation.scheduler():
+            ids = record_many(installation, 20)
+            push(installation, texts[1::2])
+            wait_until(
+                lambda: installation.count_live() == 0, timeout_s=60, what="ours to run"
+            )
+        assert worker.poll() is None
+
+    assert {"succeeded": 20} == count_states(installation)
+    assert dict.fromkeys(map(str, ids), 1) == count_effects(installation)
+
+
+def count_aside(installation: Installation) -> int:
+    """Return how many messages lie aside."""
+    with open_aside(installation.settings) as aside:
+        return aside.count()
+
+
+def test_what_cannot_be_read_is_put_aside_once(installation: Installation) -> None:
+    """
+    People see what it was, where it came from and what is wrong; then it is deleted.
+    """
+    envelope = make_envelope(make_app(installation.settings), NOBODY)
+    is_redis = installation.broker_url.startswith("redis")
+    texts = [
+        make(envelope).encode(errors="surrogateescape")
+        for name, make in {**FORMS, **MORE}.items()
+        if is_redis or name not in OF_REDIS
+    ]
+
+    run_beside(installation, texts)
+
+    with open_aside(installation.settings) as aside:
+        found = aside.look()
+        assert len(found) == aside.count() == aside.empty()
+        assert 0 == aside.count()
+    assert {QUICK} == {each.queue for each in found}
+    assert all(each.problem and len(each.text) <= 10_000 for each in found)
+    assert len(found) == len(texts)
+
+
+def test_whatever_is_changed_in_a_message_ends_no_worker(
+    installation: Installation,
+) -> None:
+    """
+    What is still a message of ours is tried, what may be somebody's goes back.
+    """
+    random = Random(22)
+    envelope = make_envelope(make_app(installation.settings), NOBODY)
+
+    run_beside(installation, [mutate(random, envelope) for _ in range(400)])
+
+    assert count_aside(installation) > 100
+
+
+def test_commands_of_strangers_are_refused(installation: Installation) -> None:
+    """
+    Who sends one is told so, and doctor tells who operates; questions are answered.
+    """
+    app = make_app(installation.settings)
+    with installation.worker(concurrency=1) as worker:
+        wait_until(lambda: ping(installation), what="our worker to answer")
+        before = ask(app, "active_queues", {})
+        answers = {name: ask(app, name, given) for name, given in COMMANDS.items()}
+        for body in BODIES:
+            tell_workers(app, body, {"clock": "x"})
+        tell_workers(app, BODIES[0], {"clock": 2**60})
+        after = ask(app, "active_queues", {})
+        with installation.scheduler():
+            [ran] = record_many(installation, 1)
+            row = installation.wait_until_final(ran)
+
+        assert worker.poll() is None
+    with reading(installation.engine) as connection:
+        told = fetch_strangers(connection)
+
+    assert row.state == "succeeded"
+    assert before == after
+    assert len(before["worker@tests"]) > 1
+    assert [] == [
+        name
+        for name, answer in answers.items()
+        if "refused" not in answer["worker@tests"].get("error", "")
+    ]
+    assert {(Reason.COMMAND, "minutehand.pidbox")} == {
+        (each.reason, each.queue) for each in told
+    }
+    assert "shutdown" in {each.name for each in told}
+
+
+def ask(app: Celery, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Send *command* to all workers of *app*; return the answer of each."""
+    found = app.control.broadcast(command, arguments, reply=True, timeout=20, limit=1)
+    return {name: answer for reply in found for name, answer in reply.items()}
