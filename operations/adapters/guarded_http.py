@@ -11,14 +11,21 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
+import httpcore2
 import httpx2
 
 from models.fields.addresses import is_public
 
 _LAST_PORT = 65535
+
+#: Bytes that are written before the time is looked at again.
+_PART = 1 << 14
 
 Resolve = Callable[[str, int], Sequence[str]]
 
@@ -33,9 +40,19 @@ def resolve_host(host: str, port: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def make_client(timeout: timedelta) -> httpx2.Client:
+def make_client(
+    timeout: timedelta, *, whole: timedelta, setting: str = ""
+) -> httpx2.Client:
     """
-    Return a client for :meth:`HostGuard.open`; *timeout* bounds each wait.
+    Return a client for :meth:`HostGuard.open`.
+
+    Args:
+        timeout: Bounds each wait.
+
+        whole: Bounds all that it does, beginning now: who sends a byte now and then
+            keeps within each wait for ever.
+
+        setting: What messages call *whole*.
 
     It ignores proxies of the environment: they would resolve the name again, perhaps to
     another address. Certificates are checked against the authorities that the host
@@ -45,8 +62,79 @@ def make_client(timeout: timedelta) -> httpx2.Client:
         timeout=timeout.total_seconds(),
         trust_env=False,
         follow_redirects=False,
-        verify=_make_context(),
+        transport=_BoundedTransport(whole, setting),
     )
+
+
+class _BoundedTransport(httpx2.HTTPTransport):
+    """Connects as httpx2 does; its pool is another, for it hands no backend on."""
+
+    def __init__(self, whole: timedelta, setting: str) -> None:
+        context = _make_context()
+        super().__init__(verify=context, trust_env=False)
+        backend = _BoundedBackend(whole, setting)
+        self._pool = httpcore2.ConnectionPool(context, network_backend=backend)
+
+
+class _BoundedBackend(httpcore2.SyncBackend):
+    """Lets no wait end later than *whole* from now."""
+
+    def __init__(self, whole: timedelta, setting: str) -> None:
+        self._over = f"it took longer than {whole}" + (setting and f" ({setting})")
+        self._ends_at = time.monotonic() + whole.total_seconds()
+
+    def bound(self, timeout: float | None) -> float:
+        left = self._ends_at - time.monotonic()
+        if left <= 0:
+            raise httpcore2.ReadTimeout(self._over)
+        return left if timeout is None else min(left, timeout)
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.NetworkStream:
+        stream = super().connect_tcp(
+            host, port, self.bound(timeout), local_address, socket_options
+        )
+        return _BoundedStream(stream, self.bound)
+
+
+@dataclass(frozen=True, slots=True)
+class _BoundedStream(httpcore2.NetworkStream):
+    inner: httpcore2.NetworkStream
+    bound: Callable[[float | None], float]
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        try:
+            return self.inner.read(max_bytes, self.bound(timeout))
+        except httpcore2.ReadTimeout:
+            self.bound(timeout)  # says so if this was the end of all waits
+            raise
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        # in parts: each wait is for the next bytes, however few, that they take
+        for start in range(0, len(buffer), _PART):
+            self.inner.write(buffer[start : start + _PART], self.bound(timeout))
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore2.NetworkStream:
+        bounded = self.bound(timeout)
+        inner = self.inner.start_tls(ssl_context, server_hostname, bounded)
+        return _BoundedStream(inner, self.bound)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self.inner.get_extra_info(info)
 
 
 def _make_context() -> ssl.SSLContext:

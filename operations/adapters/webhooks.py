@@ -26,7 +26,7 @@ from operations.adapters.guarded_http import (
 )
 from operations.mail.message import Outcome, Sending
 
-#: For connecting, and for each wait.
+#: For connecting, sending and the head of the answer, together.
 TIMEOUT = timedelta(seconds=15)
 
 #: Prefix of secrets in the form of Standard Webhooks; base64 follows.
@@ -93,7 +93,7 @@ class RealWebhooks:
             allowed_hosts: Host names, addresses or networks ("10.1.0.0/16") that
                 may be called although they are not public.
 
-            timeout: For connecting, and for each wait.
+            timeout: For connecting, sending and the head of the answer, together.
 
             resolve: Returns the addresses of a host and port; raises OSError.
         """
@@ -125,7 +125,7 @@ class RealWebhooks:
             ),
         }
         try:
-            with make_client(self._timeout) as client:
+            with make_client(self._timeout, whole=self._timeout) as client:
                 # The body of the answer is not read, however long it is.
                 response = self._guard.open(
                     client, "POST", target, headers=headers, content=body

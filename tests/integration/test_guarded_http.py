@@ -5,16 +5,22 @@ from __future__ import annotations
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 
+from models.errors import StepError
+from operations.adapters.guarded_http import HostGuard
+from operations.adapters.sources.http_source import HttpSource
 from operations.adapters.webhooks import RealWebhooks
+from operations.domains import Limits
 from operations.mail.message import Outcome, Sending
+from tests.servers import PATIENCE_S
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
@@ -161,3 +167,63 @@ def test_name_in_other_letters_leads_to_nobody_else(
 
     assert (Outcome.SENT, "204 No Content") == (sending.outcome, sending.detail)
     assert [(ours, f"{ours}:{tls.port}")] == tls.asked
+
+
+@contextmanager
+def run_dripping_server(head: bytes) -> Iterator[tuple[int, threading.Event]]:
+    """Run a server that answers with *head*, then a byte now and then, for ever."""
+    left = threading.Event()
+
+    class Answer(StreamRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                self.wfile.write(head)
+                while not left.wait(0.01):
+                    self.wfile.write(b"x")
+            left.set()
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server.server_address[1], left
+        finally:
+            left.set()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 204 "])
+def test_webhook_that_drips_is_left(head: bytes):
+    """
+    Each byte comes in time, and the answer never does.
+    """
+    webhooks = RealWebhooks(
+        secret="abc",
+        allowed_hosts=("127.0.0.1",),
+        timeout=timedelta(seconds=1),
+    )
+    with run_dripping_server(head) as (port, left):
+        url = f"http://127.0.0.1:{port}/"
+        sending = webhooks.post(url, message_id="1", body=b"x" * 100_000, now=NOW)
+
+        assert left.wait(PATIENCE_S)
+    assert Outcome.UNREACHABLE is sending.outcome
+    assert "it took longer than 0:00:01" in sending.detail
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_source_that_drips_is_left(head: bytes, tmp_path: Path):
+    """
+    In its head and in its body; the message names the setting.
+    """
+    guard = HostGuard(("127.0.0.1",), setting="X")
+    limits = Limits(time=timedelta(seconds=1))
+    with run_dripping_server(head) as (port, left):
+        url = f"http://127.0.0.1:{port}/a.csv"
+        source = HttpSource(url, "digest", "domain a", guard, limits)
+        with pytest.raises(StepError, match="MINUTEHAND_SOURCE_TIMEOUT") as caught:
+            source.fetch(None, tmp_path / "a")
+
+        assert left.wait(PATIENCE_S)
+    assert not caught.value.permanent

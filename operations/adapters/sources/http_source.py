@@ -6,7 +6,6 @@ Whoever is in doubt reads: a probe that fails, or says nothing, only costs a req
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -98,7 +97,7 @@ class HttpSource:
             StepError: Permanent for a forbidden address, an answer that is no data, or
                 too much of it; temporary for the network and what may pass.
         """
-        with _explaining(self.shown), make_client(HTTP_TIMEOUT) as client:
+        with _explaining(self.shown), self._connect() as client:
             response = None
             if _conditions(known):
                 assert known is not None  # otherwise there are no conditions
@@ -115,6 +114,11 @@ class HttpSource:
                 response.close()
         return Download(
             seen, response.url.path, response.headers.get("content-type", "")
+        )
+
+    def _connect(self) -> httpx2.Client:
+        return make_client(
+            HTTP_TIMEOUT, whole=self.limits.time, setting="MINUTEHAND_SOURCE_TIMEOUT"
         )
 
     def _probe(
@@ -179,9 +183,6 @@ class HttpSource:
     def _download(
         self, response: httpx2.Response, path: Path, tell: Tell | None
     ) -> None:
-        # httpx2 limits each wait, not their sum: a server that sends a byte a minute
-        # would occupy the worker for ever.
-        give_up_at = time.monotonic() + self.limits.time.total_seconds()
         size, total = 0, _read_length(response)
         with path.open("wb") as file:
             # Raw bytes: ingest.py inflates them, within its limit.
@@ -192,12 +193,6 @@ class HttpSource:
                 file.write(chunk)
                 if tell is not None:
                     tell(Reached("download", size, total, "bytes"))
-                if time.monotonic() > give_up_at:
-                    msg = (
-                        f"{self.shown}: reading it took longer than {self.limits.time} "
-                        "(MINUTEHAND_SOURCE_TIMEOUT)."
-                    )
-                    raise StepError(msg, permanent=False)
 
 
 def hide_secrets(url: str) -> str:
