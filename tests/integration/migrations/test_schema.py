@@ -55,6 +55,25 @@ def test_conditions_of_indexes_are_those_of_the_code(engine: sa.Engine):
         assert expected == found, table.name
 
 
+def test_parameters_of_tables_are_those_of_the_code(postgres_engine: sa.Engine):
+    """
+    Alembic does not compare these either: when autovacuum passes.
+    """
+    query = "select relname, reloptions from pg_class where relkind = 'r'"
+    with postgres_engine.connect() as connection:
+        found = {
+            name: dict(each.split("=") for each in given)
+            for name, given in connection.execute(sa.text(query))
+            if given
+        }
+
+    assert found == {
+        table.name: {key: str(value) for key, value in given.items()}
+        for table in metadata.sorted_tables
+        if (given := table.dialect_options["postgresql"]["with"])
+    }
+
+
 def words(condition: object) -> str:
     """Return a condition without what PostgreSQL adds when it prints one."""
     text = "" if condition is None else str(condition)
