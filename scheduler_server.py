@@ -45,6 +45,7 @@ from celery_app.answer_reader import reading_answers
 from celery_app.assembly import SchedulerParts, make_presence, prepare_scheduler
 from celery_app.worker_start import keep_trying
 from dispatch.clocks import notice_clock_set_back
+from migrations.schema_revisions import explaining_schema
 from models.errors import MinutehandError, UnreachableError
 from overview.installation.metrics import giving_metrics
 from settings import Settings, read_settings
@@ -70,24 +71,30 @@ class Scheduler(SchedulerParts):
 
         Returns:
             Seconds to sleep: until the next look, or until the next minute if sooner.
+
+        Raises:
+            UsageError: The schema has become one with which this version does not work.
         """
         try:
-            if not self.leading.hold():  # step 1
-                self.next_tick_at = None  # if we lead again, the first wake ticks
-                return PAUSE_S
-            now, read_at = self.read_clock(), self.monotonic()  # step 2
-            if self._is_tick_due(now):
-                self.tick(now)
-            # Not for longer: a heartbeat may be due by then, or we may have to stop.
-            until = min(self.monotonic() + PAUSE_S, self._find_end(now, read_at))
-            self.upkeep.look(until=until)  # step 7
+            with explaining_schema(self.engine):
+                return self._wake()
         except LeadershipLostError:
             self.leading.lose()
             self.next_tick_at = None
-            return PAUSE_S
         except UnreachableError as error:
             log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+        return PAUSE_S
+
+    def _wake(self) -> float:
+        if not self.leading.hold():  # step 1
+            self.next_tick_at = None  # if we lead again, the first wake ticks
             return PAUSE_S
+        now, read_at = self.read_clock(), self.monotonic()  # step 2
+        if self._is_tick_due(now):
+            self.tick(now)
+        # Not for longer: a heartbeat may be due by then, or we may have to stop.
+        until = min(self.monotonic() + PAUSE_S, self._find_end(now, read_at))
+        self.upkeep.look(until=until)  # step 7
         return max(0.0, until - self.monotonic())
 
     def tick(self, now: datetime) -> TickReport:

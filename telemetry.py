@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Hashable, MutableMapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, Self, TextIO
 
@@ -297,6 +298,12 @@ RUN_TIME = _work(
     "most so many seconds.",
     *("queue", "le"),
 )
+HEALTH = _work(
+    "health",
+    "What a look of doctor found: 0 ok, 1 look, 2 bad; of those that ask the "
+    "database alone.",
+    "look",
+)
 MAILS_UNCERTAIN = _work("mails_uncertain", "Mails that may or may not have been sent.")
 APP_DEPTH = _work(
     "app_queue_depth",
@@ -318,6 +325,7 @@ APP_TROUBLES = _work(
 #: The metrics that the leader reads from the database each time it is asked.
 METRICS_OF_WORK: dict[str, Gauge] = {
     "minutehand_work_read": WORK_READ,
+    "minutehand_health": HEALTH,
     "minutehand_queue_depth": QUEUE_DEPTH,
     "minutehand_queue_oldest_waiting_seconds": QUEUE_OLDEST,
     "minutehand_queue_workers": QUEUE_WORKERS,
@@ -518,16 +526,28 @@ def _make_renderers(
 ) -> list[Processor]:
     if is_json(log_format, on_terminal=on_terminal):
         return [
+            _write_instants,
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
+            structlog.processors.JSONRenderer(default=str),
         ]
     return [
+        _write_instants,
         structlog.dev.ConsoleRenderer(
             colors=color and on_terminal,
             # The other formatters print local variables, and with them passwords.
             exception_formatter=structlog.dev.plain_traceback,
-        )
+        ),
     ]
+
+
+def _write_instants(
+    _logger: object, _method: str, line: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Write instants as all of our JSON does."""
+    for key, value in line.items():
+        if isinstance(value, datetime):
+            line[key] = value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return line
 
 
 def serve_metrics(address: str, port: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -45,16 +45,21 @@ def doctor(
     if json:
         print_json([finding.as_json() for finding in findings])
     else:
-        print_table(
-            ("", "subject", "found"),
-            (
-                [Text(f.health.value, style=STYLES[f.health]), f.subject, f.detail]
-                for f in findings
-            ),
-            empty="",
-        )
+        print_findings(findings)
     if find_worst(findings) is Health.BAD:
         raise typer.Exit(1)
+
+
+def print_findings(findings: Iterable[Finding]) -> None:
+    """Print *findings* as a table for people."""
+    print_table(
+        ("", "subject", "found"),
+        (
+            [Text(f.health.value, style=STYLES[f.health]), f.subject, f.detail]
+            for f in findings
+        ),
+        empty="",
+    )
 
 
 def _find(*, tzdata: bool, scheduler: bool) -> Iterator[Finding]:

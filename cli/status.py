@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from actions.leader import Holder, SendFailure
+from rich.text import Text
+
+from actions.leader import Holder
 from actions.read_rules import NextDue
 from cli.connection import get_settings, read_database
+from cli.doctor import STYLES, print_findings
 from cli.options import JsonOption
 from cli.output import (
     describe_pause,
@@ -21,8 +24,14 @@ from cli.output import (
 )
 from models.units import format_age, format_bytes
 from operations.fleet.processes import Seen
+from overview.doctor.checks.scheduler import describe_leader
+from overview.doctor.finding import Health
+from overview.installation.paused import Paused
 from overview.installation.queues import LIVE_IN_ORDER, Waiting
-from overview.installation.status import Paused, Status, fetch_status
+from overview.installation.status import Status, fetch_status
+
+#: What has a table of its own.
+_SHOWN_BELOW = frozenset({"last", "mails", "quarantine"})
 
 #: The most rows of apps that people are shown.
 _APPS = 20
@@ -36,15 +45,16 @@ def status(*, json: JsonOption = False) -> None:
     Show who leads and what is waiting.
 
     The backlog counts the operations that are not final, by queue and state; "oldest
-    waits" is the age of the oldest one that no worker has taken. If the scheduler
-    cannot send, the output says since when and why.
+    waits" is the age of the oldest one that no worker has taken. What is wrong is told
+    as doctor tells it, as far as the database knows of it.
     """
     with read_database() as connection:
-        found = fetch_status(connection)
+        found = fetch_status(connection, get_settings())
     if json:
         print_json(found.as_json())
         return
     _print_leader(found)
+    _print_wrong(found)
     _print_backlog(found)
     _print_processes(found)
     _print_troubles(found)
@@ -56,17 +66,30 @@ def _print_leader(found: Status) -> None:
     tick = "never"
     if ticked_at is not None:
         tick = f"{format_both(ticked_at)} ({format_age(found.now - ticked_at)} ago)"
+    leads = holder is not None and not holder.is_stale
     print_fields(
         [
-            ("leader", _describe(holder)),
+            ("health", Text(found.health.value, style=STYLES[found.health])),
+            ("leader", describe_leader(holder) if holder and leads else "nobody"),
             ("since", None if holder is None else format_both(holder.acquired_at)),
             ("fence", None if holder is None else str(holder.fence)),
             ("heartbeat", _describe_heartbeat(holder)),
             ("last tick", tick),
-            ("sending", _describe_failure(found.send_failure)),
             ("paused", _describe_paused(found.paused)),
         ]
     )
+
+
+def _print_wrong(found: Status) -> None:
+    """Print what is not well, as doctor would; what failed has a table of its own."""
+    wrong = [
+        each
+        for each in found.findings
+        if each.health is not Health.GOOD and each.kind not in _SHOWN_BELOW
+    ]
+    if wrong:
+        out().print()
+        print_findings(wrong)
 
 
 def _print_backlog(found: Status) -> None:
@@ -175,24 +198,16 @@ def _print_actions(found: Status) -> None:
     )
 
 
-def _describe(holder: Holder | None) -> str:
-    if holder is None:
-        starter = get_settings().name_starter("minutehand scheduler")
-        return f"nobody. Start a scheduler: {starter}"
-    stale = "; its lease has expired" if holder.is_stale else ""
-    return f"{holder.hostname} (pid {holder.pid}{stale})"
-
-
 def _describe_heartbeat(holder: Holder | None) -> str | None:
     return None if holder is None else f"{format_age(holder.heartbeat_age)} ago"
 
 
 def _describe_paused(paused: Paused) -> str | None:
-    if paused.is_nothing:
+    if not (paused.actions or paused.all or paused.apps or paused.queues):
         return None
     lines = ["1 action" if paused.actions == 1 else f"{paused.actions:,} actions"]
-    if paused.whole is not None:
-        lines.append(f"the whole installation {describe_pause(paused.whole)}")
+    if paused.all is not None:
+        lines.append(f"the whole installation {describe_pause(paused.all)}")
     lines += [
         f"queue {queue.value} {describe_pause(each)}"
         for queue, each in paused.queues.items()
@@ -202,12 +217,6 @@ def _describe_paused(paused: Paused) -> str | None:
     if len(lines) > len(shown):
         shown.append(f"and {len(lines) - len(shown):,} more apps")
     return "\n".join(shown)
-
-
-def _describe_failure(failure: SendFailure | None) -> str | None:
-    if failure is None:
-        return None
-    return f"has failed since {format_both(failure.since)}: {failure.error}"
 
 
 def _format_next(due: NextDue) -> str:

@@ -116,18 +116,27 @@ def explaining_schema(engine: sa.Engine) -> Iterator[None]:
     try:
         yield
     except (UnreachableError, sa.exc.ProgrammingError) as error:
-        text = f"{error} {type(getattr(error, 'orig', None)).__name__}"
-        if not any(each in text for each in _NO_TABLE):
+        if not _lacks_table(error):
             raise
         check_schema(engine)
         raise UsageError(str(error)) from error
 
 
+def _lacks_table(error: Exception) -> bool:
+    text = f"{error} {type(getattr(error, 'orig', None)).__name__}"
+    return any(each in text for each in _NO_TABLE)
+
+
 def _check_newer(connection: sa.Connection, found: str, known: tuple[str, ...]) -> None:
     """Refuse the schema of a newer program unless it is compatible with ours."""
-    oldest = connection.execute(
-        sa.select(sa.func.max(installation.c.compatible_from))
-    ).scalar_one()
+    try:
+        oldest = connection.execute(
+            sa.select(sa.func.max(installation.c.compatible_from))
+        ).scalar_one()
+    except sa.exc.DBAPIError as error:
+        if not _lacks_table(error):
+            raise
+        oldest = None  # a later schema says it elsewhere
     if oldest in known:
         return
     msg = (

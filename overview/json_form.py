@@ -2,12 +2,14 @@
 How every face writes answers as JSON.
 
 The ``as_json`` of the dataclasses in overview, actions and operations returns the
-documented object, with instants and ids as Python objects; they become text here.
+documented object, with instants and ids as Python objects; they become text here. A
+dataclass whose fields are the documented members needs no ``as_json``.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -51,7 +53,7 @@ def write_json(value: object, *, indent: int | None = None) -> str:
     Return *value* as JSON: instants as RFC 3339 in UTC, ids as text.
 
     Args:
-        value: Anything that JSON has, and aware datetimes and UUIDs.
+        value: Anything that JSON has, aware datetimes, UUIDs, and dataclasses.
 
         indent: Spaces per level. None: all on one line.
 
@@ -64,10 +66,12 @@ def write_json(value: object, *, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent, default=_as_text)
 
 
-def _as_text(value: object) -> str:
+def _as_text(value: object) -> object:
     if isinstance(value, datetime):
         return format_instant(value)
     if isinstance(value, UUID):
         return str(value)
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
     msg = f"{value!r} has no JSON form"
     raise TypeError(msg)

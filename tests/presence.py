@@ -17,12 +17,14 @@ from operations.fleet.agreement import describe_settings
 from operations.fleet.processes import Process, Role, record_sign
 from settings import read_settings
 
+#: Those of an installation that says nothing.
+SETTINGS = read_settings({"MINUTEHAND_HOME": "/data"}, env_file=None)
+
 
 def make_worker(
     host: str = "a", queues: Iterable[str] = tuple(Queue), **changes: Any
 ) -> Process:
     """Return a worker of *host* that takes *queues*, four operations at a time."""
-    settings = read_settings({"MINUTEHAND_HOME": "/data"}, env_file=None)
     worker = Process(
         role=Role.WORKER,
         name=f"celery@{host}",
@@ -30,7 +32,7 @@ def make_worker(
         pid=1,
         version="0",
         revision=get_newest_revision(),
-        settings=describe_settings(settings, Role.WORKER),
+        settings=describe_settings(SETTINGS, Role.WORKER),
         queues=tuple(queues),
         concurrency=4,
         free_bytes=50 * 1024**3,

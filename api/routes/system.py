@@ -15,9 +15,8 @@ from api.guarding import ApiRoute
 from models.fields.field_types import Instant
 from models.paging import Part
 from overview.actions.auditing import AuditJson, audit_all
-from overview.apps.status import AppStatusJson, fetch_app_status
 from overview.doctor.finding import DoctorJson, make_doctor_json
-from overview.installation.status import StatusJson, fetch_status
+from overview.installation.status import AppStatusJson, StatusJson, fetch_status
 from overview.installation.workers import WorkerAtWork, WorkerJson, fetch_workers
 from serving.context import Viewer
 from serving.guarding import heavy
@@ -40,9 +39,8 @@ def read_status(
     """
     app = context.narrow(app)
     with context.reading() as connection:
-        if app is not None:
-            return answer(fetch_app_status(connection, app).as_json())
-        return answer(fetch_status(connection).as_json())
+        found = fetch_status(connection, context.services.settings, app=app)
+    return answer(found.as_json() if app is None else found.as_app_json())
 
 
 @router.get(f"{ROOT}/workers", response_model=ListJson[WorkerJson])

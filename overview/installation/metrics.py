@@ -32,6 +32,9 @@ from models.operation_state import (
     Reason,
 )
 from operations.fleet.processes import fetch_processes
+from overview.doctor.checks import NEAR
+from overview.doctor.examine import look
+from overview.doctor.finding import Health, View, find_worst
 from overview.installation.figures import (
     Backlog,
     Spread,
@@ -50,6 +53,7 @@ from telemetry import (
     APP_OLDEST,
     APP_TROUBLES,
     FINISHED_LATELY,
+    HEALTH,
     MAILS_UNCERTAIN,
     METRICS_OF_WORK,
     QUEUE_DEPTH,
@@ -85,6 +89,8 @@ OTHERS = "other"
 #: States of trouble; an app has a series for each of them from the start.
 _TROUBLES = ("failed", "missed", "uncertain")
 
+_WORST_LAST = (Health.GOOD, Health.DOUBTFUL, Health.BAD)
+
 _LIVE = tuple(state for state in OperationState if state in LIVE_STATES)
 
 
@@ -115,6 +121,7 @@ class WorkMetrics(Collector):
         deadline: timedelta = DEADLINE,
     ) -> None:
         """Connect to nothing yet."""
+        self._settings = settings
         self._apps = settings.metrics_apps
         self._engine = make_engine(
             settings.database_url,
@@ -155,7 +162,13 @@ class WorkMetrics(Collector):
             gauge.clear()
         try:
             with reading(self._engine) as connection:
-                for fill in (_fill_queues, _fill_ends, _fill_mails, self._fill_apps):
+                for fill in (
+                    self._fill_health,
+                    _fill_queues,
+                    _fill_ends,
+                    _fill_mails,
+                    self._fill_apps,
+                ):
                     self._check_time(give_up_at)
                     fill(connection)
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
@@ -172,6 +185,12 @@ class WorkMetrics(Collector):
         if self._monotonic() > give_up_at:
             msg = f"the metrics could not be read within {GIVE_UP_S:g} s"
             raise UnreachableError(msg)
+
+    def _fill_health(self, connection: sa.Connection) -> None:
+        view = View(connection, self._settings, read_clock(connection))
+        for name in NEAR:
+            worst = find_worst(look(view, [name]))
+            HEALTH.labels(name).set(_WORST_LAST.index(worst))
 
     def _fill_apps(self, connection: sa.Connection) -> None:
         if not self._apps:

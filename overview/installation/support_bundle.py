@@ -96,7 +96,7 @@ def make_bundle(
 
         findings: What doctor found.
     """
-    status = fetch_status(connection).as_json()
+    status = fetch_status(connection, settings).as_json()
     installation = fetch_installation(connection, settings).as_json()
     for each in installation["settings"]:
         if each["name"] in _PERSONAL and each["value"] not in {"not set", "none"}:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -322,11 +321,11 @@ def test_broker_that_took_it_and_failed_gets_it_again(engine: sa.Engine):
     assert [made.id, made.id] == sender.ids
 
 
-def test_database_that_is_away_stops_the_wake_and_not_the_loop(tmp_path: Path):
+def test_database_that_is_away_stops_the_wake_and_not_the_loop():
     """
     Nothing is dispatched, nothing raised; the next look finds it again.
     """
-    engine = make_engine(f"sqlite:///{tmp_path}/unmigrated.sqlite3")
+    engine = make_engine("postgresql://nobody@127.0.0.1:1/none")
     sender = FakeSender()
     scheduler = make_scheduler(engine, sender)
 

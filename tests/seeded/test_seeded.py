@@ -15,6 +15,7 @@ from models.operation_state import OperationState
 from overview.apps.data import fetch_detailed_domain
 from overview.changes import verify_changes
 from overview.installation.status import fetch_status
+from tests.presence import SETTINGS
 from tests.seeded.fill import Seeded, fill
 from tests.seeded.scene import Scene
 
@@ -42,7 +43,7 @@ def test_it_is_what_the_product_would_have_made(
         domain = fetch_detailed_domain(
             connection, "delta-energy", "tariffs", workspace=tmp_path / "workspace"
         )
-        status = fetch_status(connection)
+        status = fetch_status(connection, SETTINGS)
         empty = {
             name
             for name, table in tables.metadata.tables.items()

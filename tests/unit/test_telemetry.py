@@ -9,7 +9,9 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import structlog
 
@@ -142,6 +144,26 @@ def test_logs_are_one_json_object_a_line_off_terminals() -> None:
     assert (first["event"], first["level"], first["due"]) == ("tick_done", "info", 3)
     assert first["timestamp"].endswith("Z")
     assert (second["event"], second["logger"]) == ("lost broker", "celery.worker")
+
+
+def test_instants_and_ids_are_logged_as_text() -> None:
+    """
+    As all of our JSON has them, and never as Python writes them.
+    """
+    formats: tuple[LogFormat, ...] = ("json", "console")
+    for log_format in formats:
+        stream = io.StringIO()
+        configure_logging(stream=stream, log_format=log_format)
+        since = datetime(2026, 11, 23, 7, tzinfo=UTC)
+        structlog.get_logger().info(Event.STANDING_BY, since=since)
+
+        assert "2026-11-23T07:00:00Z" in stream.getvalue()
+        assert "datetime" not in stream.getvalue()
+
+    configure_logging(stream=stream, log_format="json")
+    structlog.get_logger().info(Event.STANDING_BY, ids=[UUID(int=1)])
+
+    assert json.loads(stream.getvalue().splitlines()[-1])["ids"] == [str(UUID(int=1))]
 
 
 def test_tracebacks_show_no_local_variables() -> None:

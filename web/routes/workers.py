@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -13,9 +14,9 @@ from models.errors import InvalidDocumentError, UsageError
 from models.operation_state import Queue
 from models.requests.actions import NoteModel, PauseModel
 from operations.fleet.processes import RENEW_EVERY
-from overview.apps.status import fetch_app_status
 from overview.installation.leaders import fetch_leaders
 from overview.installation.queues import fetch_queues
+from overview.installation.status import fetch_status
 from overview.installation.workers import fetch_worker, fetch_workers, set_drained
 from serving.context import Context, Operator, Viewer
 from web.charts.depth import draw_depth
@@ -37,8 +38,10 @@ _SHARED = "queues and workers"
 def show_workers(context: Viewer) -> Response:
     """Show whether what waits is taken, by whom, and who leads."""
     if context.app is not None:
-        app = context.app
-        status = read_part(context, lambda each: fetch_app_status(each, app))
+        read = partial(
+            fetch_status, settings=context.services.settings, app=context.app
+        )
+        status = read_part(context, read)
         return render(context, "workers_of_app.html", {"status": status})
     queues = read_part(context, fetch_queues)
     settings = context.services.settings

@@ -112,12 +112,16 @@ def test_what_is_of_the_installation_needs_its_key(web: Web, path: str):
 
 def test_doctor_is_asked_once_for_all(web: Web):
     """
-    A second question within ten seconds has the first answer, and says how old it is.
+    Whoever asks again within ten seconds is told what the broker said, and when.
     """
     first = web.get("/doctor", app=None, role=Role.VIEWER).json()
     second = web.get("/doctor", app=None, role=Role.VIEWER).json()
 
-    assert first["findings"] == second["findings"]
+    asked, again = (
+        next(each for each in answer["findings"] if each["subject"] == "broker")
+        for answer in (first, second)
+    )
+    assert asked == again
     assert second["age_s"] > first["age_s"]
     found = {each["subject"]: each["health"] for each in first["findings"]}
     assert ("ok", "bad") == (found["leader"], found["broker"])

@@ -121,7 +121,7 @@ def test_error_of_the_scheduler_is_told_to_who_asks(
     assert "NOAUTH Authentication required" in shown
     health, detail = diagnose(call)["sending"]
     assert "bad" == health
-    assert detail.endswith("NOAUTH Authentication required")
+    assert "NOAUTH Authentication required. What falls due" in detail
 
 
 def test_a_tick_of_the_future_warns_and_is_explained(

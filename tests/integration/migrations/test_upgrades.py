@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -27,7 +28,7 @@ from migrations.schema_revisions import (
 from models.database.engine import Identifier, Json, UtcDateTime, make_engine
 from models.errors import UnreachableError, UsageError
 from scheduler_server import make_scheduler
-from settings import read_settings
+from settings import Settings, read_settings
 from tests.servers import ROOT, run_process, wait_until
 
 #: The first schema that programs in use were made for.
@@ -245,15 +246,43 @@ def test_this_program_refuses_the_first_schema(
     """
     A scheduler does not start on it, and says what to do.
     """
-    environ = {
-        "MINUTEHAND_DATABASE_URL": unmigrated_url,
-        "MINUTEHAND_HOME": str(tmp_path),
-    }
-    settings = read_settings(environ, env_file=None)
-
     with pytest.raises(UsageError, match=r"at schema 0001.*Run: minutehand migrate"):
-        make_scheduler(settings)
+        make_scheduler(make_settings(unmigrated_url, tmp_path))
     assert FIRST == get_schema_revision(first)
+
+
+def make_settings(url: str, home: Path) -> Settings:
+    """Return the settings of a scheduler on the database at *url*."""
+    environ = {"MINUTEHAND_DATABASE_URL": url, "MINUTEHAND_HOME": str(home)}
+    return read_settings(environ, env_file=None)
+
+
+@pytest.mark.parametrize("lost", ["installation", "leases"])
+def test_schema_that_became_newer_is_told_as_that(
+    first: sa.Engine, unmigrated_url: str, tmp_path: Path, lost: str
+):
+    """
+    By a scheduler that runs, by migrate and by those who start; none of them crashes
+    over a table that is no more.
+    """
+    migrate(first)
+    scheduler = make_scheduler(make_settings(unmigrated_url, tmp_path))
+    scheduler.wake()
+    with first.begin() as connection:
+        connection.execute(sa.text("update installation set compatible_from = '9998'"))
+        connection.execute(sa.text("update alembic_version set version_num = '9999'"))
+        connection.execute(sa.text(f"alter table {lost} rename to newer_{lost}"))
+        connection.execute(sa.text("alter table operations rename to newer_operations"))
+
+    refusing: list[Callable[[], object]] = [
+        scheduler.wake,
+        partial(migrate, first),
+        partial(check_schema, first),
+    ]
+    for refuse in refusing:
+        with pytest.raises(UsageError, match="this program is older than its"):
+            refuse()
+    scheduler.engine.dispose()
 
 
 _ADD_INSTALLATION = (

@@ -13,12 +13,10 @@ from overview.actions.first import APP, post_first_action
 from overview.apps.shown import fetch_detailed_app
 from overview.now.present import fetch_now
 from overview.recipients import count_inside, read_stored
-from settings import read_settings
+from tests.presence import SETTINGS
 from tests.scheduling import fetch_action
 
 ME = "ada@example.com"
-
-SETTINGS = read_settings({"MINUTEHAND_HOME": "/data"}, env_file=None)
 
 
 def begin(engine: sa.Engine, email: str = ME, zone: str = "Europe/Paris") -> Outcome:

@@ -10,11 +10,10 @@ import sqlalchemy as sa
 from actions.leader import Leader
 from models.database.engine import reading
 from models.errors import NotFoundError
-from overview.apps.status import AppStatusJson, fetch_app_status
-from overview.installation.status import fetch_status
+from overview.installation.status import AppStatusJson, fetch_status
 from overview.installation.workers import fetch_workers
 from overview.json_form import write_json
-from tests.presence import give_sign, make_worker
+from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import (
     add_app,
     edit,
@@ -56,7 +55,7 @@ def _busy(engine: sa.Engine) -> None:
 def fetch(engine: sa.Engine, app: str) -> AppStatusJson:
     """Return the state of an app."""
     with reading(engine) as connection:
-        return fetch_app_status(connection, app).as_json()
+        return fetch_status(connection, SETTINGS, app=app).as_app_json()
 
 
 def test_app_sees_its_own_work(engine: sa.Engine):
@@ -87,7 +86,7 @@ def test_other_app_sees_its_trouble(engine: sa.Engine):
     """
     found = fetch(engine, "Qother")
 
-    assert ["Qreason"] == [each["reason"] for each in found["last_hour"]]
+    assert ["Qreason"] == [each.reason for each in found["last_hour"]]
     assert 0 == found["lag_s"]
     assert [] == found["running"]
 
@@ -111,7 +110,7 @@ def test_installation_sees_all_that_runs(engine: sa.Engine):
     And how long the oldest waits.
     """
     with reading(engine) as connection:
-        found = fetch_status(connection).as_json()
+        found = fetch_status(connection, SETTINGS).as_json()
 
     assert [RUNNING.id] == [each["id"] for each in found["running"]]
     assert found["lag_s"] > 0

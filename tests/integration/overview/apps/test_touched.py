@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps
-from overview.apps.status import fetch_app_status
+from overview.installation.status import fetch_status
+from tests.presence import SETTINGS
 from tests.scheduling import add_app, get_now, make_operation, record_all
 
 
@@ -50,8 +51,10 @@ def test_status_says_what_the_last_ones_touched(
     add_step(engine, 3, "publish", {"published": ["data", "design"], "moved": []})
 
     with reading(engine) as connection:
-        found = fetch_app_status(connection, "app").as_json()["touched"]
-        others = fetch_app_status(connection, "other").as_json()["touched"]
+        found = fetch_status(connection, SETTINGS, app="app").as_app_json()["touched"]
+        others = fetch_status(connection, SETTINGS, app="other").as_app_json()[
+            "touched"
+        ]
 
     assert (kind, refreshed, reused) == (
         found["refresh"]["kind"],

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from models.database.engine import writing
 from models.database.tables import domains
 from operations.record import record
-from overview.apps.status import fetch_app_status
 from overview.installation.status import fetch_status
+from tests.presence import SETTINGS
 from tests.scheduling import MONDAY, add_app, edit, make_operation
 
 
@@ -34,9 +34,9 @@ def test_last_success_and_last_data_are_told(engine: sa.Engine):
                 app="shop", name="a", source={"file": "a.csv"}, published_at=MONDAY
             )
         )
-        whole = fetch_status(connection).as_json()
+        whole = fetch_status(connection, SETTINGS).as_json()
         apps = {
-            uid: fetch_app_status(connection, uid).as_json()
+            uid: fetch_status(connection, SETTINGS, app=uid).as_app_json()
             for uid in ("shop", "books", "new")
         }
 

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from models.database.engine import db_now, writing
 from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
+from overview.doctor.thresholds import LITTLE_SPACE
 from overview.installation.metrics import BOUNDS, KEPT_S, WorkMetrics
 from settings import Settings, read_settings
 from telemetry import METRICS_OF_WORK
@@ -94,6 +95,19 @@ def test_queues_are_told_by_depth_and_age(engine: sa.Engine, database_url: str):
     assert 1 == read(registry, "queue_workers", queue="quick")
     assert 4 == read(registry, "queue_slots", queue="quick")
     assert 0 == read(registry, "queue_workers", queue="heavy")
+
+
+def test_what_doctor_finds_is_told_by_look(engine: sa.Engine, database_url: str):
+    """
+    Nobody leads, a workspace fills up, and the mail server is well.
+    """
+    give_sign(engine, make_worker("a", free_bytes=LITTLE_SPACE - 1))
+    registry = make_registry(database_url)
+
+    assert [2, 1, 0] == [
+        read(registry, "health", look=name) for name in ("leader", "space", "mail")
+    ]
+    assert read(registry, "health", look="broker") is None
 
 
 def test_every_series_is_there_before_anything_happened(database_url: str):

@@ -19,7 +19,7 @@ from overview.installation.queues import ShownQueue, fetch_queues
 from overview.installation.status import fetch_status
 from overview.installation.workers import WorkerState, fetch_workers
 from settings import read_settings
-from tests.presence import give_sign, make_worker
+from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import edit, get_now, make_operation, record_all
 
 MINUTE = timedelta(minutes=1)
@@ -170,12 +170,11 @@ def test_status_and_doctor_name_a_paused_queue(engine: sa.Engine):
         pause_queue(connection, Queue.QUICK, note="new mail server", by="ada")
 
     with reading(engine) as connection:
-        status = fetch_status(connection)
+        status = fetch_status(connection, SETTINGS)
         view = View(connection, read_settings({}, env_file=None), get_now(engine))
         quick, *_ = [f for f in look_at_queues(view) if f.subject == "queue quick"]
 
-    assert "new mail server" == status.as_json()["paused"]["queues"]["quick"]["note"]
-    assert not status.paused.is_nothing
+    assert "new mail server" == status.paused.queues[Queue.QUICK].note
     assert "look" == quick.health
     assert " by ada (new mail server): nothing of it is sent." in quick.detail
     assert "minutehand queues resume quick. 1 wait" in quick.detail

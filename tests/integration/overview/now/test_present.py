@@ -15,8 +15,7 @@ from models.errors import NotFoundError
 from overview.doctor.finding import Health
 from overview.json_form import write_json
 from overview.now.present import Now, fetch_now
-from settings import read_settings
-from tests.presence import give_sign, make_worker
+from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -26,8 +25,6 @@ from tests.scheduling import (
     post,
     record_all,
 )
-
-SETTINGS = read_settings({"MINUTEHAND_HOME": "/data"}, env_file=None)
 
 
 def fetch(engine: sa.Engine, **options: Any) -> Now:

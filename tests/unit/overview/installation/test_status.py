@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from models.operation_state import OperationState, Queue
 from overview.installation.figures import Backlog
-from overview.installation.status import Paused, Status
+from overview.installation.paused import Paused
+from overview.installation.status import Status
 
 SIX = datetime(2026, 11, 23, 6, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -16,6 +17,8 @@ def make_status(*backlog: Backlog) -> Status:
     """Return how an installation is of which nothing but its backlog is known."""
     return Status(
         now=SIX,
+        app=None,
+        findings=(),
         leader=None,
         last_tick_at=None,
         send_failure=None,
@@ -24,7 +27,7 @@ def make_status(*backlog: Backlog) -> Status:
         uncertain=0,
         processes=(),
         leaderships=(),
-        paused=Paused(None, {}, 0),
+        paused=Paused(None, {}, 0, {}),
         quarantined=(),
         next_due=(),
     )
