@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from models.database.engine import reading, writing
-from models.database.tables import operations
+from models.database.tables import operation_steps, operations
 from tests.browser.looking import (
     LARGEST_PAGE,
     NARROW,
@@ -122,6 +123,61 @@ def test_many_are_canceled_after_a_count(looker: Looker, own_site: Site):
     page.wait_for_url(re.compile("/operations/bulk/"))
 
     expect(page.get_by_role("progressbar")).to_be_visible()
+
+
+#: What tells a page of what happens.
+_STREAM = re.compile("/api/v1/stream")
+
+
+def end_as(site: Site, live: str, failed: str) -> None:
+    """Let the operation *live* run and end as *failed* did, at once."""
+    kept, steps = operations.c, operation_steps.c
+    with writing(site.engine) as connection:
+        row = connection.execute(sa.select(operations).where(kept.id == failed)).one()
+        became = ("state", "reason", "error", "attempt", "started_at", "finished_at")
+        values = {name: getattr(row, name) for name in became}
+        connection.execute(sa.update(operations).where(kept.id == live).values(values))
+        connection.execute(sa.delete(operation_steps).where(steps.operation_id == live))
+        query = sa.select(operation_steps).where(steps.operation_id == failed)
+        rows = [each._asdict() for each in connection.execute(query)]
+        connection.execute(
+            sa.insert(operation_steps),
+            [{**each, "operation_id": UUID(live)} for each in rows],
+        )
+
+
+@pytest.mark.parametrize("ends", ["while it listens", "before it listens"])
+def test_run_is_followed_to_its_end(looker: Looker, own_site: Site, ends: str):
+    """
+    State, steps, failure and keys; also of one that ends before the page listens.
+    """
+    live, failed = find(own_site, "queued"), find(own_site, "failed")
+    page = looker.enter(own_site).new_page()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(_STREAM, hold, times=1)
+    with page.expect_request(_STREAM):
+        page.goto(f"{own_site.url}/operations/{live}")
+    keys = page.locator(".foot .keys")
+    expect(keys).to_contain_text("cancel")
+    expect(page.locator("#failure")).to_be_hidden()
+
+    if ends == "before it listens":
+        end_as(own_site, live, failed)
+        held[0].continue_()
+    else:
+        with page.expect_response(_STREAM):
+            held[0].continue_()
+        end_as(own_site, live, failed)
+
+    expect(page.locator("#answer .pill").first).to_have_text("failed")
+    expect(page.locator("#steps svg.chart")).to_be_visible()
+    expect(page.locator("#failure")).to_be_visible()
+    expect(keys).to_contain_text("retry")
+    expect(keys).not_to_contain_text("cancel")
 
 
 def test_list_that_is_read_does_not_move(looker: Looker, own_site: Site):

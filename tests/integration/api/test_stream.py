@@ -448,7 +448,7 @@ def test_operation_is_told_over_http(served: WebServer, engine: sa.Engine):
 def test_page_goes_on_where_it_was_read(served: WebServer, engine: sa.Engine):
     """
     What happens between the reading of a page and its listening is told, if anybody
-    listened already; the first one begins where they begin.
+    listened already; the first one is told to read everything again.
     """
     key = make_key(engine, None)
     signed_in = {"Authorization": f"Bearer {key}"}
@@ -464,7 +464,8 @@ def test_page_goes_on_where_it_was_read(served: WebServer, engine: sa.Engine):
         first = next(events)
         beside = read()
 
-    assert "" == alone
+    with listening(served, key, query=alone) as events:
+        assert "reset" == next(events)["event"]
     assert f"?last_event_id={first['id']}" == beside
 
 
