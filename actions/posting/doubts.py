@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +24,7 @@ from models.errors import InvalidDocumentError, Problem
 from models.operation import MAILING_STEPS
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing
+from models.when import WorkingDayModel
 
 #: Of a list of actions, those after the action that reaches this many are not looked
 #: for: a name that is compared with all users takes some 30 ms.
@@ -57,14 +59,16 @@ def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem
 
     Returns:
         First, how switches were read; steps whose mails nobody gets; days that leave
-        none to run; then rules that run on more days than one may think, each name
-        that the app does not have, and what must fail or wait as the workers are now.
+        none to run, or are counted; then rules that run on more days than one may
+        think, each name that the app does not have, and what must fail or wait as the
+        workers are now.
     """
     return [
         *action.remarks,
         *_find_silent(action),
         *_find_unreached(known, action),
         *_find_never_due(known.excepting, action),
+        *_find_uncounted(known.excepting, action),
         *find_either_days(action),
         *find_unknown(known, action),
         *find_failing(known.fleet, action),
@@ -150,6 +154,19 @@ def _find_never_due(
     if action.instead is None:
         hint = 'Except fewer days, or move what falls on them: "instead": "after".'
     yield Problem("/except", message, hint)
+
+
+def _find_uncounted(
+    excepting: Excepting | None, action: ScheduledActionModel
+) -> Iterator[Problem]:
+    """Yield a problem if *action* counts working days, holidays of its app included."""
+    if excepting is None or not excepting.holidays or action.except_:
+        return
+    rules = action.when if isinstance(action.when, tuple) else (action.when,)
+    if any(isinstance(each, WorkingDayModel) for each in rules):
+        named = [{"calendar": name} for name in sorted(excepting.holidays)]
+        message = "working days are counted, and holidays of the small app among them."
+        yield Problem("/when", message, f'Write "except": {json.dumps(named)}.')
 
 
 @dataclass(frozen=True, slots=True)

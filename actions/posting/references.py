@@ -31,7 +31,7 @@ from models.operation import MAILING_STEPS, PublishModel
 from models.recipients import EVERYONE, RecipientFilterModel
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange
-from models.when import CalendarModel, EventModel
+from models.when import CalendarModel, EventModel, WorkingDayModel
 
 #: Unknown names that are reported, known ones that a hint lists, filters looked at.
 _MOST = 10
@@ -74,8 +74,8 @@ class References:
     What a small app has that actions may name, and the workers that run.
 
     Args:
-        excepting: What decides whether an action that excepts days, or may be over, is
-            ever due. None: none of the actions does.
+        excepting: What decides whether an action that excepts or counts days, or may be
+            over, is ever due. None: none of the actions does.
 
         unreached: Filters that name users, but leave out each of them as they are now.
     """
@@ -116,17 +116,21 @@ def fetch_references(
         users=_fetch_users(connection, app, sorted(wanted)),
         fleet=fetch_fleet(connection),
         excepting=Excepting(read_clock(connection), fetch_holidays(connection, app))
-        if any(each.except_ or _may_be_over(each) for each in actions)
+        if any(each.except_ or _depends_on_days(each) for each in actions)
         else None,
         unreached=_find_unreached(connection, app, actions),
     )
 
 
-def _may_be_over(action: ScheduledActionModel) -> bool:
-    """Tell whether *action* has a last occurrence; dates are looked at by the post."""
+def _depends_on_days(action: ScheduledActionModel) -> bool:
+    """
+    Tell whether *action* counts working days, or has a last occurrence.
+
+    Dates are looked at by the post.
+    """
     kinds = action.when if isinstance(action.when, tuple) else (action.when,)
     return action.ends_at is not None or any(
-        isinstance(kind, CalendarModel) for kind in kinds
+        isinstance(kind, CalendarModel | WorkingDayModel) for kind in kinds
     )
 
 

@@ -252,6 +252,39 @@ def test_days_that_leave_none_to_run_are_told(
     assert count == answer.err.count(f"warning: /except: {NEVER}")
 
 
+@pytest.mark.parametrize(
+    ("holidays", "excepted", "count"),
+    [
+        ({"fr": ["2026-12-25"], "de": ["2026-12-26"]}, [], 1),
+        ({"fr": ["2026-12-25"]}, [{"calendar": "fr"}], 0),
+        ({"fr": ["2026-12-25"]}, ["2026-12-25"], 0),
+        ({}, [], 0),
+    ],
+)
+def test_holidays_that_count_as_working_days_are_told(
+    call: Call,
+    shop: Path,
+    holidays: dict[str, list[str]],
+    excepted: list[Any],
+    count: int,
+):
+    """
+    With what to write; a small app that has no calendar has no holidays.
+    """
+    app = {"uid": "shop", "timezone": "UTC", "holidays": holidays}
+    (shop / "app.json").write_text(json.dumps(app))
+    call("apps", "apply", str(shop))
+    rule = {"working_day": -1, "at": "17:00"}
+    path = write_action(shop, **{"when": rule, "except": excepted})
+
+    answer = call("actions", "post", path, "--app", "shop")
+
+    hint = 'Write "except": [{"calendar": "de"}, {"calendar": "fr"}].'
+    assert 0 == answer.code
+    assert count == answer.err.count("warning: /when: working days are counted")
+    assert count == answer.err.count(hint)
+
+
 PAST = "2020-01-01T00:00:00Z"
 
 
