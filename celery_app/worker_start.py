@@ -143,6 +143,12 @@ def _limit_concurrency(
         conf.worker_concurrency = HEAVY_CONCURRENCY
 
 
+@celeryd_init.connect
+def _write_privately(**_arguments: object) -> None:
+    """Write for our user alone, as ``minutehand`` does, also under ``celery``."""
+    os.umask(0o077)
+
+
 def _split(queues: str | Iterable[str] | None) -> list[str]:
     """Return the names that Celery was given, separated by commas or as a list."""
     if queues is None:

@@ -265,11 +265,16 @@ def _dispose(engine: sa.Engine) -> None:
     engine.dispose()
 
 
+def demand_pgbouncer() -> None:
+    """Skip the test if there is none."""
+    if find_pgbouncer() is None:
+        pytest.skip("needs pgbouncer (Debian: apt-get install pgbouncer)")
+
+
 @contextmanager
 def run_pooler(url: str, *options: str) -> Iterator[str]:
     """Run a PgBouncer before the database at *url*, and give its address there."""
-    if find_pgbouncer() is None:
-        pytest.skip("needs pgbouncer (Debian: apt-get install pgbouncer)")
+    demand_pgbouncer()
     with run_pgbouncer(url, *options) as server:
         yield server.url
 

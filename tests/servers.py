@@ -386,48 +386,74 @@ def find_pgbouncer() -> str | None:
     return shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 
 
-@contextlib.contextmanager
-def run_pgbouncer(postgres_url: str, *options: str) -> Iterator[Server]:
+@dataclass(frozen=True, slots=True)
+class Pgbouncer:
     """
-    Run a PgBouncer that pools the transactions of all databases of a server.
-
-    It has two connections to each, so that transactions soon meet the session of
-    another client.
+    A PgBouncer that may be started, once or again.
 
     Args:
-        postgres_url: The server, which trusts whoever comes from this host.
+        url: Where its database is.
+
+        port: On which it listens.
+
+        command: Starts it in the foreground.
+
+        user: Runs it. None: the current one.
+    """
+
+    url: str
+    port: int
+    command: Sequence[str | Path]
+    user: str | None
+
+
+def configure_pgbouncer(folder: Path, postgres_url: str, *options: str) -> Pgbouncer:
+    """
+    Write into *folder* what a PgBouncer needs that pools transactions.
+
+    It has two connections to each database, so that transactions soon meet the session
+    of another client.
+
+    Args:
+        folder: That its user can reach.
+
+        postgres_url: Of a server that trusts whoever comes from this host.
 
         options: Lines for its configuration, such as ``pool_mode = session``.
-
-    Raises:
-        ServerError: It did not start.
     """
     program = find_pgbouncer()
     assert program is not None, "install pgbouncer (Debian: apt-get install pgbouncer)"
     server = psycopg.conninfo.conninfo_to_dict(postgres_url.replace("+psycopg", ""))
+    port, configuration, users = find_free_port(), folder / "ini", folder / "users"
+    users.write_text(f'"{server["user"]}" ""\n')
+    lines = (
+        "[databases]",
+        f"* = host={server['host']} port={server['port']}",
+        "[pgbouncer]",
+        "listen_addr = 127.0.0.1",
+        f"listen_port = {port}",
+        "unix_socket_dir =",
+        "auth_type = trust",
+        f"auth_file = {users}",
+        "pool_mode = transaction",
+        "default_pool_size = 2",
+        *options,
+    )
+    configuration.write_text("\n".join(lines))
+    url = f"postgresql+psycopg://{server['user']}@127.0.0.1:{port}/{server['dbname']}"
+    user = _UNPRIVILEGED if os.geteuid() == 0 else None
+    return Pgbouncer(url, port, [program, configuration], user)
+
+
+@contextlib.contextmanager
+def run_pgbouncer(postgres_url: str, *options: str) -> Iterator[Server]:
+    """Run a PgBouncer as ``configure_pgbouncer`` says."""
     with make_folder("pgbouncer") as folder:
-        port, log = find_free_port(), folder / "log"
-        configuration, users = folder / "ini", folder / "users"
-        users.write_text(f'"{server["user"]}" ""\n')
-        lines = (
-            "[databases]",
-            f"* = host={server['host']} port={server['port']}",
-            "[pgbouncer]",
-            "listen_addr = 127.0.0.1",
-            f"listen_port = {port}",
-            "unix_socket_dir =",
-            "auth_type = trust",
-            f"auth_file = {users}",
-            "pool_mode = transaction",
-            "default_pool_size = 2",
-            *options,
-        )
-        configuration.write_text("\n".join(lines))
-        user = _UNPRIVILEGED if os.geteuid() == 0 else None
-        with run_process([program, configuration], log=log, user=user) as process:
-            wait_for_port(port, process, log=log)
-            url = f"postgresql+psycopg://{server['user']}@127.0.0.1:{port}/"
-            yield Server(f"{url}{server['dbname']}", process)
+        made = configure_pgbouncer(folder, postgres_url, *options)
+        log = folder / "log"
+        with run_process(made.command, log=log, user=made.user) as process:
+            wait_for_port(made.port, process, log=log)
+            yield Server(made.url, process)
 
 
 @contextlib.contextmanager

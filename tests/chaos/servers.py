@@ -25,7 +25,9 @@ from tests.servers import (
     PATIENCE_S,
     _find_postgres,
     _find_redis,
+    configure_pgbouncer,
     find_free_port,
+    is_listening,
     make_folder,
     run_process,
     wait_until,
@@ -181,6 +183,26 @@ def run_faulty_postgres() -> Iterator[Victim]:
             url,
             user=user,
             stop_signal=signal.SIGINT,
+        )
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def run_faulty_pgbouncer(postgres_url: str) -> Iterator[Victim]:
+    """Run a PgBouncer that pools transactions before the database at *postgres_url*."""
+    with make_folder("pgbouncer") as folder:
+        made = configure_pgbouncer(folder, postgres_url, "default_pool_size = 10")
+        server = Victim(
+            "PgBouncer",
+            made.command,
+            folder / "log",
+            lambda: is_listening(made.port),
+            made.url,
+            user=made.user,
         )
         try:
             server.start()

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.chaos.run import run_chaos
+from tests.conftest import demand_pgbouncer
 
 
 def test_chaos_breaks_no_promise(tmp_path: Path) -> None:
     """
     Every occurrence is decided once, every mail is there once or reported uncertain.
     """
+    demand_pgbouncer()
+
     report = run_chaos(tmp_path, seconds=15, seed=1)
 
     assert report.verdict.faults == [], report.text

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,12 @@ from tests.chaos.installation import (
     Installation,
     make_worker_command,
 )
-from tests.chaos.servers import Victim, run_faulty_postgres, run_faulty_redis
+from tests.chaos.servers import (
+    Victim,
+    run_faulty_pgbouncer,
+    run_faulty_postgres,
+    run_faulty_redis,
+)
 from tests.mail_server import MailServer
 from tests.scheduling import fetch_all, get_now, post
 from tests.servers import PATIENCE_S, ROOT, find_free_port, wait_until
@@ -110,7 +116,7 @@ class World:
 
         mails: What arrived.
 
-        servers: PostgreSQL and Redis.
+        servers: PostgreSQL, PgBouncer and Redis.
 
         processes: Schedulers and workers.
 
@@ -137,6 +143,7 @@ def run_world(folder: Path) -> Iterator[World]:
     """Run it for the length of the block, with *folder* for data and logs."""
     with ExitStack() as stack:
         database = stack.enter_context(run_faulty_postgres())
+        pooler = stack.enter_context(run_faulty_pgbouncer(database.url))
         broker = stack.enter_context(run_faulty_redis())
         mails = stack.enter_context(run_deadly_mail_server())
         installation = Installation(
@@ -146,17 +153,18 @@ def run_world(folder: Path) -> Iterator[World]:
         installation.engine.dispose()
         installation.engine = make_engine(database.url, timeout=PATIENCE)
         stack.callback(installation.engine.dispose)
-        processes = [
+        commands = [
+            *((f"scheduler-{n}", SCHEDULER_COMMAND) for n in range(SCHEDULERS)),
             *(
-                _make_process(installation, f"scheduler-{n}", SCHEDULER_COMMAND)
-                for n in range(SCHEDULERS)
-            ),
-            *(
-                _make_process(
-                    installation, f"worker-{n}", make_worker_command(f"worker-{n}", 2)
-                )
+                (f"worker-{n}", make_worker_command(f"worker-{n}", 2))
                 for n in range(WORKERS)
             ),
+        ]
+        # Half of them reach the database straight, and half through the pooler.
+        urls = cycle([database.url, pooler.url])
+        processes = [
+            _make_process(installation, name, command, url)
+            for (name, command), url in zip(commands, urls, strict=False)
         ]
         for process in processes:
             stack.callback(process.stop)
@@ -164,18 +172,21 @@ def run_world(folder: Path) -> Iterator[World]:
         # A busy machine may need longer to start them than the faults last: then
         # nothing would be hurt, and nothing would be there to judge.
         wait_until(lambda: fetch_all(installation.engine), what="a first tick")
-        servers = [database, broker]
+        servers = [database, pooler, broker]
         yield World(installation, mails, servers, processes, since, actions)
 
 
 def _make_process(
-    installation: Installation, name: str, command: tuple[str, ...] | list[str]
+    installation: Installation,
+    name: str,
+    command: Sequence[str],
+    database_url: str,
 ) -> Victim:
     return Victim(
         name,
         command,
         installation.folder / f"{name}.log",
-        environ=installation.environ,
+        environ={**installation.environ, "MINUTEHAND_DATABASE_URL": database_url},
         cwd=ROOT,
     )
 
