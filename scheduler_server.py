@@ -55,6 +55,10 @@ log = structlog.get_logger()
 
 MINUTE = timedelta(minutes=1)
 
+#: Seconds of each minute that a tick leaves for the upkeep, however much is due: nobody
+#: else rescues what was lost.
+LEFT_S = 10.0
+
 #: Seconds between two looks at the lease and at what waits to be sent.
 PAUSE_S = 1.0
 
@@ -107,7 +111,7 @@ class Scheduler(SchedulerParts):
         started = self.monotonic()
         notice_clock_set_back(self.engine, self.leader, now=now)  # step 3
         self.next_tick_at = now.replace(second=0, microsecond=0) + MINUTE
-        minute_ends_at = self._find_end(now, started)
+        gives_way_at = self._find_end(now, started) - LEFT_S
         try:
             self.upkeep.end_pauses(now)
             report = run_tick(  # step 4
@@ -116,7 +120,7 @@ class Scheduler(SchedulerParts):
                 dispatcher=self.dispatcher,  # steps 5 and 6
                 lookback=self.settings.lookback,
                 chunk=self.settings.chunk,
-                is_over=lambda: self.monotonic() >= minute_ends_at,
+                is_over=lambda: self.monotonic() >= gives_way_at,
             )
         except MinutehandError:
             self.dispatcher.drop()

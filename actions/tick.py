@@ -72,7 +72,7 @@ class TickReport:
 
         quarantined: Actions put into quarantine, each with the reason for its admin.
 
-        is_cut: Whether the next tick came before all was decided, and goes on.
+        is_cut: Whether it gave way before all was decided; the next tick goes on.
     """
 
     now: datetime
@@ -143,8 +143,8 @@ def run_tick(
 
         chunk: The most actions passed to *dispatcher* at a time.
 
-        is_over: Whether the next tick is due, which finds what this one leaves; asked
-            after each chunk.
+        is_over: Whether it has to give way; the next tick finds what this one leaves.
+            Asked after each chunk.
 
     Raises:
         LeadershipLostError, UnreachableError: From *dispatcher* or the database. Chunks

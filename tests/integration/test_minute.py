@@ -26,8 +26,10 @@ from tests.scheduling import (
     FakeSender,
     add_app,
     copy_action,
+    edit,
     edit_action,
     fetch_all,
+    get,
     make_operation,
     post,
     record_all,
@@ -134,17 +136,26 @@ def test_tick_that_takes_longer_than_a_minute_lets_the_next_one_begin(
     scheduler: Scheduler, world: World
 ):
     """
-    What it leaves is decided by that; meanwhile nothing says that all was decided.
+    What it leaves is decided by that; meanwhile nothing says that all was decided, and
+    what was lost is rescued.
     """
+    lost = make_operation()
+    record_all(scheduler.engine, lost)
+    edit(scheduler.engine, lost.id, state="queued", sent_at=SEVEN - LOST_AFTER)
+    sends: list[int] = []
+    scheduler.on_tick.append(
+        lambda _tick: sends.append(get(scheduler.engine, lost.id).sends)
+    )
     uid = post(scheduler.engine, when={"cron_rule": "0 7 * * *"}).uid
     edit_action(scheduler.engine, uid, next_due_at=SEVEN, effective_from=SEVEN)
-    copy_action(scheduler.engine, uid, 199)
+    copy_action(scheduler.engine, uid, 149)
 
     ticks = live(scheduler, world, minutes=3)
 
     assert max(find_delays(ticks)) <= 1
     assert [True, False, False] == [tick.is_cut for tick in ticks]
-    assert 200 == sum(tick.recorded for tick in ticks)
+    assert [0, 1, 1] == sends
+    assert 150 == sum(tick.recorded for tick in ticks)
     assert {"queued"} == {row.state for row in fetch_all(scheduler.engine)}
 
 
