@@ -38,9 +38,6 @@ log = structlog.get_logger()
 #: Seconds between two looks for lost workers and messages; leases last a minute.
 RESCUE_EVERY_S = 5.0
 
-#: Seconds between two looks for a clock that was set back.
-FOLLOW_EVERY_S = 5.0
-
 #: Of work that something else makes due.
 NEVER = float("inf")
 
@@ -120,10 +117,7 @@ class Upkeep:
         self._works = deque(
             (
                 _Work(dispatcher.send_waiting),
-                _Work(
-                    partial(follow_clock_set_back, engine, leader, lease=lease),
-                    every_s=FOLLOW_EVERY_S,
-                ),
+                _Work(partial(follow_clock_set_back, engine, leader, lease=lease)),
                 _Work(dispatcher.rescue, every_s=RESCUE_EVERY_S),
                 self._pauses,
                 self._notices,
