@@ -261,10 +261,11 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
 @contextmanager
 def reading_once(engine: sa.Engine) -> Iterator[sa.Connection]:
     """
-    Give a connection for one query.
+    Give a connection for one query, or for some between which much time may pass.
 
-    There is no transaction around it, whose beginning and end would be two more round
-    trips to PostgreSQL. Nothing may be written: it could not be taken back.
+    There is no transaction around them, whose beginning and end would be two more round
+    trips to PostgreSQL, and which it would end if it had to wait (behind a pooler there
+    is one). Nothing may be written: it could not be taken back.
     """
     with translating(), engine.connect() as connection:
         yield connection.execution_options(read_only=True, isolation_level="AUTOCOMMIT")

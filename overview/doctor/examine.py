@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
-from models.database.engine import read_clock, reading
+from models.database.engine import read_clock, reading, reading_once
 from models.errors import RefusedError
 from models.units import format_age
 from overview.doctor.checks import LOOKS
@@ -70,7 +70,7 @@ def find_trouble(
 def _look(engine: sa.Engine, settings: Settings, name: str) -> list[Finding]:
     """Examine one subject; if the database refuses, that is a finding, not the end."""
     try:
-        with reading(engine) as connection:
+        with reading_once(engine) as connection:
             view = View(connection, settings, read_clock(connection))
             return list(look(view, [name]))
     except RefusedError as error:
