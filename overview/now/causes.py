@@ -33,8 +33,9 @@ ACTIONS_NAMED = 10
 _HEAD = 600
 
 
-class FailingActionJson(TypedDict):
-    """An action whose operations failed of a cause, and how many."""
+@dataclass(frozen=True, slots=True)
+class FailingAction:
+    """An action, and how many of its operations failed of a cause."""
 
     uid: str
     app: str
@@ -57,7 +58,7 @@ class CauseJson(TypedDict):
     last_at: datetime
     app_count: int
     action_count: int
-    actions: list[FailingActionJson]
+    actions: list[FailingAction]
     operation: UUID
     reason: str | None
     attempt: int
@@ -78,16 +79,6 @@ class FailuresJson(TypedDict):
     count: int
     cause_count: int
     causes: list[CauseJson]
-
-
-@dataclass(frozen=True, slots=True)
-class FailingAction:
-    """An action, and how many of its operations failed of a cause."""
-
-    uid: str
-    app: str
-    name: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +123,7 @@ class Cause:
             "last_at": self.last_at,
             "app_count": len(self.apps),
             "action_count": len(self.actions),
-            "actions": [
-                {"uid": e.uid, "app": e.app, "name": e.name, "count": e.count}
-                for e in self.actions[:ACTIONS_NAMED]
-            ],
+            "actions": list(self.actions[:ACTIONS_NAMED]),
             "operation": self.operation_id,
             "reason": self.reason,
             "attempt": self.attempt,

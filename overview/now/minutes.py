@@ -22,7 +22,7 @@ from models.errors import RuleError
 from models.operation_state import OperationState, Trigger
 from operations.operation_filter import belongs_to
 from overview.now.planned import foresee_minutes
-from overview.now.unled import Unled, UnledJson, fetch_unled
+from overview.now.unled import Unled, fetch_unled
 
 #: How far the minutes reach, back and ahead.
 BACK = timedelta(hours=2)
@@ -86,7 +86,7 @@ class MinutesJson(TypedDict):
     counted_since: datetime
     planned_is_whole: bool
     minutes: list[MinuteJson]
-    unled: list[UnledJson]
+    unled: list[Unled]
 
 
 #: What is counted beside the states of operations.
@@ -133,7 +133,7 @@ class Minutes:
                 {"at": at, "counts": dict(counts)}
                 for at, counts in sorted(self.counts.items())
             ],
-            "unled": [each.as_json() for each in self.unled],
+            "unled": list(self.unled),
         }
 
 

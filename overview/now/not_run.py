@@ -35,7 +35,7 @@ from overview.now.outages import (
     find_outage,
     split_missed,
 )
-from overview.now.unled import Unled, UnledJson, fetch_unled
+from overview.now.unled import Unled, fetch_unled
 from overview.reasons import read_reason
 from overview.zones import Zones, fetch_zones
 
@@ -78,7 +78,7 @@ class NotRunJson(TypedDict):
     delay_s: float | None
     reason: str | None
     text: str
-    unled: UnledJson | None
+    unled: Unled | None
     operation: UUID
 
 
@@ -163,7 +163,7 @@ class NotRun:
             "delay_s": None if self.delay is None else self.delay.total_seconds(),
             "reason": self.reason,
             "text": self.text,
-            "unled": None if self.unled is None else self.unled.as_json(),
+            "unled": self.unled,
             "operation": self.operation_id,
         }
 

@@ -18,8 +18,14 @@ from overview.now.unled import Unled
 NAMED = 5
 
 
-class MissingActionJson(TypedDict):
-    """An action that missed occurrences."""
+@dataclass(frozen=True, slots=True)
+class MissingAction:
+    """
+    An action that missed occurrences.
+
+    Args:
+        count: How many.
+    """
 
     uid: str
     name: str
@@ -40,31 +46,7 @@ class OutageJson(TypedDict):
     count: int
     is_more: bool
     actions: int
-    first: list[MissingActionJson]
-
-
-@dataclass(frozen=True, slots=True)
-class MissingAction:
-    """
-    An action that missed occurrences.
-
-    Args:
-        count: How many.
-    """
-
-    uid: str
-    name: str
-    app: str
-    count: int
-
-    def as_json(self) -> MissingActionJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "uid": self.uid,
-            "name": self.name,
-            "app": self.app,
-            "count": self.count,
-        }
+    first: list[MissingAction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +73,12 @@ class Outage:
     def as_json(self) -> OutageJson:
         """Return the documented object; keys are only added."""
         return {
-            **self.unled.as_json(),
+            "since": self.unled.since,
+            "until": self.unled.until,
             "count": self.count,
             "is_more": self.is_more,
             "actions": self.actions,
-            "first": [each.as_json() for each in self.first],
+            "first": list(self.first),
         }
 
 

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.leader import Holder, Leadership, fetch_holder, fetch_leaderships
 from models.database.engine import read_clock
@@ -27,13 +26,6 @@ _FIRST_TICKS = timedelta(minutes=5)
 _LOOKED_AT = 100
 
 
-class UnledJson(TypedDict):
-    """A time in which nobody led; ``until`` null: it lasts."""
-
-    since: datetime
-    until: datetime | None
-
-
 @dataclass(frozen=True, slots=True)
 class Unled:
     """
@@ -48,10 +40,6 @@ class Unled:
 
     since: datetime
     until: datetime | None
-
-    def as_json(self) -> UnledJson:
-        """Return the documented object; keys are only added."""
-        return {"since": self.since, "until": self.until}
 
 
 def fetch_unled(connection: sa.Connection, *, since: datetime) -> list[Unled]:

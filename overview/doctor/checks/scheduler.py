@@ -27,8 +27,9 @@ def look_at_leader(view: View) -> Iterator[Finding]:
         detail = f"no scheduler leads. Start one: {_name_starter(view)}. {_UNLED}"
         yield Finding("leader", Health.BAD, detail, "no scheduler leads")
         return
-    who = describe_leader(holder) if view.app is None else "it"
-    found = f"{who} gave its last heartbeat {format_age(holder.heartbeat_age)} ago"
+    name = f" {describe_leader(holder)}" if view.app is None else ""
+    age = format_age(holder.heartbeat_age)
+    found = f"the leader{name} gave its last heartbeat {age} ago"
     # One second more, since writing a heartbeat takes a moment.
     most = LOST_BEATS * view.settings.lease_heartbeat + timedelta(seconds=1)
     if holder.heartbeat_age <= most and not holder.is_stale:

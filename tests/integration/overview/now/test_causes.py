@@ -66,7 +66,7 @@ def test_what_varies_makes_no_cause_of_its_own(engine: sa.Engine):
         first["is_permanent"],
     )
     assert [("daily", 2), ("other", 1)] == [
-        (each["name"], each["count"]) for each in first["actions"]
+        (each.name, each.count) for each in first["actions"]
     ]
     assert first["last_at"] - first["first_at"] > 7 * MINUTE
     assert (1, True) == (second["count"], second["is_permanent"])

@@ -252,7 +252,7 @@ def test_one_outage_is_told_once(engine: sa.Engine):
     assert (first, back) == (outage["since"], outage["until"])
     assert (28, 7, False) == (outage["count"], outage["actions"], outage["is_more"])
     assert ["action-6", "action-5", "action-4", "action-3", "action-2"] == [
-        each["uid"] for each in outage["first"]
+        each.uid for each in outage["first"]
     ]
     assert [later] == [each.operation_id for each in found.apart]
     assert 8 == len(found.entries)
