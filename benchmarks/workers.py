@@ -137,7 +137,7 @@ def run_worker(
     command = [
         *(sys.executable, "-m", "celery", "-A", "benchmarks.worker_app", "worker"),
         *("-Q", Queue.QUICK.value, "-P", "prefork", "-c", str(concurrency)),
-        *("--without-gossip", "--without-mingle", "--prefetch-multiplier", "1"),
+        *("--prefetch-multiplier", "1"),
         *("-l", "WARNING" if case in TASKS else "INFO"),
     ]
     with log.open("wb") as output:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 from uuid import UUID
 
+import amqp
+import pytest
 from celery import Celery
 
 from celery_app.app import make_app
 from celery_app.aside import open_aside
+from celery_app.foreign_queues import measure_queue
 from celery_app.redis_transport import Channel as RedisChannel
 from models.database.engine import reading
 from models.operation_state import Queue
 from operations.fleet.strangers import Reason, fetch_strangers
-from tests.chaos.installation import Installation
+from tests.chaos.installation import PATIENT, Installation
 from tests.neighbours.hostile import (
     BODIES,
     COMMANDS,
@@ -40,6 +44,16 @@ from tests.servers import wait_until
 NOBODY = UUID(int=7)
 
 
+@pytest.fixture
+def rabbit_installation(
+    postgres_url: str, rabbit_url: str, tmp_path: Path
+) -> Iterator[Installation]:
+    """Give an installation on PostgreSQL and RabbitMQ."""
+    made = Installation(postgres_url, rabbit_url, tmp_path, dict(PATIENT))
+    yield made
+    made.engine.dispose()
+
+
 def push(installation: Installation, texts: Sequence[bytes]) -> None:
     """Put *texts* into our quick queue, as somebody without Celery would."""
     app = make_app(installation.settings)
@@ -55,11 +69,13 @@ def push(installation: Installation, texts: Sequence[bytes]) -> None:
 
 def run_beside(installation: Installation, texts: Sequence[bytes]) -> None:
     """Assert that twenty operations run with *texts* between them, in one worker."""
-    push(installation, texts[::2])
+    if texts:
+        push(installation, texts[::2])
     with installation.worker(concurrency=1) as worker:
         with installation.scheduler():
             ids = record_many(installation, 20)
-            push(installation, texts[1::2])
+            if texts:
+                push(installation, texts[1::2])
             wait_until(
                 lambda: installation.count_live() == 0, timeout_s=60, what="ours to run"
             )
@@ -151,3 +167,24 @@ def ask(app: Celery, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Send *command* to all workers of *app*; return the answer of each."""
     found = app.control.broadcast(command, arguments, reply=True, timeout=20, limit=1)
     return {name: answer for reply in found for name, answer in reply.items()}
+
+
+@pytest.mark.rabbit
+def test_what_goes_back_goes_nowhere_else(rabbit_installation: Installation) -> None:
+    """
+    RabbitMQ would copy it to the queues in CC each time.
+    """
+    app = make_app(rabbit_installation.settings)
+    theirs = {"task": "theirs", "id": "theirs", "CC": ["bystander"]}
+    with app.connection_for_write() as connection:
+        channel = connection.default_channel
+        app.amqp.queues[Queue.QUICK.value](channel).declare()
+        message = amqp.Message("[[], {}, {}]", application_headers=theirs)
+        channel.basic_publish(message, exchange="", routing_key=QUICK)
+        channel.queue_declare("bystander", durable=True, auto_delete=False)
+
+    run_beside(rabbit_installation, [])
+
+    with app.connection_for_read() as connection:
+        assert measure_queue(connection, "bystander").message_count == 0
+        assert measure_queue(connection, QUICK).message_count == 1

@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 import pytest
 import redis
 from celery import Celery
-from kombu.utils.json import loads
+from kombu.utils.json import dumps, loads
 
 from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
@@ -143,3 +143,27 @@ def test_what_is_no_message_ends_no_worker(
 
     assert str(IDS[0]) == taken[0].headers["id"]
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("give_back", ["reject", "close"])
+def test_message_goes_back_to_where_it_was_and_not_where_it_names(
+    connection: Any, redis_url: str, give_back: str
+):
+    """
+    Byte by byte: whoever has written it cannot have us write to another's queue.
+    """
+    with redis.Redis.from_url(redis_url) as client:
+        envelope = loads(client.lindex(QUICK, -1))
+        place = {"exchange": "", "routing_key": "theirs"}
+        envelope["properties"] |= {"delivery_info": place, "priority": 9}
+        text = dumps(envelope).encode()
+        client.rpush(QUICK, text)  # the next to be taken
+    [message] = take(connection, 1)
+
+    if give_back == "reject":
+        message.reject(requeue=True)
+    connection.close()
+
+    with redis.Redis.from_url(redis_url) as client:
+        assert client.lindex(QUICK, 0 if give_back == "reject" else -1) == text
+        assert not client.exists("theirs")
