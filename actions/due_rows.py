@@ -182,6 +182,17 @@ def _advance_statement(dialect: str) -> sa.Executable:
     )
 
 
+@cache
+def _lock_statement(dialect: str) -> sa.Executable:
+    uids = json_rows(dialect, {"uid": sa.Text()}, "uids")
+    return (
+        sa.select(_kept.uid)
+        .where(_kept.uid.in_(sa.select(uids.c.uid)))
+        .order_by(_kept.uid)
+        .with_for_update(key_share=True)
+    )
+
+
 def advance(connection: sa.Connection, decisions: Sequence[Decision]) -> set[str]:
     """
     Set the next due instant of the decided actions, and lock their rows.
@@ -206,7 +217,11 @@ def ask_advance(
         }
         for d in decisions
     ]
-    statement = _advance_statement(transaction.connection.dialect.name)
+    dialect = transaction.connection.dialect.name
+    if woken := [{"uid": d.action_uid} for d in decisions if d.wakes]:
+        # In the order of whoever records events, or the two might deadlock.
+        transaction.ask(_lock_statement(dialect), {"uids": make_rows_json(woken)})
+    statement = _advance_statement(dialect)
     moved = transaction.ask(statement, {"moved": make_rows_json(rows)})
     return lambda: {uid for (uid,) in moved.rows}
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from actions.when.event import earliest_occurrence
-from models.database.engine import UtcDateTime, read_clock
+from models.database.engine import (
+    Identifier,
+    UtcDateTime,
+    json_rows,
+    make_rows_json,
+    read_clock,
+)
 from models.database.tables import events, scheduled_actions, users
 from models.errors import NotFoundError, RuleError
 from models.event import EventName
@@ -102,9 +108,14 @@ def record_events(
 def record_each(
     connection: sa.Connection, new: Sequence[NewEvent], *, correct: bool
 ) -> list[tuple[UUID, Outcome]]:
-    """Record events; return the id of each, and what became of it."""
+    """
+    Record events; return the id of each, and what became of it.
+
+    Users, events and actions are locked in this order, and each kind in its own, so
+    that two of these transactions never wait for each other.
+    """
     now = read_clock(connection)
-    _check_users(connection, new)
+    _lock_users(connection, new)
     rows = {}
     ids = []
     for event in new:
@@ -121,7 +132,7 @@ def record_each(
             "source": event.source,
             "source_id": event.source_id,
         }
-    given, inserted = list(rows.values()), set[UUID]()
+    given, inserted = [rows[event_id] for event_id in sorted(rows)], set[UUID]()
     if correct:
         _forget_seen(connection, given)
     for start in range(0, len(given), _CHUNK):
@@ -132,7 +143,7 @@ def record_each(
             .returning(events.c.id)
         )
         inserted.update(found.scalars())
-    fresh = [row for event_id, row in rows.items() if event_id in inserted]
+    fresh = [row for row in given if row["id"] in inserted]
     stale = _update_users(connection, fresh)
     kept = [row for row in fresh if row["id"] not in stale]
     _wake(connection, kept, now)
@@ -159,16 +170,23 @@ def _make_event_id(event: NewEvent, at: datetime) -> UUID:
     return str_to_uuid(" | ".join(parts))
 
 
-def _check_users(connection: sa.Connection, new: Sequence[NewEvent]) -> None:
-    wanted: dict[str, set[str]] = defaultdict(set)
-    for event in new:
-        wanted[event.app].add(event.user_id)
-    for app, ids in wanted.items():
-        missing = find_missing_users(connection, app, ids)
-        if missing:
-            names = ", ".join(repr(each) for each in sorted(missing)[:5])
-            msg = f"small app {app!r} has no user {names}"
-            raise NotFoundError(msg)
+def _lock_users(connection: sa.Connection, new: Sequence[NewEvent]) -> None:
+    wanted = {(event.app, event.user_id) for event in new}
+    columns = {"app": sa.Text(), "id": sa.Text()}
+    given = json_rows(connection.dialect.name, columns, "given")
+    key = sa.tuple_(users.c.app, users.c.id)
+    found = connection.execute(
+        sa.select(users.c.app, users.c.id)
+        .where(key.in_(sa.select(given.c.app, given.c.id)))
+        .order_by(users.c.app, users.c.id)
+        .with_for_update(key_share=True),
+        {"given": make_rows_json([{"app": app, "id": id_} for app, id_ in wanted])},
+    )
+    if missing := sorted(wanted - {(app, user_id) for app, user_id in found}):
+        app = missing[0][0]
+        names = ", ".join([repr(id_) for of, id_ in missing if of == app][:5])
+        msg = f"small app {app!r} has no user {names}"
+        raise NotFoundError(msg)
 
 
 def find_missing_users(
@@ -186,7 +204,7 @@ def find_missing_users(
     return missing
 
 
-def _forget_seen(connection: sa.Connection, rows: Sequence[dict[str, object]]) -> None:
+def _forget_seen(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:
     """Forget when users were last seen, except for what *rows* say."""
     for row in rows:
         if row["name"] != EventName.USER_LAST_SEEN:
@@ -211,7 +229,7 @@ def _forget_seen(connection: sa.Connection, rows: Sequence[dict[str, object]]) -
 
 
 def _update_users(
-    connection: sa.Connection, rows: Sequence[dict[str, object]]
+    connection: sa.Connection, rows: Sequence[dict[str, Any]]
 ) -> set[object]:
     """
     Update the columns of users, and delete each ``last_seen`` that is replaced.
@@ -224,40 +242,72 @@ def _update_users(
     Returns:
         The ids of new ``last_seen`` events that were deleted for a newer one.
     """
-    stale: set[object] = set()
-    # The newest first, so that older events of the same batch are found to be stale.
-    for row in sorted(rows, key=lambda each: str(each["at"]), reverse=True):
-        column = _USER_COLUMNS.get(row["name"])  # type: ignore[call-overload]  # any name may be asked
-        if column is None:
-            continue
-        moved = connection.execute(
-            sa.update(users)
-            .where(
-                users.c.app == row["app"],
-                users.c.id == row["user_id"],
-                sa.or_(users.c[column].is_(None), users.c[column] < row["at"]),
-            )
-            .values({column: row["at"]})
+    latest: dict[str, _Latest] = {}
+    for row in rows:
+        if row["name"] in _USER_COLUMNS:
+            of_users = latest.setdefault(row["name"], {})
+            key = row["app"], row["user_id"]
+            if key not in of_users or of_users[key]["at"] < row["at"]:
+                of_users[key] = row
+    moved = {name: _move(connection, name, found) for name, found in latest.items()}
+    seen = moved.get(EventName.USER_LAST_SEEN, {})
+    stale = {row["id"] for row in rows if row["name"] == EventName.USER_LAST_SEEN}
+    stale -= {row["id"] for row in seen.values()}
+    if stale:
+        gone = json_rows(connection.dialect.name, {"id": Identifier}, "gone")
+        connection.execute(
+            sa.delete(events).where(events.c.id.in_(sa.select(gone.c.id))),
+            {"gone": make_rows_json([{"id": each} for each in stale])},
         )
-        if row["name"] != EventName.USER_LAST_SEEN:
-            continue
-        if moved.rowcount == 0:
-            stale.add(row["id"])
-            connection.execute(sa.delete(events).where(events.c.id == row["id"]))
-        else:
-            connection.execute(
-                sa.delete(events).where(
-                    events.c.app == row["app"],
-                    events.c.user_id == row["user_id"],
-                    events.c.name == row["name"],
-                    events.c.at < row["at"],
-                )
-            )
+    if seen:
+        given = json_rows(connection.dialect.name, _LATEST, "given")
+        replaced = sa.exists().where(
+            events.c.app == given.c.app,
+            events.c.user_id == given.c.user_id,
+            events.c.at < given.c.at,
+        )
+        connection.execute(
+            sa.delete(events).where(
+                events.c.name == EventName.USER_LAST_SEEN, replaced
+            ),
+            {"given": _make_json(seen)},
+        )
     return stale
 
 
+#: The latest event of each app and user, and its columns that are looked at.
+_Latest = dict[tuple[str, str], dict[str, Any]]
+_LATEST: dict[str, sa.types.TypeEngine[Any]] = {
+    "app": sa.Text(),
+    "user_id": sa.Text(),
+    "at": UtcDateTime,
+}
+
+
+def _make_json(latest: _Latest) -> str:
+    return make_rows_json([{n: row[n] for n in _LATEST} for row in latest.values()])
+
+
+def _move(connection: sa.Connection, name: str, latest: _Latest) -> _Latest:
+    """Write when it happened to users; return those of *latest* that are newer."""
+    given = json_rows(connection.dialect.name, _LATEST, "given")
+    column = users.c[_USER_COLUMNS[EventName(name)]]
+    moved = connection.execute(
+        sa.update(users)
+        .where(
+            users.c.app == given.c.app,
+            users.c.id == given.c.user_id,
+            sa.or_(column.is_(None), column < given.c.at),
+        )
+        .values({column: given.c.at})
+        .returning(users.c.app, users.c.id),
+        {"given": _make_json(latest)},
+    )
+    return {(app, user_id): latest[app, user_id] for app, user_id in moved}
+
+
 def _wake(
-    connection: sa.Connection, rows: Sequence[dict[str, object]], now: datetime
+    connection: sa.Connection, rows: Sequence[dict[str, Any]], now: datetime
 ) -> None:
     """
     Lower ``next_due_at`` of the waiting actions to when the first may be due.
@@ -271,6 +321,16 @@ def _wake(
         assert isinstance(at, datetime)  # as record_events made it
         first[key] = min(at, first.get(key, at))
     kept = scheduled_actions.c
+    connection.execute(
+        sa.select(kept.uid)
+        .where(
+            kept.event.is_not(None),
+            kept.deleted_at.is_(None),
+            sa.tuple_(kept.app, kept.event).in_(list(first)),
+        )
+        .order_by(kept.uid)
+        .with_for_update(key_share=True)
+    )
     for (app, name), at in first.items():
         waits = (kept.app == app, kept.event == name, kept.deleted_at.is_(None))
         delays = connection.execute(

@@ -107,6 +107,10 @@ class UnreachableError(MinutehandError):
     exit_code = 6
 
 
+class DeadlockError(UnreachableError):
+    """A transaction and another one waited for each other; this one was taken back."""
+
+
 class RefusedError(UnreachableError):
     """
     The role lacks a right that we need in the database.

@@ -8,7 +8,7 @@ gets. What belongs to another app is unknown to it, exactly like what does not e
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, NoReturn, TypeVar
@@ -16,6 +16,7 @@ from typing import Annotated, NoReturn, TypeVar
 import sqlalchemy as sa
 from fastapi import Depends, Request
 
+from models.database.engine import write_again
 from models.door.documents import read_model
 from models.errors import ForbiddenError, NotFoundError
 from models.fields.strict_model import DocumentModel
@@ -25,6 +26,7 @@ from serving.preconditions import find_expected
 from serving.services import Services
 
 _Model = TypeVar("_Model", bound=DocumentModel)
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,11 @@ class Context:
         author = self.caller.as_author(self.request_id)
         with self.services.writing(author) as connection:
             yield connection
+
+    def write_again(self, act: Callable[[sa.Connection], _Answer]) -> _Answer:
+        """Do *act* in such a transaction, again after a deadlock."""
+        author = self.caller.as_author(self.request_id)
+        return write_again(self.services.engine, act, author=author)
 
 
 def refuse_app(app: str | None) -> NoReturn:

@@ -141,6 +141,7 @@ def _fetch_stored(
     query = (
         sa.select(*(users.c[name] for name in _COLUMNS))
         .where(users.c.app == app)
+        .order_by(users.c.id)  # as whoever records events of theirs locks them
         .with_for_update()
     )
     if ids is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID, uuid4
@@ -88,10 +89,11 @@ def send_events(context: Operator, app: str) -> Response:
     """
     context.own(app)
     sent = read_sent_events(context.request.headers, context.body)
-    with context.writing() as connection:
-        received = receive_events_strictly(
-            connection, app, sent.events, is_list=sent.is_list
+    received = context.write_again(
+        partial(
+            receive_events_strictly, app=app, sent=sent.events, is_list=sent.is_list
         )
+    )
     return answer(received.as_told_json(), status=HTTPStatus.ACCEPTED)
 
 

@@ -10,7 +10,7 @@ import re
 
 import sqlalchemy as sa
 
-from models.errors import RefusedError, UnreachableError
+from models.errors import DeadlockError, RefusedError, UnreachableError
 
 #: SQLSTATEs of what we left in a session and is not there, or of what another left: a
 #: statement that was prepared, a cursor. It is the session of another client.
@@ -81,12 +81,19 @@ def _get_state(error: BaseException | None) -> str:
 _READ_ONLY = "25006"
 
 
+#: SQLSTATE of a transaction that was taken back, since it and another one waited for
+#: each other.
+_DEADLOCK = "40P01"
+
+
 def make_unreachable(error: BaseException) -> UnreachableError:
     """Return the error to raise for a database that cannot serve now."""
     cause = getattr(error, "orig", None) or error
     said = str(cause).strip() or type(cause).__name__
     if is_refused(cause):
         return RefusedError(said)
+    if _get_state(cause) == _DEADLOCK:
+        return DeadlockError(f"the database did not answer: {said}")
     if _get_state(cause) == _READ_ONLY:
         return UnreachableError(
             f"the database is read-only: {said}. It is a replica, or"

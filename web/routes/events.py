@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
@@ -65,8 +66,9 @@ def send(context: Operator) -> Response:
     try:
         context.narrow(app)
         asked = form.read(UserEventModel, "event")
-        with context.writing() as connection:
-            received = receive_events_strictly(connection, app, [asked], is_list=False)
+        received = context.write_again(
+            partial(receive_events_strictly, app=app, sent=[asked], is_list=False)
+        )
     except MinutehandError as error:
         return _show_form(context, form, error)
     ((event_id, outcome),) = received.outcomes

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -10,7 +13,7 @@ import sqlalchemy as sa
 
 from actions.user_events import NewEvent, record_events
 from models.database.engine import reading, writing
-from models.database.tables import events, users
+from models.database.tables import events, scheduled_actions, users
 from models.errors import NotFoundError
 from models.occurrence import make_operation_id
 from tests.scheduling import (
@@ -24,6 +27,7 @@ from tests.scheduling import (
     post,
     tick,
 )
+from tests.servers import wait_until
 
 CREATED = "instance.user.created"
 ACTIVATED = "instance.user.activated"
@@ -421,3 +425,77 @@ def test_action_with_an_unreadable_delay_stops_nobody(engine: sa.Engine):
     assert ["ann"] == ran(engine)
     assert [bad] == [action.uid for action, _reason in report.quarantined]
     assert "soon" in fetch_action(engine, bad).quarantine_reason
+
+
+@contextmanager
+def hold(
+    engine: sa.Engine, table: sa.Table, key: sa.ColumnElement[bool]
+) -> Iterator[None]:
+    """Lock a row of *table* within the block."""
+    with writing(engine) as connection:
+        connection.execute(sa.select(table).where(key).with_for_update())
+        yield
+
+
+def is_free(engine: sa.Engine, table: sa.Table, key: sa.ColumnElement[bool]) -> bool:
+    """Tell whether nobody has locked a row of *table*."""
+    lock = sa.select(table).where(key).with_for_update(skip_locked=True)
+    with writing(engine) as connection:
+        return connection.execute(lock).first() is not None
+
+
+def wait_for_a_lock(engine: sa.Engine) -> None:
+    """Wait until somebody waits for a lock."""
+    waits = sa.text("select 1 from pg_stat_activity where wait_event_type = 'Lock'")
+
+    def is_waited_for() -> bool:
+        with reading(engine) as connection:
+            return connection.execute(waits).first() is not None
+
+    wait_until(is_waited_for, what="the lock")
+
+
+def test_users_are_locked_in_one_order(postgres_engine: sa.Engine):
+    """
+    Whatever the order of sending: who waits for the first has locked no other, so two
+    batches never wait for each other.
+    """
+    batch = threading.Thread(target=send, args=(postgres_engine, SEEN, "eve", "ann"))
+    with hold(postgres_engine, users, users.c.id == "ann"):
+        batch.start()
+        wait_for_a_lock(postgres_engine)
+        assert is_free(postgres_engine, users, users.c.id == "eve")
+    batch.join()
+
+    assert {"ann", "eve"} == {user for _, user, _ in fetch_events(postgres_engine)}
+
+
+@pytest.mark.parametrize("who", ["batch", "leader"])
+def test_actions_are_locked_in_one_order(postgres_engine: sa.Engine, who: str):
+    """
+    By whoever records events of several names, and by the tick that decides about them.
+    """
+    kept = scheduled_actions.c
+    for uid, name in (("a", "app.y"), ("b", "app.x"), ("c", "app.y")):
+        post(postgres_engine, uid=uid, name=uid, when={"on": name})
+    dispatcher = make_dispatcher(postgres_engine)
+
+    def record() -> None:
+        news = [NewEvent("app", name, "ann") for name in ("app.x", "app.y")]
+        with writing(postgres_engine) as connection:
+            record_events(connection, news)
+
+    def decide() -> None:
+        tick(dispatcher, get_now(postgres_engine))
+
+    if who == "leader":
+        record()
+    other = threading.Thread(target=decide if who == "leader" else record)
+    with hold(postgres_engine, scheduled_actions, kept.uid == "a"):
+        other.start()
+        wait_for_a_lock(postgres_engine)
+        assert is_free(postgres_engine, scheduled_actions, kept.uid == "b")
+        assert is_free(postgres_engine, scheduled_actions, kept.uid == "c")
+    other.join()
+
+    assert 3 * (who == "leader") == len(fetch_all(postgres_engine))
