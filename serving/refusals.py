@@ -19,7 +19,6 @@ from models.errors import (
     UnreachableError,
     UsageError,
 )
-from models.fields.strict_model import show
 from serving.preconditions import PreconditionRequiredError
 
 #: What each kind of error is in HTTP; of a kind within a kind, the inner one first.
@@ -123,7 +122,7 @@ def place_problem(problem: Problem, places: Places) -> ProblemPart:
     """
     place = places.locate(problem)
     # what has a place of its own is wrong with the text, not with a value
-    found = None if problem.place else places.find_value(problem.pointer)
+    found = None if problem.place else places.show(problem.pointer)
     return {
         "message": problem.message,
         "hint": problem.hint,
@@ -131,6 +130,6 @@ def place_problem(problem: Problem, places: Places) -> ProblemPart:
         "parameter": None,
         "line": None if place is None else place[0],
         "column": None if place is None else place[1],
-        "found": None if found is None else show(found[0]),
+        "found": found,
         "instead": problem.instead,
     }

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from models.door.json_text import find_line, without_mark
 from models.errors import Problem
+from models.fields.strict_model import LONGEST_SHOWN, show
 
 # Integers stay text: nobody counts with them, and Python refuses to read long ones.
 _SKIPPER = json.JSONDecoder(parse_int=str)
 _DECODER = json.JSONDecoder()
+#: Characters of a list or object in which to look for its end, before it is cut.
+_LONGEST_BEGIN = 4 * LONGEST_SHOWN
+
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 #: A key or the number of an entry, where it begins, and where its value does.
@@ -24,7 +27,7 @@ class Places:
     Where things begin in a text, each part of which is read once, and when needed.
 
     Args:
-        text: JSON, or not: then nothing is found in it. Of a key that appears more than
+        text: JSON; where it is none, nothing is found. Of a key that appears more than
             once, the last counts.
 
     >>> places = Places('{"when":\n  {"cron_rule": 7}}')
@@ -74,16 +77,22 @@ class Places:
         text, start = found[:2]
         return start, _SKIPPER.raw_decode(text, start)[1]
 
-    def find_value(self, pointer: str) -> tuple[Any] | None:
-        """Return the one value that *pointer* points at, or None: it is not there."""
+    def show(self, pointer: str) -> str | None:
+        """Return how messages show what *pointer* points at; None: it is not there."""
         found = self._find(pointer)
         if found is None or not found[2]:
             return None
         text, start = found[:2]
+        if text[start] in "[{":
+            begin = text[start : start + _LONGEST_BEGIN]
+            try:
+                return show(_DECODER.raw_decode(begin)[0])
+            except ValueError:  # it goes on, and nobody reads the rest
+                return f"{' '.join(begin.split())[:LONGEST_SHOWN]}..."
         try:
-            return (_DECODER.raw_decode(text, start)[0],)
+            return show(_DECODER.raw_decode(text, start)[0])
         except ValueError:
-            return (_SKIPPER.raw_decode(text, start)[0],)
+            return show(_SKIPPER.raw_decode(text, start)[0])
 
     def _find(self, pointer: str) -> tuple[str, int, bool, int] | None:
         """
@@ -92,30 +101,22 @@ class Places:
         Then where it begins; whether it is that of *pointer*, not of what lacks it; and
         where its key begins, or the value of a list.
         """
-        text = self._read()
-        if text is None:
+        try:
+            if self._text is None:
+                # a byte order mark is not a column of anybody's editor
+                plain = without_mark(self._given)
+                self._text = plain.decode() if isinstance(plain, bytes) else plain
+            text = self._text
+            start = key_at = _skip_blank(text, 0)
+            for part in pointer.split("/")[1:]:
+                name = part.replace("~1", "/").replace("~0", "~")
+                inner = self._enter(text, start, name)
+                if inner is None:
+                    return text, start, False, key_at
+                key_at, start = inner
+        except (ValueError, IndexError, RecursionError):
             return None
-        start = key_at = _skip_blank(text, 0)
-        for part in pointer.split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
-            inner = self._enter(text, start, name)
-            if inner is None:
-                return text, start, False, key_at
-            key_at, start = inner
         return text, start, True, key_at
-
-    def _read(self) -> str | None:
-        """Return the text without a byte order mark; None if it is not JSON."""
-        if self._text is None:
-            # a byte order mark is not a column of anybody's editor
-            plain = without_mark(self._given)
-            try:
-                text = plain.decode() if isinstance(plain, bytes) else plain
-                _SKIPPER.raw_decode(text, _skip_blank(text, 0))
-            except (ValueError, RecursionError):
-                return None
-            self._text = text
-        return self._text
 
     def _enter(self, text: str, start: int, name: str) -> tuple[int, int] | None:
         """Return where *name* and its value begin in what begins at *start*."""
