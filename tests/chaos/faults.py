@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+import redis
 import sqlalchemy as sa
 
 from celery_app.app import make_app
@@ -25,6 +26,7 @@ from operations.sending.order import Message
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
 from tests.chaos.world import World
+from tests.neighbours.hostile import FORMS, QUICK, make_envelope, mutate
 
 #: How many of all may be down or frozen at a time.
 MOST_AT_ONCE = 3
@@ -113,7 +115,11 @@ class Chaos:
     def _use(self, rng: random.Random) -> None:
         """Do what people do: run by hand, cancel, try again."""
         engine = self.world.installation.engine
-        wish = rng.choice(["run"] * 6 + ["cancel", "retry"])
+        wish = rng.choice(["run"] * 6 + ["cancel", "retry", "poison"])
+        if wish == "poison":
+            spoil(self.world.installation, rng)
+            self.done["poison"] += 1
+            return
         uid = rng.choice(self.world.actions)
         # An answer that does not come says nothing about whether it was done.
         with suppress(UnreachableError, ConflictError):
@@ -153,6 +159,19 @@ def _make_replacement(victim: Victim) -> Callable[[], None]:
         victim.start()
 
     return replace
+
+
+def spoil(installation: Installation, rng: random.Random) -> None:
+    """Push what nobody can read onto the queue of quick operations."""
+    settings = installation.settings
+    envelope = make_envelope(make_app(settings), uuid4())
+    form = rng.choice([*FORMS.values()])
+    text = rng.choice([form(envelope).encode(), mutate(rng, envelope)])
+    with (
+        suppress(redis.RedisError),
+        redis.Redis.from_url(settings.broker_url, socket_timeout=1) as client,
+    ):
+        client.lpush(QUICK, text)
 
 
 def fill(installation: Installation, count: int = WAITING) -> None:

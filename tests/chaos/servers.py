@@ -7,6 +7,7 @@ What tests/servers.py runs ends with its process; these come back.
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -147,9 +149,49 @@ def _find_children(pid: int) -> list[int]:
     return []
 
 
+#: Debian's package libfaketime: what a clock says to whom it is loaded into.
+FAKETIME = f"/usr/lib/{platform.machine()}-linux-gnu/faketime/libfaketime.so.1"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """
+    The clock of a server, which can be set.
+
+    Args:
+        offset: A file that says how far it is from that of the machine.
+    """
+
+    offset: Path
+
+    def set(self, by: timedelta) -> None:
+        """Let it differ *by* so much from the machine's from now on."""
+        # in one go: a file that is being written would be read as none
+        new = self.offset.with_suffix(".new")
+        new.write_text(f"{by.total_seconds():+.0f}\n")
+        new.chmod(0o644)
+        new.rename(self.offset)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What makes a process look at it; intervals go on by the machine's."""
+        return {
+            "LD_PRELOAD": FAKETIME,
+            "FAKETIME_TIMESTAMP_FILE": str(self.offset),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_DISABLE_SHM": "1",
+        }
+
+
 @contextmanager
-def run_faulty_postgres() -> Iterator[Victim]:
-    """Run a PostgreSQL that loses nothing that it has committed when it is killed."""
+def run_faulty_postgres(clock: Clock | None = None) -> Iterator[Victim]:
+    """
+    Run a PostgreSQL that loses nothing that it has committed when it is killed.
+
+    Args:
+        clock: What it takes for the time. None: what the machine does.
+    """
     with make_folder("postgres") as folder:
         user = _UNPRIVILEGED if os.geteuid() == 0 else None
         binaries = _find_postgres(folder, user)
@@ -183,6 +225,7 @@ def run_faulty_postgres() -> Iterator[Victim]:
             url,
             user=user,
             stop_signal=signal.SIGINT,
+            environ=clock.environ if clock else {},
         )
         try:
             server.start()

@@ -1,15 +1,21 @@
-"""Others on our Redis database: a project, and an installation called as ours is."""
+"""Others on our Redis: a project, an installation called as ours is, and poison."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from uuid import uuid4
 
+import redis
 import sqlalchemy as sa
 
+from celery_app.app import make_app
+from celery_app.routing import find_broker_names
+from models.operation_state import Queue
 from tests.chaos.installation import Installation
 from tests.drill.apps import APPS, SEND
 from tests.drill.case import Case
 from tests.drill.world import World
+from tests.neighbours.hostile import FORMS, make_envelope
 from tests.neighbours.meeting import (
     MANY,
     count_effects,
@@ -20,6 +26,9 @@ from tests.neighbours.project import make_projects
 
 #: Operations of the second installation; its worker meets as many of ours.
 FEW = 100
+
+#: Of each kind of hostile message, for each of two queues.
+POISON = 20
 
 
 def meet_project(world: World, case: Case) -> None:
@@ -67,3 +76,23 @@ def meet_installation(world: World, case: Case) -> None:
         if states != {"succeeded": FEW}:
             case.wrong.append(f"its operations: {states}")
     case.notes.append(f"its {FEW} operations ran")
+
+
+def poison(world: World, case: Case) -> None:
+    """Push what cannot be read onto our queues, between what can."""
+    installation = world.installation
+    app, prefix = make_app(installation.settings), installation.settings.queue_prefix
+    lanes = [*find_broker_names(Queue.QUICK, prefix)[:1]]
+    lanes += find_broker_names(Queue.HEAVY, prefix)[:1]
+    case.start()
+    case.must_end += world.ask_for(SEND, 2)
+    with redis.Redis.from_url(world.broker.url) as client:
+        for _ in range(POISON):
+            for spoil in FORMS.values():
+                for lane in lanes:
+                    text = spoil(make_envelope(app, uuid4()))
+                    client.lpush(lane, text.encode(errors="surrogateescape"))
+    case.must_end += world.ask_for(SEND, 2)
+    case.expect_doctor(world.ask_doctor, r"(?i)^(bad|look) .*aside")
+    world.wait(lambda: world.count_waiting() < len(FORMS), what="workers to go on")
+    case.notes.append(f"{POISON * len(FORMS) * len(lanes)} messages put aside")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import sqlalchemy as sa
 
 from tests.drill.apps import APPS, DATA, SEND, find_source
@@ -47,6 +49,41 @@ def fill_disk(world: World, case: Case) -> None:
     finally:
         world.space.free(workers)
     case.notes.append(f"by {world.space.how}; room again after {case.age_s:.0f} s")
+
+
+def set_clock_back(world: World, case: Case) -> None:
+    """Let the database live an hour in the past for a minute, and come back."""
+    if world.clock is None:
+        case.notes.append("left out, for it needs Debian's libfaketime")
+        return
+    waiting = world.ask_for(SEND, 5)
+    case.start()
+    world.clock.set(-timedelta(hours=1))
+    try:
+        asked = [*waiting, *world.ask_for(SEND, 1)]
+        case.must_end += asked
+        case.expect_doctor(world.ask_doctor, r"(?i)^(bad|look) .*clock.*set back")
+        world.wait(lambda: not world.count_live(asked), what="runs asked for")
+        case.notes.append(f"all asked for ended after {case.age_s:.0f} s, in the past")
+        world.pause(_AWAY_S - case.age_s)
+    finally:
+        world.clock.set(timedelta(0))
+    case.notes.append(f"set right after {case.age_s:.0f} s")
+
+
+def stop_pooler(world: World, case: Case) -> None:
+    """Kill PgBouncer, which half of the processes need, and start it again."""
+    if world.pooler is None:
+        case.notes.append("left out, for it needs pgbouncer")
+        return
+    case.start()
+    world.pooler.kill()
+    try:
+        case.must_end += world.ask_for(SEND, 2)
+        world.pause(_REVOKED_S)
+    finally:
+        world.pooler.start()
+    case.notes.append(f"back after {case.age_s:.0f} s")
 
 
 def stop_database(world: World, case: Case) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
-from tests.drill.apps import DATA, MAIL
+from tests.drill.apps import DATA, MAIL, SEND
 from tests.drill.case import Case
 from tests.drill.world import LEASES, World, find_tree
 from tests.servers import wait_until
@@ -67,6 +68,17 @@ def freeze_leader(world: World, case: Case) -> None:
         case.wrong.append(f"fence {fence} of {now.name} after {leader.name} thawed")
     else:
         case.notes.append("thawed, it stands by")
+
+
+def deploy(world: World, case: Case) -> None:
+    """Replace every process in turn, as the installation of a new version does."""
+    case.start()
+    for process in world.processes:
+        case.must_end += world.ask_for(SEND, 2)
+        world.replace(process, signal.SIGTERM)
+    world.wait_for_leader()
+    world.wait_for_workers()
+    case.notes.append(f"{len(world.processes)} replaced in {case.age_s:.0f} s")
 
 
 def kill_worker(world: World, case: Case) -> None:

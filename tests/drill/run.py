@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -24,6 +25,9 @@ from tests.scheduling import get_now
 
 #: After the last fault everything must be final within this.
 QUIET_WITHIN_S = 600
+
+#: What no tick exceeds while the database answers and somebody leads.
+LATE = timedelta(seconds=2)
 
 #: What a fault may raise when something is not as it should be; the drill goes on.
 _OF_FAULTS = (
@@ -113,6 +117,9 @@ def _do(world: World, fault: Fault) -> Case:
         case.wrong.append(shorten(f"{type(error).__name__}: {error}", 300))
     case.wrong += world.ended
     world.ended.clear()
+    late = world.find_lateness(case.begun_at)
+    told = f"ticks at most {late.total_seconds():.1f} s late"
+    (case.wrong if late > LATE and not fault.is_late else case.notes).append(told)
     say(f"    {'; '.join(case.wrong or case.notes)}")
     return case
 

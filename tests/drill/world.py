@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -27,20 +28,27 @@ from actions.user_events import NewEvent, record_events
 from celery_app.routing import find_broker_names
 from dispatch.manual_runs import run_now
 from models.database.engine import make_engine, read_clock, writing
-from models.database.tables import leases
+from models.database.tables import leases, operations
 from models.decision import NewOperation
 from models.errors import ConflictError, UnreachableError
-from models.operation_state import Overlap, Queue, Trigger
+from models.operation_state import LIVE_STATES, Overlap, Queue, Trigger
 from operations.record import record
 from tests.chaos.installation import SCHEDULER_COMMAND, Installation
-from tests.chaos.servers import Victim, run_faulty_postgres, run_faulty_redis
+from tests.chaos.servers import (
+    FAKETIME,
+    Clock,
+    Victim,
+    run_faulty_pgbouncer,
+    run_faulty_postgres,
+    run_faulty_redis,
+)
 from tests.drill.apps import APPS, EVENT, TASK_QUEUE, USERS, add_apps
 from tests.drill.case import Said
 from tests.drill.mails import MoodyMailServer, run_moody_mail_server
 from tests.drill.space import Space, make_space
 from tests.project import make_project
 from tests.scheduling import get_now
-from tests.servers import ROOT
+from tests.servers import ROOT, find_pgbouncer
 
 #: In settings: long enough for a machine with other things to do, short enough for
 #: each to run out within the minutes of a drill.
@@ -81,6 +89,11 @@ class World:
 
         database: PostgreSQL.
 
+        clock: Its clock. None: libfaketime is not installed.
+
+        pooler: PgBouncer, by which half of the processes reach the database. None: it
+            is not installed.
+
         broker: Redis.
 
         schedulers: Two.
@@ -99,6 +112,8 @@ class World:
     installation: Installation
     mails: MoodyMailServer
     database: Victim
+    clock: Clock | None
+    pooler: Victim | None
     broker: Victim
     schedulers: list[Victim]
     workers: dict[str, Victim]
@@ -150,6 +165,13 @@ class World:
         """Take it away as ``kill -9`` does."""
         self.away.add(process.name)
         process.kill()
+
+    def replace(self, process: Victim, number: signal.Signals) -> None:
+        """Ask it to stop, and start another in its place when it has."""
+        self.away.add(process.name)
+        process.ask(number)
+        self.wait(lambda: not process.is_alive, what=f"the end of {process.name}")
+        self.start(process)
 
     def wait(
         self,
@@ -260,6 +282,31 @@ class World:
         except ConflictError:
             return []
 
+    def count_live(self, ids: Sequence[UUID]) -> int:
+        """Return how many of the operations *ids* have no end yet."""
+        with self.engine.connect() as connection:
+            live = sa.select(sa.func.count()).where(
+                operations.c.id.in_(ids), operations.c.state.in_(list(LIVE_STATES))
+            )
+            return connection.execute(live).scalar_one()
+
+    def find_lateness(self, since: datetime) -> timedelta:
+        """Return how late the latest tick since *since* wrote its first decision."""
+        kept = operations.c
+        late = (
+            sa.select((sa.func.min(kept.recorded_at) - kept.occurrence).label("late"))
+            .where(
+                kept.occurrence >= since,
+                sa.func.date_trunc("minute", kept.occurrence) == kept.occurrence,
+                kept.trigger == Trigger.SCHEDULE,
+            )
+            .group_by(kept.occurrence)
+            .subquery()
+        )
+        with self.engine.connect() as connection:
+            found = connection.execute(sa.select(sa.func.max(late.c.late))).scalar()
+        return found or timedelta(0)
+
     def count_waiting(self) -> int:
         """Return how many messages of quick operations are at the broker."""
         prefix = self.installation.settings.queue_prefix
@@ -302,7 +349,8 @@ class Load(threading.Thread):
 def run_world(folder: Path, rng: random.Random) -> Iterator[World]:
     """Run it for the length of the block, with *folder* for data and logs."""
     with ExitStack() as stack:
-        database = stack.enter_context(run_faulty_postgres())
+        clock = _make_clock(folder)
+        database = stack.enter_context(run_faulty_postgres(clock))
         broker = stack.enter_context(run_faulty_redis(persistent=True))
         mails = stack.enter_context(run_moody_mail_server())
         space = stack.enter_context(make_space(folder / "workspace"))
@@ -315,6 +363,10 @@ def run_world(folder: Path, rng: random.Random) -> Iterator[World]:
         engine.dispose()
         installation.engine = make_engine(database.url, timeout=PATIENCE)
         stack.callback(installation.engine.dispose)
+        pooler = None
+        if find_pgbouncer() is not None:
+            url = installation.database_url
+            pooler = stack.enter_context(run_faulty_pgbouncer(url))
         schedulers = [
             _make_process(installation, f"scheduler-{number}", SCHEDULER_COMMAND)
             for number in (1, 2)
@@ -331,15 +383,31 @@ def run_world(folder: Path, rng: random.Random) -> Iterator[World]:
         }
         project = make_neighbour(folder, broker.url, "shop", TASK_QUEUE)
         world = World(
-            *(installation, mails, database, broker, schedulers, workers, project),
+            *(installation, mails, database, clock, pooler, broker),
+            *(schedulers, workers, project),
             *(space, uids, since),
         )
         project.start()
         stack.callback(project.stop)
-        for process in world.processes:
+        for number, process in enumerate(world.processes):
+            if number % 2 and pooler is not None:
+                process.environ = {
+                    **process.environ,
+                    "MINUTEHAND_DATABASE_URL": pooler.url,
+                }
             stack.callback(process.stop)
             world.start(process)
         yield world
+
+
+def _make_clock(folder: Path) -> Clock | None:
+    """Return a clock that is right; None where libfaketime is not installed."""
+    if not Path(FAKETIME).exists():
+        return None
+    folder.chmod(0o755)  # PostgreSQL is another user
+    clock = Clock(folder / "clock")
+    clock.set(timedelta(0))
+    return clock
 
 
 def _make_worker_command(name: str, queues: str, concurrency: str) -> Sequence[str]:
