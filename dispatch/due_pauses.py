@@ -8,7 +8,7 @@ import sqlalchemy as sa
 import structlog
 
 from actions.leader import Leader
-from actions.pausing.pause_and_resume import end_pauses, has_ended_pause
+from actions.pausing.end_pauses import end_pauses, has_ended_pause
 from models.database.engine import reading, writing
 from telemetry import Event
 

@@ -3,13 +3,11 @@ Pause and resume an action, a small app, or the whole installation.
 
 The tick looks only at an action itself to see whether it is paused. So a pause of an
 app is written into each of its actions, with its scope. An action that is paused on its
-own stays paused when its app is resumed. A pause with an end is over at that instant,
-however late the tick is that notices.
+own stays paused when its app is resumed.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -26,7 +24,6 @@ from actions.pausing.pause_state import (
     UNPAUSED,
     Pause,
     begin_pause,
-    fetch_paused_apps,
     get_pause,
     hold_pause,
     select_pause,
@@ -35,7 +32,6 @@ from actions.pausing.pause_state import (
 )
 from actions.posting.effective_from import start_from
 from actions.posting.revisions import (
-    SCHEDULER,
     change_actions,
     get_app_of,
     lock_action,
@@ -52,9 +48,6 @@ from models.errors import (
 )
 from models.operation_state import Queue
 from models.revision import Change
-
-#: Pauses of actions that end in one transaction, within some tenth of a second.
-ENDED_AT_ONCE = 1_000
 
 _kept = scheduled_actions.c
 
@@ -229,7 +222,7 @@ def pause_app(
         .where(small_apps.c.uid == app)
         .values(**pause.as_columns())
     )
-    rows = _lock_actions(
+    rows = lock_actions(
         connection,
         _kept.app == app,
         sa.or_(_kept.paused_at.is_(None), _kept.pause_scope.is_not(None)),
@@ -269,7 +262,7 @@ def resume_app(
     keep_leader_out(connection)
     above = select_pause(connection, installation, sa.true())
     known = _lock_app(connection, app)
-    rows = _lock_actions(connection, _kept.app == app, _kept.pause_scope == APP)
+    rows = lock_actions(connection, _kept.app == app, _kept.pause_scope == APP)
     if known is None and not rows:
         if above is not None:
             msg = (
@@ -320,13 +313,13 @@ def pause_installation(
     """
     keep_leader_out(connection)
     pause = begin_pause(connection, until, note, by, INSTALLATION)
-    known = _lock_installation(connection)
+    known = lock_installation(connection)
     if known is not None:
         if (until, note) == (None, None):
             pause = replace(known, scope=INSTALLATION)
         pause = replace(pause, at=known.at)
     connection.execute(sa.update(installation).values(**pause.as_columns()))
-    rows = _lock_actions(
+    rows = lock_actions(
         connection,
         _kept.queue != Queue.DEFAULT,
         sa.or_(_kept.paused_at.is_(None), _kept.pause_scope == INSTALLATION),
@@ -349,8 +342,8 @@ def resume_installation(
         ConflictError: If the installation is not paused.
     """
     keep_leader_out(connection)
-    known = _lock_installation(connection)
-    rows = _lock_actions(connection, _kept.pause_scope == INSTALLATION)
+    known = lock_installation(connection)
+    rows = lock_actions(connection, _kept.pause_scope == INSTALLATION)
     if known is None and not rows:
         msg = "the installation is not paused; single apps and actions may still be"
         raise ConflictError(msg)
@@ -360,79 +353,12 @@ def resume_installation(
     return len(rows)
 
 
-def has_ended_pause(connection: sa.Connection, *, now: datetime) -> bool:
-    """Tell whether ``end_pauses`` has anything to do; costs three looks at indexes."""
-    ended = [
-        sa.exists().where(*_is_over(table, now), *alive)
-        for table, alive in (
-            (scheduled_actions, (_kept.deleted_at.is_(None),)),
-            (small_apps, ()),
-            (installation, ()),
-        )
-    ]
-    return bool(connection.execute(sa.select(sa.or_(*ended))).scalar())
-
-
-def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
-    """
-    End a part of the pauses whose time has come, each at its own instant.
-
-    So an occurrence at the very end of a pause counts again, however late the tick is
-    that ends the pause; whether it still runs is up to the window and catch_up.
-
-    Args:
-        connection: In a transaction of the leader that has checked the lease.
-
-        now: The time of the tick, aware UTC.
-
-    Returns:
-        How many actions are affected, at most ENDED_AT_ONCE: they go on, or stay paused
-        with their app or the installation, whose own pauses end after the last of them.
-    """
-    # In this order, as everybody who pauses; nobody begins or ends a pause of an app or
-    # of the installation meanwhile, for that keeps the leader out.
-    whole = _lock_installation(connection)
-    connection.execute(
-        sa.select(small_apps.c.uid)
-        .where(*_is_over(small_apps, now))
-        .order_by(small_apps.c.uid)
-        .with_for_update()
-    )
-    rows = _lock_actions(
-        connection, *_is_over(scheduled_actions, now), at_most=ENDED_AT_ONCE
-    )
-    apps = fetch_paused_apps(connection) if rows else {}
-    going_on: list[sa.Row[Any]] = []
-    held: dict[tuple[Pause, datetime], list[sa.Row[Any]]] = defaultdict(list)
-    for row in rows:
-        above = [apps.get(row.app)]
-        if whole is not None and row.queue != Queue.DEFAULT:
-            above.append(replace(whole, scope=INSTALLATION))
-        lasting = [p for p in above if p and (p.until is None or p.until > now)]
-        if lasting:
-            held[lasting[0], row.paused_until].append(row)
-        else:
-            going_on.append(row)
-    let_go_on(connection, going_on, at=None, by=SCHEDULER)
-    for (pause, over_at), each in held.items():
-        write_pause(connection, each, pause, by=SCHEDULER, at=over_at)
-    if len(rows) < ENDED_AT_ONCE:
-        for table in (small_apps, installation):
-            connection.execute(
-                sa.update(table).where(*_is_over(table, now)).values(**UNPAUSED)
-            )
-    return len(rows)
-
-
-def _is_over(table: sa.Table, now: datetime) -> list[sa.ColumnElement[bool]]:
-    return [table.c.paused_until <= now, table.c.paused_at.is_not(None)]
-
-
-def _lock_actions(
+def lock_actions(
     connection: sa.Connection,
     *where: sa.ColumnElement[bool],
     at_most: int | None = None,
 ) -> Sequence[sa.Row[Any]]:
+    """Lock and return the actions *where* this holds, in the one order of all."""
     return connection.execute(
         sa.select(scheduled_actions)
         .where(_kept.deleted_at.is_(None), *where)
@@ -453,7 +379,8 @@ def _lock_app(connection: sa.Connection, app: str) -> Pause | None:
     return get_pause(row)
 
 
-def _lock_installation(connection: sa.Connection) -> Pause | None:
+def lock_installation(connection: sa.Connection) -> Pause | None:
+    """Lock the pause of the installation, and return it."""
     row = connection.execute(
         sa.select(*(installation.c[name] for name in UNPAUSED)).with_for_update()
     ).first()

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import LEASE_NAME, Leader
-from actions.pausing.pause_and_resume import has_ended_pause
+from actions.pausing.end_pauses import has_ended_pause
 from actions.tick import TickReport
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases, operations, scheduled_actions

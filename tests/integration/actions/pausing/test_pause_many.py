@@ -12,9 +12,8 @@ from actions.explaining.history import fetch_history
 from actions.explaining.why import Verdict, explain
 from actions.lookup import find_action
 from actions.maintenance_action import MAINTENANCE_UID, ensure_maintenance
+from actions.pausing.end_pauses import end_pauses, has_ended_pause
 from actions.pausing.pause_and_resume import (
-    end_pauses,
-    has_ended_pause,
     pause_app,
     pause_installation,
     resume_app,
