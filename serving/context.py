@@ -16,9 +16,8 @@ from typing import Annotated, NoReturn, TypeVar
 import sqlalchemy as sa
 from fastapi import Depends, Request
 
-from models.database.engine import write_again
 from models.door.documents import read_model
-from models.errors import ForbiddenError, NotFoundError
+from models.errors import DeadlockError, ForbiddenError, NotFoundError
 from models.fields.strict_model import DocumentModel
 from overview.access.callers import Caller
 from overview.access.roles import Role
@@ -27,6 +26,9 @@ from serving.services import Services
 
 _Model = TypeVar("_Model", bound=DocumentModel)
 _Answer = TypeVar("_Answer")
+
+#: How often a transaction is begun anew after a deadlock.
+_DEADLOCKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +148,26 @@ class Context:
             yield connection
 
     def write_again(self, act: Callable[[sa.Connection], _Answer]) -> _Answer:
-        """Do *act* in such a transaction, again after a deadlock."""
-        author = self.caller.as_author(self.request_id)
-        return write_again(self.services.engine, act, author=author)
+        """
+        Return what *act* does in such a transaction, again after a deadlock.
+
+        For what many do at once to the same rows. They are locked in an order, but
+        others who change them have their own.
+
+        Args:
+            act: Does nothing that the end of its transaction would not take back.
+
+        Raises:
+            DeadlockError: Some times in a row.
+        """
+        for _time in range(_DEADLOCKS):
+            try:
+                with self.writing() as connection:
+                    return act(connection)
+            except DeadlockError:
+                continue  # PostgreSQL waited for a second; the other one is through
+        with self.writing() as connection:
+            return act(connection)
 
 
 def refuse_app(app: str | None) -> NoReturn:

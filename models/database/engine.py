@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -31,7 +31,7 @@ from models.database.postgresql_errors import (
     make_unreachable,
 )
 from models.database.sqlite_place import prepare_place
-from models.errors import DeadlockError, UsageError
+from models.errors import UsageError
 from models.fields.server_url import hide_sign_in
 
 #: How long connecting may take, and any statement.
@@ -41,12 +41,7 @@ DEFAULT_TIMEOUT = timedelta(seconds=10)
 #: time agree within a fraction of a second.
 TOLERATED_SKEW = timedelta(seconds=2)
 
-#: How often a transaction is begun anew after a deadlock.
-_DEADLOCKS = 5
-
 Clock = Callable[[], datetime]
-
-_Answer = TypeVar("_Answer")
 
 
 def read_host_clock() -> datetime:
@@ -316,38 +311,6 @@ def writing(
         for act, noted in last_acts.noted.items():
             if noted:
                 act(connection, noted)
-
-
-def write_again(
-    engine: sa.Engine,
-    act: Callable[[sa.Connection], _Answer],
-    *,
-    author: Author | None = None,
-) -> _Answer:
-    """
-    Return what *act* does in a transaction of its own, again after a deadlock.
-
-    For what many do at once to the same rows. They are locked in an order, but others
-    who change them have their own.
-
-    Args:
-        engine: To write to.
-
-        act: Does nothing that the end of its transaction would not take back.
-
-        author: As for ``writing``.
-
-    Raises:
-        DeadlockError: Some times in a row.
-    """
-    for _time in range(_DEADLOCKS):
-        try:
-            with writing(engine, author=author) as connection:
-                return act(connection)
-        except DeadlockError:
-            continue  # PostgreSQL has waited for a second; the other one is through
-    with writing(engine, author=author) as connection:
-        return act(connection)
 
 
 _LastAct = Callable[[sa.Connection, list[Any]], None]

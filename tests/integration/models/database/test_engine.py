@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from actions.leader import Leader
-from models.database.engine import make_engine, reading, write_again, writing
+from models.database.engine import make_engine, reading, writing
 from models.database.tables import change_head, small_apps
-from models.errors import DeadlockError, UnreachableError, UsageError
+from models.errors import UnreachableError, UsageError
 from operations.claiming.claim import claim_operation
 from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart
@@ -304,22 +304,3 @@ def test_file_that_can_be_written_to_again_is_written_to(sqlite_url: str):
     with writing(engine) as another:
         assert another.execute(change).rowcount == 1
     engine.dispose()
-
-
-def test_a_deadlock_is_outlasted(engine: sa.Engine):
-    """
-    Whoever was taken back begins anew, some times; then it is told.
-    """
-    attempts: list[int] = []
-
-    def act(until: int) -> str:
-        attempts.append(until)
-        if len(attempts) < until:
-            raise DeadlockError
-        return "done"
-
-    assert "done" == write_again(engine, lambda _connection: act(6))
-    with pytest.raises(DeadlockError):
-        write_again(engine, lambda _connection: act(99))
-
-    assert [6] * 6 + [99] * 6 == attempts
