@@ -252,7 +252,7 @@ for _result in ("done", "cut", "failed"):
     TICKS.labels(_result)
 for _decision in ("dispatched", "skipped", "missed"):
     OCCURRENCES_RECORDED.labels(_decision)
-for _queue in ("quick", "heavy", "celery"):
+for _queue in ("quick", "heavy", "tasks", "celery"):
     MESSAGES_SENT.labels(_queue)
 for _outcome in ("pending", "failed"):
     OPERATIONS_RESCUED.labels(_outcome)

@@ -42,7 +42,7 @@ KNOWN: Mapping[str, Known] = {
     "worker_id": Known(
         "4b1e8a52-7a0e-4d0e-9a51-6f2b8c3d5e04", "Id of one start of a worker."
     ),
-    "queue": Known("quick", "A queue: quick, heavy or celery."),
+    "queue": Known("quick", "A queue: quick, heavy, tasks or celery."),
     "user": Known("ada", "Id of a user of the small app."),
     "group": Known("manager", "Name of a group of the small app."),
     "step": Known("send_email", "Name of a step that sends mails."),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from uuid import UUID
 
 import sqlalchemy as sa
 import structlog
@@ -24,9 +25,12 @@ from celery_app.task_sender import CeleryTaskSender
 from models.database.engine import make_engine, reading, writing
 from models.errors import MinutehandError, StepError
 from operations.fleet.installation import fetch_installation
-from operations.foreign_tasks import TaskSender
-from operations.task_waits import (
+from operations.foreign_tasks import Answer, TaskSender
+from operations.task_ends import (
+    Awaited,
+    end_overdue,
     fetch_listened,
+    fetch_overdue,
     fetch_silent,
     note_remark,
     record_answers,
@@ -48,13 +52,23 @@ LOOK_EVERY_S = 30.0
 
 #: Answers that are read from one broker before the next has its turn, and turns in one
 #: look: what is still left then waits for the next.
-_AT_ONCE = 200
+_AT_ONCE = 500
 _TURNS = 50
 
 #: Tasks that are examined at a time, and in how many places: each takes seconds, in
-#: which no answer is read.
+#: which no answer is read. What was found of a place is believed for a while.
 _MOST_SILENT = 500
 _MOST_PLACES = 3
+_BELIEVED_S = 300.0
+
+#: While answers cannot be read, nothing is judged by its deadline, but for so long at
+#: most; and when they can be again, a worker that was cut off, too, has this time.
+LISTEN_AFTER = timedelta(hours=1)
+GRACE_S = 120.0
+
+#: Seconds between two looks at where answers may come from, for each second that such
+#: a look takes: it reads all that waits.
+_SPACED = 20
 
 
 class AnswerReader:
@@ -85,24 +99,45 @@ class AnswerReader:
         self._sender = sender
         self._describe = describe
         self._monotonic = monotonic
+        self._listened: list[str | None] = []
+        self._listen_again_at = float("-inf")
         self._rests: dict[str | None, float] = {}
+        #: Why a broker cannot be read; and until when one has grace that was away.
+        self._troubles: dict[str | None, StepError] = {}
+        self._grace_until: dict[str | None, float] = {}
+        self._told: dict[_Place, tuple[float, str | None]] = {}
         self._looked_at = float("-inf")
 
     def look(self) -> int:
         """
-        Read what has come; return how many answers. No broker that fails stops it.
+        Read what has come, and end what has waited for too long.
+
+        Returns:
+            How many answers were read. No broker that fails stops it.
 
         Raises:
             UnreachableError: The database is away.
         """
         with reading(self._engine) as connection:
-            listened = fetch_listened(connection)
-        count = self._read_all(listened)
+            # Before the answers are read: what is overdue by then, and is not among
+            # them, was not answered in time.
+            overdue = fetch_overdue(connection, limit=_MOST_SILENT)
+            self._find_listened(connection)
+        count = self._read_all(self._listened)
+        if overdue:
+            self._judge(overdue)
         now = self._monotonic()
-        if listened and now - self._looked_at >= LOOK_EVERY_S:
+        if self._listened and now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
             self._notice_silence()
         return count
+
+    def _find_listened(self, connection: sa.Connection) -> None:
+        began = self._monotonic()
+        if began >= self._listen_again_at:
+            self._listened = fetch_listened(connection)
+            took_s = self._monotonic() - began
+            self._listen_again_at = began + _SPACED * took_s
 
     def _read_all(self, listened: Sequence[str | None]) -> int:
         """Read from these brokers, in turns, until nothing is left."""
@@ -118,21 +153,55 @@ class AnswerReader:
     def _read(self, name: str | None) -> int:
         if self._monotonic() < self._rests.get(name, float("-inf")):
             return 0
-        keep = partial(record_answers, self._engine)
         try:
-            return self._sender.receive(name, keep, limit=_AT_ONCE)
+            taken = self._sender.receive(name, self._keep, limit=_AT_ONCE)
         except StepError as error:
-            # They stay there; whoever waits looks once more at its deadline.
+            # They stay there.
             log.warning(Event.ANSWERS_UNREAD, connection=name, error=str(error))
-            self._rests[name] = self._monotonic() + REST_S
+            self._rest(name, error)
             return 0
         except (MinutehandError, sa.exc.SQLAlchemyError):
             raise  # the database: every broker waits for the next look
-        except Exception:
+        except Exception as error:
             # What nobody expected of one broker must not stop the others' answers.
             log.exception(Event.ANSWERS_UNREAD, connection=name)
-            self._rests[name] = self._monotonic() + REST_S
+            self._rest(name, StepError(type(error).__name__, permanent=False))
             return 0
+        if self._troubles.pop(name, None) is not None:
+            self._grace_until[name] = self._monotonic() + GRACE_S
+        return taken
+
+    def _keep(self, answers: Sequence[Answer]) -> None:
+        record_answers(self._engine, answers, self._sender.fetch_failure)
+
+    def _rest(self, name: str | None, error: StepError) -> None:
+        self._rests[name] = self._monotonic() + REST_S
+        self._troubles[name] = error
+
+    def _judge(self, overdue: Sequence[Awaited]) -> None:
+        """Fail what nobody told of in time, unless nobody could be heard."""
+        ends: list[tuple[Awaited, str | None]] = []
+        for each in overdue:
+            name = each.task.connection
+            trouble = self._troubles.get(name)
+            is_heard = trouble is None and name in self._listened
+            if trouble is not None:
+                if trouble.permanent or each.late >= LISTEN_AFTER:
+                    ends.append((each, str(trouble)))
+            elif is_heard and self._monotonic() >= self._grace_until.get(name, 0.0):
+                ends.append((each, each.remark or self._tell(each)))
+        end_overdue(self._engine, ends)
+
+    def _tell(self, awaited: Awaited) -> str | None:
+        """Return why nobody may take a task, unless too many places were asked."""
+        place = awaited.task.connection, awaited.task.queue, awaited.task.name
+        now = self._monotonic()
+        fresh = {k: v for k, v in self._told.items() if now - v[0] < _BELIEVED_S}
+        self._told = fresh
+        asked_now = sum(now - at < LOOK_EVERY_S for at, _text in fresh.values())
+        if place not in fresh and asked_now < _MOST_PLACES:
+            fresh[place] = now, self._describe(*place)
+        return fresh[place][1] if place in fresh else None
 
     def _notice_silence(self) -> None:
         """Find out, for tasks that do not answer, whether anybody takes them."""
@@ -140,16 +209,17 @@ class AnswerReader:
             silent = fetch_silent(
                 connection, older_than=SILENT_AFTER, limit=_MOST_SILENT
             )
-        told: dict[tuple[str | None, str | None, str], str | None] = {}
+        remarks: dict[str, list[UUID]] = {}
         for each in silent:
-            place = each.connection, each.queue, each.task
-            if place not in told:
-                if len(told) >= _MOST_PLACES:
-                    continue  # at the next look
-                told[place] = self._describe(*place)
-            # Once for each: a task that takes hours is no reason to ask its worker.
+            if remark := self._tell(each):
+                remarks.setdefault(remark, []).append(each.operation_id)
+        for remark, ids in remarks.items():
             with writing(self._engine) as connection:
-                note_remark(connection, each.operation_id, told[place] or "")
+                note_remark(connection, ids, remark)
+
+
+#: A connection, a queue and the name of a task.
+_Place = tuple[str | None, str | None, str]
 
 
 @contextmanager

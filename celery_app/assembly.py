@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from actions.leader import Leader
 from actions.tick import TickReport
 from celery_app.app import make_app
+from celery_app.couriers import TaskCouriers
 from celery_app.logs import configure_scheduler_logs
 from celery_app.operation_sender import CelerySender
 from celery_app.redis_cluster import refuse_cluster
@@ -32,6 +33,7 @@ from dispatch.dispatcher import Dispatcher
 from dispatch.leading import Leading
 from dispatch.noticer import Noticer
 from dispatch.outbox import Outbox, Sender
+from dispatch.task_outbox import Couriers, TaskOutbox
 from dispatch.upkeep import Upkeep, log_tick
 from migrations.schema_revisions import check_schema
 from models.database.engine import Clock, make_engine, read_host_clock, reading, writing
@@ -87,18 +89,21 @@ class SchedulerParts:
 
         settings: Read once, at the start.
 
+        couriers: Send tasks of users' own. None: our workers do.
+
         monotonic: Returns seconds that never jump; only measures pauses.
 
         host_clock: Only compared with the database's clock; a difference is reported.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that tests hand in
         self,
         engine: sa.Engine,
         leader: Leader,
         sender: Sender,
         settings: Settings,
         *,
+        couriers: Couriers | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         host_clock: Clock = read_host_clock,
     ) -> None:
@@ -113,6 +118,7 @@ class SchedulerParts:
             chunk=settings.chunk,
             monotonic=monotonic,
             part=settings.app_share,
+            tasks=None if couriers is None else TaskOutbox(engine, couriers, monotonic),
         )
         self.dispatcher = Dispatcher(engine, leader, self.outbox)
         self.noticer = Noticer(
@@ -160,7 +166,9 @@ class SchedulerParts:
         gc.collect()
         gc.freeze()
         gc.set_threshold(NEW_OBJECTS)
-        return cls(engine, leader, sender, settings)
+        tasks = CeleryTaskSender(settings, partial(_read_installation, engine))
+        couriers = TaskCouriers(settings, tasks)
+        return cls(engine, leader, sender, settings, couriers=couriers)
 
     def ensure(self) -> bool:
         """Bring maintenance in line with the settings, if we lead."""

@@ -15,7 +15,7 @@ from celery_app.app import app, make_config
 from celery_app.assembly import make_worker
 from celery_app.signs_of_life import PresenceStep
 from celery_app.worker import set_worker, stop_worker
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES
 from settings import Settings
 
 #: How long a stop waits for the worker's threads. Celery notices a stop within two
@@ -42,7 +42,7 @@ class EmbeddedWorker:
             hostname=f"up@{socket.gethostname()}",
             pool="threads",
             concurrency=concurrency,
-            queues=[queue.value for queue in Queue],
+            queues=[queue.value for queue in WORKER_QUEUES],
             without_heartbeat=True,  # our table has it
             quiet=True,
             minutehand_settings=settings,

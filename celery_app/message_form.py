@@ -37,7 +37,7 @@ _SIGNALS = (
 _AT_ONCE = 100
 
 #: Triggers an operation that is never sent; all that needs care in JSON or a format.
-_PROBE = "%s %(id)s {id} \\ \" ' é € \U0001f552 \x00 \x1f \x7f \u2028 \ud800 </a>"
+PROBE = "%s %(id)s {id} \\ \" ' é € \U0001f552 \x00 \x1f \x7f \u2028 \ud800 </a>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class MessageForms:
         Raises:
             Exception: Those of redis-py; any of them may have arrived.
         """
-        if any(signal.receivers for signal in _SIGNALS):
+        if is_listened_to():
             return False
         texts: defaultdict[str, list[str]] = defaultdict(list)
         # Different for each, and spelled as kombu's, which takes another UUID for each.
@@ -103,21 +103,8 @@ class MessageForms:
             if form is None:
                 return False
             texts[form.key].append(form.fill(message, f"{tag}{number:08x}"))
-        self._execute(texts)
+        push_texts(self._channel, texts)
         return True
-
-    def _execute(self, texts: Mapping[str, Sequence[str]]) -> None:
-        with (
-            self._channel.conn_or_acquire() as client,
-            client.pipeline(transaction=False) as pipeline,
-        ):
-            for key, values in texts.items():
-                for start in range(0, len(values), _AT_ONCE):
-                    pipeline.lpush(key, *values[start : start + _AT_ONCE])
-            # Raised by redis-py, it would begin with the command and a message.
-            for answer in pipeline.execute(raise_on_error=False):
-                if isinstance(answer, Exception):
-                    raise answer
 
     def _find(self, queue: Queue, lane: int) -> _Form | None:
         try:
@@ -128,7 +115,7 @@ class MessageForms:
 
     def _make_checked(self, queue: Queue, lane: int) -> _Form | None:
         """Return a form, or None if it is not good for any message."""
-        probe, tag = Message(uuid4(), queue, _PROBE, attempt=1, lane=lane), str(uuid4())
+        probe, tag = Message(uuid4(), queue, PROBE, attempt=1, lane=lane), str(uuid4())
         try:
             form = self._make(queue, lane)
             filled = form.key, form.fill(probe, tag)
@@ -158,15 +145,40 @@ class MessageForms:
 
     def _record(self, message: Message, tag: str) -> tuple[str, str]:
         """Return the key and the value that kombu would push for *message*."""
-        recorder = _Recorder()
-        with _replaced(
-            self._channel,
-            conn_or_acquire=lambda: nullcontext(recorder),
-            _next_delivery_tag=lambda: tag,
-        ):
-            self._publish([message])
-        [pushed] = recorder.pushed
-        return pushed
+        return record(self._channel, lambda: self._publish([message]), tag)
+
+
+def is_listened_to() -> bool:
+    """Tell whether somebody wants to see each message that Celery publishes."""
+    return any(signal.receivers for signal in _SIGNALS)
+
+
+def push_texts(channel: Any, texts: Mapping[str, Sequence[str]]) -> None:
+    """Push messages, by the key of their queue, in one pipeline."""
+    with (
+        channel.conn_or_acquire() as client,
+        client.pipeline(transaction=False) as pipeline,
+    ):
+        for key, values in texts.items():
+            for start in range(0, len(values), _AT_ONCE):
+                pipeline.lpush(key, *values[start : start + _AT_ONCE])
+        # Raised by redis-py, it would begin with the command and a message.
+        for answer in pipeline.execute(raise_on_error=False):
+            if isinstance(answer, Exception):
+                raise answer
+
+
+def record(channel: Any, publish: Callable[[], object], tag: str) -> tuple[str, str]:
+    """Return the key and the value that kombu would push when *publish* is called."""
+    recorder = _Recorder()
+    with _replaced(
+        channel,
+        conn_or_acquire=lambda: nullcontext(recorder),
+        _next_delivery_tag=lambda: tag,
+    ):
+        publish()
+    [pushed] = recorder.pushed
+    return pushed
 
 
 class _Recorder:

@@ -24,7 +24,7 @@ from celery_app.redis_cluster import REFUSAL, is_said_by_cluster
 from celery_app.redis_transport import Channel as RedisChannel
 from celery_app.routing import INSTALLATION_HEADER, TASK_OF_QUEUE
 from models.errors import BrokerUnreachableError
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES, Queue
 from operations.sending.order import Message
 
 #: Errors that a broker connection may raise, besides those of its transport.
@@ -101,7 +101,7 @@ class CelerySender:
         """
         try:
             self._connect()
-            return {queue for queue in Queue if self._count(queue) == 0}
+            return {queue for queue in WORKER_QUEUES if self._count(queue) == 0}
         except self._errors() as error:
             self.close()
             raise _unreachable(error) from error
@@ -152,13 +152,13 @@ class CelerySender:
                 return
 
     def _declare_queues(self) -> None:
-        for queue in Queue:
+        for queue in WORKER_QUEUES:
             for each in self._app.amqp.queues.find_ours(queue.value):
                 each(self._connection.default_channel).declare()
 
     def _publish(self, messages: Sequence[Message]) -> None:
         amqp = self._app.amqp
-        lanes = {queue: amqp.queues.find_ours(queue.value) for queue in Queue}
+        lanes = {queue: amqp.queues.find_ours(queue.value) for queue in WORKER_QUEUES}
         origin = anon_nodename()
         for message in messages:
             task = TASK_OF_QUEUE[message.queue]

@@ -18,7 +18,7 @@ from kombu import Queue as KombuQueue
 from kombu.utils.functional import maybe_list
 
 from models.fields.task_rules import ANSWERS_WITHOUT_PREFIX
-from models.operation_state import LANES, Queue
+from models.operation_state import LANES, WORKER_QUEUES, Queue
 
 EXECUTE_SCHEDULED_ACTION = "execute_scheduled_action"
 EXECUTE_SCHEDULED_ACTION_QUICK = "execute_scheduled_action_quick"
@@ -118,7 +118,7 @@ def make_queues(
             queue_arguments=arguments,
             consumer_arguments=consumer_arguments,
         )
-        for queue in Queue
+        for queue in WORKER_QUEUES
         for name in find_broker_names(queue, prefix)
     ]
 

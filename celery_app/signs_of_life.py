@@ -19,7 +19,7 @@ import structlog
 from celery import bootsteps
 
 from models.database.engine import make_engine, writing
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES
 from operations.fleet.presence import Presence, make_process
 from operations.fleet.processes import RENEW_EVERY, Role
 from settings import Settings, read_settings
@@ -135,4 +135,4 @@ def find_consumed(app: Any) -> list[str]:
     """Return the queues that a worker of *app* consumes, by names without prefix."""
     queues = app.amqp.queues
     consumed = queues.consume_from
-    return [each.value for each in Queue if queues[each.value].name in consumed]
+    return [each.value for each in WORKER_QUEUES if queues[each.value].name in consumed]

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from pydantic import JsonValue
 
@@ -81,7 +80,7 @@ def _make_link(name: str, task: ForeignTask, answers: str) -> dict[str, Any]:
             "exchange": "",
             "exchange_type": "topic",
             "routing_key": answers,
-            "headers": {TOKEN: str(task.token), CALLBACK: name},
+            "headers": {TOKEN: task.token, CALLBACK: name},
             "priority": 0,
         },
         "subtask_type": None,
@@ -109,7 +108,7 @@ def read_answer(message: Message) -> Answer | None:
     """
     Return what *message* tells of a task; None if it is no answer.
 
-    Whether somebody waits for it is for ``task_waits`` to say.
+    Whether somebody waits for it is for ``task_ends`` to say.
     """
     if not isinstance(message.headers, dict):
         return None
@@ -117,9 +116,8 @@ def read_answer(message: Message) -> Answer | None:
     name = next((each for each in names if each in (SUCCEEDED, FAILED)), None)
     if name is None:
         return None
-    try:
-        token = UUID(str(message.headers.get(TOKEN)))
-    except ValueError:
+    token = message.headers.get(TOKEN)
+    if not isinstance(token, str):
         return None
     if name == FAILED:
         return Answer(token, succeeded=False)

@@ -10,10 +10,10 @@ queue, RabbitMQ returns the message, and the step says so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import redis
@@ -25,18 +25,17 @@ from kombu.exceptions import KombuError, OperationalError
 
 from celery_app.answer_queue import AnswerQueue, declare_answers, open_answers
 from celery_app.app import make_config
+from celery_app.confirms import SLICE, Confirms
 from celery_app.routing import find_answer_queue
 from celery_app.task_answers import make_links
+from celery_app.task_form import TaskForms
 from celery_app.task_results import fetch_failure
-from models.errors import PlatformError, RuleError, StepError
+from models.errors import BrokerUnreachableError, PlatformError, RuleError, StepError
 from operations.foreign_tasks import Answer, ForeignTask
 from settings import Settings
 
 #: Errors that a connection may raise, besides those of its transport.
-_ERRORS = (KombuError, CeleryError, OSError)
-
-#: AMQP's code for a message that found no queue.
-_NO_ROUTE = 312
+_ERRORS = (KombuError, CeleryError, OSError, BrokerUnreachableError)
 
 #: AMQP's code for an exchange that does not exist.
 _NOT_FOUND = 404
@@ -84,21 +83,61 @@ class CeleryTaskSender:
         for name in settings.task_connections:
             self._links[name] = Link(settings, name)
 
-    def send(self, task: ForeignTask) -> ForeignTask:
-        """Send *task*; return it with its queue."""
+    def place(self, task: ForeignTask) -> ForeignTask:
+        """Return *task* with its queue; StepError if the settings forbid it."""
         try:
             # Checked again: the settings may have changed since the action was posted.
             self._rules.check_connection(task.connection)
             if task.exchange is None:
-                task = replace(task, queue=self._rules.read_queue(task.queue))
-            else:
-                self._rules.check_exchange(task.exchange)
-                self._rules.check_that_it_has_exchanges(task.connection)
+                return replace(task, queue=self._rules.read_queue(task.queue))
+            self._rules.check_exchange(task.exchange)
+            self._rules.check_that_it_has_exchanges(task.connection)
         except RuleError as error:
             raise StepError(str(error), permanent=True) from None
-        answers = None if task.token is None else self._answers
-        self._links[task.connection].send(task, answers)
         return task
+
+    def send(self, task: ForeignTask) -> ForeignTask:
+        """Send *task*; return it with its queue."""
+        task = self.place(task)
+        refused = self.send_all(task.connection, [task])
+        if task.id in refused:
+            raise StepError(refused[task.id], permanent=False)
+        return task
+
+    def send_all(
+        self, connection: str | None, tasks: Sequence[ForeignTask]
+    ) -> Mapping[str, str]:
+        """
+        Send tasks, each with its place, over one connection.
+
+        Returns:
+            Why the broker did not take some of them, by their ids.
+
+        Raises:
+            PlatformError: The broker was away, or did not answer in time: any of them
+                may have arrived.
+
+            StepError: Temporary: the broker refuses them.
+        """
+        waited = any(task.token is not None for task in tasks)
+        link, answers = self._links[connection], self._answers if waited else None
+        try:
+            return link.send(tasks, answers)
+        except PlatformError:
+            raise
+        except StepError:
+            if len(tasks) == 1:
+                raise
+        # One that is refused, such as for its exchange, must not stop the others.
+        refused: dict[str, str] = {}
+        for each in tasks:
+            try:
+                refused.update(link.send([each], answers))
+            except PlatformError:
+                raise
+            except StepError as error:
+                refused[each.id] = str(error)
+        return refused
 
     def receive(
         self,
@@ -159,34 +198,41 @@ class Link:
         self._lock = threading.Lock()
         self._open: tuple[Celery, Any] | None = None
         self._queue: AnswerQueue | None = None
+        self._confirms: Confirms | None = None
+        self._forms: TaskForms | None = None
+        self._is_declared = False
 
-    def send(self, task: ForeignTask, answers: str | None = None) -> None:
+    def send(
+        self, tasks: Sequence[ForeignTask], answers: str | None = None
+    ) -> Mapping[str, str]:
         """
-        Send *task* over the open connection, or over a new one.
+        Send *tasks* over the open connection, or over a new one.
 
         Args:
-            task: To send.
+            tasks: To send.
 
-            answers: The queue for the answer. None: nobody waits for one.
+            answers: The queue for the answers. None: nobody waits for one.
+
+        Returns:
+            Of those that found no queue, why, by id.
 
         Raises:
             PlatformError: The broker was away, or did not answer in time.
 
-            StepError: Temporary: the broker answers, but has no such queue.
+            StepError: Temporary: the broker answers, but refuses.
         """
         with self._lock:
             if self._open is not None:
-                # The broker may have closed an idle connection. Then the task is sent
-                # again on a new one, under the same id.
+                # The broker may have closed an idle connection. Then the tasks are sent
+                # again on a new one, under the same ids.
                 with suppress(*self.errors):
-                    self._publish(*self._open, task, answers)
-                    return
+                    return self._publish_all(*self._open, tasks, answers)
                 self._close()
             try:
-                self._publish(*self._connect(), task, answers)
+                return self._publish_all(*self._connect(), tasks, answers)
             except self.errors as error:
                 self._close()
-                told = self._explain(error, task)
+                told = self._explain(error, tasks[0])
                 if isinstance(error, self._absence):
                     raise PlatformError(told) from error
                 raise StepError(told, permanent=False) from error
@@ -245,7 +291,12 @@ class Link:
     def _absence(self) -> tuple[type[BaseException], ...]:
         """Errors that mean that the broker is away, whatever the call was."""
         connection = self._make_app(self._urls[0]).connection_for_write()
-        return (OperationalError, OSError, *connection.connection_errors)
+        return (
+            OperationalError,
+            OSError,
+            BrokerUnreachableError,
+            *connection.connection_errors,
+        )
 
     def _make_app(self, url: str) -> Celery:
         """Return an application that can reach *url*, and has nothing else of ours."""
@@ -260,7 +311,11 @@ class Link:
         """Connect to the first server that answers."""
         for n, url in enumerate(self._urls, 1):
             app = self._make_app(url)
-            connection = app.connection_for_write(connect_timeout=self.timeout_s)
+            connection = app.connection_for_write(
+                connect_timeout=self.timeout_s,
+                # We wait for confirms ourselves; py-amqp would wait for each message.
+                transport_options={"confirm_publish": False},
+            )
             self._open = app, connection
             try:
                 connection.ensure_connection(max_retries=0, timeout=self.timeout_s)
@@ -273,13 +328,52 @@ class Link:
         assert self._open is not None  # there is at least one URL
         return self._open
 
+    def _publish_all(
+        self,
+        app: Celery,
+        connection: Any,
+        tasks: Sequence[ForeignTask],
+        answers: str | None,
+    ) -> Mapping[str, str]:
+        if answers is not None and not self._is_declared:
+            # Without it, RabbitMQ would drop an answer that finds no queue.
+            declare_answers(connection, answers)
+            self._is_declared = True
+        if connection.transport.driver_type == "amqp":
+            return self._publish_confirmed(app, connection, tasks, answers)
+        if self._forms is None:
+            channel = connection.default_channel
+            self._forms = TaskForms(channel, partial(self._publish, app, connection))
+        self._forms.push(tasks, answers)
+        return {}
+
+    def _publish_confirmed(
+        self,
+        app: Celery,
+        connection: Any,
+        tasks: Sequence[ForeignTask],
+        answers: str | None,
+    ) -> Mapping[str, str]:
+        if self._confirms is None:
+            self._confirms = Confirms(connection.default_channel)
+        returned: set[str] = set()
+        for start in range(0, len(tasks), SLICE):
+            for task in tasks[start : start + SLICE]:
+                self._confirms.expect()
+                self._publish(app, connection, task, answers)
+            returned |= self._confirms.wait(
+                lambda timeout_s: connection.drain_events(timeout=timeout_s),
+                timeout_s=self.timeout_s,
+            )
+        return {
+            each.id: self._explain_return(each) for each in tasks if each.id in returned
+        }
+
     def _publish(
         self, app: Celery, connection: Any, task: ForeignTask, answers: str | None
     ) -> None:
         links: dict[str, Any] = {}
-        if answers is not None:
-            # Otherwise RabbitMQ would drop an answer that finds no queue.
-            declare_answers(connection, answers)
+        if task.token is not None and answers is not None:
             links = make_links(task, answers)
         body = app.amqp.as_task_v2(
             task.id,
@@ -313,16 +407,20 @@ class Link:
             mandatory=True,
         )
 
+    def _explain_return(self, task: ForeignTask) -> str:
+        if task.exchange is not None:
+            wrong = f"{task.place} leads to no queue"
+            return f"{wrong} ({self.title}): bind it, or name a queue"
+        return (
+            f"{self.title} has no queue {task.queue!r}: start a worker that takes "
+            f"it (celery worker -Q {task.queue}), or name another queue"
+        )
+
     def _explain(self, error: BaseException, task: ForeignTask) -> str:
         code = getattr(error, "reply_code", None)
-        if task.exchange is not None and code in {_NO_ROUTE, _NOT_FOUND}:
-            wrong = "does not exist" if code == _NOT_FOUND else "leads to no queue"
-            return f"{task.place} {wrong} ({self.title}): bind it, or name a queue"
-        if code == _NO_ROUTE:
-            return (
-                f"{self.title} has no queue {task.queue!r}: start a worker that takes "
-                f"it (celery worker -Q {task.queue}), or name another queue"
-            )
+        if task.exchange is not None and code == _NOT_FOUND:
+            wrong = f"{task.place} does not exist"
+            return f"{wrong} ({self.title}): bind it, or name a queue"
         said = str(error).strip() or type(error).__name__
         return f"{self.title} did not accept the task: {said}"
 
@@ -330,6 +428,7 @@ class Link:
         if self._open is None:
             return
         (_, connection), self._open = self._open, None
-        self._queue = None
+        self._queue = self._confirms = self._forms = None
+        self._is_declared = False
         with suppress(*self.errors):
             connection.collect(socket_timeout=0.1)

@@ -23,7 +23,7 @@ from celery_app.routing import find_broker_names
 from migrations.schema_revisions import check_schema
 from models.database.engine import make_engine
 from models.errors import MinutehandError, UnreachableError, UsageError
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES, Queue
 from settings import Settings, read_settings
 from telemetry import Event
 
@@ -170,13 +170,14 @@ def read_queues(words: Iterable[str], prefix: str) -> list[str]:
         UsageError: A word is not a queue of ours; foreign queues are not consumed.
     """
     names = [word.strip() for word in words if word.strip()]
-    known = {queue.value for queue in Queue}
-    known |= {name for queue in Queue for name in find_broker_names(queue, prefix)}
+    known = {queue.value for queue in WORKER_QUEUES}
+    for queue in WORKER_QUEUES:
+        known.update(find_broker_names(queue, prefix))
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         given = ", ".join(map(repr, unknown))
         wrong = f"{given} is not a queue of ours" if unknown else "no queue is named"
-        msg = f"{wrong}. Write one or more of {', '.join(Queue)}."
+        msg = f"{wrong}. Write one or more of {', '.join(WORKER_QUEUES)}."
         raise UsageError(msg)
     return names
 

@@ -11,7 +11,7 @@ import typer
 from celery_app.worker_start import check_worker, read_queues
 from cli.connection import get_engine, get_settings
 from models.errors import UsageError
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES
 
 
 def worker(
@@ -21,7 +21,7 @@ def worker(
         typer.Option(
             "--queues", "-Q", metavar="LIST", help="Queues, separated by commas."
         ),
-    ] = ",".join(Queue),
+    ] = ",".join(WORKER_QUEUES),
     concurrency: Annotated[
         int | None,
         typer.Option(

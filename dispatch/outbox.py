@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ import sqlalchemy as sa
 import structlog
 
 from actions.leader import clear_send_failure, record_send_failure
+from dispatch.task_outbox import TaskOutbox
 from models.database.engine import SELECT_NOW
 from models.database.transaction import Transaction
 from models.errors import BrokerUnreachableError
@@ -61,12 +62,15 @@ class Outbox:
 
         part: From 0 to 1: the part of the quick queue's slots that one app may take
             while others wait.
+
+        tasks: Sends tasks of the users' own. None: our workers do.
     """
 
     sender: Sender
     chunk: int
     monotonic: Callable[[], float] = time.monotonic
     part: float = 1.0
+    tasks: TaskOutbox | None = None
     _share: int | None = None
     _share_known: bool = False
     _silent_until: float = float("-inf")
@@ -78,11 +82,15 @@ class Outbox:
     @property
     def has_news(self) -> bool:
         """Whether the database does not know yet what was sent, or what failed."""
+        if self.tasks is not None and self.tasks.has_news:
+            return True
         return bool(self._unmarked) or self._error != self._told
 
     def forget(self) -> None:
         """Forget what another leadership did: a look finds what is still to do."""
         self._unmarked.clear()
+        if self.tasks is not None:
+            self.tasks.forget()
         self._told = None
         self._share_known = False
 
@@ -117,8 +125,11 @@ class Outbox:
         for messages, sent_at in batches:
             mark_sent(transaction, messages, seconds_ago=asked_at - sent_at)
         clock = transaction.ask(SELECT_NOW, {}) if batches else None
+        confirm_tasks = None if self.tasks is None else self.tasks.mark(transaction)
 
         def confirm() -> None:
+            if confirm_tasks is not None:
+                confirm_tasks()
             del self._unmarked[: len(batches)]
             self._told = error
             if clock is not None:
@@ -141,12 +152,17 @@ class Outbox:
             What to call when *transaction* is committed; it returns them in order.
         """
         confirm = self.mark(transaction)
-        if self._is_silent():
+        is_silent = self._is_silent()
+        if is_silent and self.tasks is None:
             sendable = None
         else:
             # Twice a chunk: what was just recorded, and as many that waited before.
+            known = beside + len(self._in_hand())
             sendable = ask_sendable(
-                transaction, limit=2 * self.chunk + beside, share=self._share
+                transaction,
+                limit=2 * self.chunk + known,
+                share=self._share,
+                tasks_only=is_silent,
             )
 
         def read() -> Sequence[Message]:
@@ -154,20 +170,33 @@ class Outbox:
             if sendable is None:
                 return ()
             sent = [message for batch in self._unmarked for message in batch.messages]
-            found = sendable.choose(sent)
-            if not found and not sent:
+            found = sendable.choose([*sent, *self._in_hand()])
+            if not found and not sent and not is_silent:
                 self._error = None  # nothing waits for the broker any more
             return found
 
         return read
 
+    def _in_hand(self) -> Collection[Message]:
+        return () if self.tasks is None else self.tasks.in_hand
+
     def send(self, messages: Sequence[Message]) -> int:
         """
-        Hand over *messages*; return how many were sent: all of them, or none.
+        Hand over *messages*; return how many were taken.
 
-        After a failure the broker is not called for a moment: the loop keeps recording,
-        and each try costs one short attempt.
+        Ours come first, all of them or none. After a failure our broker is not called
+        for a moment: the loop keeps recording, and each try costs one short attempt.
         """
+        if self.tasks is None:
+            return self._send([_give_to_worker(each) for each in messages])
+        straight = [each for each in messages if each.queue is Queue.TASKS]
+        if not straight:
+            return self._send(messages)
+        sent = self._send([each for each in messages if each.queue is not Queue.TASKS])
+        taken, left = self.tasks.hand_over(straight)
+        return sent + taken + self._send([_give_to_worker(each) for each in left])
+
+    def _send(self, messages: Sequence[Message]) -> int:
         if not messages or self._is_silent():
             return 0
         try:
@@ -199,6 +228,13 @@ class Outbox:
 
     def _fall_silent(self) -> None:
         self._silent_until = self.monotonic() + SILENCE_S
+
+
+def _give_to_worker(message: Message) -> Message:
+    """Return *message* for a queue of ours; a worker may know its connection."""
+    return (
+        message._replace(queue=Queue.QUICK) if message.queue is Queue.TASKS else message
+    )
 
 
 def _observe_lag(batches: Sequence[_Batch], epoch_s: float) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 
@@ -190,17 +190,17 @@ class AwaitedError(MinutehandError):
     Args:
         what: What is waited for, for people.
 
-        deadline: Aware UTC; then the step is run again, if nothing has come before.
+        within: How long; then the operation fails, if nothing has come before.
 
         result: What is known by now, as the result of the step.
     """
 
     def __init__(
-        self, what: str, *, deadline: datetime, result: Mapping[str, Any]
+        self, what: str, *, within: timedelta, result: Mapping[str, Any]
     ) -> None:
-        """Keep until when to wait."""
+        """Keep how long to wait."""
         super().__init__(what)
-        self.deadline = deadline
+        self.within = within
         self.result = result
 
 

@@ -170,6 +170,9 @@ STEP_MODELS: Mapping[str, type[DocumentModel]] = {
 #: The steps that send a mail to each recipient of the action.
 MAILING_STEPS = frozenset({"send_email", "send_execsum"})
 
+#: The step that sends a task of the users' own: the last, whose end is the whole end.
+RUN_TASK = "run_task"
+
 #: Those that share the staging of their app, so that one such operation runs at a time.
 HEAVY_STEPS = frozenset({"refresh", "publish"})
 
@@ -213,7 +216,9 @@ class OperationModel(DocumentModel):
 
     @property
     def queue(self) -> Queue:
-        """Heavy if there is a refresh or publish; an operation has one queue."""
+        """Heavy if there is a refresh or publish; a task alone needs no worker."""
+        if self.step_names == (RUN_TASK,):
+            return Queue.TASKS
         is_heavy = not HEAVY_STEPS.isdisjoint(self.step_names)
         return Queue.HEAVY if is_heavy else Queue.QUICK
 

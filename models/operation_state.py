@@ -33,10 +33,12 @@ class StepState(StrEnum):
 
 
 class Queue(StrEnum):
-    """The Celery queue that carries an operation."""
+    """What carries an operation: a Celery queue of ours, or one of the users' own."""
 
     QUICK = "quick"
     HEAVY = "heavy"
+    # The users' own queues: the leader sends their tasks itself.
+    TASKS = "tasks"
     # Celery's own default queue: the scheduler's maintenance (metatask_schedule).
     DEFAULT = "celery"
 
@@ -45,6 +47,9 @@ class Queue(StrEnum):
 #: operations within their app's share of the slots. Those that exceed it go to one of
 #: the other lanes, which is always the same one for an app.
 LANES = {Queue.QUICK: 5, Queue.HEAVY: 1, Queue.DEFAULT: 1}
+
+#: The queues that our workers take.
+WORKER_QUEUES = tuple(LANES)
 
 
 class Trigger(StrEnum):
@@ -114,10 +119,16 @@ def is_awaiting(reason: str | None) -> bool:
 #: Every allowed move. None is the state before the row exists.
 TRANSITIONS: dict[OperationState | None, frozenset[OperationState]] = {
     None: frozenset({_S.PENDING, _S.SKIPPED, _S.MISSED}),
-    # to running: a worker claimed it before it was marked as sent
-    _S.PENDING: frozenset({_S.QUEUED, _S.RUNNING, _S.CANCELED}),
-    # back to pending: the broker lost the message, or another heavy operation runs
-    _S.QUEUED: frozenset({_S.PENDING, _S.RUNNING, _S.CANCELED}),
+    # to running: a worker claimed it before it was marked as sent; to a final state:
+    # its task ended, or was sent and is not waited for, or cannot be sent
+    _S.PENDING: frozenset(
+        {_S.QUEUED, _S.RUNNING, _S.SUCCEEDED, _S.FAILED, _S.CANCELED, _S.SKIPPED}
+    ),
+    # back to pending: the broker lost the message, or another heavy operation runs;
+    # to succeeded or failed: its task ended, which a lost worker had sent
+    _S.QUEUED: frozenset(
+        {_S.PENDING, _S.RUNNING, _S.SUCCEEDED, _S.FAILED, _S.CANCELED}
+    ),
     # back to pending: a retry with back-off, a task that is waited for, a lost worker,
     # or a warm shutdown;
     # to running: another worker takes over when the lease has run out

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+import hmac
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
 from pydantic import JsonValue
 
-#: How long after a deadline answers are still looked for: until then, a broker that
-#: cannot be read keeps an operation from being judged; later ones change nothing.
-LISTEN_AFTER = timedelta(hours=1)
+#: The end of an operation's attempt, as ``make_token`` writes it.
+_TOKEN = re.compile(r"([0-9a-f-]{36})\.([0-9]{1,9})\.([0-9a-f]{32})", re.ASCII)
+
+
+def make_token(secret: str, operation_id: UUID, attempt: int) -> str:
+    """
+    Return what an answer must bring that is to end *operation_id*.
+
+    Args:
+        secret: Of the installation.
+
+        operation_id: Whose task it is.
+
+        attempt: In which it is sent, from 1; an answer to a former one counts nothing.
+    """
+    said = f"{operation_id}.{attempt}"
+    return f"{said}.{hmac.digest(secret.encode(), said.encode(), 'sha256')[:16].hex()}"
+
+
+def read_token(secret: str, token: str) -> tuple[UUID, int] | None:
+    """
+    Return the operation and the attempt of *token*; None if it is not one of ours.
+
+    >>> nobody = UUID(int=0)
+    >>> read_token("ours", make_token("ours", nobody, 2)) == (nobody, 2)
+    True
+    >>> read_token("ours", make_token("theirs", nobody, 2)) is None
+    True
+    """
+    found = _TOKEN.fullmatch(token)
+    if found is None:
+        return None
+    try:
+        operation_id, attempt = UUID(found[1]), int(found[2])
+    except ValueError:
+        return None
+    wanted = make_token(secret, operation_id, attempt)
+    return (operation_id, attempt) if hmac.compare_digest(wanted, token) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +94,7 @@ class ForeignTask:
     priority: int | None = None
     expires_at: datetime | None = None
     headers: Mapping[str, JsonValue] = field(default_factory=dict)
-    token: UUID | None = None
+    token: str | None = None
     with_value: bool = True
 
     @property
@@ -67,6 +104,20 @@ class ForeignTask:
             return f"queue {self.queue}"
         return f"exchange {self.exchange} with key {self.routing_key or ''!r}"
 
+    def describe(self) -> dict[str, JsonValue]:
+        """Return where it was sent, for the result of the step."""
+        place: dict[str, JsonValue] = (
+            {"queue": self.queue}
+            if self.exchange is None
+            else {"exchange": self.exchange, "routing_key": self.routing_key or ""}
+        )
+        return {
+            "task_id": self.id,
+            "name": self.name,
+            **place,
+            "connection": self.connection,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -74,7 +125,7 @@ class Answer:
     What a worker of the user's told of the end of a task.
 
     Args:
-        token: That went with the task.
+        token: That went with the task; anybody may have written it.
 
         succeeded: Whether it ended well; a failure is the last, after its own retries.
 
@@ -83,37 +134,10 @@ class Answer:
         note: What else there is to say, such as that a value was cut. None: nothing.
     """
 
-    token: UUID
+    token: str
     succeeded: bool
     returned: JsonValue = None
     note: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """
-    What an operation waits for.
-
-    Args:
-        token: Goes with the task, and comes back.
-
-        deadline: Aware UTC; whoever looks later waits no longer.
-
-        is_over: Whether the deadline has passed.
-
-        is_sent: Whether the task was certainly sent.
-
-        answer: How it ended. None: nobody has told.
-
-        remark: Why perhaps nobody will; empty: nothing is wrong. None: nobody looked.
-    """
-
-    token: UUID
-    deadline: datetime
-    is_over: bool
-    is_sent: bool
-    answer: Answer | None
-    remark: str | None
 
 
 class TaskSender(Protocol):
@@ -165,21 +189,3 @@ class TaskSender(Protocol):
 
             task_id: Its id.
         """
-
-
-class Waits(Protocol):
-    """What a step waits for while no worker is held."""
-
-    def fetch(self) -> Wait | None:
-        """Return what this step waits for; None: it has not begun to."""
-
-    def begin(
-        self, task: ForeignTask, within: timedelta, token: UUID | None = None
-    ) -> Wait:
-        """Commit that the end of *task* is waited for; *token* None: a new one."""
-
-    def mark_sent(self) -> None:
-        """Commit that the task was sent."""
-
-    def keep(self, answers: Sequence[Answer]) -> None:
-        """Commit *answers*, to whatever operations they are."""

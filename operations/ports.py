@@ -31,7 +31,7 @@ from operations.domains import (
     Reading,
     Tell,
 )
-from operations.foreign_tasks import TaskSender, Waits
+from operations.foreign_tasks import TaskSender
 from operations.mail.message import Mail, MailingApp, Rendered, Sending, Template
 from operations.mail.summary.former import Figures
 from operations.recipients import User
@@ -397,7 +397,7 @@ class StepContext:
 
         ports: The ports of the worker.
 
-        waits: What the step waits for.
+        make_token: Returns what the answer to a task of this attempt must bring.
 
         details: Data that was recorded with the operation, such as a notice's facts.
     """
@@ -423,7 +423,7 @@ class StepContext:
     guard: Guard
     deliveries: Deliveries
     ports: Ports
-    waits: Waits
+    make_token: Callable[[], str]
     details: Mapping[str, JsonValue] = field(default_factory=dict)
 
 

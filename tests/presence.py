@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from migrations.schema import get_newest_revision
 from models.database.engine import db_now, read_host_clock, writing
 from models.database.tables import processes
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES
 from operations.fleet.agreement import describe_settings
 from operations.fleet.processes import Process, Role, record_sign
 from settings import read_settings
@@ -22,7 +22,7 @@ SETTINGS = read_settings({"MINUTEHAND_HOME": "/data"}, env_file=None)
 
 
 def make_worker(
-    host: str = "a", queues: Iterable[str] = tuple(Queue), **changes: Any
+    host: str = "a", queues: Iterable[str] = tuple(WORKER_QUEUES), **changes: Any
 ) -> Process:
     """Return a worker of *host* that takes *queues*, four operations at a time."""
     worker = Process(

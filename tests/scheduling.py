@@ -74,7 +74,7 @@ def add_app(engine: sa.Engine, uid: str = "app", ids: Iterable[str] = ()) -> Non
 
 
 def make_document(**changes: Any) -> dict[str, Any]:
-    """Return the JSON of a quick action at 07:00 UTC, with *changes*."""
+    """Return the JSON of an action at 07:00 UTC, with *changes*."""
     return {
         "name": "daily",
         "operations": TASK,

@@ -33,6 +33,7 @@ from models.operation_state import (
     OPEN_STEPS,
     TRANSITIONS,
     TROUBLED_STATES,
+    WORKER_QUEUES,
     OperationState,
     Queue,
     StepState,
@@ -91,7 +92,7 @@ def find_steps_that_use(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("place", "listed", "whole"),
     [
-        ("models/operation_state.py: LANES", LANES, Queue),
+        ("models/operation_state.py: LANES", {*LANES, Queue.TASKS}, Queue),
         (
             "models/operation_state.py: TRANSITIONS",
             TRANSITIONS,
@@ -103,7 +104,7 @@ def find_steps_that_use(name: str) -> set[str]:
             get_args(TimeModel),
         ),
         ("models/when.py: EVENT_KINDS", EVENT_KINDS.values(), get_args(EventModel)),
-        ("celery_app/routing.py: TASK_OF_QUEUE", TASK_OF_QUEUE, Queue),
+        ("celery_app/routing.py: TASK_OF_QUEUE", TASK_OF_QUEUE, WORKER_QUEUES),
         ("operations/fleet/agreement.py: AGREED", AGREED, Role),
         ("operations/steps: STEPS", STEPS, OperationModel.model_fields),
         ("operations/steps/publish.py: KINDS", PUBLISHED, PublishModel.model_fields),

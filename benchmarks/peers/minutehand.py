@@ -15,7 +15,7 @@ from celery_app.app import app, make_config
 from celery_app.routing import find_broker_names
 from migrations.schema import migrate
 from models.database.engine import make_engine
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES
 from scheduler_server import make_scheduler
 from settings import Settings, read_settings
 from telemetry import configure_logging
@@ -40,7 +40,9 @@ class Minutehand(Peer):
 
     most = 10_000_000
     looks_a_minute = 59.0
-    queues = tuple(name for queue in Queue for name in find_broker_names(queue, ""))
+    queues = tuple(
+        name for queue in WORKER_QUEUES for name in find_broker_names(queue, "")
+    )
 
     #: Of a schedule by its number.
     queue_of = staticmethod(queue_of)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from secrets import token_hex
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Index
@@ -96,6 +97,8 @@ installation = sa.Table(
     "installation",
     metadata,
     Column("id", Identifier, primary_key=True),
+    # what tasks of users' own are sent with is signed with it; never shown
+    Column("secret", sa.Text, nullable=False, default=lambda: token_hex(32)),
     Column("created_at", UtcDateTime, nullable=False),
     Column("compatible_from", sa.Text),  # the oldest schema whose programs may go on
     # while all of its small apps are paused
@@ -435,6 +438,7 @@ OF_TASK = Rows(
 
 #: Of what is pending, what waits for the end of such a task.
 AWAITING = Rows(f"{PENDING.condition} AND {OF_TASK.condition}")
+NOT_AWAITING = Rows(f"NOT {OF_TASK.condition}")
 
 #: Still to be done; an overlap is counted against these.
 LIVE = Rows(f"{{0}}state IN ({_list(LIVE_STATES)})")
@@ -595,40 +599,6 @@ operation_steps = sa.Table(
     Column("memo", Json),
     Column("result", Json),
     Column("error", sa.Text),
-    postgresql_with=TURNS_OVER,
-)
-
-#: Waits that nothing has answered.
-OPEN_WAITS = Rows("{0}answered_at IS NULL")
-
-#: Tasks of users' own whose end operations wait for: the last one that each sent.
-task_waits = sa.Table(
-    "task_waits",
-    metadata,
-    Column(
-        "operation_id",
-        sa.ForeignKey("operations.id", ondelete="CASCADE"),
-        primary_key=True,
-    ),
-    # in each answer; another one if the task is sent anew
-    Column("token", Identifier, nullable=False),
-    # the broker's; null: our own
-    Column("connection", sa.Text),
-    # null: an exchange knows
-    Column("queue", sa.Text),
-    Column("task", sa.Text, nullable=False),
-    Column("deadline", UtcDateTime, nullable=False),
-    # null: not sent, or a worker died between sending and writing
-    Column("sent_at", UtcDateTime),
-    Column("answered_at", UtcDateTime),
-    # how the task ended, and what it returned
-    Column("answer", Json),
-    # why perhaps nobody will answer; empty: nothing seems wrong; null: nobody looked
-    Column("remark", sa.Text),
-    # reading an answer: for whom it is
-    Index("uq_task_waits_token", "token", unique=True),
-    # schedulers: where answers may come from; doctor: what was never answered
-    _partial("ix_task_waits_open", "deadline", where=OPEN_WAITS),
     postgresql_with=TURNS_OVER,
 )
 

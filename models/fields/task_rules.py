@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from models.errors import RuleError
 from models.fields.strict_model import show, suggest
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES
 
 #: The key of the rules in the context of a validation.
 TASK_RULES = "task_rules"
@@ -125,6 +125,6 @@ class TaskRules:
         """Tell whether *queue* is, or looks like, one that our workers consume."""
         if self.own_prefix:
             return f"{queue}.".startswith(f"{self.own_prefix}.")
-        return queue in set(Queue) or queue.startswith(
+        return queue in WORKER_QUEUES or queue.startswith(
             f"{ANSWERS_WITHOUT_PREFIX}.answers"
         )

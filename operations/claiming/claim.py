@@ -16,8 +16,8 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
-from models.database.engine import UtcDateTime, db_now, execute_at_once, writing
-from models.database.tables import NO_CLAIM, operations, task_waits
+from models.database.engine import db_now, execute_at_once, writing
+from models.database.tables import NO_CLAIM, operations
 from models.errors import CanceledError, ClaimLostError
 from models.operation import order_steps
 from models.operation_state import OperationState, Overlap, Queue, Reason
@@ -311,39 +311,52 @@ def postpone(
 
 
 def await_task(
-    connection: sa.Connection, claim: Claim, *, deadline: datetime, what: str
+    connection: sa.Connection, claim: Claim, *, within: timedelta, what: str
 ) -> bool:
     """
-    Make the operation pending until what it waits for is answered, or *deadline*.
-
-    No attempt counts. What was answered while the worker held it goes on at once.
+    Make the operation pending until its answer ends it, or for *within* at most.
 
     Args:
-        connection: In a transaction in which ``guard`` was called.
+        connection: In a transaction.
 
         claim: It ends here.
 
-        deadline: Aware UTC.
+        within: From now, by the database's clock.
 
         what: What is waited for, for people.
 
     Returns:
         False if it is no longer ours, and nothing changed.
     """
-    answered = sa.exists().where(
-        task_waits.c.operation_id == claim.operation_id,
-        task_waits.c.answered_at.is_not(None),
-    )
-    until = sa.literal(deadline, UtcDateTime)
     return _leave(
         connection,
         claim,
         state=OperationState.PENDING,
-        attempt=operations.c.attempt - 1,
-        send_at=sa.case((answered, db_now()), else_=until),
+        send_at=db_now(within),
+        sent_at=db_now(),
         reason=f"{Reason.TASK}: {what}",
         error=None,
     )
+
+
+def find_end(connection: sa.Connection, claim: Claim) -> OperationState:
+    """
+    Return how the operation ended, if its answer was faster than its worker.
+
+    Raises:
+        CanceledError, ClaimLostError: As for ``guard``.
+    """
+    ended = connection.execute(
+        sa.select(operations.c.state).where(
+            operations.c.id == claim.operation_id,
+            operations.c.attempt == claim.attempt,
+            operations.c.finished_at.is_not(None),
+            operations.c.state != OperationState.CANCELED,
+        )
+    ).scalar_one_or_none()
+    if ended is None:
+        raise_lost(connection, claim)
+    return OperationState(ended)
 
 
 def give_back(engine: sa.Engine, claim: Claim) -> bool:

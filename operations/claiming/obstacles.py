@@ -9,15 +9,15 @@ claims and begins at once, and in Python. A test compares the two.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from models.database.tables import operation_steps, task_waits, users
+from models.database.tables import users
 from models.event import EventName
-from models.operation_state import OPEN_STEPS, OperationState, Reason, Trigger
-from operations.claiming.claimed import Claim
+from models.operation_state import OperationState, Reason, Trigger
 
 #: Key in the details of an operation that runs again only to send some mails: the state
 #: to return to. Nothing stops these mails, because an operator asked for them.
@@ -31,11 +31,8 @@ STEPS_KEY = "steps"
 #: and its former result. See uncertain_mails.py.
 RESENT_KEY = "resent"
 
-#: Key in the memo of a step: the token of the task whose end it waits for.
-AWAITED = "awaited"
 
-
-def can_nothing_stop(claim: Claim) -> bool:
+def can_nothing_stop(claim: Stoppable) -> bool:
     """Return whether *claim* may run all its steps without a look at the database."""
     return (
         bool(claim.action_active)
@@ -64,8 +61,40 @@ def nothing_can_stop(
     )
 
 
+class Stoppable(Protocol):
+    """An operation that is about to begin, such as a claimed one."""
+
+    @property
+    def app(self) -> str:
+        """Uid of its small app."""
+
+    @property
+    def trigger(self) -> str:
+        """What caused it."""
+
+    @property
+    def user_id(self) -> str | None:
+        """Whose event it follows."""
+
+    @property
+    def event_at(self) -> datetime | None:
+        """When that happened."""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was recorded with it."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The action as it was then."""
+
+    @property
+    def action_active(self) -> bool | None:
+        """Whether the action is active now; None: it is deleted."""
+
+
 def find_obstacle(
-    connection: sa.Connection, claim: Claim
+    connection: sa.Connection, claim: Stoppable
 ) -> tuple[OperationState, str] | None:
     """
     Find what stops *claim*, if anything does.
@@ -75,15 +104,6 @@ def find_obstacle(
     """
     if RETURN_KEY in claim.details:
         return None
-    found = _find_obstacle(connection, claim)
-    if found is not None and _has_sent_task(connection, claim):
-        return None  # what became of the task is told all the same
-    return found
-
-
-def _find_obstacle(
-    connection: sa.Connection, claim: Claim
-) -> tuple[OperationState, str] | None:
     if claim.action_active is None:
         return OperationState.CANCELED, Reason.ACTION_DELETED
     if not claim.action_active and claim.trigger != Trigger.MANUAL:
@@ -96,31 +116,13 @@ def _find_obstacle(
     return None
 
 
-def _has_sent_task(connection: sa.Connection, claim: Claim) -> bool:
-    """Tell whether a task was sent whose end is waited for, or known by now."""
-    wait, step = task_waits.c, operation_steps.c
-    row = connection.execute(
-        sa.select(wait.token, step.memo).where(
-            wait.operation_id == claim.operation_id,
-            # unsent if a worker died between sending and writing
-            sa.or_(wait.sent_at.is_not(None), wait.answered_at.is_not(None)),
-            step.operation_id == wait.operation_id,
-            step.name == "run_task",
-            # running if a worker died while it read the answer
-            step.state.in_(sorted(OPEN_STEPS)),
-        )
-    ).one_or_none()
-    # Another token was that of a sending before the operation was retried.
-    return row is not None and (row.memo or {}).get(AWAITED) == str(row.token)
-
-
 def _waits_for_absence(document: Mapping[str, Any]) -> bool:
     """Return whether the action is for users who have not been seen for a while."""
     when = document.get("when", {})
     return "after" in when and when["after"] == EventName.USER_LAST_SEEN
 
 
-def _is_user_back(connection: sa.Connection, claim: Claim) -> bool:
+def _is_user_back(connection: sa.Connection, claim: Stoppable) -> bool:
     if claim.event_at is None or claim.user_id is None:  # run by hand
         return False
     seen_at = connection.execute(

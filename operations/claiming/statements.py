@@ -14,6 +14,7 @@ from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 from models.database.engine import Identifier, UtcDateTime, db_now
 from models.database.tables import (
     CLAIMED_HEAVY,
+    NOT_AWAITING,
     operation_steps,
     operations,
     scheduled_action_revisions,
@@ -47,6 +48,8 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
         ),
         # If it was canceled and retried, its former worker may still be running it.
         operations.c.claim_token.is_(None),
+        # A late copy of its message must not send its task again.
+        NOT_AWAITING.of(),
     )
     lost = operations.c.state == OperationState.RUNNING
     return (

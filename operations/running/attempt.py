@@ -39,9 +39,10 @@ from models.operation import (
 )
 from models.operation_state import OperationState, Reason, StepState
 from models.scheduled_action import ScheduledActionModel
-from operations.back_off import make_pause
+from operations.back_off import RETRY_DELAY, make_pause
 from operations.claiming.claim import (
     await_task,
+    find_end,
     finish,
     guard,
     let_go,
@@ -74,9 +75,6 @@ from operations.steps import STEPS
 from telemetry import Event
 
 log = structlog.get_logger()
-
-#: Pause before the second attempt of an operation whose step failed; then twice that.
-RETRY_DELAY = timedelta(seconds=30)
 
 #: Pause after trouble of the platform, before the operation is tried again; then twice
 #: that, and so on, up to the limit.
@@ -425,16 +423,12 @@ class Attempt:
         """Make the operation pending until it is told how something ended."""
         log.info(Event.OPERATION_WAITS, step=name, what=str(awaited))
         with writing(self.engine) as connection:
-            guard(connection, self.claim)
-            self.write_log(connection)
-            suspend_step(connection, self.claim, name, result=dict(awaited.result))
-            await_task(
-                connection,
-                self.claim,
-                deadline=awaited.deadline,
-                what=shorten(str(awaited), LONGEST_ERROR),
-            )
-        return OperationState.PENDING
+            what = shorten(str(awaited), LONGEST_ERROR)
+            if await_task(connection, self.claim, within=awaited.within, what=what):
+                self.write_log(connection)
+                suspend_step(connection, self.claim, name, result=dict(awaited.result))
+                return OperationState.PENDING
+            return find_end(connection, self.claim)
 
     def _wait_for_platform(self, step: KeptStep, text: str) -> OperationState:
         """Make the operation pending until the platform may work again."""

@@ -7,16 +7,17 @@ from collections.abc import Callable
 import sqlalchemy as sa
 from pydantic import JsonValue
 
-from models.database.engine import writing
+from models.database.engine import reading, writing
 from models.operation_state import Trigger
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
 from operations.claiming.claim import guard
 from operations.claiming.claimed import Claim
+from operations.fleet.installation import fetch_secret
+from operations.foreign_tasks import make_token
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.ports import Ports, StepContext
 from operations.running.step_records import KeptStep, remember
-from operations.task_waits import TaskWaits
 from operations.telling import Progress, Say
 
 
@@ -65,6 +66,11 @@ def make_context(  # noqa: PLR0913 - all that a step is given
     def hold(connection: sa.Connection) -> None:
         guard(connection, claim)
 
+    def sign() -> str:
+        with reading(engine) as connection:
+            secret = fetch_secret(connection)
+        return make_token(secret, claim.operation_id, claim.attempt)
+
     event = action.when.event if isinstance(action.when, EventModel) else None
     return StepContext(
         operation_id=claim.operation_id,
@@ -90,6 +96,6 @@ def make_context(  # noqa: PLR0913 - all that a step is given
             engine, claim, step.name, keeps_content=ports.retention.mails
         ),
         ports=ports,
-        waits=TaskWaits(engine, claim, step.name, memo),
+        make_token=sign,
         details=claim.details,
     )

@@ -29,7 +29,7 @@ from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import OPEN_STEPS, DeliveryState, OperationState, StepState
 from operations.claiming.claim import finish, finish_statement
 from operations.claiming.claimed import Claim
-from operations.claiming.obstacles import AWAITED, RESENT_KEY, RETURN_KEY, STEPS_KEY
+from operations.claiming.obstacles import RESENT_KEY, RETURN_KEY, STEPS_KEY
 from operations.claiming.statements import begin_statement
 from operations.running.spoken_lines import SpokenLines
 
@@ -70,19 +70,9 @@ def prepare_steps(
         left = _leave_out(connection, claim, left)
     if RETURN_KEY in claim.details:  # the other steps stay as they are
         left = [step for step in left if RESENT_KEY in step.memo]
-    for step in left:
-        if step.state not in OPEN_STEPS and AWAITED in step.memo:
-            # It begins anew, even if this attempt ends before it does.
-            del step.memo[AWAITED]
-            remember(connection, claim, step.name, step.memo)
     if left:
-        _start_again(connection, claim, left[0])
+        start_step(connection, claim, left[0].name)
     return left
-
-
-def _start_again(connection: sa.Connection, claim: Claim, step: KeptStep) -> None:
-    """Mark a step running, since when it began if it only waited for its task."""
-    start_step(connection, claim, step.name, anew=AWAITED not in step.memo)
 
 
 def _leave_out(
@@ -114,15 +104,13 @@ def _fetch_kept(connection: sa.Connection, claim: Claim) -> list[KeptStep]:
     return [KeptStep(r.name, StepState(r.state), r.memo or {}) for r in rows]
 
 
-def start_step(
-    connection: sa.Connection, claim: Claim, name: str, *, anew: bool = True
-) -> None:
+def start_step(connection: sa.Connection, claim: Claim, name: str) -> None:
     """Mark a step running; call ``guard`` first in the same transaction."""
     _write_step(
         connection,
         claim,
         name,
-        "started_at" if anew else None,
+        "started_at",
         state=StepState.RUNNING,
         attempt=claim.attempt,
         finished_at=None,

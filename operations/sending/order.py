@@ -28,6 +28,7 @@ from models.database.engine import (
 )
 from models.database.tables import (
     ALIVE_FOR,
+    NOT_AWAITING,
     PENDING,
     PENDING_MANUAL,
     PENDING_SCHEDULED,
@@ -74,12 +75,13 @@ _QUEUES = {queue.value: queue for queue in Queue}
 
 
 @cache
-def _sendable_statement() -> sa.CompoundSelect[Any]:
+def _sendable_statement(*, tasks_only: bool) -> sa.CompoundSelect[Any]:
     """Select manual runs, then scheduled ones, each the oldest first."""
+    among = operations.c.queue == Queue.TASKS if tasks_only else sa.true()
     limit = sa.bindparam("limit", type_=sa.Integer)
     age = (operations.c.send_at, operations.c.recorded_at, operations.c.occurrence)
     parts = (
-        _select_sendable(rows).order_by(*age).limit(limit)
+        _select_sendable(rows).where(among).order_by(*age).limit(limit)
         for rows in (PENDING_MANUAL, PENDING_SCHEDULED)
     )
     return sa.union_all(*(sa.select(part.subquery()) for part in parts))
@@ -111,6 +113,8 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
             operations.c.queue != Queue.HEAVY,
             operations.c.app.not_in(heavy_apps),
         ),
+        # it was sent, and the answer to its task ends it
+        NOT_AWAITING.of(),
         HAS_TURN,
     )
 
@@ -142,7 +146,11 @@ def fetch_sendable(
 
 
 def ask_sendable(
-    transaction: Transaction, *, limit: int, share: int | None = None
+    transaction: Transaction,
+    *,
+    limit: int,
+    share: int | None = None,
+    tasks_only: bool = False,
 ) -> Sendable:
     """
     Ask what may be sent now, of *limit* manual and *limit* scheduled rows.
@@ -162,10 +170,13 @@ def ask_sendable(
             and as many manual ones again; the others go to the lanes behind. None: all
             go to the first lane.
 
+        tasks_only: Whether nothing for our own queues is looked for.
+
     Returns:
         What chooses the messages, when *transaction* is over.
     """
-    rows = transaction.ask_after(_sendable_statement(), {"limit": limit})
+    statement = _sendable_statement(tasks_only=tasks_only)
+    rows = transaction.ask_after(statement, {"limit": limit})
     under_way = None
     if share is not None:
         under_way = transaction.ask_after(_under_way_statement(), {})
@@ -308,6 +319,7 @@ def _sent_statement(dialect: str) -> sa.Executable:
         "id": Identifier,
         "attempt": sa.Integer(),
         "lane": sa.Integer(),
+        "queue": sa.Text(),
         "send_at": UtcDateTime,
     }
     sent = json_rows(dialect, columns, "sent")
@@ -332,6 +344,8 @@ def _sent_statement(dialect: str) -> sa.Executable:
             sent_at=db_now(_SINCE),
             sends=operations.c.sends + 1,
             lane=sent.c.lane,
+            # a task whose connection the leader does not know goes through a worker
+            queue=sent.c.queue,
         )
     )
 
@@ -358,7 +372,13 @@ def mark_sent(
     statement = _sent_statement(transaction.connection.dialect.name)
     rows = make_rows_json(
         [
-            {"id": m.id, "attempt": m.attempt, "lane": m.lane, "send_at": m.send_at}
+            {
+                "id": m.id,
+                "attempt": m.attempt,
+                "lane": m.lane,
+                "queue": m.queue,
+                "send_at": m.send_at,
+            }
             for m in messages
         ]
     )

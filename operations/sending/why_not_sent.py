@@ -19,7 +19,6 @@ from models.database.tables import UNDER_WAY, operations
 from models.operation_state import OperationState, Overlap, Queue, is_awaiting
 from models.units import show_instant
 from operations.paused_queues import Rest, fetch_resting
-from operations.read_waits import fetch_waits
 from operations.sending.order import Message, fetch_sendable
 from operations.turns import IS_AHEAD, OTHER
 
@@ -48,7 +47,9 @@ def find_hindrances(
     ).all()
     resting = fetch_resting(connection) if rows else {}
     found = {
-        row.id: _find_hindrance(connection, row, resting, zone)
+        row.id: _describe_wait(row, zone)
+        if is_awaiting(row.reason)
+        else _find_hindrance(connection, row, resting, zone)
         if row.state == OperationState.PENDING
         else _find_line(connection, row, resting, zone)
         for row in rows
@@ -109,9 +110,7 @@ def _find_hindrance(
     if rest := resting.get(Queue(row.queue)):
         return describe_rest(Queue(row.queue), rest, zone)
     if row.send_at > read_clock(connection):
-        waits = is_awaiting(row.reason)
-        at = f"it is to be sent at {show_instant(row.send_at, zone)}"
-        return _describe_wait(connection, row, zone) if waits else at
+        return f"it is to be sent at {show_instant(row.send_at, zone)}"
     if row.claim_token is not None:
         return "it was canceled and retried, and its former worker has not stopped yet"
     other = operations.c
@@ -130,23 +129,12 @@ def _find_hindrance(
     return None
 
 
-def _describe_wait(
-    connection: sa.Connection, row: sa.Row[Any], zone: ZoneInfo | None
-) -> str:
-    """Say what a task of the user's own is waited for, and until when."""
-    wait = fetch_waits(connection, [row.id]).get(row.id)
-    since = ""
-    if wait is not None and wait.sent_at is not None:
-        since = f" at {show_instant(wait.sent_at, zone)}"
-    remark = f"; {wait.remark}" if wait is not None and wait.remark else ""
+def _describe_wait(row: sa.Row[Any], zone: ZoneInfo | None) -> str:
+    """Say since when the end of a task is waited for, and until when."""
+    since = show_instant(row.sent_at, zone)
     until = show_instant(row.send_at, zone)
-    _, _, because = row.reason.partition("; ")  # beside the name of the task
-    if because:
-        return (
-            f"its task was sent{since}, and its time is over, but {because}; the next"
-            f" look is at {until}"
-        )
-    return f"its task was sent{since}, and is given until {until} to end{remark}"
+    remark = f"; {row.error}" if row.error else ""
+    return f"its task was sent at {since}, and is given until {until} to end{remark}"
 
 
 def fetch_unsent(connection: sa.Connection, *, older_than: timedelta) -> list[Message]:

@@ -35,7 +35,6 @@ from models.operation_state import (
 )
 from models.units import show_instant
 from operations.fleet.processes import fetch_processes
-from operations.read_waits import fetch_waits
 from operations.turns import IS_AHEAD, OTHER
 from overview.installation.figures import find_takers
 from overview.operations.why_not import ALONE, Beside, Place, Recorded
@@ -78,7 +77,11 @@ def fetch_beside(
     by_state: defaultdict[str, list[Recorded]] = defaultdict(list)
     for row in rows:
         by_state[row.state].append(row)
-    due = [r for r in by_state[OperationState.PENDING] if r.send_at <= now]
+    due = [
+        r
+        for r in by_state[OperationState.PENDING]
+        if r.send_at <= now and not is_awaiting(r.reason)
+    ]
     if due:
         _add_hindrances(connection, due, found, now)
     if queued := by_state[OperationState.QUEUED]:
@@ -96,10 +99,6 @@ def fetch_beside(
     ]
     if missed:
         _add_outages(connection, missed, found)
-    awaiting = [r.id for r in by_state[OperationState.PENDING] if is_awaiting(r.reason)]
-    if awaiting:
-        for id_, wait in fetch_waits(connection, awaiting).items():
-            found[id_] = replace(found[id_], remark=wait.remark)
     for id_, count in count_uncertain_mails(connection, [r.id for r in rows]).items():
         found[id_] = replace(found[id_], uncertain=count)
     return dict(found)

@@ -117,7 +117,6 @@ class Beside:
 
         outage: From when to when nobody led, aware UTC, for a missed one.
 
-        remark: Why perhaps nobody will tell how its task ended.
 
         uncertain: Its mails that may or may not have been sent.
 
@@ -132,7 +131,6 @@ class Beside:
     outage: tuple[datetime, datetime] | None = None
     uncertain: int = 0
     by: str | None = None
-    remark: str | None = None
 
 
 #: Nothing but the row is known.
@@ -234,8 +232,8 @@ def tell_why(  # noqa: PLR0911 - one return for each state
 
 
 def _tell_pending(operation: Recorded, beside: Beside, now: datetime) -> Told:
-    if is_awaiting(operation.reason) and operation.send_at > now:
-        return _tell_awaiting(operation, beside)
+    if is_awaiting(operation.reason):
+        return _tell_awaiting(operation)
     is_retrying = find_mark(operation) is Mark.RETRYING
     parts: list[str | datetime] = []
     if is_retrying:
@@ -256,16 +254,17 @@ def _tell_pending(operation: Recorded, beside: Beside, now: datetime) -> Told:
     return _wait(operation, [*parts, f"{begin} to be sent: that takes a second."])
 
 
-def _tell_awaiting(operation: Recorded, beside: Beside) -> Told:
+def _tell_awaiting(operation: Recorded) -> Told:
     """Say until when the end of a task is waited for, and why it may not come."""
     name = read_reason(operation.reason or "").detail
     parts: list[str | datetime] = [
         f"Waits for the task's own end ({name}), until ",
         operation.send_at,
     ]
-    if not beside.remark:
+    if not operation.error:
         return _wait(operation, [*parts, "."])
-    return _wait(operation, [*parts, f": {beside.remark}."], Remedy.DOCTOR)
+    why = find_cause(None, operation.error).rstrip(".")
+    return _wait(operation, [*parts, f": {why}."], Remedy.DOCTOR)
 
 
 def _wait(

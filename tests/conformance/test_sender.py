@@ -17,7 +17,7 @@ from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
 from dispatch.outbox import Sender
 from models.errors import BrokerUnreachableError
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES, Queue
 from operations.sending.order import Message
 from settings import read_settings
 from tests.chaos.servers import Victim
@@ -58,7 +58,7 @@ def make_messages(count: int, queue: Queue = Queue.QUICK) -> list[Message]:
 
 def make_fake() -> Case:
     """Return the sender of the dispatcher's tests, which are told what it finds."""
-    fake = FakeSender(empty=set(Queue))
+    fake = FakeSender(empty=set(WORKER_QUEUES))
 
     def fetch(queue: Queue) -> list[UUID]:
         taken = [each for batch in fake.batches for each in batch]
@@ -186,7 +186,7 @@ def test_queues_that_hold_nothing_are_found(case: Case) -> None:
 
     case.run(lambda: found.append(case.sender.find_empty_queues()))
 
-    assert [set(Queue)] == found
+    assert [set(WORKER_QUEUES)] == found
 
 
 @pytest.mark.parametrize("ask", ["send", "find_empty_queues"])

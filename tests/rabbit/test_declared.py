@@ -8,13 +8,15 @@ import amqp
 import pytest
 
 from celery_app.routing import find_broker_names
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
 from tests.neighbours.meeting import record_many
 from tests.rabbit.server import connect, list_exchanges, list_queues, purge
 
-_OURS = {name for queue in Queue for name in find_broker_names(queue, "minutehand")}
+_OURS = {
+    name for queue in WORKER_QUEUES for name in find_broker_names(queue, "minutehand")
+}
 
 
 @pytest.fixture(autouse=True)

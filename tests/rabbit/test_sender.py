@@ -15,7 +15,7 @@ from celery_app.confirms import SLICE
 from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
 from models.errors import BrokerUnreachableError
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES, Queue
 from operations.sending.order import Message
 from settings import read_settings
 from tests.chaos.servers import Victim
@@ -29,7 +29,7 @@ TIMEOUT_S = 2.0
 def _no_queues(rabbit: Victim) -> None:
     """Begin without any of our queues, whatever ran before."""
     with connect(rabbit) as connection:
-        for queue in Queue:
+        for queue in WORKER_QUEUES:
             connection.channel().queue_delete(name_of(queue))
 
 

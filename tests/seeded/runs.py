@@ -13,7 +13,7 @@ from typing import Any
 from models.operation_state import OperationState, Reason, StepState, Trigger
 from operations.running.past_attempts import Outcome, PastAttempt
 from operations.running.taken import ATTEMPTS_KEY
-from operations.steps.run_task import make_task_id
+from operations.task_values import make_task_id
 from tests.seeded.actions import SeededAction
 from tests.seeded.apps import People
 from tests.seeded.causes import Cause

@@ -16,7 +16,7 @@ from typing import Protocol
 from uuid import UUID
 
 from models.errors import BrokerUnreachableError
-from models.operation_state import LANES, Queue
+from models.operation_state import LANES, WORKER_QUEUES, Queue
 from operations.sending.order import Message
 from tests.simulation.faults import Fault, Faults, Place
 from tests.simulation.loop import HOUR, SECOND, Crash, Loop, Process, Task
@@ -168,7 +168,7 @@ class SimulatedSender:
         """Say which queues hold nothing that waits."""
         self._reach(Place.ASK_BROKER)
         claim = {queue for (queue, _lane), claim in self.broker.queues.items() if claim}
-        return set(Queue) - claim
+        return set(WORKER_QUEUES) - claim
 
     def _reach(self, place: Place) -> None:
         loop = self.broker.loop

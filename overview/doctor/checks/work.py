@@ -87,6 +87,9 @@ def look_at_queues(view: View) -> Iterator[Finding]:
                 pause.at,
                 queue,
             )
+        elif queue is Queue.TASKS:
+            # Whether anybody takes them at their brokers, look_at_tasks says.
+            yield Finding(subject, Health.GOOD, f"sent by the scheduler; {found}")
         elif not takers:
             yield _judge_untaken(view, queue, waiting, is_scheduled=queue in scheduled)
         elif queue in stuck:

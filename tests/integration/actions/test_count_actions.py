@@ -70,7 +70,7 @@ def test_everything_is_counted(engine: sa.Engine):
         ActionState.QUARANTINED: 1,
     } == found.states
     assert {"cron_rule": 4, "every": 1, "on": 1} == found.kinds
-    assert {Queue.QUICK: 4, Queue.HEAVY: 1} == found.queues
+    assert {Queue.TASKS: 4, Queue.HEAVY: 1} == found.queues
     assert {
         Trouble.ANY: 2,
         Trouble.FAILED: 1,

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 
-from celery_app.answer_reader import LOOK_EVERY_S, REST_S, AnswerReader
+from celery_app.answer_reader import (
+    GRACE_S,
+    LISTEN_AFTER,
+    LOOK_EVERY_S,
+    REST_S,
+    AnswerReader,
+)
 from models.database.engine import db_now, writing
-from models.database.tables import task_waits
+from models.database.tables import operations
 from models.errors import StepError
-from operations.foreign_tasks import LISTEN_AFTER, Answer
+from operations.foreign_tasks import Answer
 from operations.ports import Ports
 from operations.sending.why_not_sent import find_hindrances
-from tests.integration.operations.test_task_waits import (
+from tests.integration.operations.test_task_ends import (
     DAILY,
     MINUTE,
-    get_sendable,
     get_token,
     prepare,
     run,
 )
+from tests.scheduling import edit, get, get_now
 from tests.unit.operations.fakes import FakeTaskSender, World
 
 
@@ -64,34 +70,97 @@ def make(engine: sa.Engine) -> tuple[AnswerReader, CountingSender, Clock]:
     return reader, sender, clock
 
 
-def test_nobody_is_asked_while_nothing_waits(engine: sa.Engine, ports: Ports):
+def wait_until_overdue(engine: sa.Engine, late: timedelta = MINUTE) -> None:
+    """Let the time be over that the task was given."""
+    edit(engine, DAILY.id, send_at=get_now(engine) - late)
+
+
+def test_nobody_is_asked_while_nothing_waits(engine: sa.Engine):
     """
-    Before, and an hour after the last deadline.
+    No connection is opened for it.
     """
     reader, sender, _clock = make(engine)
-    assert 0 == reader.look()
     prepare(engine)
-    run(engine, ports)
-    with writing(engine) as connection:
-        late = db_now(-LISTEN_AFTER - MINUTE)
-        connection.execute(sa.update(task_waits).values(deadline=late))
+
     assert 0 == reader.look()
 
     assert 0 == sender.asked
 
 
-def test_answer_is_recorded(engine: sa.Engine, ports: Ports):
+def test_answer_ends_its_operation(engine: sa.Engine, ports: Ports):
     """
-    And its operation goes on.
+    Also one that was read when its time was over.
     """
     reader, sender, _clock = make(engine)
     prepare(engine)
     run(engine, ports)
+    wait_until_overdue(engine)
     sender.answers = [Answer(get_token(engine), succeeded=True)]
 
     assert 1 == reader.look()
 
-    assert [DAILY.id] == get_sendable(engine)
+    assert "succeeded" == get(engine, DAILY.id).state
+
+
+def test_silence_is_judged_at_the_deadline(engine: sa.Engine, ports: Ports):
+    """
+    With what is known of its queue.
+    """
+    reader, _sender, _clock = make(engine)
+    prepare(engine)
+    run(engine, ports)
+    reader.look()
+    assert "pending" == get(engine, DAILY.id).state
+    wait_until_overdue(engine)
+
+    reader.look()
+
+    row = get(engine, DAILY.id)
+    assert "failed" == row.state
+    assert "within PT10M; nobody takes (None, 'reports', 'shop.report')" in row.error
+
+
+def test_nothing_is_judged_while_answers_cannot_be_read(
+    engine: sa.Engine, ports: Ports
+):
+    """
+    Nor right after that: their worker may have been cut off as we were.
+    """
+    reader, sender, clock = make(engine)
+    prepare(engine)
+    run(engine, ports)
+    wait_until_overdue(engine)
+    sender.error = StepError("away", permanent=False)
+    reader.look()
+    sender.error = None
+    clock.now = REST_S
+    reader.look()
+    assert "pending" == get(engine, DAILY.id).state
+    clock.now = REST_S + GRACE_S
+
+    reader.look()
+
+    assert "failed" == get(engine, DAILY.id).state
+
+
+@pytest.mark.parametrize(
+    ("permanent", "late"), [(False, LISTEN_AFTER + MINUTE), (True, MINUTE)]
+)
+def test_broker_is_waited_for_within_bounds(
+    engine: sa.Engine, ports: Ports, late: timedelta, *, permanent: bool
+):
+    """
+    An hour, or not at all if the settings do not know it any more.
+    """
+    reader, sender, _clock = make(engine)
+    prepare(engine)
+    run(engine, ports)
+    wait_until_overdue(engine, late)
+    sender.error = StepError("it is gone", permanent=permanent)
+
+    reader.look()
+
+    assert "within PT10M; it is gone" in get(engine, DAILY.id).error
 
 
 def test_everything_there_is_read_at_one_look(engine: sa.Engine, ports: Ports):
@@ -101,11 +170,11 @@ def test_everything_there_is_read_at_one_look(engine: sa.Engine, ports: Ports):
     reader, sender, _clock = make(engine)
     prepare(engine)
     run(engine, ports)
-    sender.answers = [Answer(uuid4(), succeeded=True) for _ in range(1_001)]
+    sender.answers = [Answer("x", succeeded=True) for _ in range(1_001)]
 
     assert 1_001 == reader.look()
 
-    assert 6 == sender.asked
+    assert 3 == sender.asked
 
 
 def test_broker_that_fails_is_left_alone_for_a_while(engine: sa.Engine, ports: Ports):
@@ -135,7 +204,7 @@ def test_task_that_nobody_takes_is_told_after_minutes(engine: sa.Engine, ports: 
     reader.look()
     with writing(engine) as connection:
         before = find_hindrances(connection, [DAILY.id])[DAILY.id]
-        connection.execute(sa.update(task_waits).values(sent_at=db_now(-3 * MINUTE)))
+        connection.execute(sa.update(operations).values(sent_at=db_now(-3 * MINUTE)))
     clock.now = LOOK_EVERY_S
 
     reader.look()

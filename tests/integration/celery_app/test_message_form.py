@@ -19,7 +19,7 @@ from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
 from models.errors import BrokerUnreachableError
-from models.operation_state import LANES, Queue
+from models.operation_state import LANES, WORKER_QUEUES, Queue
 from operations.sending.order import Message
 from settings import read_settings
 
@@ -148,14 +148,18 @@ def test_messages_in_forms_are_those_of_celery(sent: Sent):
     messages = [
         make(name, queue, lane)
         for name in NAMES
-        for queue in Queue
+        for queue in WORKER_QUEUES
         for lane in range(LANES[queue])
     ]
 
     whole, filled = sent.send_both(*messages)
 
     assert sent.uses_forms()
-    names = {each for queue in Queue for each in find_broker_names(queue, "minutehand")}
+    names = {
+        each
+        for queue in WORKER_QUEUES
+        for each in find_broker_names(queue, "minutehand")
+    }
     assert names == set(filled)
     assert whole == filled
     for key, texts in whole.items():
@@ -288,11 +292,11 @@ def test_keys_are_those_of_kombu(redis_url: str):
     """
     sent = Sent(redis_url, share_database)
 
-    whole, filled = sent.send_both(*(make("one", queue) for queue in Queue))
+    whole, filled = sent.send_both(*(make("one", queue) for queue in WORKER_QUEUES))
 
     assert sent.uses_forms()
     assert whole == filled
-    assert {f"all.minutehand.{queue.value}" for queue in Queue} == set(filled)
+    assert {f"all.minutehand.{queue.value}" for queue in WORKER_QUEUES} == set(filled)
     sent.close()
 
 

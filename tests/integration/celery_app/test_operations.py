@@ -32,7 +32,7 @@ from models.database.tables import (
 from models.operation_state import OperationState, Queue
 from operations.list_operations import fetch_steps
 from operations.state import get_operation_state
-from operations.steps.run_task import make_task_id
+from operations.task_values import make_task_id
 from settings import read_settings
 from tests.scheduling import (
     MINUTE,

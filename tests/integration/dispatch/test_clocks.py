@@ -12,7 +12,7 @@ from actions.leader import Leader, LeadershipLostError, record_tick
 from dispatch.clocks import follow_clock_set_back, notice_clock_set_back
 from models.database.engine import make_engine, reading, writing
 from models.database.transaction import AtOnce
-from operations.claiming.claim import await_task, guard, retry_later
+from operations.claiming.claim import await_task, retry_later
 from operations.claiming.claim import claim_operation as claim
 from operations.claiming.claimed import LEASE, Claim
 from operations.sending.order import fetch_sendable, mark_sent
@@ -106,8 +106,8 @@ def test_operations_are_dated_back(engine: sa.Engine, world: World, leader: Lead
     claims = {number: must_claim(engine, number) for number in (1, 3, 4)}
     with writing(engine) as connection:
         retry_later(connection, claims[1], delay=MINUTE, error="busy")
-        deadline = guard(connection, claims[4]) + HOUR
-        await_task(connection, claims[4], deadline=deadline, what="a task")
+        await_task(connection, claims[4], within=HOUR, what="a task")
+    deadline = get(engine, awaiting).send_at
 
     set_right(engine, world, leader)
     assert claim(engine, fresh, worker="w") is None

@@ -152,7 +152,7 @@ def test_queue_that_is_paused_meanwhile_gets_nothing_more(engine: sa.Engine):
 
     def pause() -> None:
         with writing(engine) as connection:
-            pause_queue(connection, Queue.QUICK)
+            pause_queue(connection, Queue.TASKS)
 
     hooked = Hooked(make_dispatcher(engine, sender), in_flight=once(pause))
     report = fly(hooked, engine)

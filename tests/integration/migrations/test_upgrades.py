@@ -286,8 +286,8 @@ def test_schema_that_became_newer_is_told_as_that(
 
 
 _ADD_INSTALLATION = (
-    "insert into installation (id, created_at, compatible_from)"
-    " values (:id, :at, :oldest)"
+    "insert into installation (id, secret, created_at, compatible_from)"
+    " values (:id, 'secret', :at, :oldest)"
 )
 
 

@@ -10,10 +10,12 @@ from celery import Celery
 from celery_app.app import make_app
 from celery_app.consumer import Consumer
 from celery_app.routing import find_broker_names
-from models.operation_state import LANES, Queue
+from models.operation_state import LANES, WORKER_QUEUES, Queue
 from settings import read_settings
 
-OURS = {name for queue in Queue for name in find_broker_names(queue, "minutehand")}
+OURS = {
+    name for queue in WORKER_QUEUES for name in find_broker_names(queue, "minutehand")
+}
 
 
 def make(prefix: str = "minutehand", broker_url: str = "redis://x/0") -> Celery:

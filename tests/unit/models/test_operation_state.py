@@ -14,10 +14,9 @@ from models.operation_state import (
     Reason,
 )
 from operations import rescue
-from operations.back_off import ATTEMPTS
+from operations.back_off import ATTEMPTS, RETRY_DELAY
 from operations.claiming.claimed import LEASE
 from operations.record import QUEUE_LIMIT
-from operations.running import attempt
 
 PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
 
@@ -98,7 +97,7 @@ def test_numbers_of_the_page_are_those_of_the_code():
         return f"{duration.total_seconds():g} s"
 
     text = " ".join(PAGE.split())
-    retry, back_off = attempt.RETRY_DELAY, rescue.BACK_OFF
+    retry, back_off = RETRY_DELAY, rescue.BACK_OFF
 
     assert (ATTEMPTS, QUEUE_LIMIT) == (3, 100)
     assert "has three attempts" in text

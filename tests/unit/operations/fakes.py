@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.errors import MessageError
 from email.headerregistry import Address
 from pathlib import Path
@@ -36,7 +36,7 @@ from operations.domains import (
     Tell,
     Version,
 )
-from operations.foreign_tasks import Answer, ForeignTask, Wait
+from operations.foreign_tasks import Answer, ForeignTask
 from operations.mail.message import (
     Letterhead,
     Mail,
@@ -468,46 +468,6 @@ class FakeTaskSender:
 
 
 @dataclass
-class FakeWaits:
-    """Keeps what a step waits for; the next context sees it."""
-
-    now: datetime = NOW
-    wait: Wait | None = None
-
-    def fetch(self) -> Wait | None:
-        """Return it."""
-        if self.wait is None:
-            return None
-        return replace(self.wait, is_over=self.now >= self.wait.deadline)
-
-    def begin(
-        self, task: ForeignTask, within: timedelta, token: UUID | None = None
-    ) -> Wait:
-        """Keep it."""
-        del task
-        self.wait = Wait(
-            token=token or uuid4(),
-            deadline=self.now + within,
-            is_over=False,
-            is_sent=False,
-            answer=None,
-            remark=None,
-        )
-        return self.wait
-
-    def mark_sent(self) -> None:
-        """Keep that."""
-        assert self.wait is not None
-        self.wait = replace(self.wait, is_sent=True)
-
-    def keep(self, answers: Sequence[Answer]) -> None:
-        """Keep the one that has the token."""
-        for answer in answers:
-            if self.wait is not None and self.wait.token == answer.token:
-                self.wait = replace(self.wait, answer=answer)
-
-
-@dataclass
 class FakePrune:
     """Counters of what is old, removed batch by batch."""
 
@@ -680,7 +640,6 @@ class World:
     directory: FakeDirectory = field(default_factory=FakeDirectory)
     webhooks: FakeWebhooks = field(default_factory=FakeWebhooks)
     tasks: FakeTaskSender = field(default_factory=FakeTaskSender)
-    waits: FakeWaits = field(default_factory=FakeWaits)
     prune: FakePrune = field(default_factory=FakePrune)
     retention: Retention = field(default_factory=Retention)
     guard: Guard = hold_claim
@@ -728,5 +687,5 @@ class World:
                 prune=self.prune,
                 retention=self.retention,
             ),
-            waits=self.waits,
+            make_token=lambda: f"the token of attempt {attempt}",
         )

@@ -56,6 +56,8 @@ from tests.scheduling import (
 
 HOUR = timedelta(hours=1)
 
+HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
+
 
 @pytest.fixture(autouse=True)
 def _app(engine: sa.Engine) -> None:
@@ -297,7 +299,7 @@ def test_live_work_of_the_queue_goes_first(engine: sa.Engine):
     """
     Nothing is recorded while anything else of it waits to be sent.
     """
-    uid = post_daily(engine)
+    uid = post_daily(engine, operations=HOOK)
     backfiller = make_backfiller(engine)
     start(engine, uid)
     other = make_operation(action_uid="other", app="other", id=uuid4())
@@ -369,7 +371,7 @@ def test_backfill_goes_to_a_lane_behind(engine: sa.Engine):
     """
     So that it takes none of the places that its app has in the first lane.
     """
-    uid = post_daily(engine)
+    uid = post_daily(engine, operations=HOOK)
     sender = FakeSender()
     dispatcher = make_dispatcher(engine, sender, part=0.5)
     start(engine, uid, at_once=1)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from models.database.engine import make_engine, reading, writing
 from models.errors import PlatformError, StepError, UnreachableError
+from operations.back_off import RETRY_DELAY
 from operations.cancel_and_retry import reopen
 from operations.claiming.claim import claim_operation, postpone
 from operations.list_operations import fetch_steps
@@ -20,7 +21,6 @@ from operations.rescue import BACK_OFF, reclaim_lost_workers
 from operations.running.attempt import (
     PLATFORM_DELAY,
     PLATFORM_DELAY_LIMIT,
-    RETRY_DELAY,
     Attempt,
 )
 from operations.running.past_attempts import MOST_KEPT, read_attempts

@@ -256,9 +256,10 @@ def test_only_what_was_asked_for_counts(engine: sa.Engine):
     missed = add(engine, [1], _S.MISSED, action_uid="d", app="books")
     edit(engine, missed[0], finished_at=at("00:01"))
     day = (get_now(engine) + timedelta(days=2)).date()
-    post(engine)
+    hook = {"call_webhook": {"url": "https://example.com/hook"}}
+    post(engine, operations=hook)
     post(engine, name="refreshing", operations=REFRESH)
-    post(engine, app="books")
+    post(engine, app="books", operations=hook)
 
     def count(**whose: Any) -> tuple[int, int]:
         asked = Whose(**whose)

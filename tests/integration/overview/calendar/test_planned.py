@@ -82,7 +82,7 @@ def test_only_what_was_asked_for_is_named(engine: sa.Engine):
         return {action.name for each in found.minutes for action in each.actions}
 
     assert {"quick", "heavy"} == get_names(app="shop")
-    assert {"quick", "other"} == get_names(queue=Queue.QUICK)
+    assert {"quick", "other"} == get_names(queue=Queue.TASKS)
 
 
 def test_what_was_decided_is_not_planned(engine: sa.Engine):

@@ -60,11 +60,11 @@ def test_minutes_and_queues_are_counted(engine: sa.Engine):
     found = forecast(engine)
 
     assert (6, DAY + timedelta(days=1)) == (found.actions, found.until)
-    assert {"heavy": 2, "quick": 27} == found.by_queue
+    assert {"heavy": 2, "tasks": 27} == found.by_queue
     assert {"shop": 27, "books": 2} == found.by_app
     assert 24 == len(found.minutes)
     (seven,) = [each for each in found.minutes if each.at == SEVEN]
-    assert {"heavy": 2, "quick": 4} == seven.by_queue
+    assert {"heavy": 2, "tasks": 4} == seven.by_queue
     assert not found.is_partial
 
 

@@ -148,8 +148,10 @@ def test_minutes_with_more_than_the_slots_are_told(engine: sa.Engine):
         add(engine, 4, action_uid=f"quick {number}")
         add(engine, 5, action_uid=f"heavy {number}", queue=Queue.HEAVY)
     now = get_now(engine)
+    hook = {"call_webhook": {"url": "https://example.com/hook"}}
     for number in range(4):
-        post(engine, name=f"{number}", when={"cron_rule": "* * * * *"})
+        when = {"cron_rule": "* * * * *"}
+        post(engine, name=f"{number}", operations=hook, when=when)
 
     past = ask(engine)
     ahead = ask(engine, since=now, until=now + timedelta(hours=1))

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from models.errors import StepError
+from models.errors import AwaitedError, StepError
 from models.operation import CallWebhookModel, OperationModel
 from models.recipients import RecipientFilterModel
 from models.run_task import RunTaskModel
@@ -22,8 +22,9 @@ from operations.recipients import User
 from operations.steps import STEPS
 from operations.steps.call_webhook import call_webhook
 from operations.steps.maintenance import BATCH, maintenance
-from operations.steps.run_task import make_task_id, run_task
+from operations.steps.run_task import run_task
 from operations.steps.send_execsum import send_execsum
+from operations.task_values import make_task_id
 from tests.unit.operations.fakes import NOW, OPERATION, World
 
 #: What the document of a step without arguments holds.
@@ -114,6 +115,22 @@ def test_task_is_sent_as_asked_under_a_derived_id(world: World):
         "queue": "mine",
         "connection": "shop",
     } == result
+
+
+def test_task_that_is_waited_for_carries_what_its_answer_must_bring(world: World):
+    """
+    Where it was sent is known meanwhile; a stored document does not wait.
+    """
+    asked = RunTaskModel(name="my.report", queue="mine", wait=True, within="PT5M")
+
+    with pytest.raises(AwaitedError, match=r"my\.report") as caught:
+        run_task(world.make_context(attempt=2), asked)
+    run_task(world.make_context(), TASK)
+
+    first, second = world.tasks.sent
+    assert ("the token of attempt 2", None) == (first.token, second.token)
+    assert timedelta(minutes=5) == caught.value.within
+    assert "mine" == caught.value.result["queue"]
 
 
 def test_task_id_is_a_published_value():

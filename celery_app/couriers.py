@@ -1,0 +1,163 @@
+"""
+Threads that send tasks of the users' own, one for each connection.
+
+The scheduler's thread does not do it: a broker of somebody's that hangs would keep it
+from the next minute. It waits a moment for a courier that answers promptly, so that
+what was sent is marked at once; one that is late is not waited for again until it has
+delivered. Each call has the deadline of a broker, and what is with a courier a bound.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+
+import structlog
+
+from celery_app.task_sender import CeleryTaskSender
+from dispatch.task_outbox import Delivery
+from models.errors import RuleError, StepError
+from operations.foreign_tasks import ForeignTask
+from operations.sending.tasks import Ready
+from settings import Settings
+from telemetry import Event
+
+log = structlog.get_logger()
+
+#: Tasks that may be with one courier.
+MOST = 5_000
+
+#: Seconds for which the scheduler waits for a courier.
+PATIENCE_S = 0.3
+
+#: Seconds for which a broker that failed is left alone.
+SILENCE_S = 10.0
+
+
+class Courier:
+    """
+    A thread with one connection.
+
+    Args:
+        name: Of the connection. None: our own broker.
+
+        sender: Has that connection.
+
+        deliver: Is told what became of each batch, in this thread.
+
+        monotonic: Returns seconds that never jump.
+    """
+
+    def __init__(
+        self,
+        name: str | None,
+        sender: CeleryTaskSender,
+        deliver: Callable[[Delivery], object],
+        monotonic: Callable[[], float],
+    ) -> None:
+        """Start the thread; it connects when there is something to send."""
+        self._name = name
+        self._sender = sender
+        self._deliver = deliver
+        self._monotonic = monotonic
+        self._batches: SimpleQueue[Sequence[Ready]] = SimpleQueue()
+        self._lock = threading.Condition()
+        self._held = 0
+        self._silence: tuple[float, str] | None = None
+        threading.Thread(target=self._run, name="courier", daemon=True).start()
+
+    def take(self, batch: Sequence[Ready]) -> str | None:
+        """Take *batch*, and wait a moment; or return why it cannot be taken now."""
+        with self._lock:
+            if self._silence is not None and self._monotonic() < self._silence[0]:
+                return self._silence[1]
+            was_idle = self._held == 0
+            if self._held + len(batch) > MOST and not was_idle:
+                return f"{self._held:,} tasks are on their way over it"
+            self._held += len(batch)
+            self._batches.put(batch)
+            if was_idle:
+                self._lock.wait_for(lambda: self._held == 0, timeout=PATIENCE_S)
+        return None
+
+    def _run(self) -> None:
+        while True:
+            batch = self._batches.get()
+            delivery = self._send(batch)
+            with self._lock:
+                self._deliver(delivery)
+                self._held -= len(batch)
+                if delivery.error is not None:
+                    until = self._monotonic() + SILENCE_S
+                    self._silence = until, delivery.error
+                self._lock.notify_all()
+
+    def _send(self, batch: Sequence[Ready]) -> Delivery:
+        now = self._monotonic()
+        if self._silence is not None and now < self._silence[0]:
+            return Delivery(batch, now, error=self._silence[1])
+        try:
+            refused = self._sender.send_all(self._name, [each.task for each in batch])
+        except StepError as error:
+            return Delivery(batch, self._monotonic(), error=str(error))
+        except Exception as error:
+            # What nobody expected of one broker must not end its thread.
+            log.exception(Event.SEND_FAILED, connection=self._name)
+            return Delivery(batch, self._monotonic(), error=type(error).__name__)
+        by_id = {each.task.id: each.message.id for each in batch}
+        told = {by_id[task_id]: error for task_id, error in refused.items()}
+        return Delivery(batch, self._monotonic(), told)
+
+
+class TaskCouriers:
+    """
+    The couriers of a scheduler; see dispatch.task_outbox.Couriers.
+
+    Args:
+        settings: Have the connections.
+
+        sender: Sends over them.
+
+        monotonic: As the scheduler's.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        sender: CeleryTaskSender,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start no thread yet."""
+        self._rules = settings.task_rules
+        self._sender = sender
+        self._monotonic = monotonic
+        self._couriers: dict[str | None, Courier] = {}
+        self._deliveries: deque[Delivery] = deque()
+
+    def knows(self, connection: str | None) -> bool:
+        """Tell whether the settings of this process have *connection*."""
+        try:
+            self._rules.check_connection(connection)
+        except RuleError:
+            return False
+        return True
+
+    def place(self, task: ForeignTask) -> ForeignTask:
+        """Return *task* with its queue; StepError if the settings forbid it."""
+        return self._sender.place(task)
+
+    def take(self, connection: str | None, batch: Sequence[Ready]) -> str | None:
+        """Take *batch*; or return why it cannot be taken now."""
+        courier = self._couriers.get(connection)
+        if courier is None:
+            courier = self._couriers[connection] = Courier(
+                connection, self._sender, self._deliveries.append, self._monotonic
+            )
+        return courier.take(batch)
+
+    def collect(self) -> Sequence[Delivery]:
+        """Return what became of tasks since the last call."""
+        return [self._deliveries.popleft() for _ in range(len(self._deliveries))]

@@ -1,0 +1,203 @@
+"""
+The outbox of tasks of the users' own: they go straight to their queues.
+
+Couriers take them (celery_app/couriers.py), one for each broker, so that one that hangs
+holds up nobody else. What became of a task is marked by a later transaction; until then
+it is known here, and no look finds it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+import sqlalchemy as sa
+import structlog
+
+from models.database.engine import reading
+from models.database.transaction import Transaction
+from models.errors import StepError
+from models.operation_state import Queue
+from operations.fleet.installation import fetch_secret
+from operations.foreign_tasks import ForeignTask
+from operations.sending.order import Message
+from operations.sending.tasks import (
+    Mark,
+    Ready,
+    Revision,
+    fetch_tasks,
+    mark_failed,
+    mark_put_off,
+    mark_refused,
+    mark_sent_task,
+    write_marks,
+)
+from telemetry import MESSAGES_SENT, SEND_ERRORS, Event
+
+log = structlog.get_logger()
+
+#: How long what a broker did not take is put off.
+PUT_OFF = timedelta(seconds=10)
+
+
+class Delivery(NamedTuple):
+    """
+    What became of tasks that a courier took.
+
+    Args:
+        at: When, by the monotonic clock.
+
+        refused: Why the broker did not take some of them: it has no such queue.
+
+        error: Why it took none, as far as is known. None: it took all others.
+    """
+
+    batch: Sequence[Ready]
+    at: float
+    refused: Mapping[UUID, str] = {}
+    error: str | None = None
+
+
+class Couriers(Protocol):
+    """Send tasks of the users' own, each over the connection its action names."""
+
+    def knows(self, connection: str | None) -> bool:
+        """Tell whether the settings of this process have *connection*."""
+
+    def place(self, task: ForeignTask) -> ForeignTask:
+        """Return *task* with its queue; StepError if the settings forbid it."""
+
+    def take(self, connection: str | None, batch: Sequence[Ready]) -> str | None:
+        """Take *batch*; or return why it cannot be taken now."""
+
+    def collect(self) -> Sequence[Delivery]:
+        """Return what became of tasks since the last call."""
+
+
+@dataclass(slots=True)
+class TaskOutbox:
+    """
+    Hands tasks to couriers, and marks what became of them.
+
+    Args:
+        engine: The scheduler's engine.
+
+        couriers: Send them.
+
+        monotonic: Returns seconds that never jump.
+    """
+
+    engine: sa.Engine
+    couriers: Couriers
+    monotonic: Callable[[], float] = time.monotonic
+    _secret: str | None = None
+    _known: dict[tuple[str, int], Revision] = field(default_factory=dict)
+    #: What is with a courier, or has no mark yet.
+    _in_hand: dict[UUID, Message] = field(default_factory=dict)
+    #: With the instant of each, by the monotonic clock.
+    _marks: list[tuple[float, Mark]] = field(default_factory=list)
+
+    @property
+    def in_hand(self) -> Collection[Message]:
+        """What is not to be sent again, although the database does not say so yet."""
+        return self._in_hand.values()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the database does not know yet what became of some."""
+        self._collect()
+        return bool(self._marks)
+
+    def forget(self) -> None:
+        """Forget what another leadership did: a look finds what is still to do."""
+        self._in_hand.clear()
+        self._marks.clear()
+
+    def hand_over(self, messages: Sequence[Message]) -> tuple[int, list[Message]]:
+        """
+        Hand the tasks of *messages* to their couriers.
+
+        Returns:
+            How many were taken; and those whose connection is unknown here.
+        """
+        with reading(self.engine) as connection:
+            if self._secret is None:
+                self._secret = fetch_secret(connection)
+            ready, unfit = fetch_tasks(
+                connection, messages, secret=self._secret, known=self._known
+            )
+        for mark in unfit:
+            self._note(mark)
+        batches: defaultdict[str | None, list[Ready]] = defaultdict(list)
+        left = []
+        for each in ready:
+            if not self.couriers.knows(each.task.connection):
+                left.append(each.message)
+                continue
+            try:
+                placed = each._replace(task=self.couriers.place(each.task))
+            except StepError as error:
+                self._note(mark_failed(each.message, str(error)))
+            else:
+                batches[placed.task.connection].append(placed)
+        taken = sum(self._hand(name, batch) for name, batch in batches.items())
+        self._collect()
+        return taken + len(unfit), left
+
+    def _hand(self, name: str | None, batch: Sequence[Ready]) -> int:
+        refusal = self.couriers.take(name, batch)
+        if refusal is not None:
+            self._put_off(batch, refusal)
+            return 0
+        self._in_hand.update((each.message.id, each.message) for each in batch)
+        return len(batch)
+
+    def _put_off(self, batch: Sequence[Ready], error: str) -> None:
+        for each in batch:
+            self._note(mark_put_off(each.message, error, PUT_OFF))
+
+    def _note(self, mark: Mark, at: float | None = None) -> None:
+        self._in_hand[mark.message.id] = mark.message
+        self._marks.append((self.monotonic() if at is None else at, mark))
+
+    def _collect(self) -> None:
+        for batch, at, refused, error in self.couriers.collect():
+            # Those of a former leadership are for a look to find.
+            ours = [each for each in batch if each.message.id in self._in_hand]
+            if error is not None:
+                SEND_ERRORS.inc()
+                log.warning(Event.SEND_FAILED, error=error)
+                self._put_off(ours, error)
+                continue
+            MESSAGES_SENT.labels(Queue.TASKS.value).inc(len(batch) - len(refused))
+            for each in ours:
+                why = refused.get(each.message.id)
+                mark = mark_sent_task(each) if why is None else mark_refused(each, why)
+                self._note(mark, at)
+
+    def mark(self, transaction: Transaction) -> Callable[[], None]:
+        """
+        Mark what became of tasks; call what is returned when that is committed.
+
+        Args:
+            transaction: Of the leader.
+        """
+        self._collect()
+        marks = tuple(self._marks)
+        if marks:
+            now = self.monotonic()
+            write_marks(
+                transaction, [mark._replace(ago_s=now - at) for at, mark in marks]
+            )
+
+        def confirm() -> None:
+            del self._marks[: len(marks)]
+            for _at, mark in marks:
+                self._in_hand.pop(mark.message.id, None)
+
+        return confirm

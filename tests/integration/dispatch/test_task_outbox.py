@@ -1,0 +1,442 @@
+"""Tasks that the leader sends itself: recorded, committed, sent, marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting.post import delete_action
+from dispatch.manual_runs import run_now
+from dispatch.outbox import Outbox
+from dispatch.task_outbox import PUT_OFF, Delivery, TaskOutbox
+from models.database.engine import reading, writing
+from models.errors import StepError
+from models.operation_state import Overlap, is_awaiting
+from operations.back_off import RETRY_DELAY
+from operations.cancel_and_retry import cancel, reopen
+from operations.foreign_tasks import Answer, ForeignTask
+from operations.list_operations import fetch_steps
+from operations.sending.tasks import Ready
+from operations.sending.why_not_sent import find_hindrances
+from operations.task_ends import record_answers
+from tests.scheduling import (
+    BROKER_DOWN,
+    Clock,
+    FakeSender,
+    add_app,
+    backdate,
+    edit,
+    edit_action,
+    fetch_all,
+    get,
+    get_now,
+    make_dispatcher,
+    post,
+    tick,
+)
+
+SECOND = timedelta(seconds=1)
+TASK = {"name": "shop.report", "queue": "reports", "wait": True, "within": "PT10M"}
+
+
+@dataclass
+class FakeCouriers:
+    """Deliver what they are told to."""
+
+    error: str | None = None
+    refusal: str | None = None
+    refused: str | None = None
+    forbidden: str | None = None
+    is_late: bool = False
+    unknown: tuple[str | None, ...] = ()
+    clock: Clock = field(default_factory=Clock)
+    sent: list[ForeignTask] = field(default_factory=list)
+    late: list[Delivery] = field(default_factory=list)
+    done: list[Delivery] = field(default_factory=list)
+
+    def knows(self, connection: str | None) -> bool:
+        """Tell whether it is not unknown."""
+        return connection not in self.unknown
+
+    def place(self, task: ForeignTask) -> ForeignTask:
+        """Return *task* with its queue."""
+        if self.forbidden is not None:
+            raise StepError(self.forbidden, permanent=True)
+        return replace(task, queue=task.queue or "default")
+
+    def take(self, connection: str | None, batch: Sequence[Ready]) -> str | None:
+        """Take *batch*, unless there is a refusal."""
+        del connection
+        if self.refusal is not None:
+            return self.refusal
+        refused = {} if self.refused is None else {batch[0].message.id: self.refused}
+        delivery = Delivery(batch, self.clock(), refused, self.error)
+        self.sent += [each.task for each in batch]
+        (self.late if self.is_late else self.done).append(delivery)
+        return None
+
+    def deliver(self) -> None:
+        """Deliver what is late."""
+        self.done, self.late = [*self.done, *self.late], []
+
+    def collect(self) -> Sequence[Delivery]:
+        """Return what was delivered."""
+        done, self.done = self.done, []
+        return done
+
+
+@dataclass
+class Case:
+    """A leader, and who sends for it."""
+
+    engine: sa.Engine
+    couriers: FakeCouriers = field(default_factory=FakeCouriers)
+    sender: FakeSender = field(default_factory=FakeSender)
+
+    def __post_init__(self) -> None:
+        """Make the leader."""
+        self.dispatcher = make_dispatcher(self.engine, self.sender)
+        clock = self.couriers.clock
+        tasks = TaskOutbox(self.engine, self.couriers, clock)
+        self.dispatcher.outbox.tasks = tasks
+        self.dispatcher.outbox.monotonic = clock
+
+    def add(self, **task: Any) -> str:
+        """Post an action that is due, and whose only step is a task."""
+        when = {"cron_rule": "* * * * *"}
+        uid = post(self.engine, operations={"run_task": TASK | task}, when=when).uid
+        backdate(self.engine, uid)
+        return uid
+
+    def run(self, **task: Any) -> UUID:
+        """Let a person ask for a run of such an action, without a tick."""
+        asked = TASK | task
+        uid = post(self.engine, name=asked["name"], operations={"run_task": asked}).uid
+        return run_now(self.engine, uid)
+
+    def send(self) -> int:
+        """Look into the outbox until nothing more is sent."""
+        total = 0
+        while sent := self.dispatcher.send_waiting():
+            total += sent
+        return total
+
+    def answer(self, task: ForeignTask, *, succeeded: bool = True) -> int:
+        """Let a task end."""
+        assert task.token is not None
+        return record_answers(self.engine, [Answer(task.token, succeeded, 7)])
+
+
+@pytest.fixture
+def case(engine: sa.Engine) -> Case:
+    """Give a leader of an installation with one small app."""
+    add_app(engine)
+    return Case(engine)
+
+
+def fetch_step(engine: sa.Engine, operation_id: UUID) -> Any:
+    """Return the only step."""
+    with reading(engine) as connection:
+        (step,) = fetch_steps(connection, [operation_id])[operation_id]
+    return step
+
+
+def test_tick_sends_a_task_straight_to_its_queue(engine: sa.Engine, case: Case):
+    """
+    No worker of ours hears of it; what it waits for is marked, and its answer ends it.
+    """
+    case.add(kwargs={"due": "{{ scheduled_for }}", "by": "{{ app.name }}"})
+
+    tick(case.dispatcher, get_now(engine))
+
+    (row,) = fetch_all(engine)
+    (task,) = case.couriers.sent
+    assert [] == case.sender.ids
+    assert ("tasks", "pending", 1, 1) == (row.queue, row.state, row.attempt, row.sends)
+    assert is_awaiting(row.reason)
+    assert abs(row.send_at - row.sent_at - timedelta(minutes=10)) < SECOND
+    assert {"due": row.occurrence.isoformat(), "by": "app"} == task.kwargs
+    assert str(row.id) == task.headers["minutehand-operation-id"]
+    assert 0 == case.send()
+    assert 1 == case.answer(task)
+    row = get(engine, row.id)
+    assert ("succeeded", None, 1) == (row.state, row.reason, row.attempt)
+    step = fetch_step(engine, row.id)
+    assert ("run_task", "succeeded", 1) == (step.name, step.state, step.attempt)
+    assert (7, "reports") == (step.result["returned"], step.result["queue"])
+    assert row.started_at == step.started_at
+
+
+def test_task_that_is_not_waited_for_has_succeeded_when_it_is_sent(
+    engine: sa.Engine, case: Case
+):
+    """
+    And says where it went.
+    """
+    operation_id = case.run(wait=False, within=None)
+
+    assert 1 == case.send()
+
+    row = get(engine, operation_id)
+    assert ("succeeded", 1) == (row.state, row.attempt)
+    assert abs(row.sent_at - row.finished_at) < SECOND
+    assert "reports" == fetch_step(engine, operation_id).result["queue"]
+    assert case.couriers.sent[0].token is None
+
+
+def test_answer_may_be_faster_than_the_mark(engine: sa.Engine, case: Case):
+    """
+    The mark then changes nothing.
+    """
+    operation_id = case.run()
+    case.couriers.is_late = True
+    case.send()
+    assert 1 == case.answer(case.couriers.sent[0])
+    ended = get(engine, operation_id)
+    case.couriers.deliver()
+
+    case.send()
+
+    assert "succeeded" == ended.state
+    assert ended == get(engine, operation_id)
+
+
+def test_what_a_courier_has_is_not_sent_again(case: Case):
+    """
+    Until it was delivered, or another leadership begins.
+    """
+    case.run()
+    case.couriers.is_late = True
+    case.send()
+    case.send()
+    assert 1 == len(case.couriers.sent)
+
+    case.dispatcher.outbox.forget()
+    case.send()
+
+    first, second = case.couriers.sent
+    assert (first.id, first.token) == (second.id, second.token)
+
+
+def test_crash_before_the_mark_sends_again_under_the_same_id(
+    engine: sa.Engine, case: Case
+):
+    """
+    The answer to either ends it, once.
+    """
+    case.run()
+    case.couriers.is_late = True
+    case.send()
+    case.dispatcher.leader.release()
+    other = Case(engine)
+
+    other.send()
+
+    (again,) = other.couriers.sent
+    assert case.couriers.sent[0].token == again.token
+    assert [1, 0] == [other.answer(again), other.answer(again)]
+
+
+def test_broker_that_is_away_puts_off_and_says_so(engine: sa.Engine, case: Case):
+    """
+    No attempt counts, and others are found meanwhile.
+    """
+    operation_id = case.run()
+    case.couriers.error = "connection 'shop' did not accept the task: refused"
+
+    case.send()
+
+    row = get(engine, operation_id)
+    assert ("pending", 0) == (row.state, row.attempt)
+    assert "platform: connection 'shop' did not" in row.reason
+    assert timedelta(0) < row.send_at - get_now(engine) <= PUT_OFF
+    with reading(engine) as connection:
+        assert "to be sent at" in find_hindrances(connection, [row.id])[row.id]
+    case.couriers.error = None
+    edit(engine, operation_id, send_at=get_now(engine))
+    case.send()
+    row = get(engine, operation_id)
+    assert is_awaiting(row.reason)
+    assert row.error is None
+
+
+def test_courier_that_is_full_or_silent_puts_off(engine: sa.Engine, case: Case):
+    """
+    So that what it cannot take is not what each look finds first.
+    """
+    operation_id = case.run()
+    case.couriers.refusal = "5,000 tasks are on their way over it"
+
+    assert 0 == case.send()
+
+    row = get(engine, operation_id)
+    assert "platform: 5,000 tasks" in row.reason
+    assert row.send_at > get_now(engine)
+
+
+def test_refused_task_is_tried_again_and_fails_in_the_end(
+    engine: sa.Engine, case: Case
+):
+    """
+    As a step that fails, such as for a queue that does not exist yet.
+    """
+    operation_id = case.run()
+    case.couriers.refused = "our broker has no queue 'reports'"
+
+    case.send()
+    row = get(engine, operation_id)
+    assert ("pending", "step failed", 1) == (row.state, row.reason, row.attempt)
+    assert row.send_at - get_now(engine) <= RETRY_DELAY
+    for _ in range(2):
+        edit(engine, operation_id, send_at=get_now(engine))
+        case.send()
+
+    row = get(engine, operation_id)
+    assert ("failed", 3) == (row.state, row.attempt)
+    assert "run_task: our broker has no queue 'reports'" == row.error
+    assert "failed" == fetch_step(engine, operation_id).state
+
+
+def test_task_that_can_never_be_sent_fails_at_once(engine: sa.Engine, case: Case):
+    """
+    For the settings forbid its queue, or a placeholder has no value.
+    """
+    unfit = case.run(kwargs={"text": "it is {{ occurrence }}"})  # a manual run has none
+    assert 1 == case.send()
+    case.couriers.forbidden = "'reports' is a queue of Minutehand's own workers."
+    forbidden = case.run(name="shop.other")
+    case.send()
+
+    assert "has no value in this run" in get(engine, unfit).error
+    assert "Minutehand's own workers" in get(engine, forbidden).error
+    assert [] == case.couriers.sent
+    assert ("failed", 1) == (get(engine, unfit).state, get(engine, unfit).attempt)
+
+
+def test_connection_that_the_leader_does_not_know_goes_through_a_worker(
+    engine: sa.Engine, case: Case
+):
+    """
+    Whose settings may have it.
+    """
+    case.couriers.unknown = (None,)
+    operation_id = case.run()
+
+    assert 1 == case.send()
+
+    assert [operation_id] == case.sender.ids
+    case.send()  # the mark
+    row = get(engine, operation_id)
+    assert ("quick", "queued") == (row.queue, row.state)
+
+
+def test_action_that_was_deleted_stops_what_waits(engine: sa.Engine, case: Case):
+    """
+    As at a claim; one that is switched off stops what nobody asked for.
+    """
+    uid = case.add()
+    case.couriers.refusal = "away"
+    tick(case.dispatcher, get_now(engine))
+    (row,) = fetch_all(engine)
+    case.couriers.refusal = None
+    edit(engine, row.id, send_at=get_now(engine))
+    edit_action(engine, uid, active=False)
+
+    case.send()
+
+    row = get(engine, row.id)
+    assert ("canceled", "action inactive") == (row.state, row.reason)
+    manual = case.run(name="shop.other")
+    with writing(engine) as connection:
+        delete_action(connection, get(engine, manual).action_uid)
+    case.send()
+    assert "action deleted" == get(engine, manual).reason
+    assert [] == case.couriers.sent
+
+
+def test_retry_goes_the_same_way(engine: sa.Engine, case: Case):
+    """
+    Under the same id, and the former answer is not for it.
+    """
+    operation_id = case.run()
+    case.send()
+    with writing(engine) as connection:
+        assert cancel(connection, operation_id, reason="canceled")
+        assert reopen(connection, operation_id)
+    assert 0 == case.answer(case.couriers.sent[0])
+
+    case.send()
+
+    first, second = case.couriers.sent
+    assert first.id == second.id
+    assert 0 == case.answer(first)
+    assert 1 == case.answer(second, succeeded=False)
+    assert ("failed", 2) == (
+        get(engine, operation_id).state,
+        get(engine, operation_id).attempt,
+    )
+    assert "shop.report failed" in fetch_step(engine, operation_id).error
+
+
+def test_next_in_line_waits_for_the_answer(engine: sa.Engine, case: Case):
+    """
+    With ``overlap: queue`` a run ends as its task does, also before it is marked.
+    """
+    uid = post(engine, operations={"run_task": TASK}, overlap=Overlap.QUEUE.value).uid
+    first, second = run_now(engine, uid), run_now(engine, uid)
+    case.couriers.is_late = True
+    case.send()
+    case.send()
+    assert [str(first)] == find_ids(case)
+    case.couriers.deliver()
+    case.send()
+    case.send()
+    assert [str(first)] == find_ids(case)
+
+    case.answer(case.couriers.sent[0])
+    case.send()
+
+    assert [str(first), str(second)] == find_ids(case)
+
+
+def find_ids(case: Case) -> list[object]:
+    """Return the ids of the operations whose tasks were sent."""
+    return [task.headers["minutehand-operation-id"] for task in case.couriers.sent]
+
+
+def test_our_broker_that_is_away_holds_up_no_task(engine: sa.Engine, case: Case):
+    """
+    Each has its own silence.
+    """
+    case.sender.error = BROKER_DOWN
+    hook = {"call_webhook": {"url": "https://example.com/hook"}}
+    ours = run_now(engine, post(engine, name="hook", operations=hook).uid)
+    case.send()
+    theirs = case.run()
+
+    assert 1 == case.send()
+
+    assert is_awaiting(get(engine, theirs).reason)
+    assert ("pending", 0) == (get(engine, ours).state, get(engine, ours).sends)
+
+
+def test_thousands_are_handed_over_in_parts(engine: sa.Engine, case: Case):
+    """
+    Each is sent once, though none is marked meanwhile.
+    """
+    uid = post(engine, operations={"run_task": TASK}, overlap="allow").uid
+    ids = {run_now(engine, uid, key=f"key {n}") for n in range(25)}
+    outbox: Outbox = case.dispatcher.outbox
+    outbox.chunk = 5
+    case.couriers.is_late = True
+
+    assert 25 == case.send()
+
+    assert {str(each) for each in ids} == set(map(str, find_ids(case)))
+    assert 25 == len(case.couriers.sent)
