@@ -205,7 +205,8 @@ def test_scheduler_killed_between_commit_and_send(
     """
     engine = postgres_engine
     add_app(engine)
-    uid = post(engine, when={"cron_rule": "* * * * *"}).uid
+    hook = {"call_webhook": {"url": "https://example.com/hook"}}
+    uid = post(engine, operations=hook, when={"cron_rule": "* * * * *"}).uid
     since = get_now(engine).replace(second=0, microsecond=0) - 2 * MINUTE
     edit_action(engine, uid, next_due_at=since, effective_from=since)
     environ = make_environ(postgres_url, redis_url, tmp_path)
