@@ -16,8 +16,37 @@ pytestmark = pytest.mark.integration
 
 PAGE = (ROOT / "docs" / "celery-project.md").read_text(encoding="utf-8")
 
-#: The one block; another would end the collection here.
-(BLOCK,) = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+#: In the place of celery beat, and beside a project with all of it; another block would
+#: end the collection here.
+BEAT, BLOCK = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_a_scheduler_alone_takes_the_place_of_beat(
+    redis_url: str, tmp_path: Path
+) -> None:
+    """
+    On one file, without a worker of ours: an entry is imported, and runs as it is.
+    """
+    entry = {"task": "shop.report", "schedule": 3600.0, "kwargs": {"of": "sales"}}
+    settings = {
+        "beat_schedule": {"hourly report": entry},
+        "task_default_queue": "reports",
+    }
+    environ = {
+        "MINUTEHAND_WEB_ADDRESS": "none",
+        "SHOP_BROKER": redis_url,
+        "SHOP_SETTINGS": json.dumps(settings),
+        "SHOP_LOG": str(tmp_path / "unused"),
+    }
+    pasted = BEAT.replace("redis://redis:6379/0", redis_url)
+    pasted = pasted.replace("celery-beat shop ", "celery-beat shop_project ")
+
+    with run_project(tmp_path, redis_url, "reports", settings=settings) as done:
+        told = Home(tmp_path, environ).run(f"set -e -m\n{pasted}")
+
+    ((_id, args, kwargs),) = map(json.loads, done.read_text().splitlines())
+    assert ([], {"of": "sales"}) == (args, kwargs)
+    assert "succeeded" in told
 
 
 def test_the_lines_run_a_task_of_the_project(
