@@ -148,3 +148,14 @@ def test_number_that_cannot_be_written_out_is_refused():
     for number in (10**5000, -(10**5000)):
         with pytest.raises(InvalidDocumentError, match="is larger than"):
             check_json(number)
+
+
+def test_an_object_with_many_keys_is_read_as_others_are():
+    """
+    They become part of it in several goes; a key is found again in a later one.
+    """
+    text = json.dumps({f"k{number}": number for number in range(25_000)})
+
+    assert json.loads(text) == decode_json(text)
+    with pytest.raises(InvalidDocumentError, match="'k7' appears more than once"):
+        decode_json(f'{text[:-1]}, "k7": 7}}')
