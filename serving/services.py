@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -124,7 +125,14 @@ class Services:
             ("trials", self._make_trials(renderer)),
             ("previews", MailPreviews.make(self.engine, self.settings, renderer)),
             ("trying", Turns("another test mail or preview", AT_ONCE)),
-            ("reading_bulk", Turns("another request with a large body", AT_ONCE)),
+            (
+                "reading_bulk",
+                Turns(
+                    "another request with a large body",
+                    AT_ONCE,
+                    afterwards=_give_memory_back,
+                ),
+            ),
         ):
             object.__setattr__(self, name, value)
 
@@ -207,3 +215,10 @@ def make_services(settings: Settings) -> Services:
         pool_size=settings.web_threads,
     )
     return Services(settings, engine, Limits(clock=time.monotonic))
+
+
+def _give_memory_back() -> None:
+    """Have the allocator keep nothing that is free; only that of glibc keeps much."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
