@@ -138,7 +138,7 @@ def _limit_concurrency(
     if options.get("concurrency") or options.get("autoscale"):
         return
     left_out = set(_split(options.get("exclude_queues")))
-    taken = set(_split(options.get("queues")) or Queue) - left_out
+    taken = set(_split(options.get("queues")) or WORKER_QUEUES) - left_out
     if is_heavy(taken):
         conf.worker_concurrency = HEAVY_CONCURRENCY
 

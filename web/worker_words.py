@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES, Queue
 from overview.installation.queues import ShownQueue
 
 #: The prefix that queues have unless a setting says otherwise.
@@ -13,7 +13,8 @@ _USUAL_PREFIX = "minutehand"
 
 
 def tell_verdict(queues: Sequence[ShownQueue]) -> str:
-    """Return in a sentence or two which queues are served."""
+    """Return in a sentence or two which queues of our workers are served."""
+    queues = [each for each in queues if each.queue in WORKER_QUEUES]
     served = [e.queue.value for e in queues if e.workers and e.pause is None]
     paused = [e.queue.value for e in queues if e.pause is not None]
     left = [e.queue.value for e in queues if not e.workers and e.pause is None]

@@ -116,7 +116,7 @@ class Places:
                 key_at, start = inner
         except (ValueError, IndexError, RecursionError):
             return None
-        return text, start, True, key_at
+        return text, start, start < len(text), key_at  # of nothing, nothing is there
 
     def _enter(self, text: str, start: int, name: str) -> tuple[int, int] | None:
         """Return where *name* and its value begin in what begins at *start*."""

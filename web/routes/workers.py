@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from actions.pausing.queues import pause_queue, resume_queue
 from models.errors import InvalidDocumentError, UsageError
-from models.operation_state import Queue
+from models.operation_state import WORKER_QUEUES, Queue
 from models.requests.actions import NoteModel, PauseModel
 from operations.fleet.processes import RENEW_EVERY
 from overview.installation.leaders import fetch_leaders
@@ -48,7 +48,11 @@ def show_workers(context: Viewer) -> Response:
     untaken = (
         []
         if isinstance(queues, Unread)
-        else [each.queue for each in queues if not each.workers]
+        else [
+            each.queue
+            for each in queues
+            if each.queue in WORKER_QUEUES and not each.workers
+        ]
     )
     return render(
         context,

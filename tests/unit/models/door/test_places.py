@@ -128,3 +128,11 @@ def test_text_with_many_problems_is_read_once(monkeypatch: pytest.MonkeyPatch) -
 
     assert (1, text.index(" 999}") + 2) == found[-1]
     assert counting.calls < 2000
+
+
+def test_nothing_has_nothing_to_show() -> None:
+    """
+    A body without a letter is refused, and the refusal has nothing to quote.
+    """
+    assert Places(b"  ").show("") is None
+    assert Places(b"").find_span("") is None
