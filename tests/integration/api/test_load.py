@@ -23,7 +23,7 @@ def test_minutes_and_hot_ones(web: Web):
     assert (1, [{"app": APP, "total": 1}]) == (mine["total"], mine["by_app"])
     assert 2 == everything["total"]
     (hot,) = mine["hot"]
-    assert ("2031-01-06T07:00:00Z", {"quick": 1}) == (hot["at"], hot["by_queue"])
+    assert ("2031-01-06T07:00:00Z", {"tasks": 1}) == (hot["at"], hot["by_queue"])
     assert [{"uid": "daily", "app": APP, "name": "daily"}] == hot["actions"]
 
 
