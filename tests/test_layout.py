@@ -67,12 +67,12 @@ VAGUE_NAMES = {
 }
 
 #: One bad action must not stop the tick; an operation must reach a final state; no
-#: package of others may stop a program, and no broker the answers of the others.
+#: broker of somebody's may stop the tasks or the answers of the others.
 MAY_CATCH_ALL = {
     "actions/tick.py",
     "celery_app/answer_reader.py",
+    "celery_app/couriers.py",
     "celery_app/tasks.py",
-    "dispatch/packages.py",
 }
 
 #: Celery, its libraries and its brokers; and what is built on these.
