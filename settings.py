@@ -575,7 +575,6 @@ def read_settings(
 
     Args:
         environ: Variables; None means those of the process.
-
         env_file: File with more variables, which *environ* overrides; it need not
             exist. None means no file.
 

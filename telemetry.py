@@ -393,12 +393,9 @@ def configure_logging(
 
     Args:
         level: Name of the lowest level that is written.
-
         log_format: "json" is one object a line; "console" is for people; "auto" is
             the latter if *stream* is a terminal.
-
         color: False: no colours even on a terminal.
-
         stream: None means standard error; standard output is for data.
     """
     target = sys.stderr if stream is None else stream

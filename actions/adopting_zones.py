@@ -48,8 +48,6 @@ def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]
     is ignored: the next leader, on another host, may have it.
 
     Args:
-        connection: In a leader's transaction.
-
         after: Aware UTC; everything due by then is decided already.
 
     Returns:

@@ -65,13 +65,9 @@ class ActionCounts:
 
     Args:
         total: Those that match all filters.
-
         apps: By uid, those that match the filters but that of the app; and so on.
-
         kinds: By the key of ``when``; an action of several rules counts for each kind.
-
         troubles: ANY counts each action once.
-
         is_whole: Whether all were looked at; see ``ActionCountsJson``.
     """
 
@@ -126,12 +122,8 @@ def count_actions(
     Count the actions that are not deleted, by whatever they can be filtered by.
 
     Args:
-        connection: Any.
-
         wanted: The filters that are set.
-
         app: Uid of the only small app whose actions may be counted. None: those of all.
-
         most: The most actions to look at.
     """
     troubled = fetch_troubled(connection, app)

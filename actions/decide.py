@@ -38,11 +38,8 @@ def decide_time(
 
     Args:
         action: As read from the database; has a timing.
-
         now: Aware UTC.
-
         lookback: Older occurrences are subject to ``catch_up``.
-
         memo: Lets actions with the same timing share the answer; filled here.
 
     Raises:

@@ -51,14 +51,10 @@ def decide_event(
 
     Args:
         action: As read from the database; has an event.
-
         candidates: Every event that can be due in ``[next_due_at, now]``, and every
             later event whose instant plus the shortest possible delay has passed.
-
         now: Aware UTC.
-
         lookback: Older occurrences are subject to ``catch_up``.
-
         next_event_at: The instant of the first event after all candidates, aware UTC.
             None: there is none.
     """

@@ -29,20 +29,13 @@ class DueAction(NamedTuple):
 
     Args:
         timing: Canonical JSON of a TimingModel. None: the action is event-driven.
-
         event: Name of the event that the action waits for. None: it is time-driven.
-
         delay: Text of a Delay, counted from the event. None: no delay.
-
         zone: IANA name; an event-driven action's delay follows its calendar and
             clocks.
-
         next_due_at: The first instant not yet decided, aware UTC.
-
         starts_at: Bound of an event-driven action, inclusive. None: no bound.
-
         ends_at: Bound of an event-driven action, exclusive. None: no bound.
-
         wakes: See Decision.
     """
 

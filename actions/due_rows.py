@@ -245,12 +245,8 @@ def quarantine(
     Put an action into quarantine: ticks skip it until its admin posts it again.
 
     Args:
-        connection: In a leader's transaction.
-
         action: As it was read.
-
         reason: For its admin.
-
         now: Aware UTC.
 
     Returns:
@@ -336,10 +332,7 @@ def fetch_events(
     Return the events that may be due for each action, and when the next one comes.
 
     Args:
-        connection: Any.
-
         actions: Event-driven ones, each with its own delay.
-
         now: Aware UTC.
 
     Returns:
@@ -385,12 +378,8 @@ def recompute_due(
     have their rows, and do not run again.
 
     Args:
-        connection: In a leader's transaction.
-
         now: Aware UTC.
-
         after: Only actions whose uid is greater.
-
         at_most: How many to look at.
 
     Returns:

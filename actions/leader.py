@@ -59,12 +59,8 @@ class Leader:
     This process's part in the election.
 
     Args:
-        engine: The scheduler's engine.
-
         ttl: How long the lease holds without a heartbeat.
-
         heartbeat: How often it is renewed; a third of *ttl* at most.
-
         monotonic: Returns seconds that never jump; measures only how long we trust
             the lease.
     """
@@ -305,9 +301,7 @@ class SetBack:
 
     Args:
         was: What it showed before, at the last tick; aware UTC.
-
         to: What it showed when a leader noticed; aware UTC.
-
         recomputed_until: The uid of the action up to which due instants were computed
             again. None: all were.
     """

@@ -87,19 +87,12 @@ class ActionFilter:
     Which actions are meant; None matches everything that is not deleted.
 
     Args:
-        app: Uid of a small app.
-
         state: Also the only way to get deleted actions.
-
         kind: The key of ``when`` that they have, alone or in a list.
-
         queue: That carries their operations.
-
         text: Part of their name or uid, whatever the case of its letters.
-
         trouble: What is wrong with them. FAILED and MISSED look at the latest
             TROUBLES_LOOKED_AT failed and missed operations (of *app*, if given).
-
         uids: Only these.
     """
 
@@ -124,14 +117,8 @@ def select_part(
     Return a part of the list of actions: their rows, without documents.
 
     Args:
-        connection: Any.
-
-        wanted: Which actions.
-
         page: Its position is that of ``Part.following``: what *order* sorts by.
-
         order: How the list is sorted.
-
         looked_at: The most actions to look at.
 
     Returns:
@@ -239,8 +226,6 @@ def match(
     Args:
         connection: Which actions are in trouble is looked up first: the database would
             look at every action for it.
-
-        wanted: Which actions.
     """
     return [*_match_quickly(connection, wanted), *_match_slowly(wanted, _kept)]
 

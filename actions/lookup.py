@@ -78,15 +78,11 @@ def find_action(
     A deleted action is found by its uid while no action that is left has this name.
 
     Args:
-        connection: Any.
-
         given: Uid or name.
-
         app: Uid of a small app; only its actions count. None: those of all.
 
     Raises:
         NotFoundError: No action has this uid or name.
-
         ConflictError: Several small apps have an action of that name.
     """
     same = sa.or_(
@@ -116,10 +112,7 @@ def get_action(
     Return the action whose uid is *uid*, deleted or not; a name finds nothing.
 
     Args:
-        connection: Any.
-
         uid: Of an action.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:
@@ -171,15 +164,11 @@ def find_filtered(
     Return the uid of the action that a filter names, by uid or name.
 
     Args:
-        connection: Any.
-
         app: Uid of a small app to filter by, too. None: any.
-
         action: Uid or name of an action. None: the filter names none.
 
     Raises:
         NotFoundError: No such small app, or no such action in it.
-
         ConflictError: Several small apps have an action of that name.
     """
     if app is not None:
@@ -234,7 +223,6 @@ def make_plain(word: str, about: str) -> Suggestion:
 
     Args:
         word: Has nothing of that kind.
-
         about: Any text.
     """
     return Suggestion(word, "".join(c if _is_plain(c) else " " for c in about).strip())

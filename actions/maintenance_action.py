@@ -37,9 +37,7 @@ class ForeseenMaintenance:
 
     Args:
         action: As it would be stored.
-
         created: False if it would replace an existing one.
-
         due: The action, if it would be due; otherwise empty.
     """
 
@@ -61,14 +59,10 @@ def ensure_maintenance(
 
     Args:
         engine: Of the scheduler.
-
         at: Local time in *timezone*, whole minutes.
-
         timezone: IANA name. Another zone alone does not change the action: two
             schedulers with different zones would otherwise change it back and forth.
-
         enabled: False keeps it listed, but inactive.
-
         check: Called in the transaction; raises if this scheduler may not write.
     """
     action = _make_action(at, timezone, enabled=enabled)
@@ -84,14 +78,9 @@ def foresee_maintenance(
     Return what ``ensure_maintenance`` would change, without changing it.
 
     Args:
-        engine: Any.
-
         by: Aware UTC; the result says whether the action would be due by then.
-
         at: As for ``ensure_maintenance``.
-
         timezone: As for ``ensure_maintenance``.
-
         enabled: As for ``ensure_maintenance``.
 
     Returns:

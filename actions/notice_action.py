@@ -38,10 +38,8 @@ class Watch:
 
     Args:
         now: The database's clock, aware UTC.
-
         noticed_until: When the last look was, aware UTC. None: there was none, or
             nobody asked for notices then.
-
         apps: Uid, zone (IANA name or None) and ``notices`` document of each app that
             asked for notices.
     """

@@ -49,7 +49,6 @@ class Due(NamedTuple):
 
     Args:
         occurrence: As the rules say; identity and ``effective_from`` use it.
-
         due_at: *occurrence* plus the jitter of the action.
     """
 
@@ -63,7 +62,6 @@ class Placed(NamedTuple):
 
     Args:
         rule: Its zone is that of the occurrence.
-
         origins: The local times of excluded days from which it was moved, naive, the
             first of each day. Empty: the rule is due then of its own accord.
     """
@@ -79,17 +77,12 @@ class Schedule:
 
     Args:
         rules: At least one.
-
         starts_at: Aware UTC, inclusive. None: no lower bound.
-
         ends_at: Aware UTC, exclusive; bounds occurrences, so the jitter of the last
             one may reach past it. None: no upper bound.
-
         excluded: Local days in each rule's own zone.
-
         instead: Where the occurrences of excluded days go; what *starts_at* and
             *ends_at* bound is where they arrive. None: they are left out.
-
         jitter: The longest delay of an occurrence; whole minutes, not negative.
     """
 
@@ -167,8 +160,6 @@ class Schedule:
 
         Args:
             occurrence: One of this schedule, aware UTC.
-
-            uid: Of the action.
 
         Returns:
             In ``[occurrence, occurrence + jitter]`` and before the next occurrence.
@@ -252,12 +243,8 @@ def next_due(
     Return the first occurrence that is to be sent after *after*.
 
     Args:
-        schedule: Of the action.
-
         uid: Of the action; decides the jitter.
-
         after: Aware, any zone; exclusive, compared with ``Due.due_at``.
-
         effective_from: Aware; earlier occurrences do not count, whatever their jitter.
             None: all count.
 
@@ -297,16 +284,10 @@ def find_due(
     Return the occurrences that are to be sent in ``[start, now]``, in order.
 
     Args:
-        schedule: Of the action.
-
         uid: Of the action; decides the jitter.
-
         start: Aware, any zone; inclusive, compared with ``Due.due_at``.
-
         now: Aware, any zone; inclusive.
-
         limit: The most to return. None: all of them.
-
         effective_from: As for ``next_due``.
     """
     dues = walk_due(schedule, uid, start=start, effective_from=effective_from)
@@ -342,13 +323,9 @@ def get_scheduled_action_last_occurrence(
     Args:
         action: As the door read it. For an event-driven action the answer is None: it
             has no occurrences of its own.
-
         now: Aware, any zone.
-
         lookback: How far back to look.
-
         created_at: Aware; the anchor of an interval that has none. None: *now*.
-
         holidays: The days of each holiday calendar that *action* excludes, by name.
 
     Returns:

@@ -87,7 +87,6 @@ class LastRun:
 
     Args:
         operation_id: The latest by occurrence, whatever its state.
-
         succeeded_at: None: none of the latest LOOKED_BACK operations succeeded.
     """
 

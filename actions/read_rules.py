@@ -99,9 +99,7 @@ class NextDue:
 
     Args:
         next_due_at: When the tick looks at it next, aware UTC.
-
         event: What it waits for; None: it is driven by time.
-
         due: The occurrence that comes next, and when it is sent; None: it is driven by
             an event.
     """

@@ -50,14 +50,10 @@ class Received:
 
     Args:
         received: How many were sent.
-
         recorded: How many of them were new.
-
         early: Those that are yet to come, by their place among those sent, from 0, and
             their instant (aware UTC).
-
         now: The database's clock, aware UTC.
-
         outcomes: The id of each, and what became of it, in the order of sending.
     """
 
@@ -93,12 +89,7 @@ def receive_events(
     Record what happened to users of *app*, and tell what of it is yet to come.
 
     Args:
-        connection: Of ``writing``.
-
-        app: Uid of a small app.
-
         sent: As the door read them.
-
         correct: As ``record_events`` takes it.
 
     Raises:
@@ -140,17 +131,11 @@ def receive_events_strictly(
     Record what happened to users of *app*, as programs send it: all of it, or none.
 
     Args:
-        connection: Of ``writing``.
-
-        app: Uid of a small app.
-
         sent: As the door read them.
-
         is_list: Whether pointers begin with the number of the event, from 0.
 
     Raises:
         NotFoundError: No such small app.
-
         InvalidDocumentError: An event is of a user that the app does not have, or is
             yet to come: when a user was last seen would be wrong until then.
     """

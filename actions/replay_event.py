@@ -59,17 +59,11 @@ def replay_event(
     a user do: occurrences are whole seconds.
 
     Args:
-        connection: Of ``writing``.
-
-        app: Uid of a small app.
-
         event_id: Of an event of it, which may itself be a replay.
-
         key: What makes it the same replay when it is asked for again.
 
     Raises:
         NotFoundError: No such small app or event, or its user is gone.
-
         ConflictError: The event is not one of the app's own: it says when a user was
             created, activated or last seen, and that it was now would be untrue.
     """

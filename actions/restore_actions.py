@@ -96,9 +96,7 @@ def decide_as_missed(
 
     Args:
         connection: In a transaction, while no scheduler leads.
-
         now: Aware UTC.
-
         reason: Begins with ``Reason.RESTORED``.
 
     Returns:
@@ -161,12 +159,9 @@ def start_anew(
 
     Args:
         connection: After ``decide_as_missed``, in the same transaction.
-
         as_of: Aware UTC. Actions that took effect later are skipped: an earlier call
             has restarted them.
-
         now: Aware UTC.
-
         by: Who restored the backup.
 
     Returns:

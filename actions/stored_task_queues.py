@@ -19,13 +19,9 @@ class TaskQueue:
 
     Args:
         connection: Name of its broker. None: our own.
-
         queue: None: that of the settings, for actions that were stored without one.
-
         actions: How many actions.
-
         example: Name of one of them.
-
         senders: The tasks that are sent there, each with the name of an action.
     """
 

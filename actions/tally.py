@@ -24,11 +24,8 @@ class CatchUp(NamedTuple):
 
     Args:
         runs: "none", "latest" or "all", as in an action.
-
         since: Occurrences due before this do not run, aware UTC.
-
         until: Occurrences due by this belong to the outage, aware UTC.
-
         limit: The most that run; also the most that are counted as missed.
     """
 
@@ -53,12 +50,9 @@ class Tally(NamedTuple):
 
     Args:
         run: Those that run, oldest first.
-
         missed: The occurrences of an outage that do not run: at most one range before
             and one after those that do.
-
         next_due_at: When the first later occurrence is due. None: there is none.
-
         is_plain: Whether neither jitter nor an outage mattered, so that the tally holds
             for every action with the same rules and the same start.
     """
@@ -85,16 +79,10 @@ def tally(
     occurrences, at a cost that does not grow with their number.
 
     Args:
-        schedule: Of the action.
-
         uid: Of the action; decides the jitter.
-
         start: The first instant not decided yet, aware UTC; not after *now*.
-
         now: Aware UTC.
-
         effective_from: Aware UTC; as for ``next_due``.
-
         catch_up: Its ``until`` must not be after *now*.
     """
     if not schedule.jitter and start > catch_up.until:

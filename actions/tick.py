@@ -63,15 +63,10 @@ class TickReport:
 
     Args:
         now: The instant that it decided up to, aware UTC.
-
         due: How many actions were due.
-
         recorded: How many operations were recorded.
-
         sent: How many messages the broker took.
-
         quarantined: Actions put into quarantine, each with the reason for its admin.
-
         is_cut: Whether it gave way before all was decided; the next tick goes on.
     """
 
@@ -134,15 +129,10 @@ def run_tick(
 
     Args:
         now: Aware UTC, by the database's clock, read once for the whole tick.
-
         engine: Reads what is due.
-
         dispatcher: Records decisions and quarantines, commits, and sends.
-
         lookback: Older occurrences are subject to ``catch_up``.
-
         chunk: The most actions passed to *dispatcher* at a time.
-
         is_over: Whether it has to give way; the next tick finds what this one leaves.
             Asked after each chunk.
 
@@ -171,7 +161,6 @@ class _Tick:
 
     Args:
         memo: What actions with the same timing share.
-
         flying: The uids of what was launched and has not landed.
     """
 

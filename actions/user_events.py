@@ -46,17 +46,12 @@ class NewEvent:
 
     Args:
         name: An EventName, or ``app.`` plus a name of the app's own.
-
         at: Aware UTC. None: now, by the database's clock.
-
         key: Idempotency key: the same app, name, user and key are the same event,
             whatever its instant. None: the instant takes the place of the key.
-
         source: What *source_id* is unique in, such as the address of a program: the
             same app, source and id are the same event, whatever else it says. None: it
             has neither.
-
-        source_id: See *source*.
     """
 
     app: str
@@ -87,10 +82,7 @@ def record_events(
     A newer ``last_seen`` replaces the older one, so delays after it begin anew.
 
     Args:
-        connection: In a transaction of its own.
-
         new: In any order.
-
         correct: Whether a ``last_seen`` also replaces a newer one, which was wrong.
 
     Returns:
@@ -236,7 +228,6 @@ def _update_users(
 
     Args:
         connection: In the transaction that inserted *rows*.
-
         rows: Events that were just inserted.
 
     Returns:

@@ -76,11 +76,7 @@ def find_moved(
     Return occurrences of the coming year that the time zone database in use moves.
 
     Args:
-        connection: Any.
-
         now: Aware UTC.
-
-        limit: The most to return.
     """
     moved: list[MovedInstant] = []
     for name, old in fetch_changed(connection):

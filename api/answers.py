@@ -42,13 +42,9 @@ def answer(
 
     Args:
         value: What ``as_json`` returns.
-
         status: 201 for what was made, 202 for what was begun.
-
         etag: The revision that a change must name. None: it has none.
-
         location: The path of what was made or begun, below ROOT.
-
         headers: More of them.
     """
     given = dict(headers or {})
@@ -81,11 +77,8 @@ def answer_list(
 
     Args:
         context: Of the request; the cursor fits only the same filters.
-
         part: From a function that takes a ``Page``.
-
         as_json: Of an entry.
-
         more: Members beside ``items``.
     """
     cursor = None

@@ -36,16 +36,9 @@ def apply_or_foresee(
     Apply *model*; with *dry_run* nothing is changed.
 
     Args:
-        context: Of the request.
-
-        model: As the door read it.
-
         expected: The revision that the caller has seen; 0: none. None: any.
-
         may_create: Whether the caller may make small apps.
-
         dry_run: Whether only to say what would change.
-
         events: Whether to record events of users.
 
     Raises:

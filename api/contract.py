@@ -50,7 +50,6 @@ def compare_documents(old: _Json, new: _Json) -> list[str]:
 
     Args:
         old: The OpenAPI document that they know.
-
         new: The one that is to take its place.
     """
     return list(dict.fromkeys(_Comparison(old, new).find_breaks()))

@@ -19,7 +19,6 @@ class Known:
 
     Args:
         example: A value that works.
-
         description: What it is, in a sentence.
     """
 

@@ -46,9 +46,7 @@ def answer_error(
 
     Args:
         error: Expected; what it says is for callers.
-
         request_id: To find the request in the log.
-
         body: In which the pointers of a refused document point.
     """
     status = find_status(error)

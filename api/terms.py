@@ -29,7 +29,6 @@ def need_app(context: Context, app: str | None) -> str:
 
     Raises:
         UsageError: None is named, and the caller has no only one.
-
         NotFoundError: It is none of the caller's.
     """
     found = context.narrow(app)

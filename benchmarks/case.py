@@ -69,9 +69,7 @@ class Result:
 
     Args:
         last_s: None: not all were sent before the scheduler was stopped.
-
         idle_wake_s: One look around with nothing due.
-
         memory_mb: At its most.
     """
 

@@ -45,9 +45,7 @@ class Case:
 
     Args:
         ask: Asks for it once; *number* says which of several alike.
-
         spent_ms: By the database, each time.
-
         dearest: The milliseconds of the statement that took most, and its text.
     """
 

@@ -108,9 +108,7 @@ class Installation:
 
     Args:
         servers: Of its database.
-
         size: How much.
-
         now: Aware UTC; everything has happened until then.
     """
 

@@ -35,7 +35,6 @@ class Servers:
 
     Args:
         postgres: URL in the form of SQLAlchemy, its driver psycopg.
-
         redis: URL.
     """
 

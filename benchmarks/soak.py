@@ -137,11 +137,8 @@ def watch_minute(
 
     Args:
         client: Of the broker.
-
         minute: Aware UTC; has not begun.
-
         before: Messages of earlier minutes, which are still there.
-
         due: Messages to come.
 
     Raises:

@@ -90,9 +90,7 @@ class Client:
 
     Args:
         url: ``http://host:port``.
-
         keys: None at all: it asks without.
-
         headers: Of each request.
     """
 

@@ -101,7 +101,6 @@ class AnswerQueue(ABC):
 
     Args:
         connection: Of kombu, open.
-
         name: Of the queue.
     """
 
@@ -120,7 +119,6 @@ class AnswerQueue(ABC):
 
         Args:
             keep: Is given the answers.
-
             limit: How many messages at most; there are fewer if they are large.
 
         Returns:

@@ -77,12 +77,9 @@ class AnswerReader:
 
     Args:
         engine: Of its own.
-
         sender: Gives the answers.
-
         describe: Returns why a task may never answer: its connection, queue and name
             are given. None: nobody can tell.
-
         monotonic: Returns seconds that never jump.
     """
 

@@ -40,13 +40,9 @@ class Entry:
 
     Args:
         at: When it was put aside, by the worker's clock.
-
         queue: Where it was, by its name on the broker.
-
         problem: What is wrong with it.
-
         size: Bytes of it, without properties on RabbitMQ.
-
         text: How it began.
     """
 
@@ -96,7 +92,6 @@ class Aside:
 
     Args:
         connection: Of kombu; opened when it is needed.
-
         name: Of the list or queue.
     """
 

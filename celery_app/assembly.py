@@ -82,17 +82,11 @@ class SchedulerParts:
 
     Args:
         engine: The scheduler's own.
-
         leader: The scheduler's part in the election.
-
         sender: Hands operations to the broker.
-
         settings: Read once, at the start.
-
         couriers: Send tasks of users' own. None: our workers do.
-
         monotonic: Returns seconds that never jump; only measures pauses.
-
         host_clock: Only compared with the database's clock; a difference is reported.
     """
 
@@ -147,7 +141,6 @@ class SchedulerParts:
 
         Raises:
             UsageError: The program does not work on the schema of the database.
-
             UnreachableError: The database is away.
         """
         engine = make_engine(settings.database_url, timeout=settings.database_timeout)

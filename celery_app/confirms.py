@@ -48,7 +48,6 @@ class Confirms:
 
         Args:
             drain: Reads the broker's answers, for that many seconds at most.
-
             timeout_s: Seconds for all confirms together.
 
         Returns:

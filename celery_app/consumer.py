@@ -275,11 +275,8 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
 
         Args:
             queue: Where it was, by its name on the broker.
-
             reason: Why it is not ours.
-
             name: See Stranger; whatever its sender wrote.
-
             identity: Of the message.
         """
         stranger = Stranger(queue, reason, make_plain_text(name[:200]))
@@ -316,7 +313,6 @@ class Quota:
 
     Args:
         every_s: The period, in seconds.
-
         most: Things that are allowed within one period.
     """
 
@@ -332,7 +328,6 @@ class Quota:
 
         Args:
             thing: A text that tells it from other things.
-
             now: Seconds of a clock that never jumps.
 
         Returns:

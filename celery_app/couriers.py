@@ -43,11 +43,8 @@ class Courier:
 
     Args:
         name: Of the connection. None: our own broker.
-
         sender: Has that connection.
-
         deliver: Is told what became of each batch, in this thread.
-
         monotonic: Returns seconds that never jump.
     """
 
@@ -118,9 +115,7 @@ class TaskCouriers:
 
     Args:
         settings: Have the connections.
-
         sender: Sends over them.
-
         monotonic: As the scheduler's.
     """
 

@@ -29,7 +29,6 @@ class EmbeddedWorker:
 
     Args:
         settings: The settings of this process.
-
         concurrency: How many operations run at the same time.
     """
 

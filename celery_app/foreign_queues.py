@@ -33,11 +33,8 @@ class QueueFinding:
 
     Args:
         subject: The queue and its connection, in words.
-
         detail: What was found, and what to do.
-
         is_well: Whether somebody consumes the queue.
-
         is_reachable: Whether its broker answers at all.
     """
 
@@ -55,7 +52,6 @@ def look_at_task_queues(
 
     Args:
         queues: Sorted by their connection.
-
         settings: Have the connections, and the deadline of each call.
     """
     found: list[QueueFinding] = []
@@ -113,11 +109,8 @@ def describe_silence(
 
     Args:
         settings: Have the connection, and the deadline of each call.
-
         name: Name of the connection. None: our own broker.
-
         queue: Where it was sent. None: to an exchange.
-
         task: Its name.
 
     Returns:

@@ -31,7 +31,6 @@ class OwnLines(io.TextIOBase):
 
     Args:
         name: Name of the logger.
-
         target: The former stream; ``fileno`` returns its file descriptor.
     """
 

@@ -47,11 +47,8 @@ class _Form:
 
     Args:
         key: Where kombu would push it, without its prefix for all keys.
-
         text: A format with places for ``id``, ``tag`` and ``body``.
-
         body: A format with a place for what triggered the operation, as JSON.
-
         encode: Returns a body as it stands in the text.
     """
 
@@ -71,7 +68,6 @@ class MessageForms:
 
     Args:
         channel: kombu's, to Redis; nobody else publishes on it.
-
         publish: Lets Celery and kombu publish on *channel*.
     """
 

@@ -42,9 +42,7 @@ class CelerySender:
 
     Args:
         app: Configured; its transport options have the deadlines.
-
         timeout: For connecting, and for the confirms.
-
         read_installation: Called once, before the first message; every message carries
             what it returns. If it raises UnreachableError, so does ``send``.
     """

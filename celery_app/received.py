@@ -40,11 +40,8 @@ class Message(KombuMessage):
 
     Args:
         body: As it was sent.
-
         headers: Of the message, whatever they are.
-
         fault: Why it cannot be read, if that is known.
-
         fields: Others, for kombu.
     """
 
@@ -84,7 +81,6 @@ def read_json(text: Any, what: str) -> Any:
 
     Args:
         text: Bytes in UTF-8, or a text.
-
         what: Names it in the error.
 
     Raises:
@@ -142,9 +138,7 @@ def make_anew(message: Any, name: str, make: Callable[..., Any]) -> None:
 
     Args:
         message: Is changed.
-
         name: Of the task.
-
         make: Celery's ``as_task_v2``.
 
     Raises:

@@ -110,9 +110,7 @@ class Message(received.Message):
 
     Args:
         payload: What was taken; or, if it was published to many, the envelope.
-
         channel: Over which it came.
-
         fields: Others, for kombu.
     """
 

@@ -49,7 +49,6 @@ def find_broker_names(queue: Queue, prefix: str) -> tuple[str, ...]:
 
     Args:
         queue: The queue as people name it.
-
         prefix: ``MINUTEHAND_QUEUE_PREFIX``; empty: no prefix.
 
     Returns:
@@ -65,7 +64,6 @@ def find_answer_queue(prefix: str, installation: str) -> str:
 
     Args:
         prefix: As above. The name has one in any case, by which ``TaskRules`` knows it.
-
         installation: Its id: of several with the same prefix, each has its own queue.
     """
     return f"{prefix or ANSWERS_WITHOUT_PREFIX}.answers.{installation}"
@@ -96,9 +94,7 @@ def make_queues(
 
     Args:
         prefix: Begins their names and those of their exchanges; empty: no prefix.
-
         quorum: Whether they are replicated quorum queues; RabbitMQ only.
-
         acknowledged_within: How long a worker may keep a message unacknowledged before
             RabbitMQ (since 3.11.15) closes its channel. None: the server's own limit,
             30 minutes by default.

@@ -54,7 +54,6 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
 
     Args:
         worker: The worker that is being made.
-
         minutehand_settings: The settings of a worker embedded in another process. None:
             they are read from the environment.
     """

@@ -59,7 +59,6 @@ def make_links(task: ForeignTask, answers: str) -> dict[str, Any]:
 
     Args:
         task: With a token.
-
         answers: The queue to which they are sent.
     """
     return {

@@ -40,11 +40,8 @@ class _Form:
 
     Args:
         key: Where kombu would push it, without its prefix for all keys.
-
         message: As kombu would write it, but for what is filled in.
-
         embed: The end of the body.
-
         blank: Whose id, name and token are replaced.
     """
 
@@ -90,7 +87,6 @@ class TaskForms:
 
     Args:
         channel: kombu's; nobody else publishes on it.
-
         publish: Lets Celery and kombu publish a task on *channel*.
     """
 
@@ -106,7 +102,6 @@ class TaskForms:
 
         Args:
             tasks: Each with its queue.
-
             answers: The queue for the answers. None: nobody waits for one.
 
         Raises:

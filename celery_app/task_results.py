@@ -33,9 +33,7 @@ def fetch_failure(url: str, task_id: str, *, timeout_s: float) -> str | None:
 
     Args:
         url: Of a Redis.
-
         task_id: Of the task.
-
         timeout_s: For each of two calls.
 
     Raises:

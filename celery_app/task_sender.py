@@ -70,7 +70,6 @@ class CeleryTaskSender:
 
         Args:
             settings: Have the connections.
-
             read_installation: Returns the installation's id, which is part of the name
                 of the queue where answers come. Called when one is first waited for.
         """
@@ -116,7 +115,6 @@ class CeleryTaskSender:
         Raises:
             PlatformError: The broker was away, or did not answer in time: any of them
                 may have arrived.
-
             StepError: Temporary: the broker refuses them.
         """
         waited = any(task.token is not None for task in tasks)
@@ -183,7 +181,6 @@ class Link:
 
     Args:
         settings: Have the URL and the deadline.
-
         name: A name in ``MINUTEHAND_TASK_CONNECTIONS``. None: our own broker.
     """
 
@@ -210,7 +207,6 @@ class Link:
 
         Args:
             tasks: To send.
-
             answers: The queue for the answers. None: nobody waits for one.
 
         Returns:
@@ -218,7 +214,6 @@ class Link:
 
         Raises:
             PlatformError: The broker was away, or did not answer in time.
-
             StepError: Temporary: the broker answers, but refuses.
         """
         with self._lock:

@@ -101,9 +101,7 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
 
     Args:
         worker: The worker of this process.
-
         task_id: The operation's id, which is the Celery task's.
-
         worker_name: For the operator, such as ``celery@host``.
 
     Raises:

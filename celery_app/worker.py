@@ -25,7 +25,6 @@ def get_worker() -> Worker:
 
     Raises:
         UsageError: This program does not work on the schema of the database.
-
         UnreachableError: The database is away.
     """
     global _worker  # noqa: PLW0603 - one per process, and Celery offers no place for it

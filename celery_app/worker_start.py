@@ -163,7 +163,6 @@ def read_queues(words: Iterable[str], prefix: str) -> list[str]:
 
     Args:
         words: As written on a command line.
-
         prefix: Prefix of the names on the broker.
 
     Raises:

@@ -22,9 +22,7 @@ def confirm(what: str, *, yes: bool, look: str = "") -> bool:
 
     Args:
         what: Such as "Cancel 12 operations", without a question mark.
-
         yes: Do not ask: the answer is yes.
-
         look: Added to the hint of the error, such as ", or --dry-run to look first".
 
     Raises:
@@ -44,7 +42,6 @@ def confirm_change_of_many(what: str, *, yes: bool) -> None:
 
     Raises:
         typer.Exit: With code 1: the answer was no.
-
         UsageError: There is no terminal to ask on, and *yes* is False.
     """
     if not confirm(what, yes=yes, look=", or --dry-run to look first"):

@@ -52,14 +52,10 @@ def run_embedded(
 
     Args:
         settings: Any. A broker in memory belongs to this process.
-
         stop: Set by a signal handler or another thread.
-
         on_start: Called once, when everything has started, with what serves the HTTP
             API; None: nothing does.
-
         on_tick: Called with the report of each tick, in the calling thread.
-
         concurrency: Operations at the same time.
 
     Returns:
@@ -68,7 +64,6 @@ def run_embedded(
 
     Raises:
         ConflictError: Another process runs on the same embedded database.
-
         UsageError: The embedded database cannot be kept where the settings say.
     """
     # First, since it refuses a place where no database can be kept.

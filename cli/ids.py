@@ -21,7 +21,6 @@ def read_operation_id(text: str) -> UUID:
 
     Raises:
         NotFoundError: No operation has it.
-
         ConflictError: Several ids begin so.
     """
     try:
@@ -37,7 +36,6 @@ def read_backfill_id(text: str) -> UUID:
 
     Raises:
         NotFoundError: No backfill has it.
-
         ConflictError: Several ids begin so.
     """
     with read_database() as connection:

@@ -44,7 +44,6 @@ def parse_typed_instant(text: str, *, now: datetime) -> datetime:
 
     Args:
         text: A word, a distance from *now*, or a time with its offset.
-
         now: Aware.
 
     Raises:

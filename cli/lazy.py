@@ -30,7 +30,6 @@ class Entry:
 
     Args:
         target: ``module:function``.
-
         summary: First sentence of the function's docstring; a test compares them.
     """
 

@@ -38,7 +38,6 @@ def follow(operation_id: UUID, *, json: bool) -> int:
 
     Args:
         operation_id: Of an operation.
-
         json: Whether to print the final operation as JSON.
 
     Returns:

@@ -159,11 +159,8 @@ def print_table(
 
     Args:
         columns: The headings. A column that is empty in all rows is left out.
-
         rows: A cell for each column.
-
         empty: What to say if there are no rows.
-
         spare: Columns that a narrow terminal does without, the first one first; what
             was left out is said below the table. If all that is too wide, each row
             becomes a block of names and values.

@@ -28,11 +28,8 @@ def make_link_here(
 
     Args:
         url: Where the pages are.
-
         role: What it lets them do.
-
         app: Uid of the only small app that it lets them see. None: all.
-
         engine: Of the installation. None: that of the settings.
     """
     # The demo, which has an engine of its own, does not read the environment.

@@ -56,19 +56,12 @@ class Restored:
 
     Args:
         as_of: When the backup was made, aware UTC.
-
         now: The database's clock, aware UTC.
-
         canceled: How many operations were canceled, by their former state.
-
         uncertain_mails: How many mails were being sent and are now uncertain.
-
         missed_actions: How many actions were due since the backup.
-
         missed_occurrences: How many occurrences of them were missed.
-
         restarted_actions: How many actions are in effect from now on.
-
         lost_files: Versions of data in use whose files are gone.
     """
 
@@ -132,18 +125,13 @@ def settle_restored(
 
     Args:
         engine: With ``DEADLINE``: its statements may take long.
-
         as_of: When the backup was made, aware UTC.
-
         workspace: The folder of data versions.
-
         by: Who asks for it; kept with each revision.
-
         dry_run: Compute the result, and leave everything as it is.
 
     Raises:
         ConflictError: A scheduler or a worker may still be alive.
-
         UsageError: The backup cannot have been made at *as_of*.
     """
     with writing(engine) as connection:

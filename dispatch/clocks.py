@@ -83,12 +83,8 @@ def follow_clock_set_back(
     Date some operations back, or compute some due instants again, if any are left.
 
     Args:
-        engine: The scheduler's engine.
-
         leader: Checked in the transaction.
-
         lease: Of the workers' claims.
-
         at_most: How many rows of a kind to change.
 
     Returns:

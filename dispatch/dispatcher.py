@@ -78,10 +78,7 @@ class Dispatcher:
     by a later transaction, and until then we know it here.
 
     Args:
-        engine: The scheduler's engine.
-
         leader: Checked inside every transaction.
-
         outbox: Sends what is recorded.
     """
 
@@ -105,7 +102,6 @@ class Dispatcher:
 
         Raises:
             LeadershipLostError: Nothing was written.
-
             UnreachableError: The database is away; nothing was written. (A broker
                 that is away is not an error here: the operations are sent later.)
         """
@@ -122,7 +118,6 @@ class Dispatcher:
 
         Args:
             action: As it was read; if it has changed since, it stays as it is.
-
             reason: For its admin.
 
         Raises:
@@ -143,13 +138,11 @@ class Dispatcher:
 
         Args:
             decisions: Of one chunk.
-
             land: Lands what flies, while the database moves on the actions of this
                 chunk.
 
         Raises:
             LeadershipLostError, UnreachableError: As ``dispatch``.
-
             RuntimeError: *land* has dispatched something, and so dropped this chunk.
         """
         self._go_on_leading()

@@ -27,9 +27,7 @@ class Foreseen:
 
     Args:
         operations: The operations that it would record.
-
         quarantined: Actions that it would put into quarantine, each with the reason.
-
         maintenance: How the scheduler would change its own maintenance first. None: the
             maintenance is as the settings say.
     """
@@ -102,17 +100,11 @@ def foresee_tick(  # noqa: PLR0913 - the arguments of a tick, and those of its m
     Args:
         engine: Due actions are read from it. The maintenance is stored in a transaction
             that is rolled back.
-
         now: Aware UTC.
-
         maintenance_at: Local time in *timezone*, as for ``ensure_maintenance``.
-
         timezone: IANA name.
-
         maintenance_enabled: As for ``ensure_maintenance``.
-
         lookback: As for ``run_tick``.
-
         chunk: As for ``run_tick``.
     """
     foreseen = Foreseen(

@@ -24,8 +24,6 @@ class Leading:
     The leadership of one scheduler: taken, kept, lost and released.
 
     Args:
-        engine: The scheduler's engine.
-
         leader: The scheduler's part in the election.
     """
 

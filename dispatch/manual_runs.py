@@ -42,7 +42,6 @@ class Runnable:
     Args:
         is_for_all: Whether this run is for all recipients, although the action usually
             runs for the one user who triggers it: a reason to ask for confirmation.
-
         silent: Its steps whose mails nobody gets.
     """
 
@@ -59,17 +58,12 @@ def find_runnable(
     Return the action that somebody asks to run, as if *user_id* triggered it.
 
     Args:
-        connection: Any.
-
         given: Uid or name.
-
         app: Uid of the small app that has the action. None: any.
-
         user_id: The user who triggers the run. None: nobody does.
 
     Raises:
         NotFoundError: There is no such action, or its small app has no such user.
-
         ConflictError: Several small apps have an action of that name.
     """
     row = find_action(connection, given, app=app)
@@ -98,25 +92,16 @@ def run_now(  # noqa: PLR0913 - all but two have a default
 
     Args:
         engine: The caller's engine.
-
         action_uid: Paused and inactive actions run too: somebody asked for it.
-
         key: Idempotency key: the same key is the same run. None: a new run.
-
         request: Digest of a request that may be repeated: within SAME_FOR, the same
             request is the same run, even if it got no answer. Not beside *key*.
-
         user_id: The user who triggers the run; for event-driven actions only.
-
         force: Refresh even sources that have not changed.
-
         steps: Names of the action's steps that are to run; they keep its order, and
             the others are skipped. None: all of them.
-
         note: Why, in the words of who asked; kept with the operation.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
-
         author: Who asks, for the record of changes.
 
     Returns:
@@ -125,12 +110,9 @@ def run_now(  # noqa: PLR0913 - all but two have a default
     Raises:
         NotFoundError: There is no such action, or it is deleted; or its small app has
             no such user.
-
         UsageError: *user_id* is given, but the action is driven by time: its runs are
             always for all its recipients.
-
         InvalidDocumentError: One of *steps* is not a step of the action.
-
         ConflictError: A run of the action is under way, and its ``overlap`` is skip.
             (Nothing is recorded then.) Or there are *steps*, and a worker of an older
             version would run all.
@@ -190,11 +172,8 @@ def find_requested_id(
 
     Args:
         connection: Has locked the action.
-
         action_uid: Of that action.
-
         request: Digest of who asks, their Idempotency-Key, and the body.
-
         now: By the clock of the database.
     """
     before, today = (
@@ -245,7 +224,6 @@ def choose_steps(document: Mapping[str, Any], steps: Sequence[str]) -> tuple[str
 
     Args:
         document: Of the action.
-
         steps: Names.
 
     Raises:

@@ -70,15 +70,10 @@ class Noticer:
 
     Args:
         engine: The leader's engine.
-
         leader: Everything is written under its fence.
-
         mail: Addresses that get the notices of all small apps.
-
         webhook: URL that gets the notices of all small apps. None: no URL does.
-
         zone: IANA name of the installation's zone.
-
         is_behind: Whether the last look reached its limit, so that the next one should
             follow at once.
     """

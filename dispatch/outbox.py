@@ -55,14 +55,10 @@ class Outbox:
 
     Args:
         sender: Hands messages to the broker.
-
         chunk: Half of the messages that are found at a time, at most.
-
         monotonic: Returns seconds that never jump; times the pause after a failure.
-
         part: From 0 to 1: the part of the quick queue's slots that one app may take
             while others wait.
-
         tasks: Sends tasks of the users' own. None: our workers do.
     """
 
@@ -145,7 +141,6 @@ class Outbox:
 
         Args:
             transaction: As for ``mark``.
-
             beside: How many messages are handed over before the answer is read.
 
         Returns:

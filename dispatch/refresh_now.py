@@ -70,21 +70,12 @@ def refresh_now(
     Record an operation that refreshes data of *app*; it waits for others of the app.
 
     Args:
-        connection: Of ``writing``.
-
-        app: Uid of a small app.
-
         names: The domains to refresh. None: all.
-
-        by: Who asks for it.
-
         force: Refresh even sources that have not changed.
-
         request: As for ``run_now``: within a day, the same request is the same run.
 
     Raises:
         NotFoundError: No such small app or domain.
-
         ConflictError: The app has no domains; too many requests wait already; or an
             admin has given the name of the action to one of their own.
     """

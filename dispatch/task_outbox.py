@@ -51,9 +51,7 @@ class Delivery(NamedTuple):
 
     Args:
         at: When, by the monotonic clock.
-
         refused: Why the broker did not take some of them: it has no such queue.
-
         error: Why it took none, as far as is known. None: it took all others.
     """
 
@@ -85,10 +83,7 @@ class TaskOutbox:
     Hands tasks to couriers, and marks what became of them.
 
     Args:
-        engine: The scheduler's engine.
-
         couriers: Send them.
-
         monotonic: Returns seconds that never jump.
     """
 
@@ -181,12 +176,7 @@ class TaskOutbox:
                 self._note(mark, at)
 
     def mark(self, transaction: Transaction) -> Callable[[], None]:
-        """
-        Mark what became of tasks; call what is returned when that is committed.
-
-        Args:
-            transaction: Of the leader.
-        """
+        """Mark what became of tasks; call what is returned when that is committed."""
         self._collect()
         marks = tuple(self._marks)
         if marks:

@@ -54,9 +54,7 @@ class _Work:
     Args:
         do_part: Does a part of it; returns whether more is left, such as how much it
             did.
-
         every_s: Seconds from the last part until it is looked at again.
-
         at: Of the monotonic clock: when it is looked at next.
     """
 
@@ -84,16 +82,10 @@ class Upkeep:
     The work between ticks, each kind at its own interval.
 
     Args:
-        engine: The scheduler's engine.
-
         leader: Checked in every transaction.
-
         dispatcher: Sends waiting operations, and rescues lost ones.
-
         noticer: Reports failures.
-
         lease: How long the claims of workers last.
-
         monotonic: Returns seconds that never jump.
     """
 
@@ -187,9 +179,7 @@ class Upkeep:
 
         Args:
             at: As for ``ensure_maintenance``.
-
             timezone: As for ``ensure_maintenance``.
-
             enabled: As for ``ensure_maintenance``.
 
         Returns:

@@ -76,11 +76,8 @@ class LiveIndex:
 
     Args:
         columns: Separated by commas.
-
         where: SQL, of a partial index. None: it has all rows.
-
         on_sqlite: The same, if SQLite has other words for it.
-
         unique: Whether no two rows may have the same columns.
     """
 
@@ -115,7 +112,6 @@ def make_ahead(engine: sa.Engine, migrations: Sequence[ModuleType]) -> None:
     Raises:
         ConflictError: If another migration is making them for longer than any should
             take.
-
         UnreachableError: If the database is away.
     """
     indexes: list[LiveIndex] = [

@@ -50,7 +50,6 @@ class Draft:
 
     Args:
         path: Of its file, formatted.
-
         review: What a person should look at, a sentence each.
     """
 
@@ -69,9 +68,7 @@ def write_migration(
 
     Args:
         message: What it does, as a sentence without its full stop; names the file.
-
         target: What the tables should be; tests give others than those of the code.
-
         versions: Where the migrations are.
 
     Raises:

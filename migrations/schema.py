@@ -56,7 +56,6 @@ def make_config(
 
     Args:
         connection: What they work on; None: no database.
-
         versions: Where the migrations are; tests have others.
     """
     config = Config()
@@ -81,16 +80,12 @@ def migrate(
 
     Args:
         engine: With any deadline; indexes may take longer.
-
         to: The revision to stop at; only tests stop before the last.
-
         lock_timeout: How long a change waits for a table that is in use, each time.
-
         sleep: Waits between two attempts at a table that is in use.
 
     Raises:
         UsageError: If the database is newer, and this program does not work with it.
-
         UnreachableError: If a table stayed in use, or the database is away.
     """
     found = get_schema_revision(engine)

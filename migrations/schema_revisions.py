@@ -68,7 +68,6 @@ class Schema:
 
     Args:
         found: The revision of the database.
-
         wanted: The revision of this program; differs only during a rolling upgrade.
     """
 
@@ -91,7 +90,6 @@ def check_schema(engine: sa.Engine) -> Schema:
     Raises:
         UsageError: If the database was never migrated, is older, or is newer and this
             program too old for it. The message says what to do.
-
         UnreachableError: If the database is away.
     """
     known = get_known_revisions()

@@ -20,13 +20,10 @@ class NewOperation(NamedTuple):
 
     Args:
         state: PENDING to run it; SKIPPED or MISSED record why it does not run.
-
         occurrence: Aware UTC; for a missed row, the first occurrence missed; for a
             manual run, the instant at which it was requested; for a backfill, the past
             occurrence that runs after all.
-
         event_at: The instant of the event that caused the occurrence, if one did.
-
         details: JSON: ``{"first", "last", "count"}`` of a missed row,
             ``{"force": true}`` of a manual one.
     """
@@ -53,11 +50,8 @@ class Decision(NamedTuple):
 
     Args:
         revision: The revision that was read; nothing is written if it has changed.
-
         next_due_at: The first instant that is still undecided; None: never due again.
-
         operations: In order of their occurrence.
-
         wakes: How many events had woken the action when it was read; if there are more
             by now, this decision does not know all events.
     """

@@ -21,16 +21,11 @@ class Problem:
 
     Args:
         pointer: JSON pointer (RFC 6901) of the value that is wrong; "" is the document.
-
         message: What was found and why it is refused, with the value.
-
         hint: What to write instead.
-
         place: Line and column, from 1, of a text that is not even JSON. None: the
             pointer says where.
-
         about_key: Whether it is the key there that is wrong, not its value.
-
         instead: The key or text that was probably meant. None: nobody can tell.
     """
 
@@ -153,7 +148,6 @@ class StepError(MinutehandError):
 
     Args:
         message: For the operator; never contains a secret.
-
         permanent: True if another attempt cannot help (bad template, unknown
             domain); False for what may pass (network, lock).
     """
@@ -170,9 +164,7 @@ class PostponedError(MinutehandError):
 
     Args:
         message: For the operator; never contains a secret.
-
         delay: How long until the operation is tried again.
-
         reason: What it waits for, as a ``Reason`` and details.
     """
 
@@ -189,9 +181,7 @@ class AwaitedError(MinutehandError):
 
     Args:
         what: What is waited for, for people.
-
         within: How long; then the operation fails, if nothing has come before.
-
         result: What is known by now, as the result of the step.
     """
 

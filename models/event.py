@@ -65,9 +65,7 @@ class UserEventModel(DocumentModel):
 
     Args:
         user: Id of a user of the small app.
-
         at: When it happened; None: when it is recorded.
-
         key: Idempotency key: sending an event again with the same key changes nothing.
     """
 
@@ -127,13 +125,9 @@ class CloudEventModel(DocumentModel):
 
     Args:
         id: With *source*, what makes it the same event when it is sent again.
-
         type: The name of the event, as actions name it.
-
         subject: Id of a user of the small app.
-
         time: When it happened; None: when it is recorded.
-
         data: Accepted and not kept, as all other attributes.
     """
 

@@ -26,7 +26,6 @@ class Page:
 
     Args:
         limit: The most entries.
-
         after: The position of the last entry of the part before. None: the beginning.
     """
 
@@ -39,7 +38,6 @@ class Page:
 
         Args:
             kinds: Of each part, in their order.
-
             largest: The bound of numbers; none is below 0.
 
         Raises:
@@ -66,7 +64,6 @@ class Part(Generic[_Entry]):
 
     Args:
         entries: In the order of the list; at most as many as were asked for.
-
         following: The position after which the list goes on. None: this was the end.
     """
 

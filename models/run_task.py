@@ -77,28 +77,19 @@ class RunTaskModel(DocumentModel):
 
     Args:
         headers: More headers of the message.
-
         exchange: Instead of a queue: an exchange of RabbitMQ, which knows the queues.
-
         routing_key: For the exchange.
-
         queue: A queue that workers of that application consume. None: the default of
             the settings; a door that knows the settings fills it in, or refuses None.
             With an exchange it stays None.
-
         connection: Name of the broker. None: our own.
-
         priority: As Celery hands it to the broker, 0 to 255.
-
         expires: ISO 8601 duration since the task is sent; a worker that takes it later
             drops it.
-
         wait: Whether the operation ends as the task does. None: it does not; a door
             that knows the settings writes True.
-
         within: ISO 8601 duration since the task is sent; if nothing has told of its end
             by then, the operation fails. None: ``WITHIN``.
-
         returned: Whether what the task returns is told, too.
     """
 

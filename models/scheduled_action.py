@@ -97,16 +97,11 @@ class ScheduledActionModel(DocumentModel):
 
     Args:
         uid: Unique in the installation; None: one is made when the action is posted.
-
         starts_at: Aware UTC, inclusive. In JSON it may be local time in the zone of
             *when*.
-
         ends_at: Aware UTC, exclusive. In JSON as *starts_at*.
-
         instead: Where an occurrence of an excepted day goes. None: it is left out.
-
         jitter: ISO 8601 duration of whole minutes, at most a day.
-
         overlap: None: the default for its queue and trigger.
     """
 

@@ -161,11 +161,8 @@ class SourceModel(DocumentModel):
 
     Args:
         file: A path below the folder that an operator gave the app with ``apps apply``.
-
         sql: A query, run on *connection*.
-
         connection: The name of a database that an operator lets the app query.
-
         format: The format of a file or address; None: by its ending.
     """
 
@@ -225,9 +222,7 @@ class ColumnModel(DocumentModel):
 
     Args:
         title: Absent: the name of the column.
-
         unit: Stands behind each number.
-
         sum: Whether adding up its numbers means something. Absent: the summary decides.
     """
 
@@ -305,13 +300,9 @@ class MailModel(DocumentModel):
 
     Args:
         from_name: Shown as the sender. Absent: that of the installation.
-
         from_address: The sender, if the operator allows its host.
-
         reply_to: Where answers go. Absent: to the sender.
-
         unsubscribe: An https or mailto address; mail programs show a button for it.
-
         locale: The language for people who have none.
     """
 

@@ -39,10 +39,7 @@ def make_timing(
     Return what the tick needs of *action*; None if it follows an event.
 
     Args:
-        action: As the door read it.
-
         holidays: The days of each holiday calendar of the small app.
-
         created_at: Aware. Floored to the minute, it is the anchor of intervals that
             have none.
 

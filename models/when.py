@@ -98,7 +98,6 @@ class IntervalModel(_ZonedModel):
 
     Args:
         every: At least PT1M.
-
         anchor: ISO 8601 date and time; local time in *timezone* if it has no offset.
             None: the creation of the action, filled in when it is stored.
     """
@@ -131,7 +130,6 @@ class WorkingDayModel(_ZonedModel):
     Args:
         working_day: 1 is the first, -1 the last. Months that have fewer are left out.
             Which days are working days is said by ``except`` of the action.
-
         at: Local time of day in *timezone*: hour and minute.
     """
 
@@ -410,7 +408,6 @@ class CatchUpModel(DocumentModel):
     Args:
         runs: "none": they are recorded as missed. "latest": the last of them runs if
             there is none in the window itself. "all": all run, at most 1,000.
-
         within: ISO 8601 duration; only occurrences that are not older run. None: of
             any age.
     """

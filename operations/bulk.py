@@ -94,13 +94,8 @@ def change_selected(
 
     Args:
         engine: Each batch is a transaction of its own.
-
-        selection: Which operations.
-
         change: What is done.
-
         at: From ``count_selected``: operations recorded later stay as they are.
-
         author: Who does it, for the record of changes.
     """
     match change:
@@ -125,13 +120,8 @@ def cancel_selected(
 
     Args:
         engine: Each batch is a transaction of its own.
-
-        selection: Which operations.
-
         at: From ``count_selected``: operations recorded later stay as they are.
-
         author: Who does it, for the record of changes.
-
         batch: Operations in one transaction.
     """
     changed = Changed()
@@ -178,13 +168,8 @@ def retry_selected(
 
     Args:
         engine: Each batch is a transaction of its own.
-
-        selection: Which operations.
-
         at: From ``count_selected``: operations recorded later stay as they are.
-
         author: Who does it, for the record of changes.
-
         batch: Operations in one transaction.
     """
     changed = Changed()
@@ -203,9 +188,7 @@ def change_page(
 
     Args:
         connection: In a transaction that has called ``keep_leader_out``.
-
         page: From ``fetch_page``.
-
         change: What is done.
     """
     match change:

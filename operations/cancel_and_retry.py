@@ -59,16 +59,11 @@ def cancel_or_refuse(
 
     Args:
         connection: Of ``writing``, which knows who asks.
-
-        operation_id: Its id.
-
         app: Uid of the small app that it must belong to. None: any.
-
         note: Why, for the record of changes.
 
     Raises:
         NotFoundError: There is no such operation.
-
         ConflictError: The operation is already final.
     """
     row = _lock(connection, operation_id, app)
@@ -93,21 +88,14 @@ def retry_or_refuse(
 
     Args:
         connection: Of ``writing``, which knows who asks.
-
-        operation_id: Its id.
-
         from_step: The step with which to begin: it and all after it run again, whether
             or not they succeeded. None: the first step that has not succeeded.
-
         app: Uid of the small app that it must belong to. None: any.
-
         note: Why, for the record of changes.
 
     Raises:
         NotFoundError: There is no such operation.
-
         UsageError: The operation has no such step.
-
         ConflictError: The operation is neither failed nor canceled, or its ``overlap``
             is skip and another run of its action is under way; or a step before
             *from_step* has not succeeded.
@@ -171,7 +159,6 @@ def _find_again(
 
     Raises:
         UsageError: The operation has no such step.
-
         ConflictError: A step before it has not succeeded: what follows may need it.
     """
     kept = fetch_steps(connection, [row.id]).get(row.id, [])
@@ -238,16 +225,9 @@ def note_change_of_state(
     Note in the record of changes that somebody changed the state of an operation.
 
     Args:
-        connection: Of ``writing``.
-
         row: The operation as it was: its id, app and state.
-
         change: What was done.
-
         to: The state that it has now.
-
-        note: Why.
-
         more: What else there is to know, besides the state.
     """
     note_change(

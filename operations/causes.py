@@ -28,7 +28,6 @@ class Cause:
 
     Args:
         reason: Pattern of LIKE for the reason. None: there is none.
-
         error: The same for the beginning of the error. None: there is none.
     """
 

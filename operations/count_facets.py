@@ -43,19 +43,12 @@ class Facets:
 
     Args:
         total: How many match all filters.
-
         states: By state, each of them.
-
         retrying: How many wait for another attempt.
-
         uncertain: How many have mails that may or may not have been sent.
-
         reasons: By reason, its head alone; the most frequent first, as below.
-
         apps: Only the one that is asked for, if one is.
-
         since: The operations recorded since then were counted, aware UTC. None: all.
-
         at: When they were counted, aware UTC.
     """
 
@@ -81,10 +74,7 @@ def count_facets(
     Count the operations that match *wanted*, by what each filter might ask.
 
     Args:
-        connection: Any.
-
         wanted: The filters in force.
-
         most: How many operations to look at, the latest, unless they are of one small
             app: of these it is ``LOOKED_AT_OF_APP``.
     """

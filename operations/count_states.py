@@ -30,17 +30,12 @@ class StateCounts:
 
     Args:
         live: All live operations, by state; has each of the live states.
-
         live_is_whole: Whether all live ones were counted. False: there are more.
-
         final: Final operations that were recorded at or after *since*, by state; has
             each of the final states.
-
         since: Aware UTC. Later than what was asked for if there are too many operations
             since then.
-
         final_is_whole: Whether *since* is what was asked for.
-
         at: When they were counted, aware UTC.
     """
 
@@ -64,15 +59,10 @@ def count_states(
     Count operations by state, within bounds that keep it cheap.
 
     Args:
-        connection: Any.
-
         app: Uid of the small app. None: those of all.
-
         action_uid: Uid of the action. None: those of all.
-
         since: Final operations count if they were recorded at or after it, aware. None:
             ``COUNTED_WITHIN`` ago.
-
         most: How many to count, live ones and final ones each; but at most
             ``COUNTED_OF_APP`` final ones if *app* is given.
     """

@@ -25,9 +25,7 @@ class Fingerprint:
     Args:
         source: Digest of the source's definition: an equal ETag of another URL means
             nothing.
-
         etag: HTTP: the ETag. File: size and inode. None: not given.
-
         last_modified: HTTP: the Last-Modified header. File: modification time in
             nanoseconds. None: not given.
     """
@@ -44,11 +42,8 @@ class Reached:
 
     Args:
         doing: What is done at the moment: "download", "unpack", "read".
-
         done: Units that are done.
-
         total: Units there are. None: nobody knows.
-
         unit: "bytes" or "rows".
     """
 
@@ -74,11 +69,8 @@ class Drift:
 
     Args:
         added: Names of new columns, with their types.
-
         removed: Names of columns that are gone, with the types they had.
-
         retyped: Names of columns of another type, with the types before and after.
-
         more: Changes beyond MOST_CHANGES.
     """
 
@@ -118,7 +110,6 @@ def find_drift(
 
     Args:
         before: Names and types of the columns of the version before.
-
         after: Those of the new one.
     """
     had, has = dict(before), dict(after)
@@ -175,9 +166,7 @@ class Domain:
 
     Args:
         folder: The absolute path of the app's files. None: the app may read no files.
-
         labels: How people are shown it: "title", "description", "columns", as posted.
-
         summarized: The figures of the last executive summary, by the uid of the action.
     """
 
@@ -197,13 +186,9 @@ class Limits:
 
     Args:
         bytes: Size of a source, uncompressed.
-
         rows: Rows of a source.
-
         columns: Columns of a source.
-
         memory: Bytes of memory of the process that reads a source.
-
         time: For one download, and for one conversion or query.
     """
 
@@ -230,7 +215,6 @@ class Column:
 
     Args:
         kind: The type of its values, as Polars names it.
-
         count: How many values there are, without those that are missing.
     """
 

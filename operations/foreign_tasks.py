@@ -22,9 +22,7 @@ def make_token(secret: str, operation_id: UUID, attempt: int) -> str:
 
     Args:
         secret: Of the installation.
-
         operation_id: Whose task it is.
-
         attempt: In which it is sent, from 1; an answer to a former one counts nothing.
     """
     said = f"{operation_id}.{attempt}"
@@ -59,27 +57,17 @@ class ForeignTask:
 
     Args:
         name: As its application has registered it.
-
         id: Of the task.
-
         queue: A queue of that application. None: ``MINUTEHAND_TASK_QUEUE``, unless
             there is an exchange.
-
         exchange: Of RabbitMQ, instead of a queue.
-
         routing_key: For the exchange.
-
         connection: Name of the broker's connection. None: our own broker.
-
         priority: As for Celery. None: none is sent.
-
         expires_at: Aware UTC; a worker that takes the task later drops it. None: never.
-
         headers: Of the message, besides Celery's own.
-
         token: Comes back with the answer that tells how the task ended. None: nobody
             waits for one.
-
         with_value: Whether the answer has what the task returned.
     """
 
@@ -126,11 +114,8 @@ class Answer:
 
     Args:
         token: That went with the task; anybody may have written it.
-
         succeeded: Whether it ended well; a failure is the last, after its own retries.
-
         returned: What it returned, within bounds.
-
         note: What else there is to say, such as that a value was cut. None: nothing.
     """
 
@@ -167,10 +152,8 @@ class TaskSender(Protocol):
 
         Args:
             connection: Its name. None: our own broker.
-
             keep: Is given the answers; they are taken off when this returns. Others may
                 be given the same ones.
-
             limit: How many messages at most; there are fewer if they are large.
 
         Returns:
@@ -186,6 +169,5 @@ class TaskSender(Protocol):
 
         Args:
             connection: Over which it was sent.
-
             task_id: Its id.
         """

@@ -64,9 +64,7 @@ class Bounds:
 
     Args:
         looked_at: For one part of a list, where no index knows which of them match.
-
         looked_at_of_app: The same in a list of one small app.
-
         sorted_at_once: If no more operations than this have a property that an index
             knows, all of them are read and sorted.
     """
@@ -96,10 +94,6 @@ def fetch_operation(
     Return an operation, the ``action_name`` that its action has now, and ``taken_s``.
 
     Args:
-        connection: Any.
-
-        operation_id: Its id.
-
         app: Uid of the small app that it must belong to. None: any.
 
     Returns:
@@ -143,13 +137,8 @@ def fetch_operations(
     Return a part of the operations that match, the latest recorded first.
 
     Args:
-        connection: Any.
-
-        wanted: The filters.
-
         page: Its position is (recorded_at, occurrence, id): what was recorded at one
             instant is in the order of its occurrences.
-
         bounds: How much to look at.
 
     Returns:
@@ -201,11 +190,8 @@ def _walk(
 
     Args:
         wanted: Of which the period is asked.
-
         place: As of ``find_place``.
-
         most: How many.
-
         columns: Of the query, among them those that lists are in order by.
     """
     query = sa.select(*columns).where(*place)

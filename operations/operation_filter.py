@@ -33,23 +33,15 @@ class OperationFilter:
 
     Args:
         reason: The beginning of the reason; free text may follow it.
-
         text: The id of an operation, or a part of what triggered it (which has the name
             of the action), of the uid of the action, of the user, of the reason or of
             the error. Upper and lower case are the same.
-
         since: Compared with the occurrence, inclusive.
-
         until: Compared with the occurrence, exclusive.
-
         recorded_since: Compared with when it was recorded, inclusive.
-
         recorded_until: Compared with when it was recorded, exclusive.
-
         cause: Failed of it.
-
         is_retrying: Only those that wait for another attempt.
-
         is_uncertain: Only those with mails that may or may not have been sent.
     """
 

@@ -59,13 +59,9 @@ class LogLine:
 
     Args:
         number: From 1. Numbers that are missing were dropped.
-
         at: Aware UTC.
-
         attempt: The attempt that said it.
-
         step: The step that said it. None: it is about the whole operation.
-
         text: At most ``LONGEST`` letters, perhaps several lines.
     """
 
@@ -103,7 +99,6 @@ class LogPage:
 
     Args:
         following: The number after which to read on.
-
         is_final: Whether nothing more will come, unless the operation is retried.
     """
 
@@ -146,9 +141,6 @@ def write_lines(
 
     Args:
         connection: In a transaction that has locked the operation.
-
-        operation_id: The operation.
-
         lines: At least one, in order.
     """
     rows = [
@@ -221,14 +213,8 @@ def fetch_log(
     Return lines of the log of an operation, the oldest first.
 
     Args:
-        connection: Any.
-
-        operation_id: The operation.
-
         after: The number of the last line that is known. 0: from the beginning.
-
         limit: The most lines.
-
         app: Uid of the small app that it must belong to. None: any.
 
     Raises:

@@ -65,7 +65,6 @@ class Deliveries(Protocol):
 
         Args:
             recipient_id: Id of a user, or an address.
-
             mail: What is about to be handed over, to be kept with the mark unless the
                 settings say otherwise. None: it is not kept.
 
@@ -110,14 +109,9 @@ class Workspace(Protocol):
         Make *drafts* the staged versions, all of them or none, in one transaction.
 
         Args:
-            app: Uid of the small app.
-
             drafts: At most one for each domain.
-
             operation_id: Stored with each version.
-
             now: Aware UTC; when the versions were created.
-
             guard: Called first in the transaction.
 
         Returns:
@@ -143,14 +137,9 @@ class Workspace(Protocol):
         Make what is staged live, for *kinds*, in one transaction.
 
         Args:
-            app: Uid of the small app.
-
             kinds: Some of "data", "design", "permissions".
-
             now: Aware UTC, stored as the time of publication.
-
             guard: Called first in the transaction.
-
             notify: Whether to announce it. The scheduler never does (docs/origin.md):
                 a mail is a step of its own.
 
@@ -202,13 +191,9 @@ class Sources(Protocol):
 
         Args:
             app: Uid of the small app, which decides what may be read.
-
             domain: Its source is as posted: {"file" | "url" | "sql": ..., ...}.
-
             known: Fingerprint of the staged version. None: read in any case.
-
             target: Does not exist yet; may be left half-written on errors.
-
             tell: Called about once a second while it is read. None: nobody listens.
 
         Returns:
@@ -268,7 +253,6 @@ class Renderer(Protocol):
 
         Args:
             template: Written by a tenant, so it may be anything.
-
             recipients: The values for each: texts, numbers, times, dicts and lists.
 
         Raises:
@@ -328,11 +312,8 @@ class Retention:
 
     Args:
         operations: Final operations, counted from the day they became final.
-
         events: Events, counted from the day they were recorded.
-
         versions: Versions of each domain, besides those in use.
-
         mails: Whether what mails said is kept at all, as long as their operations.
     """
 
@@ -364,41 +345,23 @@ class StepContext:
 
     Args:
         operation_id: Also the Celery task id.
-
         app: Uid of the small app; action_uid and action_name are the action's.
-
         occurrence: Aware UTC. None: a manual run.
-
         scheduled_for: Aware UTC: the occurrence; of a manual run, when it was recorded.
-
         user_id: The triggering user. None: no user triggered the operation.
-
         trigger: What made the operation.
-
         triggered_by: For people: 'Scheduled action "name"'.
-
         attempt: Number of the attempt, from 1.
-
         now: Aware UTC, the database's clock when the operation was claimed.
-
         event: Name of the event, which happened at event_at (aware UTC). None: none.
-
         recipients: The filter of the action. None: the action has none.
-
         memo: Values that earlier attempts of this step kept; remember adds to them.
-
         progress: Called between units of work.
-
         say: Keeps a line in the log of the operation.
-
         guard: Called first in each transaction that changes data.
-
         deliveries: The delivery marks of this step.
-
         ports: The ports of the worker.
-
         make_token: Returns what the answer to a task of this attempt must bring.
-
         details: Data that was recorded with the operation, such as a notice's facts.
     """
 

@@ -85,19 +85,13 @@ def publish_now(
     Make what is staged live, all that is wanted or none; mails nobody.
 
     Args:
-        connection: Of ``writing``.
-
-        app: Uid of a small app.
-
         wanted: Data and documents, and which versions the caller has seen.
-
         workspace: Folder that all workers share, whose files must be there.
 
     Raises:
         ConflictError: A heavy operation of the app is under way; nothing is staged for
             one of the kinds; the file of a staged version is gone; or versions would
             become live that are not *expected*.
-
         NotFoundError: No such small app, or it has no such domain.
     """
     staged = _hold(connection, app, wanted.domains, "staged_version")

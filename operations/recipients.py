@@ -20,24 +20,15 @@ class User:
 
     Args:
         id: Unique in the small app.
-
         email: Where mails go; may be empty.
-
         name: For templates; may be empty.
-
         locale: A language tag such as "fr-CH", for templates; may be empty.
-
         groups: The groups of this small app the user is in. ``all`` is never listed.
-
         disabled: Switched off by an admin.
-
         expires_at: Aware UTC; from this instant on the account is inactive.
             None: never.
-
         created_at: Aware UTC.
-
         activated_at: When the user set a password. None: not yet.
-
         last_seen_at: Aware UTC. None: never. No filter looks at it.
     """
 
@@ -69,7 +60,6 @@ class Resolution:
 
     Args:
         users: Each once, ordered by id, so that a retry goes the same way.
-
         warnings: One sentence for each user or group that does not exist.
     """
 
@@ -85,10 +75,7 @@ def is_kept(who: RecipientFilterModel, user: User, *, now: datetime) -> bool:
     with any only flag, a user must be in at least one category flagged only.
 
     Args:
-        who: The filter.
-
         user: Anybody.
-
         now: Aware; an account that expires at this very instant is inactive.
     """
     inactive = user.is_inactive(now=now)
@@ -134,11 +121,8 @@ def judge(  # noqa: PLR0911 - one return for each answer
 
     Args:
         who: The filter of the action.
-
         user: Of its small app.
-
         now: Aware.
-
         on_event: Whether an event of the user triggers the action. Then those who are
             inside get its mails only if that happens.
     """
@@ -174,9 +158,7 @@ def keeps_triggering_user(
     Args:
         who: None keeps the user, whatever the state of their account. A filter without
             users and groups applies its flags to every user.
-
         user: The triggering user.
-
         now: Aware.
     """
     if who is None:
@@ -195,9 +177,7 @@ def resolve(
 
     Args:
         who: None selects nobody.
-
         users: Every user of the small app, in any order.
-
         now: Aware.
 
     Returns:
@@ -230,11 +210,8 @@ def resolve_triggering_user(
 
     Args:
         who: None keeps the user, unless their account is disabled or expired.
-
         users: Every user of the small app, in any order.
-
         user_id: The triggering user; if the user was deleted, there is a warning.
-
         now: Aware.
     """
     everybody = tuple(users)

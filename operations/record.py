@@ -71,9 +71,7 @@ def record(
 
     Args:
         connection: In that transaction.
-
         new: In order of occurrence within each action.
-
         fence: The fence of the leadership that decided them. None: somebody asked for
             the run.
 

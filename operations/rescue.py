@@ -123,10 +123,7 @@ def fail_at_time_limit(
     Make an operation final whose process was killed at the hard time limit.
 
     Args:
-        connection: In a transaction of its own.
-
         operation_id: The operation that was running.
-
         worker_suffix: End of the worker's name; another worker's claim is left alone.
 
     Returns:
@@ -177,12 +174,8 @@ def count_kill(
     next one, and with it other work on the same host.
 
     Args:
-        connection: In a transaction of its own.
-
         operation_id: The operation that was running.
-
         worker_suffix: End of the worker's name; another worker's claim is left alone.
-
         cause: Why the process died, for the operator.
 
     Returns:
@@ -224,8 +217,6 @@ def give_back_all(connection: sa.Connection, *, worker_suffix: str) -> int:
     These attempts do not count, because they did not fail.
 
     Args:
-        connection: In a transaction of its own.
-
         worker_suffix: End of the names of the worker's processes, which are dead.
 
     Returns:
@@ -260,8 +251,6 @@ def resend_lost_messages(
     If a message was not lost after all, it arrives twice, and one copy is rejected.
 
     Args:
-        connection: In a transaction of its own.
-
         empty_queues: Queues that are empty at the broker now: an unclaimed message that
             was sent to one of them minutes ago is lost.
 
@@ -357,9 +346,7 @@ def date_back(connection: sa.Connection, *, lease: timedelta, at_most: int) -> i
 
     Args:
         connection: In a transaction of the leader's own.
-
         lease: How long a claim lasts without renewal.
-
         at_most: How many operations of each kind to change.
 
     Returns:

@@ -40,7 +40,6 @@ class Settled:
 
     Args:
         operations: How many operations were canceled, by their former state.
-
         mails: Marks that became ``uncertain``.
     """
 
@@ -54,9 +53,7 @@ def settle_live(connection: sa.Connection, *, reason: str, error: str) -> Settle
 
     Args:
         connection: In a transaction, while no worker is alive.
-
         reason: Begins with ``Reason.RESTORED``.
-
         error: For the operator: what is unknown, and what to do.
     """
     live = LIVE.of()

@@ -52,15 +52,10 @@ class Selection:
 
     Args:
         reason: The beginning of the reason; free text may follow it.
-
         since: Compared with the occurrence, inclusive.
-
         until: Compared with the occurrence, exclusive.
-
         recorded_since: Compared with when it was recorded, inclusive.
-
         recorded_until: Compared with when it was recorded, exclusive.
-
         ids: Only these. None: any.
     """
 
@@ -89,9 +84,7 @@ class Counted:
 
     Args:
         at: Aware UTC; operations that are recorded later are not included.
-
         by_state: Number by state; only states to which the change applies.
-
         by_app: Number by small app, the largest first.
     """
 
@@ -127,7 +120,6 @@ def refuse_other_count(matched: int, expected: int | None) -> None:
 
     Args:
         matched: How many the filters match now.
-
         expected: How many the caller has seen. None: the caller has not looked.
 
     Raises:
@@ -152,12 +144,7 @@ def count_selected(
     Count the operations that ``change_selected`` would handle.
 
     Args:
-        connection: Any.
-
-        selection: Which operations.
-
         change: What would be done.
-
         expected_count: How many the caller has seen. None: the caller has not looked.
 
     Raises:
@@ -223,16 +210,9 @@ def fetch_page(
     Return the next operations of *selection* for ``change_page``, the latest first.
 
     Args:
-        connection: Any.
-
-        selection: Which operations.
-
         change: What is to be done.
-
         at: From ``count_selected``: operations recorded later are left out.
-
         after: ``recorded_at`` and ``id`` of the last one before. None: the first page.
-
         limit: The most to return; fewer are the last page.
     """
     columns = operations.c

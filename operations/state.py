@@ -57,10 +57,7 @@ def get_operation_state(
     Reads the table, never Celery's result backend, which calls unknown ids PENDING.
 
     Args:
-        connection: Any.
-
         task_id: The id.
-
         app: Uid of the small app that it must belong to. None: any.
 
     Returns:
@@ -99,7 +96,6 @@ def read_operation_states(
 
     Args:
         engine: Its connection goes back at once.
-
         ids: At most some thousands: one query asks for all.
     """
     with reading(engine) as connection:
@@ -125,14 +121,9 @@ def wait_for_state(
     Looks once a second, each time with a connection that goes back at once.
 
     Args:
-        engine: Any.
-
         task_id: The id, which is also that of its Celery task.
-
         timeout: How long to wait at most. None: for as long as it takes.
-
         sleep: Waits for a number of seconds.
-
         monotonic: Returns seconds that never jump.
 
     Returns:

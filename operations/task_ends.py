@@ -57,11 +57,8 @@ class Awaited:
 
     Args:
         attempt: In which it sent the task, from 1.
-
         position: Of the step, from 0.
-
         late: Since the deadline; negative before it.
-
         remark: Why perhaps nobody will answer. None: nothing is known to be wrong.
     """
 
@@ -81,9 +78,7 @@ class TaskEnd:
 
     Args:
         attempt: That ends, from 1.
-
         error: For people. None: it succeeded.
-
         result: Of the step.
     """
 
@@ -207,9 +202,7 @@ def record_answers(
 
     Args:
         engine: In transactions of its own.
-
         answers: Whoever they are from.
-
         fetch_failure: Returns why a task failed: given its connection and its id.
 
     Returns:
@@ -391,7 +384,6 @@ def end_overdue(
 
     Args:
         engine: In transactions of its own.
-
         overdue: Each with why nobody told, as far as it is known.
     """
     ends = []

@@ -25,13 +25,9 @@ class TaskOccasion:
 
     Args:
         occurrence: The due instant, aware UTC. None: somebody asked for it.
-
         scheduled_for: The same, or when it was asked for.
-
         now: Aware UTC, by the database's clock.
-
         event: Name of the event that it follows. None: none.
-
         looked_up: Values of the placeholders that need a look into the directory; those
             that nothing asks for may be missing.
     """
@@ -101,9 +97,7 @@ def make_task(
 
     Args:
         occasion: When, and for whom.
-
         asked: By the action.
-
         token: For its answer. None: nobody waits for one.
 
     Raises:

@@ -21,18 +21,13 @@ class Progress(Protocol):
 
         Args:
             done: Finished units, 0 to *total*.
-
             total: Number of all units.
-
             note: The next unit, for people.
-
             part: How far that unit is; its rate and end are computed from it.
 
         Raises:
             CanceledError: The operation was canceled.
-
             ClaimLostError: Another worker took over the operation.
-
             TimeLimitError: The soft time limit was reached.
         """
 
@@ -46,7 +41,6 @@ class Say(Protocol):
 
         Args:
             text: One sentence, without a secret; beyond 1,000 letters it is cut.
-
             level: How bad it is.
         """
 

@@ -72,16 +72,11 @@ class ShownBackfill:
 
     Args:
         since: Inclusive.
-
         until: Exclusive.
-
         at_once: The most of its operations that are live at a time.
-
         total: How many occurrences it is to run.
-
         progress: How many of them wait, how many were left as they were, and how many
             operations are in each state. None: it was not asked for.
-
         waits_for: What keeps it from recording more now. None: nothing, or it was not
             asked for.
     """
@@ -142,10 +137,6 @@ def fetch_shown_backfill(
     Return a backfill with its progress, and with what it waits for.
 
     Args:
-        connection: Any.
-
-        backfill_id: Its id.
-
         app: Uid of a small app; backfills of others are unknown. None: any.
 
     Raises:
@@ -215,12 +206,7 @@ def fetch_shown_backfills(
     Return backfills without their progress, the latest first.
 
     Args:
-        connection: Any.
-
-        page: Which part of the list.
-
         app: Only those of this small app. None: of all.
-
         action_uid: Only those of this action. None: of all.
     """
     query = sa.select(backfills)
@@ -269,9 +255,7 @@ class BackfilledOccurrence:
 
     Args:
         outcome: WAITING, recorded, retried, or "left: " and why.
-
         state: Of its operation. None: it has none, or it has been pruned.
-
         reason: Why its operation did not succeed.
     """
 
@@ -307,12 +291,7 @@ def fetch_backfilled_occurrences(
     Return the occurrences of a backfill, the oldest first.
 
     Args:
-        connection: Any.
-
-        backfill_id: Its id.
-
         page: Which part of them.
-
         app: As for ``fetch_shown_backfill``.
 
     Raises:

@@ -77,17 +77,11 @@ class ShownBulk:
 
     Args:
         app: Uid of the only small app that it is about. None: of all.
-
         filter: As it was asked for.
-
         until: When the pauses end that it makes. None: it makes none, or without end.
-
         total: How many matched when it was started.
-
         done: How many have been changed.
-
         refused: How many were left as they were, by the reason.
-
         error: What ended it. None: it is not over, or ended well.
     """
 
@@ -143,10 +137,7 @@ def fetch_shown_bulk(
     Return a bulk change and its progress.
 
     Args:
-        connection: Any.
-
         bulk_id: Its id.
-
         app: Uid of a small app; bulk changes of others are unknown. None: any.
 
     Raises:
@@ -169,10 +160,6 @@ def fetch_shown_bulks(
     Return bulk changes, the latest first.
 
     Args:
-        connection: Any.
-
-        page: Which part of the list.
-
         app: Only those of this small app. None: all.
     """
     query = sa.select(bulk_changes)

@@ -70,29 +70,16 @@ class Change:
 
     Args:
         number: From 1, without gaps.
-
         by: Such as ``root@host``, or the name of an API key.
-
         key_id: The API key. None: it was not done over HTTP, or by a person.
-
         request_id: Of HTTP.
-
         app: Uid of the small app. None: the installation.
-
         kind: What was changed: action, app, user, operation, key, ...
-
         subject: Its uid or id.
-
         change: What was done to it: posted, paused, canceled, ...
-
         before: What it was, as far as it changed.
-
         after: What it is, as far as it changed.
-
-        note: Why, in the author's words.
-
         previous_hash: The *hash* of the row before; of the first, 64 zeros.
-
         hash: Of all of the above.
     """
 
@@ -138,7 +125,6 @@ class ChangeFilter:
 
     Args:
         since: Inclusive.
-
         until: Exclusive.
     """
 
@@ -208,9 +194,7 @@ class Verified:
 
     Args:
         count: How many rows are as they were written, from the first.
-
         head: The hash of the last of these.
-
         broken: None: the chain is whole.
     """
 
@@ -247,10 +231,7 @@ def fetch_changes(
     Return changes, the latest first.
 
     Args:
-        connection: Any.
-
         wanted: Which.
-
         page: Which part; positions are (at, number).
     """
     query = wanted.apply(sa.select(*_COLUMNS))
@@ -284,8 +265,6 @@ def verify_changes(connection: sa.Connection, anchor: Anchor | None = None) -> V
     can rewrite the whole chain with its head is found out only by an *anchor*.
 
     Args:
-        connection: Any.
-
         anchor: A row's number and hash that were written down. None: there is none.
     """
     count, previous = 0, GENESIS

@@ -119,15 +119,10 @@ class MatchedAction:
 
     Args:
         occurrence: The instant of the event, and the delay of the action.
-
         due_at: When the run can be sent at the earliest.
-
         zone: In which the action counts.
-
         decided_until: Up to when ticks have decided what was due.
-
         operation_id: What became of the occurrence. None: nothing yet, or ever.
-
         note: What keeps the action from running for the event. None: nothing that can
             be seen in its row.
     """
@@ -206,11 +201,8 @@ class EventFilter:
 
     Args:
         name: Such as ``instance.user.created``.
-
         user_id: Of the user.
-
         since: Recorded at or after this instant, aware.
-
         until: Recorded before this instant, aware.
     """
 
@@ -227,12 +219,8 @@ def fetch_event_part(
     Return a part of the events of *app* that are *wanted*, the latest recorded first.
 
     Args:
-        connection: Any.
-
         app: Uid of a small app. None: those of all.
-
         wanted: Which events.
-
         page: Its position is (recorded_at, id).
 
     Raises:

@@ -61,7 +61,6 @@ class Happening:
 
     Args:
         app: Uid of the small app that may know of it. None: all may.
-
         data: The documented object; keys are only added.
     """
 
@@ -81,13 +80,9 @@ class Sight:
 
     Args:
         live: The operations that were live.
-
         recent: Those that were recorded lately and are final.
-
         counts: The live operations by app and state. None: each was looked at.
-
         ticked_at: The last tick, aware UTC. None: there was none.
-
         fence: Of who leads. None: nobody leads.
     """
 
@@ -111,11 +106,8 @@ def fetch_happenings(
     Return what has happened since *before*, and what there is to see now.
 
     Args:
-        connection: Only read from.
-
         before: What was seen at the look before. None: nothing was, so nothing has
             happened.
-
         most: The most operations of each part that are looked at one by one.
     """
     known = [] if before is None else [{"id": id_} for id_ in before.live]

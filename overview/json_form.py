@@ -54,7 +54,6 @@ def write_json(value: object, *, indent: int | None = None) -> str:
 
     Args:
         value: Anything that JSON has, aware datetimes, UUIDs, and dataclasses.
-
         indent: Spaces per level. None: all on one line.
 
     Raises:

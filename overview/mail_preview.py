@@ -173,16 +173,10 @@ class MailPreview:
     What an action would send if it ran now.
 
     Args:
-        app: Uid of the small app.
-
         action: Name of the action.
-
         recipients: Who would get it, and who would be left out.
-
         asked: The user who was asked for. None: nobody was.
-
         mails: Of the first recipients, or of the one who was asked for.
-
         problems: What would go wrong.
     """
 
@@ -246,13 +240,8 @@ class MailPreviews:
         Return what *action*, stored or not, would send if it ran now.
 
         Args:
-            app: Uid of its small app.
-
-            action: As the door read it.
-
             user: Id or address of the only user whose mails are made. None: of the
                 first *most* recipients, by id.
-
             most: See *user*; it bounds how many people are listed, too.
 
         Raises:
@@ -393,20 +382,14 @@ def read_asked(
     Return the app and the action that a request means.
 
     Args:
-        connection: Any.
-
         asked: The request.
-
         app: Uid of the only small app that the caller may see or named. None: any.
-
         default_timezone: The zone of rules that name none.
-
         task_rules: Where ``run_task`` may send tasks.
 
     Raises:
         InvalidDocumentError: It names no action, or two; or no app; or the document of
             the action is wrong.
-
         NotFoundError: There is no such action.
     """
     if (asked.uid is None) == (asked.action is None):
@@ -434,7 +417,6 @@ def write_files(folder: Path, found: MailPreview) -> list[Path]:
 
     Args:
         folder: It is made if it is not there; files of the same names are replaced.
-
         found: Ids of users become names of files, whatever they hold.
 
     Returns:

@@ -21,7 +21,6 @@ class ReadReason:
 
     Args:
         reason: None: a newer version of the program wrote a reason unknown to this one.
-
         detail: The text after the reason; "" if there is none.
     """
 

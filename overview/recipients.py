@@ -62,7 +62,6 @@ class Recipient:
 
     Args:
         standing: Why they are in or out.
-
         reason: The same in words.
     """
 
@@ -132,9 +131,7 @@ class RecipientPart:
 
     Args:
         count: How many are inside.
-
         on_event: Whether each gets them only when an event of theirs triggers it.
-
         unknown: A problem for each user and group that the app does not have.
     """
 
@@ -159,13 +156,9 @@ class ForeseenRecipients:
 
     Args:
         count: How many get them.
-
         on_event: Whether each of them only when an event of theirs triggers it.
-
         left_out: How many users it names that get none, by their standing.
-
         first: Some of those who get them, by id.
-
         first_left_out: Some of those who are left out, by id.
     """
 
@@ -200,12 +193,6 @@ def foresee_recipients(
     Return who would get the mails of *action*, stored or not, if it ran now.
 
     Args:
-        connection: Any.
-
-        app: Uid of its small app.
-
-        action: As the door read it.
-
         most: How many are shown of those who get them, and of those who do not.
     """
     on_event = isinstance(action.when, EventModel)
@@ -243,8 +230,6 @@ def foresee_stored(
     Return who would get the mails of a stored action if it ran now.
 
     Args:
-        connection: Any.
-
         uid: Of an action, deleted or not.
 
     Returns:
@@ -252,7 +237,6 @@ def foresee_stored(
 
     Raises:
         NotFoundError: There has never been such an action.
-
         InvalidDocumentError: Its document can no longer be read.
     """
     row = get_action(connection, uid)
@@ -282,19 +266,13 @@ def fetch_recipient_part(
     Return a part of the users of an action's app, by id, and why each is in or out.
 
     Args:
-        connection: Any.
-
         uid: Of an action, deleted or not.
-
         page: Its position is the id of a user.
-
         inside: Only those who are in (True) or out (False). None: all.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:
         NotFoundError: There has never been such an action.
-
         InvalidDocumentError: Its document can no longer be read.
     """
     row = get_action(connection, uid, app=app)

@@ -87,11 +87,8 @@ class Hit:
 
     Args:
         id: Uid of an action or small app, or id of an operation.
-
         name: Of an operation, that of its action.
-
         state: Of an action or operation. None: it is an app.
-
         is_exact: Whether what was given is its id or name, to the letter.
     """
 
@@ -147,12 +144,8 @@ def search(
     Return what has *text* in its name or uid, or begins with it as its id.
 
     Args:
-        connection: Any.
-
         text: Letters in any case; of operations, at least SHORTEST_ID digits of the id.
-
         app: Uid of the only small app to look in. None: all.
-
         limit: The most hits of each kind.
 
     Returns:

@@ -40,8 +40,6 @@ def fetch_zones(connection: sa.Connection, keys: Collection[tuple[str, int]]) ->
     Return the zones of these revisions.
 
     Args:
-        connection: Any.
-
         keys: Uids of actions, deleted or not, and numbers of their revisions.
     """
     if not keys:
@@ -66,9 +64,7 @@ def find_zone(timing: str | None, zone: str | None, at: datetime) -> ZoneInfo:
 
     Args:
         timing: Canonical text of the time-driven ones. None: it follows events.
-
         zone: Of the action's row; said of those that follow events.
-
         at: One of its occurrences: with several rules, each may have its own zone.
 
     Returns:

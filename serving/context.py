@@ -38,9 +38,7 @@ class Context:
 
     Args:
         body: What was sent, at most as long as the route takes.
-
         idempotency_key: Of a POST that may be repeated. None: it was not given.
-
         last_event_id: Of the last event that was told before anything was read, for
             whoever goes on from there. None: none is known.
     """

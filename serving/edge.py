@@ -50,25 +50,15 @@ class EdgeSettings:
     Args:
         head_within: From a connection's beginning, or the first byte of a further
             request, to the end of the request's head.
-
         body_within: From the end of the head to the end of the body.
-
         answer_within: For the client to read the next 48 KiB of an answer, or the rest.
-
         idle_within: Between two requests of a connection.
-
         linger: For a client that was refused to read why, while it may still send.
-
         head_bytes: Of a request's head, and of what comes between parts of a body.
-
         body_bytes: Of one body.
-
         all_body_bytes: Of the bodies of all requests that are not answered yet.
-
         connections: At a time.
-
         connections_per_address: At a time, unless the address is one of *proxies*.
-
         proxies: Addresses that speak for many clients.
     """
 
@@ -92,9 +82,7 @@ class Edge:
 
     Args:
         settings: The bounds.
-
         waiting: Connections that wait for a request's head, the longest waiting first.
-
         uploading: Connections that wait for a request's body, likewise.
     """
 

@@ -49,16 +49,11 @@ class Body:
 
     Args:
         schema: A model, or JSON Schema.
-
         examples: Bodies that work, by name; the OpenAPI document shows them, and tests
             send them.
-
         largest: Bytes.
-
         types: Media types.
-
         required: Whether there must be one.
-
         others: Examples of media types that take others than the first, by type.
     """
 

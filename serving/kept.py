@@ -56,7 +56,6 @@ class Kept:
         Args:
             key: What is asked; with whatever the asker may see, and with the kind of
                 the answer.
-
             make: Makes it. Whoever asks the same meanwhile waits for it.
 
         Raises:

@@ -45,7 +45,6 @@ class Rate:
 
     Args:
         amount: So many requests may come at once, at least 1.
-
         per: After this much time without any, as many may come again.
     """
 
@@ -74,15 +73,10 @@ class Allowance:
 
     Args:
         kind: The limit that was asked for.
-
         limit: The requests that may come at once.
-
         per: In which as many may come again.
-
         remaining: The requests that may still come now.
-
         reset_s: Seconds until *limit* requests may come at once again, rounded up.
-
         retry_after_s: Seconds until the next request is served, rounded up. None: this
             one is served.
     """
@@ -138,9 +132,7 @@ class Limits:
 
         Args:
             rates: The limit of each kind.
-
             clock: Seconds that never go back, such as ``time.monotonic``.
-
             most_callers: The most buckets of a kind; beyond, those that were not used
                 for the longest time are forgotten, and so are full again.
         """
@@ -159,7 +151,6 @@ class Limits:
         Args:
             caller: Id of the API key or session; of callers without a key, what
                 ``name_address`` makes of their address.
-
             kind: The class of the route; ANONYMOUS for callers without a key.
         """
         rate = self._rates[kind]

@@ -21,7 +21,6 @@ def find_expected(headers: Mapping[str, str]) -> str | None:
 
     Raises:
         PreconditionRequiredError: There is no If-Match.
-
         StaleError: It is not one strong entity tag, so it can match nothing.
     """
     given = headers.get("if-match")

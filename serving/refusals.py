@@ -59,11 +59,8 @@ class HttpError(MinutehandError):
 
     Args:
         status: From 400 to 599.
-
         message: What is wrong and what to do.
-
         parameter: The query parameter or header that is wrong.
-
         hint: What to write instead.
     """
 
@@ -117,7 +114,6 @@ def place_problem(problem: Problem, places: Places) -> ProblemPart:
 
     Args:
         problem: Found in a body.
-
         places: Of that body.
     """
     place = places.locate(problem)

@@ -32,7 +32,6 @@ class WebServer:
 
     Args:
         settings: Where to listen, and all else.
-
         make_app: Returns the application that answers.
 
     Raises:

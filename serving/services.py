@@ -62,33 +62,19 @@ class Services:
 
     Args:
         settings: Of the installation.
-
         engine: Of this process alone, so that a slow report delays no tick.
-
         limits: How often each caller may ask.
-
         hub: Who listens to what happens.
-
         waiters: Who waits for an operation to end.
-
         far: What doctor finds outside of the database.
-
         obstacle: Why requests cannot be served. None: they can.
-
         work: Reads the metrics of work, on a connection of its own.
-
         metrics: The same, as Prometheus reads them.
-
         auditing: Audits, in turns.
-
         trials: Sends test mails.
-
         previews: Shows mails without sending them.
-
         trying: Test mails and previews of mails, in turns.
-
         reading_bulk: Requests with large bodies, in turns.
-
         kept: What took long to find out, for all who ask the same.
     """
 

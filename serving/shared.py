@@ -37,7 +37,6 @@ class Shared(Generic[_Answer]):
 
     Args:
         make: Called in a thread of its own, which is none of those of requests.
-
         kept_for: How old the answer may be; errors are kept as well.
     """
 

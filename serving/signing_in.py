@@ -36,7 +36,6 @@ def authenticate(services: Services, request: Request) -> Caller:
     Raises:
         HttpError: Nobody who is known: 401. A change that another site made a browser
             send: 403.
-
         UnreachableError: The database is away.
     """
     given = request.headers.get("authorization", "")
@@ -58,7 +57,6 @@ def find_person(services: Services, request: Request) -> Caller | None:
 
     Raises:
         HttpError: The proxy says something that is not a name.
-
         UnreachableError: The database is away.
     """
     return _find_session(services, request) or _find_by_proxy(services, request)

@@ -38,22 +38,15 @@ class StreamSettings:
 
     Args:
         every: Between two looks.
-
         quiet: After so much time without an event, a listener gets a comment, so that
             no proxy takes the connection for dead.
-
         longest: A listener is sent away after so long, and comes back with its key,
             which may have been revoked.
-
         linger: Looking goes on for so long after the last listener left, so that a page
             that is loaded again misses nothing.
-
         kept: The most events that are kept for those who come back.
-
         queue: The most events that wait for one listener.
-
         listeners: The most at a time.
-
         listeners_per_tenant: The most at a time of one small app, with all of its keys
             and sessions; or of one key or session of the installation.
     """
@@ -132,10 +125,8 @@ class Hub:
 
     Args:
         look: Called in a thread, by nobody else at the same time.
-
         epoch: Names the time in which there was no break between two looks; numbers of
             another epoch say nothing.
-
         is_closed: The server is ending, and nobody else may listen.
     """
 
@@ -161,9 +152,7 @@ class Hub:
 
         Args:
             tenant: Whose listeners these are, for the bound of each.
-
             app: Uid of the only small app that they may know of. None: all.
-
             last_id: The id of the last event that they got. None: they begin.
 
         Returns:

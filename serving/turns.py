@@ -35,11 +35,8 @@ class Turns:
 
     Args:
         what: Names it in messages.
-
         at_once: Of different tenants; each has one at a time.
-
         wait: At most so long for one's turn.
-
         afterwards: Done at the end of each turn, in a thread; the next waits for it.
     """
 

@@ -41,9 +41,7 @@ class Waiters:
 
     Args:
         look: Called in a thread, by nobody else at the same time.
-
         every: Between two looks.
-
         most: Who comes beyond so many is answered at once.
     """
 
@@ -66,10 +64,7 @@ class Waiters:
         Wait until an operation is final, and return its state.
 
         Args:
-            operation_id: The operation.
-
             state: What it is now.
-
             at_most: How long to wait.
 
         Returns:

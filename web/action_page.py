@@ -71,11 +71,8 @@ class Reached:
 
     Args:
         count: How many are in.
-
         inside: Some of them.
-
         outside: How many of the others, why, and some of them; a row for each reason.
-
         unknown: Names that the small app does not have.
     """
 
@@ -183,7 +180,6 @@ class Asked:
 
     Args:
         answers: Why the action ran then, or did not.
-
         problem: What is wrong with what was typed.
     """
 

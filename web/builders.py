@@ -336,9 +336,7 @@ class Builder:
 
     Args:
         title: What it says, in a word or two.
-
         show: Returns the fields that say what a document says. None: no fields can.
-
         put: Returns a document with what the fields say.
     """
 
@@ -363,11 +361,8 @@ def open_builders(
 
     Args:
         document: What they show, if nobody typed.
-
         sent: The fields that were sent, if any.
-
         holidays: The calendars of its small app, whose names nobody need know.
-
         anew: The builder that is to show the document, whatever was typed.
     """
     fields: _Fields = []

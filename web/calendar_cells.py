@@ -37,13 +37,9 @@ class Cell:
 
     Args:
         kind: Of what there is to say.
-
         number: How many were due; of hours to come, how many are planned.
-
         told: The same in words, with what became of them.
-
         path: Where they are listed. None: there are none.
-
         is_now: Whether it is this hour.
     """
 
@@ -61,7 +57,6 @@ class Row:
 
     Args:
         note: ``today``, or how many hours it has if the clocks change.
-
         cells: Of each column: one, none if clocks skip it, two if it comes twice.
     """
 

@@ -46,11 +46,8 @@ class Shown:
 
     Args:
         iso: For programs, UTC.
-
         text: Without offset; of UTC with Z.
-
         offset: Such as +01:00. Empty: *text* has it.
-
         zone: The IANA name.
     """
 
@@ -67,11 +64,8 @@ class Clocks:
 
     Args:
         now: The moment of the page, aware.
-
         clock: The one that was chosen.
-
         installation: The zone of what belongs to no app.
-
         mine: The zone of whoever looks. None: not known.
     """
 
@@ -106,9 +100,7 @@ class Clocks:
 
         Args:
             at: Any instant.
-
             zone: IANA name of the zone that it belongs to. None: the installation's.
-
             detail: How much of it.
         """
         return self.show_in(at, self.find_zone(zone), detail)

@@ -42,9 +42,7 @@ def replace_members(
 
     Args:
         text: Of *old*.
-
         old: An object.
-
         new: The same with other members. An object that lost or got members is written
             anew; everything else stays as it is written.
     """
@@ -85,9 +83,7 @@ def replace_token(text: str, place: tuple[int, int], instead: str) -> str:
 
     Args:
         text: JSON.
-
         place: Line and column, from 1. If there is no key or text, nothing changes.
-
         instead: What is to stand there.
     """
     lines = text.split("\n")

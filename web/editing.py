@@ -43,11 +43,8 @@ class Draft:
 
     Args:
         text: As it was typed, character for character.
-
         app: Uid of its small app. None: not known yet.
-
         uid: Of the stored action that it is to replace. None: it is to be a new one.
-
         revision: Of the document that its author has read. None: of a new one.
     """
 
@@ -98,13 +95,9 @@ class Trouble:
 
     Args:
         number: It is named so when its proposal is taken.
-
         line: From 1. None: nobody can tell.
-
         column: The same.
-
         instead: The key or text that was probably meant.
-
         is_grave: Whether it keeps the action from being saved.
     """
 
@@ -125,7 +118,6 @@ class Judged:
 
     Args:
         troubles: What is wrong, in the order of the text; then what may be.
-
         found: What it would do. None: there is something wrong, or no text.
     """
 
@@ -155,10 +147,6 @@ def judge(context: Context, draft: Draft, *, viewer_zone: ZoneInfo) -> Judged | 
     Return what the server says of *draft*; nothing is stored.
 
     Args:
-        context: Of the request.
-
-        draft: What is edited.
-
         viewer_zone: Of whoever looks.
     """
     if not draft.text.strip():
@@ -219,9 +207,7 @@ class Foreseen:
 
     Args:
         problems: Why its fields say nothing.
-
         is_said: Whether the document says the same.
-
         found: When it would run. None: there is a problem.
     """
 
@@ -237,12 +223,7 @@ def foresee(
     Return what the builder of ``when`` would do; the document stays as it is.
 
     Args:
-        context: Of the request.
-
-        draft: What is edited.
-
         form: With the fields of the builder.
-
         viewer_zone: Of whoever looks.
     """
     asked = Asked(viewer_zone, uid=draft.uid)

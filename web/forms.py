@@ -56,9 +56,7 @@ class Form:
 
         Args:
             model: Its fields are named as those of the form.
-
             noun: Names it in messages.
-
             values: The document. None: of each field of *model* that is not empty, its
                 text.
 
@@ -128,9 +126,7 @@ class Refused:
 
     Args:
         told: In a sentence or two.
-
         fields: What is wrong, by the name of the field.
-
         others: What is wrong with no field in particular.
     """
 

@@ -43,11 +43,8 @@ class Leadership:
 
     Args:
         now: By the clock of the database, aware UTC.
-
         leader: The host that leads. None: nobody does.
-
         ticked_at: The last tick, aware UTC. None: there was none.
-
         is_late: Whether somebody leads, but the tick is late.
     """
 

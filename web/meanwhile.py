@@ -27,12 +27,9 @@ class Meanwhile:
 
     Args:
         revision: Of the document that there is now.
-
         notes: Who changed the document, newest first.
-
         differences: Between what was read and what there is now. None: what was read is
             not kept any more.
-
         text: What there is now.
     """
 
@@ -49,10 +46,7 @@ def fetch_meanwhile(
     Return what was changed since the author of *draft* has read the action.
 
     Args:
-        connection: Any.
-
         draft: Of a stored action.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:

@@ -28,7 +28,6 @@ class Told:
 
     Args:
         text: A sentence.
-
         undo: Path of ours to which a form is sent that undoes it. Empty: nothing does.
     """
 
@@ -42,9 +41,7 @@ def go_to(path: str, text: str = "", *, undo: str = "") -> Response:
 
     Args:
         path: With its query.
-
         text: What was done, a sentence; the page shows it once.
-
         undo: Path of ours to which a form is sent that undoes it.
     """
     response = RedirectResponse(path, status_code=303)

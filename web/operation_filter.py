@@ -73,14 +73,8 @@ class Asked:
     What the query of the page asks for.
 
     Args:
-        wanted: The filters.
-
-        page: Which part of the list.
-
         range: A key of RANGES: how far back.
-
         given: The parameters in force, by name; the texts of the query.
-
         problems: What could not be read, in words.
     """
 
@@ -163,12 +157,8 @@ def read_asked(
     Return what the query of the page asks for, within what the caller may see.
 
     Args:
-        context: Of the request.
-
         connection: To look up names.
-
         now: Aware UTC.
-
         zone: In which times without offset are read.
     """
     query = Query(context)

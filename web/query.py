@@ -47,10 +47,7 @@ class Query:
     The query of a page: its filters, and where a list goes on.
 
     Args:
-        context: Of the request.
-
         problems: A sentence for each part of it that was left out.
-
         is_first: Whether the list is at its beginning, once its page was asked for.
     """
 
@@ -109,7 +106,6 @@ class Query:
 
         Args:
             name: Of the parameter.
-
             zone: In which a time without offset is read, as forms send it. None: such a
                 time is left out.
         """

@@ -37,8 +37,6 @@ def read_part(
     Return what *read* returns, or that it could not be read.
 
     Args:
-        context: Of the request.
-
         read: Gets a connection of its own, which only reads.
     """
     try:

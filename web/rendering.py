@@ -67,14 +67,9 @@ def render(
     Return a page.
 
     Args:
-        context: Of the request.
-
         template: A file of ``templates/`` that extends ``frame.html``.
-
         values: What it shows, beside what ``frame.html`` names.
-
         status: Of the answer.
-
         refused: What was wrong with the form that it shows again: the status is 422.
             None: nothing was.
     """
@@ -99,9 +94,7 @@ def render_error(
 
     Args:
         request: That led to it.
-
         error: Expected; what it says is for people.
-
         context: Of the request. None: nobody was let in.
     """
     away = isinstance(error, UnreachableError)
@@ -129,11 +122,8 @@ def render_alone(
 
     Args:
         request: That led to it.
-
         template: A file of ``templates/`` that extends ``frame.html``.
-
         values: What it shows.
-
         status: Of the answer.
     """
     return _Shown(request, None, Unread("")).make(template, values, status, None)

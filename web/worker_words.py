@@ -55,9 +55,7 @@ def tell_commands(
 
     Args:
         queues: Those that it is to take; none: quick.
-
         prefix: ``MINUTEHAND_QUEUE_PREFIX``; a worker of another prefix takes nothing.
-
         broker_url: Of this process; only its scheme matters.
     """
     if broker_url.startswith("memory"):

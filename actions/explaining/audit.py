@@ -109,19 +109,12 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
     Compare the decisions about a time-driven action with its rules.
 
     Args:
-        uid: Of the action.
-
         revisions: All revisions of the action, in order.
-
         decided: Its decisions about occurrences in the period, and every missed row
             that may overlap the period.
-
         since: Aware; inclusive.
-
         until: Aware; exclusive. Not later than the last tick.
-
         catches_up: Whether occurrences older than the look-back may run.
-
         lookback: How old an occurrence may be and still simply run.
 
     Returns:
@@ -180,18 +173,11 @@ def audit_event_action(  # noqa: PLR0913 - as above
     pruned, and a newer "last seen" replaces an older one.
 
     Args:
-        uid: Of the action.
-
         revisions: All revisions of the action, in order.
-
         events: The events whose occurrences may lie in the period.
-
         decided: As for ``audit_action``.
-
         since: Aware; inclusive.
-
         until: Aware; exclusive. Not later than the last tick.
-
         keeps: Returns whether the recipients of an action include a user.
 
     Returns:

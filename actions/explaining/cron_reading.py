@@ -48,7 +48,6 @@ class CronTime(NamedTuple):
 
     Args:
         at: Aware UTC.
-
         wall: Naive local time that the rule names. It differs from what the clocks show
             if they left it out: *at* is then the first minute after the gap.
     """
@@ -71,9 +70,7 @@ def read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[CronT
 
     Args:
         rule: As the door accepted it.
-
         begin: Aware, any zone.
-
         end: Aware, any zone.
 
     Raises:

@@ -56,7 +56,6 @@ def find_instant(local: datetime, clocks: Clocks) -> tuple[datetime, timedelta]:
 
     Args:
         local: Naive.
-
         clocks: From before *local* until after it.
 
     Returns:
@@ -78,10 +77,7 @@ def read_delay(event_at: datetime, delay: Delay, zone: ZoneInfo) -> datetime:
 
     Args:
         event_at: Aware UTC.
-
         delay: Its days are of the calendar of *zone*, its time of day of the clocks.
-
-        zone: Of the rule.
     """
     months, days = delay.duration.months, delay.duration.days
     at = event_at

@@ -41,12 +41,8 @@ def move_occurrence(
 
     Args:
         timing: Whose occurrence it is.
-
         at: Aware UTC, as its rule says.
-
         wall: Naive local time of *zone*, as its rule says.
-
-        zone: Of the rule.
     """
     day = at.astimezone(zone).date()
     if not is_excepted(timing, day):
@@ -82,11 +78,8 @@ def read_working_days(
 
     Args:
         rule: As the door accepted it.
-
         timing: Whose rule it is.
-
         begin: Aware, any zone.
-
         end: Aware, any zone.
     """
     zone = load_zone(rule.timezone)

@@ -95,7 +95,6 @@ def find_expected(
 
     Args:
         revisions: All revisions of the action, in order.
-
         events: Of any name. Whether the recipients include their users is not checked.
     """
     for number, revision in enumerate(revisions):
@@ -129,11 +128,8 @@ def find_undecided(
 
     Args:
         revisions: All revisions of the action, in order.
-
         events: The recorded events, of any name.
-
         decided: The decisions about their occurrences.
-
         keeps: May judge users as they are now, although they may have changed since.
     """
     known = {(each.occurrence, each.user_id) for each in decided}

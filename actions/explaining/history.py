@@ -76,14 +76,9 @@ def fetch_history(
     Return all revisions of an action, and its decisions about ``[since, until)``.
 
     Args:
-        connection: Any.
-
         uid: Of an action, deleted or not.
-
         since: Aware.
-
         until: Aware.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:
@@ -118,19 +113,12 @@ def fetch_bounded_history(  # noqa: PLR0913 - the bounds
     Runs that somebody asked for are left out: they are no occurrences.
 
     Args:
-        connection: Any.
-
         uid: Of an action, deleted or not.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
-
         since: Aware, inclusive.
-
         until: Aware, exclusive.
-
         after: Occurrence, and id of the user or "", after which to begin. None: at
             *since*.
-
         limit: The most decisions to return, beside those that overlap *since*.
 
     Raises:
@@ -271,16 +259,10 @@ def fetch_histories(
     transactions.
 
     Args:
-        engine: Any.
-
         since: Aware, inclusive.
-
         until: Aware, exclusive.
-
         app: Uid of a small app. None: all apps.
-
         batch: The most actions of one transaction.
-
         decisions: The most decisions of one transaction, unless one action has more.
     """
     after = ("", "")
@@ -406,16 +388,9 @@ def fetch_rule_events(
     Return the events of *app* that may lead to occurrences in ``[since, until)``.
 
     Args:
-        connection: Any.
-
-        app: Uid of a small app.
-
         rules: Any number of rules of its actions.
-
         since: Aware.
-
         until: Aware.
-
         limit: The most events, oldest first. None: all.
     """
     if not rules:

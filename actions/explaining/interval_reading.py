@@ -29,9 +29,7 @@ def read_interval(
 
     Args:
         rule: As it is stored, with an anchor.
-
         begin: Aware, any zone.
-
         end: Aware, any zone.
     """
     assert rule.anchor is not None  # filled in when the action was stored

@@ -22,8 +22,6 @@ def describe_origin(schedule: Schedule, at: datetime) -> str:
     Return from which days an occurrence was moved, to end a sentence.
 
     Args:
-        schedule: Of the action.
-
         at: Aware UTC, the occurrence.
 
     Returns:
@@ -54,8 +52,6 @@ def describe_departure(schedule: Schedule, minute: datetime) -> str | None:
     Return what became of an occurrence that *minute* would have, but for its day.
 
     Args:
-        schedule: Of the action.
-
         minute: Aware UTC, on a whole minute.
 
     Returns:

@@ -21,17 +21,12 @@ class Revision:
 
     Args:
         change: What made it, a ``Change``.
-
         timing: Canonical text. None: the action is event-driven.
-
         document: As posted. None: the action is time-driven.
-
         undecided_from: The first instant that was not decided when this revision took
             over. Whatever was due from then on is decided under this revision or not
             at all. None: nothing more was due.
-
         changed_by: Who made the change. None: not recorded.
-
         note: Their note, such as why they paused the action.
     """
 
@@ -122,12 +117,9 @@ def is_left_to(
 
     Args:
         revisions: All revisions of the action, in order.
-
         number: Index into *revisions*.
-
         occurrence: Aware UTC, not before the revision took effect; for an event-driven
             action the same as *due_at*.
-
         due_at: When it was to be sent: *occurrence* plus jitter.
     """
     revision = revisions[number]
@@ -152,9 +144,7 @@ def find_superseding(
 
     Args:
         later: The revisions after the one under which it was due, in order.
-
         occurrence: Aware UTC; for an event-driven action the same as *due_at*.
-
         due_at: When it was to be sent: *occurrence* plus jitter.
     """
     for revision in later:

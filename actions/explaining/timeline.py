@@ -36,19 +36,12 @@ class Moment:
 
     Args:
         at: The occurrence, aware UTC.
-
         due_at: When it is or was to be sent, aware UTC: with jitter.
-
         user_id: The user whose event it follows. None: it follows from the time.
-
         text: The same as *verdict*, in a sentence.
-
         operation_id: The operation that is about it. None: there is none.
-
         state: Of that operation.
-
         reason: The same.
-
         revision: The revision in force at *at*. None: there was none yet.
     """
 
@@ -81,14 +74,9 @@ def list_moments(
 
     Args:
         history: With at least the first *limit* decisions of the period.
-
         since: Aware UTC, inclusive.
-
         until: Aware UTC, exclusive.
-
         after: Leave out those up to this ``Moment.key``. None: none.
-
-        limit: The most to return.
     """
     begin = since if after is None else max(since, after[0])
     known = {each.key: each for each in _list_decided(history, begin, until)}

@@ -76,14 +76,10 @@ class History:
     Args:
         next_due_at: The first instant that is not decided yet. None: it is never due
             again.
-
         events: The events that may have led to occurrences in that minute.
-
         hindrances: What each unclaimed operation is waiting for.
-
         taken: When a worker last took one of the latest operations of each queue. None:
             nobody asked.
-
         paused_until: When the action's pause ends by itself. None: it is not paused, or
             the pause has no end.
     """
@@ -137,12 +133,9 @@ class Answer:
 
     Args:
         operation_id: The operation that the answer is about. None: there is none.
-
         lag: From the occurrence to the start of the run.
-
         previous: Nearest occurrence before, aware UTC; None if there is none since the
             action exists.
-
         following: Nearest occurrence after, aware UTC; None if there is none.
     """
 
@@ -181,7 +174,6 @@ def explain(history: History, at: datetime) -> list[Answer]:
 
     Args:
         history: Of the action; its decisions must cover that minute.
-
         at: Aware, any zone.
 
     Returns:
@@ -418,11 +410,8 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
 
     Args:
         history: Of the action; of its operations, those that were missed count.
-
         revision: The one that was in force at *occurrence*.
-
         occurrence: Aware UTC.
-
         due_at: When it was to be sent, aware UTC.
 
     Returns:

@@ -19,9 +19,7 @@ def write_files(
 
     Args:
         folder: Other files in it are left alone.
-
         entries: Those without a document are left out.
-
         overwrite: Whether files of the same names are replaced.
 
     Returns:
@@ -29,7 +27,6 @@ def write_files(
 
     Raises:
         ConflictError: If there are files of the same names; nothing was written.
-
         UsageError: If *folder* cannot be written to; files from before are whole.
     """
     texts = {

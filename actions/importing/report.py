@@ -21,11 +21,8 @@ class Report:
 
     Args:
         origin: Its name.
-
         entries: In its order.
-
         notes: What holds for all of them, as sentences.
-
         if_empty: Where to look if there are no entries, as a sentence.
     """
 

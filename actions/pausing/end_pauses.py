@@ -55,7 +55,6 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
 
     Args:
         connection: In a transaction of the leader that has checked the lease.
-
         now: The time of the tick, aware UTC.
 
     Returns:

@@ -73,23 +73,13 @@ def set_paused(  # noqa: PLR0913 - all but two have a default
     paused with its app.
 
     Args:
-        connection: In a transaction of its own.
-
-        uid: Of the action.
-
         paused: True to pause it, False to resume it.
-
         until: When the pause ends by itself, aware, exclusive.
-
         note: Why it is paused, or resumed.
-
         by: Who asks for it, such as ``root@host``.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
-
         as_it_is: Whether a pause of its own stays as it is if neither *until* nor
             *note* is given. Otherwise it loses those that are not given.
-
         expected: The ``tag_pause`` of the pause that the caller has seen. None: any.
 
     Returns:
@@ -97,13 +87,9 @@ def set_paused(  # noqa: PLR0913 - all but two have a default
 
     Raises:
         NotFoundError: If there is no such action, or it is deleted.
-
         UsageError: If *until* is not in the future.
-
         StaleError: If its pause is not the *expected* one.
-
         ConflictError: If it is paused with its app or the installation, not on its own.
-
         InvalidDocumentError: If it is to be resumed but its stored rule can no longer
             be read, whether it is paused or not.
     """
@@ -191,14 +177,7 @@ def pause_app(
     Pause a small app: all its actions, and those that are posted during the pause.
 
     Args:
-        connection: In a transaction of its own.
-
-        app: Uid of the small app.
-
         until: When it ends by itself, aware, exclusive; None: when it is resumed.
-
-        note: Why.
-
         by: Who asks for it, such as ``root@host``.
 
     Returns:
@@ -207,7 +186,6 @@ def pause_app(
 
     Raises:
         NotFoundError: If there is no such small app.
-
         UsageError: If *until* is not in the future.
     """
     keep_leader_out(connection)
@@ -243,20 +221,13 @@ def resume_app(
     Resume a small app from now on; actions that are paused on their own stay so.
 
     Args:
-        connection: In a transaction of its own.
-
-        app: Uid of the small app.
-
         note: Why; for the record of changes.
-
-        by: Who asks for it.
 
     Returns:
         How many actions were paused with it.
 
     Raises:
         NotFoundError: If there is no such small app.
-
         ConflictError: If it is not paused, or only together with the installation.
     """
     keep_leader_out(connection)
@@ -296,12 +267,8 @@ def pause_installation(
     Pause all small apps, and what is posted during the pause, but not maintenance.
 
     Args:
-        connection: In a transaction of its own.
-
         until: As for ``pause_app``.
-
         note: The same.
-
         by: The same.
 
     Returns:
@@ -399,11 +366,8 @@ def let_go_on(
 
     Args:
         connection: In a transaction that has locked them.
-
         rows: As they were.
-
         at: From when on, aware UTC. None: each from the end of its pause.
-
         by: Who lets them.
     """
     changes: list[tuple[sa.Row[Any], dict[str, object]]] = []

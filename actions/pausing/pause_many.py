@@ -66,14 +66,9 @@ def pause_many(
 
     Args:
         connection: In a transaction that keeps the leader out; it locks many actions.
-
         uids: Of the actions, some hundreds at most.
-
         until: When the pauses end by themselves, aware, exclusive.
-
         note: Why they are paused.
-
-        by: Who asks for it.
     """
     now = read_clock(connection)
     if until is not None and until <= now:
@@ -111,12 +106,8 @@ def resume_many(
 
     Args:
         connection: As for ``pause_many``, as are the others.
-
         uids: Of the actions.
-
         note: Why they are resumed.
-
-        by: Who asks for it.
     """
     apps = connection.execute(
         sa.select(_kept.app).distinct().where(_is_among(connection, uids))

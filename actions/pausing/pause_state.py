@@ -61,13 +61,8 @@ class Pause:
 
     Args:
         at: Aware UTC.
-
         until: When it ends by itself, aware UTC, exclusive. None: when it is resumed.
-
         by: Who paused it, such as ``root@host``; None: unknown.
-
-        note: Why, in their words.
-
         scope: Of an action's pause: APP or INSTALLATION if it is paused together with
             that; None: on its own. Of a queue's: QUEUE.
     """

@@ -55,7 +55,6 @@ class PausedQueue:
 
     Args:
         waiting: How many operations of it no worker has taken yet.
-
         pause: As it is kept.
     """
 
@@ -100,21 +99,13 @@ def pause_queue(
     pause stays as it is.
 
     Args:
-        connection: In a transaction of its own.
-
         queue: As people name it.
-
         until: When it ends by itself, aware, exclusive; None: when it is resumed.
-
-        note: Why.
-
         by: Who asks for it, such as ``root@host``.
-
         expected: The ``tag_pause`` of the pause that the author has seen. None: any.
 
     Raises:
         UsageError: *until* is not to come.
-
         StaleError: Its pause is not the *expected* one.
     """
     keep_leader_out(connection)
@@ -147,17 +138,12 @@ def resume_queue(
     Resume *queue*: the leader sends what waits, within a second.
 
     Args:
-        connection: In a transaction of its own.
-
         queue: As people name it.
-
         note: Why; for the record of changes.
-
         expected: As for ``pause_queue``.
 
     Raises:
         ConflictError: It is not paused.
-
         StaleError: Its pause is not the *expected* one.
     """
     keep_leader_out(connection)

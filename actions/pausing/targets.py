@@ -58,9 +58,7 @@ class PausedTarget:
 
     Args:
         app: None: all of the installation.
-
         actions: How many are paused with it.
-
         pause: As it is kept.
     """
 
@@ -84,14 +82,10 @@ class ResumedTarget:
 
     Args:
         app: None: all of the installation.
-
         actions: How many were paused with it.
-
         whole: The pause of the installation, which the actions of a resumed app are in
             now; None: there is none.
-
         apps: The pauses of small apps, by uid.
-
         still_paused: How many actions are, of the app or of all, for whatever pause.
     """
 
@@ -126,9 +120,7 @@ def pause_target(
 
     Raises:
         NotFoundError: No such small app.
-
         UsageError: *until* is not to come.
-
         StaleError: Its pause is not the *expected* one.
     """
     _refuse_other(connection, app, expected)
@@ -154,9 +146,7 @@ def resume_target(
 
     Raises:
         NotFoundError: No such small app.
-
         ConflictError: It is not paused, or with the installation.
-
         StaleError: Its pause is not the *expected* one; see ``pause_target``.
     """
     _refuse_other(connection, app, expected)

@@ -32,7 +32,6 @@ class Document:
 
     Args:
         source: Name of the file.
-
         text: Of the file; empty if nobody needs to know the line of a problem.
     """
 
@@ -89,13 +88,9 @@ class AppliedEntry:
 
     Args:
         source: Its file. None: it has none, and was pruned.
-
         uid: None: it would be new.
-
         pointers: The parts of its document that differ.
-
         following: The next occurrence, if there is one; aware UTC.
-
         superseded: As of ``Posted``.
     """
 
@@ -129,11 +124,8 @@ class AppliedActions:
 
     Args:
         entries: Of each document, in their order; then of what was pruned, by name.
-
         unlisted: Names of actions that no document has, and that were left alone.
-
         documents: What was applied.
-
         known: The names that the small app had then.
     """
 

@@ -62,9 +62,7 @@ def read_documents(
 
     Args:
         texts: JSON objects by the names of their files.
-
         default_timezone: The zone of rules that name none.
-
         task_rules: As for ``read_action``.
 
     Raises:
@@ -113,31 +111,20 @@ def apply_actions(  # noqa: PLR0913 - all but three have a default
     What does not differ gets no new revision, unless it is in quarantine.
 
     Args:
-        connection: In a transaction of its own.
-
         app: Uid of a small app; not the scheduler's own.
-
         documents: One for each action.
-
         prune: Whether to delete the actions that no document has. Operations that
             wait are canceled when a worker takes them, as after any deletion.
-
         may_prune: Uids that may be pruned; others are a conflict. None: all may.
-
         lookback: As for ``post_action``.
-
         by: Who applies them.
-
         dry_run: Whether to roll everything back in the end.
 
     Raises:
         NotFoundError: No such small app.
-
         UsageError: *app* is the scheduler's own.
-
         ConflictError: A name or uid is taken, or something else would be pruned than
             *may_prune* says.
-
         InvalidDocumentError: As ``post_actions``; pointers begin with the file.
     """
     if app == SYSTEM_APP:
@@ -185,9 +172,7 @@ class _Plan:
 
     Args:
         old: The rows of those that are stored.
-
         pointers: What differs in those that are to be stored.
-
         changed: The documents that are to be stored.
     """
 

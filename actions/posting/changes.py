@@ -60,16 +60,12 @@ class Changes:
 
     Args:
         added: Only the new rule has these.
-
         removed: Only the old rule has these.
-
         moved: Pairs of old and new: on the same local day, or of the same user, or of
             the same date if there is nothing but due dates.
-
         until: The end of what was compared, exclusive; earlier than asked for if
             there were more than MOST_COMPARED occurrences. Due dates that replace due
             dates are compared whenever they are.
-
         later: If nothing differs, the first run after *until* that does. None: there is
             none within the next year, or there are too many to tell.
     """
@@ -106,10 +102,8 @@ class Foreseen:
 
     Args:
         schedule: Its rules of time. None: it has none, or is not active.
-
         by_user: The occurrences to which the events so far will lead, by the id of
             their user; aware UTC.
-
         complete_until: Up to when *by_user* is complete. None: as far as one looks.
     """
 
@@ -134,13 +128,9 @@ def compare_runs(
 
     Args:
         old: Before the edit.
-
         new: After the edit.
-
         uid: Of the action; decides the jitter.
-
         start: Aware, any zone; the first occurrence may be here.
-
         end: Aware, any zone; occurrences are before this.
     """
     if old == new:

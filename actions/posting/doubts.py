@@ -55,8 +55,6 @@ def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem
     Args:
         known: The names that its small app has; see ``fetch_references``.
 
-        action: As the door read it.
-
     Returns:
         First, how switches were read; steps whose mails nobody gets; days that leave
         none to run, or are counted; then rules that run on more days than one may
@@ -176,7 +174,6 @@ class Doubts:
 
     Args:
         problems: Pointers begin with the number of the action, from 0.
-
         may_be_more: Whether actions were left that nobody has looked at.
     """
 

@@ -46,9 +46,7 @@ class Terms:
 
     Args:
         timezone: IANA name, for rules that name no zone, in apps that have none.
-
         task_rules: Where ``run_task`` may send tasks. None: anywhere.
-
         lookback: A due date older than this is refused.
     """
 
@@ -64,7 +62,6 @@ class Signature:
 
     Args:
         by: Such as ``root@host``, or the name of an API key.
-
         note: In their words; kept with the revision.
     """
 
@@ -121,17 +118,9 @@ def post_all_text(  # noqa: PLR0913 - those of post_actions, and what it reads w
 
     Args:
         engine: The caller's.
-
-        app: Uid of a small app.
-
         text: A JSON list or JSON lines, at most MOST_ACTIONS and 32 MiB; or one action.
-
-        terms: Of the installation.
-
         signed: Who posts them.
-
         author: The same, for the record of changes.
-
         dry_run: Whether to store nothing.
 
     Raises:
@@ -171,18 +160,10 @@ def replace_text(  # noqa: PLR0913 - those of replace_action
     Store the action that *text* describes in place of the one whose uid is *uid*.
 
     Args:
-        connection: In a transaction of its own.
-
         uid: Of an action that is not deleted.
-
         text: One JSON object.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
-
         expected_revision: As for ``refuse_stale``.
-
-        terms: Of the installation.
-
         signed: Who replaces it.
 
     Raises:
@@ -217,18 +198,11 @@ def patch_text(  # noqa: PLR0913 - those of replace_text
     door as a whole.
 
     Args:
-        connection: In a transaction of its own.
-
         uid: Of an action that is not deleted.
-
         text: One JSON object; null removes a member.
-
         app: As for ``replace_text``.
-
         expected_revision: The same.
-
         terms: The same.
-
         signed: The same.
 
     Raises:
@@ -266,23 +240,15 @@ def roll_back(  # noqa: PLR0913 - those of replace_text
     Give an action the document of one of its earlier revisions, as a new revision.
 
     Args:
-        connection: In a transaction of its own.
-
         uid: Of an action that is not deleted.
-
         revision: The number of the earlier one.
-
         app: As for ``replace_text``.
-
         expected_revision: The same.
-
         terms: The same. What it says now counts, not what it said at that time.
-
         signed: Who rolls it back.
 
     Raises:
         NotFoundError: There is no such action, or no such revision of it.
-
         ConflictError, StaleError, InvalidDocumentError: As ``replace_text``.
     """
     owner = get_app_of(connection, uid, app=app)

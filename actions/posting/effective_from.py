@@ -20,11 +20,8 @@ def start_from(
 
     Args:
         uid: Of the action; decides the jitter.
-
         schedule: None: events drive the action.
-
         now: Aware UTC.
-
         lookback: A due date that is no older than this is still due.
     """
     if schedule is None:

@@ -34,7 +34,6 @@ class FleetWorker:
 
     Args:
         queues: Those that it takes.
-
         settings: As it describes them, by variable; none of an older version's that it
             does not know.
     """
@@ -93,7 +92,6 @@ def is_refused(host: str, allowed: str) -> bool:
 
     Args:
         host: Name or address.
-
         allowed: Names, addresses and networks that may be called, with commas between.
     """
     entries = [each.strip() for each in allowed.split(",")]

@@ -77,9 +77,7 @@ class Outcome:
 
     Args:
         posted: The result of the post.
-
         row: The action's row of ``scheduled_actions``.
-
         is_stored: False: the post was rolled back, so a new action has no uid yet.
     """
 
@@ -124,7 +122,6 @@ class OneOutcome(Outcome):
 
     Args:
         action: What was posted.
-
         known: The names that its small app had then.
     """
 
@@ -152,9 +149,7 @@ class ListOutcome:
 
     Args:
         outcomes: Of each action, in their order.
-
         actions: What was posted.
-
         known: The names that their small app had then.
     """
 
@@ -201,9 +196,7 @@ def make_outcome(
 
     Args:
         connection: In the transaction of the post.
-
         posted: Its result.
-
         action: What was posted.
     """
     row = get_action(connection, posted.uid)
@@ -226,20 +219,10 @@ def post_all_with_outcomes(  # noqa: PLR0913 - those of post_actions, and a dry 
     Store all of *actions* as ``post_actions`` does, and return the outcome of each.
 
     Args:
-        connection: In a transaction of its own.
-
-        app: Uid of a small app.
-
-        actions: As the door read them.
-
         replace: As for ``post_actions``.
-
         lookback: As for ``post_actions``.
-
         by: As for ``post_actions``.
-
         note: As for ``post_actions``.
-
         dry_run: Whether to roll the post back in the end.
     """
     with rolled_back(connection) if dry_run else nullcontext():

@@ -25,11 +25,6 @@ class Taken:
 
     Args:
         connection: In the transaction that stores *actions*.
-
-        app: Uid of a small app.
-
-        actions: As the door read them.
-
         lock: False: only look, since nothing will be stored.
 
     Raises:
@@ -90,7 +85,6 @@ class Taken:
 
         Args:
             action: One of those that were looked up.
-
             replace: Whether it may replace one.
 
         Raises:
@@ -153,8 +147,6 @@ def refuse_repeated(
     Refuse to store two actions under one name or uid.
 
     Args:
-        actions: As the door read them.
-
         sources: The file of each, if they come from files.
 
     Raises:

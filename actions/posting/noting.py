@@ -59,15 +59,9 @@ def note_replaced(
     Note that the document of an action was replaced.
 
     Args:
-        connection: Of ``writing``.
-
         old: Its row as it was.
-
         document: The new one.
-
         change: What was done.
-
-        note: Why, in the author's words.
     """
     found = find_differences(old.document, document)
     note_change(

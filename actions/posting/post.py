@@ -72,10 +72,8 @@ class Posted:
 
     Args:
         created: False: it replaced an action.
-
         next_due_at: The first instant not yet decided, aware UTC. None: it is never
             due, or already was for the last time.
-
         superseded: Occurrences that were due under the old rule, but not decided when
             the new one took over; they will not run. Aware UTC.
     """
@@ -125,25 +123,14 @@ def post_action(  # noqa: PLR0913 - all but three have a default
     Store *action* as an action of *app*; it takes effect now.
 
     Args:
-        connection: In a transaction of its own.
-
-        app: Uid of a small app.
-
-        action: As the door read it.
-
         replace: Whether to replace an action of the same name (or uid).
-
         lookback: A due date older than this is refused.
-
         by: Who posts it.
-
         note: Why, in their words; kept with the revision.
 
     Raises:
         NotFoundError: No such small app.
-
         ConflictError: The name or uid is taken.
-
         InvalidDocumentError: Its due date has passed, or a holiday calendar is unknown.
     """
     pause = hold_pause(connection, app)
@@ -171,31 +158,17 @@ def replace_action(  # noqa: PLR0913 - all but three have a default
     A pause is not part of the document: a paused action stays paused.
 
     Args:
-        connection: In a transaction of its own.
-
         uid: Of an action that is not deleted.
-
-        action: As the door read it.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
-
         expected_revision: As for ``refuse_stale``.
-
         lookback: As for ``post_action``.
-
         by: Who replaces it.
-
-        note: Why, in their words.
-
         change: What the new revision says was done.
 
     Raises:
         NotFoundError: There is no such action, or it is deleted.
-
         StaleError: Its document was changed since the caller read it.
-
         ConflictError: The new name is that of another action of the app.
-
         InvalidDocumentError: As ``post_action``, or *action* has another uid.
     """
     other = find_other_uid(action, uid)
@@ -228,7 +201,6 @@ def post_actions(  # noqa: PLR0913 - all but three have a default
 
     Raises:
         NotFoundError, ConflictError: As ``post_action``.
-
         InvalidDocumentError: As ``post_action``, or two of *actions* have the same name
             or uid. Pointers begin with the index of the action.
     """
@@ -374,10 +346,6 @@ def derive(
     Return the columns that a tick reads instead of the document.
 
     Args:
-        app: Uid of the small app.
-
-        action: As the door read it.
-
         timing: The canonical text of its timing. None: it is event-driven.
     """
     event, delay, zone = None, None, "UTC"
@@ -418,21 +386,12 @@ def delete_action(
     Delete an action; its operations and revisions stay, and its uid stays taken.
 
     Args:
-        connection: In a transaction of its own.
-
-        uid: Of the action.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
-
         expected_revision: As for ``refuse_stale``.
-
         by: Who deletes it.
-
-        note: Why, in their words.
 
     Raises:
         NotFoundError: There is no such action, or it was deleted before.
-
         StaleError: Its document was changed since the caller read it.
     """
     row = lock_action(connection, uid, app=app)

@@ -76,7 +76,6 @@ class References:
     Args:
         excepting: What decides whether an action that excepts or counts days, or may be
             over, is ever due. None: none of the actions does.
-
         unreached: Filters that name users, but leave out each of them as they are now.
     """
 
@@ -99,10 +98,6 @@ def fetch_references(
 
     Args:
         connection: Nothing is written.
-
-        app: Uid of a small app.
-
-        actions: As the door read them.
     """
     filters = [each.recipients for each in actions if each.recipients is not None]
     wanted = {user for who in filters for user in who.users}

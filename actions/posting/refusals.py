@@ -28,9 +28,7 @@ def find_passed_due_date(
 
     Args:
         timing: Of the action.
-
         schedule: The same, parsed.
-
         oldest: Aware; what was due by then has passed.
     """
     if not schedule.has_dates_only:
@@ -70,16 +68,8 @@ def find_refusals(
     Return why a post of *action* would be refused now; nothing is locked or stored.
 
     Args:
-        connection: Any.
-
-        app: Uid of its small app.
-
-        action: As the door read it.
-
         timing: As make_timing returns it.
-
         old: The row that it would replace. None: it would be new.
-
         oldest: Aware; a due date that was due by then has passed.
 
     Raises:

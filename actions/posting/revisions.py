@@ -29,10 +29,6 @@ def lock_action(
     Return the row of an action, locked against changes until the commit.
 
     Args:
-        connection: In a transaction.
-
-        uid: Of the action.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:
@@ -84,8 +80,6 @@ def refuse_action(uid: str, *, deleted: bool = True) -> NoReturn:
     Say that there is no action *uid*, in the same words whoever asks.
 
     Args:
-        uid: Of the action.
-
         deleted: Whether there was one.
 
     Raises:
@@ -134,9 +128,6 @@ def refuse_stale(
 
     Args:
         connection: In a transaction that has locked the action.
-
-        uid: Of the action.
-
         expected_revision: The ``document_revision`` that was read. None: any will do.
 
     Raises:
@@ -193,12 +184,8 @@ def log_posted(
 
     Args:
         connection: In the transaction that made them.
-
         uids: Uids of the actions; at most a thousand.
-
         by: Who posted them.
-
-        note: Why, in their words.
     """
     _log(connection, uids, Change.POSTED, sa.null(), by, note)
 
@@ -265,15 +252,10 @@ def change_actions(
 
     Args:
         connection: In a transaction that has locked the actions.
-
         changes: For each action, its row as it was, and the new values of columns, of
             those in _CHANGED.
-
         change: What made the new revisions, such as "paused".
-
         by: Who made them.
-
-        note: Why, in their words.
     """
     names = tuple(sorted({name for _, values in changes for name in values}))
     update, insert = _many_statements(connection.dialect.name, names)

@@ -75,19 +75,12 @@ class ClockWords:
 
     Args:
         minutes: 0 to 59, ascending.
-
         hours: 0 to 23, ascending.
-
         days: 1 to 31, ascending.
-
         months: 1 to 12, ascending.
-
         weekdays: 0 (Monday) to 6 (Sunday), ascending.
-
         special_days: Phrases for days that have no number ("the last day").
-
         special_weekdays: The same for weekdays ("the second Friday").
-
         either: True if a day need match only one of the two fields (cron's rule for
             two restricted fields).
     """

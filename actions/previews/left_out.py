@@ -28,10 +28,7 @@ def describe_left_out(
     Return notes on excluded days whose occurrences are left out.
 
     Args:
-        schedule: Of the action.
-
         start: Aware UTC; from where on.
-
         until: Aware UTC; up to where.
 
     Returns:

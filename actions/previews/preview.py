@@ -95,15 +95,10 @@ class PreviewOccurrence:
 
     Args:
         at: Aware UTC; together with the uid, it identifies the run.
-
         local: The same instant in the zone of the rule.
-
         viewer: The same instant in the zone of the reader.
-
         sent_at: Aware UTC; the tick at which it is sent, jitter included.
-
         notes: What may surprise about this occurrence.
-
         moved_from: The excepted days, local, from which it was moved.
     """
 
@@ -137,11 +132,8 @@ class Preview:
 
     Args:
         sentence: The rule in words.
-
         occurrences: Oldest first; empty for actions that wait for events.
-
         notes: What is true of the rule as a whole.
-
         nights: Clock changes within 13 months that touch a rule; *notes* tell of them,
             too.
     """
@@ -184,16 +176,11 @@ def make_preview(
     Args:
         action: As the door read it; it need be neither active nor stored. Without a
             uid, the jitter of each run is not known yet.
-
         timing: As make_timing returns it; None if events drive the action.
-
         start: Aware, any zone; inclusive. The caller passes no earlier instant than
             ``effective_from``.
-
         end: Aware, any zone; exclusive. None: no end.
-
         count: How many occurrences to show at most.
-
         viewer_zone: The zone of the reader.
 
     Raises:
@@ -271,9 +258,7 @@ class PlacedOccurrence(NamedTuple):
 
     Args:
         zone: In which it is read.
-
         notes: What may surprise about it.
-
         moved_from: The excepted days from which it was moved.
     """
 

@@ -39,9 +39,7 @@ def preview_batch_line(
             posted; *from* (inclusive) and *until* (exclusive) have a UTC offset. An
             interval without an anchor begins at *from*, floored to the minute, since
             there is no time of creation. A due date may have passed.
-
         default_timezone: The zone of rules that name none.
-
         holidays: As for make_timing.
 
     Returns:

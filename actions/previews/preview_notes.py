@@ -38,11 +38,8 @@ class ClockChange:
 
     Args:
         changed_at: Aware UTC, the first instant of the new offset.
-
         zone: The zone whose clocks change.
-
         before: The UTC offset until then.
-
         after: The UTC offset from then on.
     """
 
@@ -79,7 +76,6 @@ class ReadRule:
 
     Args:
         rule: The rule as it runs.
-
         twin: The same rule on a clock that is never changed; its local times are given
             as if they were UTC. None: clock changes do not affect this kind.
     """
@@ -148,7 +144,6 @@ class TouchedNight:
 
     Args:
         change: When, where, and what the clocks do.
-
         effect: What becomes of the rule, in words.
     """
 
@@ -169,9 +164,7 @@ def find_touched_nights(
     Args:
         schedule: Of the action; nights that are excluded or outside its bounds are
             left out.
-
         rules: Those of the same action.
-
         start: Aware UTC; the beginning of the HORIZON that is searched.
 
     Returns:

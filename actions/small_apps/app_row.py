@@ -22,9 +22,7 @@ class Held:
 
     Args:
         row: As it was; of a new app, as it was just inserted.
-
         created: Whether it is new, or is brought back.
-
         inserted: Whether it is new.
     """
 
@@ -45,20 +43,13 @@ def hold_app(
     Lock the small app *model.uid*; insert it if there is none.
 
     Args:
-        connection: In a transaction of its own.
-
-        model: As the door read it.
-
         now: Aware UTC.
-
         expected_revision: What the author has read; 0: there was no such app. None:
             whatever it is.
-
         may_create: Whether the author may make small apps, and bring them back.
 
     Raises:
         NotFoundError: There is none, and the author may not create one.
-
         StaleError: It has another revision.
     """
     inserted = may_create and _insert(connection, model, now)

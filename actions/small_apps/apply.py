@@ -82,13 +82,9 @@ class Applied:
 
     Args:
         parts: The parts that the document mentions, by name.
-
         retimed: Uids of actions whose occurrences changed with a holiday calendar.
-
         events: How many events were recorded for users.
-
         revision: Of the app from now on; it is raised only if something changed.
-
         settings: Which of the app's own settings changed, such as "timezone".
     """
 
@@ -129,30 +125,19 @@ def apply_small_app(  # noqa: PLR0913 - what differs between the faces
     A deleted app is brought back, with all that it had but its actions and its keys.
 
     Args:
-        connection: In a transaction of its own.
-
-        model: As the door read it.
-
         folder: The folder of the app's source files from now on; only an operator may
             set it. None: it stays as it is.
-
         raise_events: Whether events are recorded for users who are new, or newly
             activated or seen. A bulk import should not mail everybody.
-
         by: Who asks for it, such as ``root@host``.
-
         expected_revision: What the author has read; 0: there was no such app. None:
             whatever it is.
-
         may_create: Whether the author may make small apps, and bring them back.
 
     Raises:
         ConflictError: If the uid is that of the scheduler's own app.
-
         NotFoundError: If there is no such app, and the author may not create one.
-
         StaleError: If the app has another revision than the expected one.
-
         InvalidDocumentError: If a source is a file, and the app has no folder or the
             file is outside it.
     """

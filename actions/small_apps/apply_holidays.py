@@ -41,14 +41,9 @@ def apply_holidays(
     A calendar that is no longer listed becomes empty, since actions may still name it.
 
     Args:
-        connection: In a transaction of its own.
-
         app: Uid of a small app that exists.
-
         wanted: Days and ranges of days, by the name of the calendar.
-
         now: Aware UTC.
-
         by: Who asks for it, such as ``root@host``.
 
     Returns:

@@ -64,15 +64,10 @@ def apply_users(
     Make the users of *app* those *wanted*, and remove the others.
 
     Args:
-        connection: In a transaction of its own.
-
         app: Uid of a small app that exists.
-
         wanted: All users; fields that the entry of a known user leaves out stay as
             they are.
-
         now: Aware UTC; becomes ``created_at`` of new users without one.
-
         raise_events: Whether what is new about users is recorded as events.
 
     Returns:

@@ -52,9 +52,7 @@ class StoredUser:
 
     Args:
         user: As they are now.
-
         created: Whether they are new.
-
         events: How many events were recorded.
     """
 
@@ -78,22 +76,14 @@ def replace_user(
     ``activated_at``, ``last_seen_at``): those stay, unless they are null.
 
     Args:
-        connection: In a transaction of its own.
-
-        app: Uid of a small app.
-
         user: As the door read it.
-
         expected_tag: What the author has read; NO_TAG: there was no such user. None:
             whatever it is.
-
         raise_events: Whether what is new about the user is recorded as events.
 
     Raises:
         NotFoundError: No such small app.
-
         StaleError: The user is another than the author has read.
-
         ConflictError: The app has too many users.
     """
     _hold(connection, app)
@@ -117,23 +107,14 @@ def patch_user(
     Change what *patch* has of a user of *app*; null clears a field.
 
     Args:
-        connection: In a transaction of its own.
-
-        app: Uid of a small app.
-
         user_id: Of the user.
-
         patch: A decoded JSON Merge Patch (RFC 7396).
-
         expected_tag: As for ``replace_user``.
-
         raise_events: As for ``replace_user``.
 
     Raises:
         NotFoundError: No such small app or user.
-
         StaleError: As for ``replace_user``.
-
         InvalidDocumentError: The patched user is refused.
     """
     _hold(connection, app)
@@ -164,7 +145,6 @@ def delete_user(
 
     Raises:
         NotFoundError: No such small app or user.
-
         StaleError: As for ``replace_user``.
     """
     _hold(connection, app)
@@ -190,11 +170,8 @@ def add_member(
 
     Raises:
         NotFoundError: No such small app or user.
-
         StaleError: As for ``replace_user``.
-
         UsageError: *group* is not the name of a group.
-
         ConflictError: *group* is ``all``, which has every user anyway.
     """
     name = _read_group(group)
@@ -238,7 +215,6 @@ def remove_member(
 
     Raises:
         NotFoundError: No such small app or user, or the user is not in the group.
-
         StaleError: As for ``replace_user``.
     """
     _hold(connection, app)

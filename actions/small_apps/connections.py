@@ -17,7 +17,6 @@ class ConnectionProblems:
 
     Args:
         refused: They do not serve this app.
-
         doubted: They are not known here; they may be to the workers.
     """
 
@@ -49,8 +48,6 @@ def find_connection_problems(
     Workers look again: their settings count.
 
     Args:
-        model: As the door read it.
-
         known: Those in the settings of this process, by name.
     """
     found = ConnectionProblems()

@@ -62,19 +62,13 @@ def delete_small_app(
     its document again has all of that back, but not its actions and keys.
 
     Args:
-        connection: In a transaction of its own.
-
         uid: Of the app.
-
         by: Who asks for it, such as ``root@host``.
-
         expected_revision: What the author has read. None: whatever it is.
 
     Raises:
         NotFoundError: There is no such app, or it is deleted already.
-
         StaleError: It has another revision than the expected one.
-
         ConflictError: It is the scheduler's own, or has live operations.
     """
     if uid == SYSTEM_APP:

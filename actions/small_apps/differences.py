@@ -67,9 +67,7 @@ class EntryChange:
 
     Args:
         part: settings, users, groups, domains, templates, documents or holidays.
-
         name: Of the entry in its part, such as the id of a user.
-
         pointers: JSON pointers within the entry to what would change, MOST_POINTERS at
             most; empty if all of it is added or removed.
     """
@@ -96,11 +94,8 @@ class AppDifference:
 
     Args:
         revision: The one that the app has, which is not raised; 0: there is no app.
-
         counts: How many entries of each part would be added, changed and removed.
-
         entries: MOST_ENTRIES at most, part by part.
-
         unlisted: How many more there are.
     """
 
@@ -139,9 +134,6 @@ def foresee_apply(
 
     Args:
         engine: Nothing is written, but the app is locked meanwhile.
-
-        model: As the door read it.
-
         options: As ``apply_small_app`` takes them; its errors are raised, too.
     """
     before: Mapping[str, Any] = {}

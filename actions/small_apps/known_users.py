@@ -56,7 +56,6 @@ class KnownUser:
 
     Args:
         row: The columns of the table of users.
-
         groups: Sorted.
     """
 
@@ -109,11 +108,8 @@ class UserFilter:
 
     Args:
         group: Its members.
-
         text: Part of the id, the mail address or the name, whatever the case.
-
         inactive: Whether the account is disabled or has expired.
-
         inactivated: Whether the user never activated the account.
     """
 
@@ -131,11 +127,7 @@ def fetch_known_user(
 
     Args:
         connection: Any; in a transaction if *lock* is set.
-
-        app: Uid of a small app.
-
         user_id: Exactly as it is stored.
-
         lock: Whether to lock the user against changes until the commit.
 
     Raises:
@@ -166,14 +158,8 @@ def fetch_user_part(
     Return a part of the users of *app* that are *wanted*, by id.
 
     Args:
-        connection: Any.
-
-        app: Uid of a small app.
-
         wanted: Which users.
-
         page: Its position is the id.
-
         most: How many users to look at.
 
     Returns:

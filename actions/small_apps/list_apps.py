@@ -38,12 +38,8 @@ def fetch_apps(
     Return small apps with the number of their users, domains and actions, by uid.
 
     Args:
-        connection: Any.
-
         app: Only this one. None: all.
-
         after: Only those whose uid sorts behind this. None: all.
-
         limit: The most. None: all.
     """
 
@@ -104,12 +100,7 @@ def fetch_groups(
     sort all memberships of the app into groups.
 
     Args:
-        connection: Any.
-
-        app: Uid of a small app.
-
         after: Only groups whose name sorts behind this. None: all.
-
         limit: The most. None: all.
     """
     found = _find_group_names(app, after)

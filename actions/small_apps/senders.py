@@ -15,8 +15,6 @@ def find_sender_doubts(model: SmallAppModel, allowed: Collection[str]) -> list[P
     It is no error: the settings of workers count, and mails are sent all the same.
 
     Args:
-        model: As the door read it.
-
         allowed: The hosts in the settings of this process, in lower case.
     """
     sender = None if model.mail is None else model.mail.from_address

@@ -15,7 +15,6 @@ def make_rule(model: TimeModel, excluded: DaysOff | None = None) -> Rule:
 
     Args:
         model: Any time kind.
-
         excluded: The days that its action excepts, on which working days depend. None:
             it excepts none.
 

@@ -37,7 +37,6 @@ class CalendarRule:
 
     Args:
         expression: The days and times that it asks for.
-
         zone: In which it is read; the zone that the rule itself names, if it names one.
     """
 
@@ -127,7 +126,6 @@ def find_next_local(expression: CalendarExpression, floor: datetime) -> datetime
 
     Args:
         expression: Any.
-
         floor: Naive local time on a whole second.
 
     Returns:

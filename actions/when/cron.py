@@ -201,11 +201,8 @@ def get_cron_last_occurrence(
 
     Args:
         rule: Five crontab fields or a macro.
-
         timezone: Zone in which *rule* is read, not that of *now*.
-
         now: Aware, any zone. Seconds count: at 07:00:00.0 a 07:00 rule is due.
-
         lookback: How far back to look.
 
     Returns:
@@ -213,7 +210,6 @@ def get_cron_last_occurrence(
 
     Raises:
         RuleError: If *rule* cannot be read.
-
         ValueError: If *now* has no UTC offset.
 
     >>> paris = ZoneInfo("Europe/Paris")

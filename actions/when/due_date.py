@@ -22,9 +22,7 @@ class DueDateRule:
 
     Args:
         due_at: Aware UTC, whole seconds.
-
         zone: In which the text was read; it does not move *due_at*.
-
         text: *due_at* as its author wrote it. None: it is an instant in any zone.
     """
 

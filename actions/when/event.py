@@ -38,11 +38,8 @@ def event_occurrence(event_at: datetime, delay: Delay, zone: ZoneInfo) -> dateti
 
     Args:
         event_at: Aware UTC, fractions of a second allowed.
-
         delay: Its months and days follow the local calendar of *zone*, and its time of
             day the clocks there, as a fixed time.
-
-        zone: Of the rule.
 
     Returns:
         Aware UTC, cut to whole seconds, which any storage keeps exactly.
@@ -81,11 +78,7 @@ def event_window(
 
     Args:
         delay: Of the action.
-
-        zone: Of the action.
-
         since: Of the range of occurrences; aware UTC, inclusive.
-
         until: Likewise.
 
     Returns:
@@ -114,10 +107,7 @@ def earliest_occurrence(event_at: datetime, delay: Delay, zone: ZoneInfo) -> dat
 
     Args:
         event_at: Aware UTC.
-
         delay: Of the action.
-
-        zone: Of the action.
 
     Returns:
         Aware UTC; exact to the second where an event at this very instant has its own

@@ -32,7 +32,6 @@ class DaysOff:
 
     Args:
         ranges: As merge_days returns them.
-
         weekdays: Of every week, Monday is 0; ascending, not all seven.
     """
 
@@ -86,11 +85,9 @@ def find_day_start(day: date, zone: ZoneInfo, *, after: datetime) -> datetime:
 
     Args:
         day: Local date of *zone*.
-
         zone: Whose midnight is meant. For a midnight that does not exist, it is the
             first instant after the gap. A midnight that comes twice counts twice, so
             that a date that the clocks leave and enter again is not missed.
-
         after: Aware UTC, on an earlier local day.
 
     Returns:
@@ -116,9 +113,7 @@ def find_allowed(rule: Rule, instant: datetime, excluded: DaysOff) -> datetime |
 
     Args:
         rule: Its zone decides which local day an occurrence belongs to.
-
         instant: Aware UTC.
-
         excluded: Each run of days in a row costs at most one search.
 
     Returns:

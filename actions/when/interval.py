@@ -32,11 +32,8 @@ class IntervalRule:
     Args:
         every: Its months and days follow the local calendar of *zone* (as fixed times,
             see local_time.py); the rest is added as elapsed time.
-
         anchor: The first occurrence; aware UTC, whole seconds.
-
         zone: Whose calendar the months and days follow.
-
         text: *anchor* as its author wrote it. None: it is an instant in any zone.
     """
 

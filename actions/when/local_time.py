@@ -41,7 +41,6 @@ def resolve_fixed(local: datetime, zone: ZoneInfo) -> datetime | None:
 
     Args:
         local: Naive local time of *zone*, years 1900 to 9990.
-
         zone: In which *local* is read.
 
     Returns:
@@ -75,19 +74,13 @@ class Stretch:
 
     Args:
         starts_at: Aware UTC, inclusive.
-
         ends_at: Aware UTC, exclusive. Not always a clock change: at the end of the
             searched year the clocks just run on.
-
         offset: Of local time from UTC.
-
         left: Naive; what the clocks would have shown at *starts_at* without a change
             there. If it is less than *first*, there is a gap; if more, times repeat.
-
         first: Naive; what the clocks show at *starts_at*.
-
         last: Naive; what the clocks would show at *ends_at* without a change there.
-
         following: Naive; what the clocks show at *ends_at*.
     """
 
@@ -105,8 +98,6 @@ def get_stretch(zone: ZoneInfo, instant: datetime) -> Stretch:
     Return the stretch of *zone* that contains *instant*.
 
     Args:
-        zone: Whose clocks.
-
         instant: Aware UTC, years 1900 to 9996.
     """
     starts, stretches = _get_stretches(zone, instant.year)
@@ -118,8 +109,6 @@ def get_local_floor(zone: ZoneInfo, instant: datetime) -> datetime:
     Return the first local time that, as a fixed time, happens at *instant* or later.
 
     Args:
-        zone: Whose clocks.
-
         instant: Aware UTC, whole seconds.
 
     Returns:

@@ -40,11 +40,8 @@ def find_kept_or_moved(
 
     Args:
         rule: Its zone decides which local day an occurrence belongs to.
-
         instant: Aware UTC.
-
         excluded: Not empty.
-
         instead: Where the occurrences of excluded days go.
 
     Returns:
@@ -84,11 +81,8 @@ def find_origins(
 
     Args:
         rule: As for ``find_kept_or_moved``.
-
         at: Aware UTC, whole seconds; an occurrence or not.
-
         excluded: As for ``find_kept_or_moved``.
-
         instead: As for ``find_kept_or_moved``.
 
     Returns:
@@ -114,11 +108,8 @@ def find_goal(
 
     Args:
         rule: As for ``find_kept_or_moved``.
-
         occurrence: One of *rule* on an excluded day, aware UTC.
-
         excluded: As for ``find_kept_or_moved``.
-
         instead: As for ``find_kept_or_moved``.
 
     Returns:
@@ -227,7 +218,6 @@ def get_wall_time(rule: Rule, occurrence: datetime) -> datetime:
 
     Args:
         rule: Any.
-
         occurrence: One of *rule*, aware UTC.
 
     Returns:

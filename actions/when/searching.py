@@ -40,11 +40,8 @@ def find_occurrences(
 
     Args:
         series: A Schedule or one Rule.
-
         start: Aware, any zone; inclusive.
-
         end: Aware, any zone; exclusive.
-
         limit: The most to return. None: all of them.
     """
     return list(islice(find_each(series, start, end), limit))
@@ -71,9 +68,7 @@ def find_last(series: Series, after: datetime, until: datetime) -> datetime | No
 
     Args:
         series: A Schedule or one Rule.
-
         after: Aware, any zone; exclusive.
-
         until: Aware, any zone; inclusive.
     """
     until = as_utc(until)

@@ -37,11 +37,8 @@ class WorkingDayRule:
 
     Args:
         number: 1 is the first of the month, -1 the last.
-
         at: Local time of day, a fixed time (local_time.py).
-
         zone: Whose calendar and clocks they are.
-
         free: The days that are no working days.
     """
 

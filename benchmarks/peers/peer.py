@@ -16,9 +16,7 @@ class Peer:
 
     Args:
         servers: New and empty when ``register`` is called.
-
         registered: How many schedules there are.
-
         due: How many of them are due at once.
     """
 

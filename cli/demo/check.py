@@ -48,9 +48,7 @@ def check_demo(engine: sa.Engine, settings: Settings, until: datetime | None) ->
 
     Args:
         engine: Of the demo.
-
         settings: Of the demo.
-
         until: The last tick that counts, aware UTC. None: there was no tick.
 
     Returns:
@@ -84,11 +82,8 @@ def check(
 
     Args:
         operations: All operations of the demo.
-
         start: When the action that runs each minute took effect, aware UTC.
-
         end: The last tick, aware UTC.
-
         mails: How many files are in the folder of mails.
     """
     expected = find_minutes(start, end)

@@ -19,9 +19,7 @@ def make_curl_lines(url: str, key: str, examples: Path) -> list[str]:
 
     Args:
         url: Where the API answers.
-
         key: Of an operator or more, who may also write actions.
-
         examples: The folder of the two documents.
     """
     asked = {

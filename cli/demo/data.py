@@ -77,7 +77,6 @@ def write_app(folder: Path, *, now: datetime) -> Path:
 
     Args:
         folder: Of the demo; exists.
-
         now: Aware. The users signed up a month before it.
     """
     data = folder / "data"

@@ -63,9 +63,7 @@ def play(folder: Path, seconds: int | None, *, say: Callable[[str], None]) -> in
 
     Args:
         folder: Of the demo; empty.
-
         seconds: None: until Ctrl-C, and without a check.
-
         say: Called with what is being done.
 
     Returns:

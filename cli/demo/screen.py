@@ -64,13 +64,9 @@ class Screen(threading.Thread):
 
     Args:
         engine: Only read from.
-
         settings: Of the demo.
-
         stop: The screen sets it when the time is over, and ends when Ctrl-C sets it.
-
         doomed: Killed when its time has come.
-
         seconds: How long the demo lasts. None: until Ctrl-C.
     """
 

@@ -112,12 +112,9 @@ def show(report: Report, *, folder: str | None, overwrite: bool, json: bool) -> 
 
     Args:
         report: What became of all entries.
-
         folder: For one file each. None: they are one JSON list on standard output, and
             the report is on standard error.
-
         overwrite: Whether files may be replaced.
-
         json: Show the report, with the documents, as JSON on standard output.
     """
     written = None

@@ -84,11 +84,8 @@ class PlannedOccurrence:
 
     Args:
         occurrence: Aware UTC.
-
         operation_id: The id that its operation has, or would have.
-
         reason: Why its operation did not succeed. None: it has none, or no reason.
-
         runs: Whether the backfill would run it.
     """
 
@@ -131,9 +128,7 @@ class Plan:
 
     Args:
         since: Aware UTC, inclusive.
-
         until: Aware UTC, exclusive.
-
         occurrences: All of the rule in that period, oldest first.
     """
 
@@ -184,27 +179,18 @@ def plan_backfill(  # noqa: PLR0913 - what is asked for
     List the past occurrences of the rule that an action has now.
 
     Args:
-        connection: Any.
-
         uid: Of a time-driven action.
-
         since: Aware, inclusive.
-
         until: Aware, exclusive; not later than now. None: now.
-
         which: Which of them would run.
-
         retention: How long finished operations are kept: what the action was to do
             before that is unknown, and does not run again.
-
         app: Uid of a small app; actions of others are unknown. None: any.
 
     Raises:
         NotFoundError: There is no such action, or it is deleted.
-
         UsageError: Events drive the action, *until* is later than now or not after
             *since*, or there are more than MOST_OCCURRENCES.
-
         ConflictError: The rule of the action can no longer be read.
     """
     row = _fetch_action(connection, uid, app)

@@ -62,8 +62,6 @@ class Backfiller:
     Lets the open backfills advance, one after the other.
 
     Args:
-        engine: The scheduler's engine.
-
         leader: Checked in every transaction.
     """
 
@@ -111,9 +109,6 @@ def advance_backfill(
 
     Args:
         connection: In a transaction that has checked the lease.
-
-        backfill_id: Its id.
-
         fence: Of the leadership.
 
     Returns:

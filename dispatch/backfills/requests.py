@@ -55,32 +55,19 @@ def start_backfill(  # noqa: PLR0913 - what is asked for, by whom
     Store a backfill of what ``plan_backfill`` lists; return its id.
 
     Args:
-        connection: Of ``writing``.
-
         uid: As for ``plan_backfill``, as are the next ones.
-
         since: Aware, inclusive.
-
         until: Aware, exclusive. None: now.
-
         which: Which of them run.
-
         retention: How long finished operations are kept.
-
         by: Who asks for it, such as ``root@host``.
-
         at_once: How many of its operations are live at a time, from 1 to MOST_AT_ONCE.
             If runs of the action must not overlap, it is one.
-
-        note: Why.
-
         expected_count: How many the caller saw that would run. None: has not looked.
-
         app: As for ``plan_backfill``.
 
     Raises:
         NotFoundError, UsageError: As ``plan_backfill``, or *at_once* is out of bounds.
-
         ConflictError: The rule cannot be read, nothing would run, or not the number
             that was expected.
     """
@@ -183,12 +170,6 @@ def cancel_backfill(
     What a worker has taken goes on; cancel that one by one.
 
     Args:
-        connection: Of ``writing``.
-
-        backfill_id: Its id.
-
-        by: Who asks for it.
-
         app: Uid of a small app; backfills of others are unknown. None: any.
 
     Returns:
@@ -196,7 +177,6 @@ def cancel_backfill(
 
     Raises:
         NotFoundError: There is no such backfill.
-
         ConflictError: It is over already.
     """
     query = sa.select(backfills).where(backfills.c.id == backfill_id)

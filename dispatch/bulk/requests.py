@@ -33,18 +33,13 @@ def count_bulk(
     Count what a bulk change would change.
 
     Args:
-        connection: Any.
-
         asked: Its ``expected_count``, if it has one, must be the count.
-
         app: Uid of the only small app that the caller may see. None: all.
 
     Raises:
         NotFoundError: The filter names a small app or an action that does not exist.
-
         UsageError: The change does not apply to operations in one of these states, or
             the pause would end in the past.
-
         ConflictError: The count is another than was expected, or several small apps
             have an action of that name.
     """
@@ -71,9 +66,7 @@ def start_bulk(
 
     Args:
         connection: Of ``writing``, which knows who asks.
-
         asked: With an ``expected_count``.
-
         app: As for ``count_bulk``.
 
     Raises:
@@ -122,15 +115,11 @@ def cancel_bulk(
     Stop a bulk change. What was done stays done; the batch under way is waited for.
 
     Args:
-        connection: Of ``writing``.
-
         bulk_id: Its id.
-
         app: Uid of a small app; bulk changes of others are unknown. None: any.
 
     Raises:
         NotFoundError: There is no such bulk change.
-
         ConflictError: It is over already.
     """
     query = sa.select(bulk_changes).where(bulk_changes.c.id == bulk_id)

@@ -84,7 +84,6 @@ class _Page:
 
     Args:
         position: Of the last of them, where the next batch begins.
-
         is_last: Whether none can follow.
     """
 
@@ -100,9 +99,7 @@ class BulkRunner:
 
     Args:
         engine: Of its process.
-
         claim_for: How long its claim on a bulk change lasts without a batch.
-
         clock: Seconds, which never go back.
     """
 

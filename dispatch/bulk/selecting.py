@@ -54,9 +54,7 @@ def choose_operations(
 
     Raises:
         NotFoundError: There is no such small app or action.
-
         ConflictError: Several small apps have an action of that name.
-
         UsageError: The change does not apply to operations in one of these states.
     """
     app = app or wanted.app

@@ -154,12 +154,9 @@ def make_engine(
 
     Args:
         url: ``sqlite:///path`` or ``postgresql://user:password@host:port/name``.
-
         timeout: Bound for connecting, for a statement, for waiting for a lock, and for
             idling inside a transaction (so that a frozen process frees its locks).
-
         clock: The clock of SQLite; PostgreSQL has its own.
-
         pool_size: Connections kept open.
 
     Raises:
@@ -288,9 +285,7 @@ class Author:
 
     Args:
         name: Such as ``root@host``, or the name of an API key.
-
         key_id: The API key. None: it was not done over HTTP.
-
         request_id: The HTTP request. None: it was not done over HTTP.
     """
 
@@ -323,7 +318,6 @@ class _LastActs:
 
     Args:
         noted: For what, by act.
-
         marks: How much was noted when each open savepoint was made, the innermost last.
     """
 
@@ -449,9 +443,7 @@ def json_rows(
 
     Args:
         dialect: ``connection.dialect.name``.
-
         columns: Name and type of each key.
-
         name: Name of the bind parameter, and of the table in the statement.
     """
     parameter = sa.bindparam(name, type_=sa.Text)

@@ -41,7 +41,6 @@ class Flight(Transaction, Protocol):
 
         Raises:
             UnreachableError: The database is away; whether it committed is unknown.
-
             sqlalchemy.exc.IntegrityError, psycopg.Error: Nothing was written.
         """
 

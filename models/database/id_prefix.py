@@ -28,18 +28,13 @@ def find_by_prefix(
     Return the id in *column* that begins with *text*.
 
     Args:
-        connection: Any.
-
         column: The primary key of a table.
-
         text: An id, or its first digits, at least four; dashes do not count. A whole
             id is returned as it is, whether or not there is such a row.
-
         noun: What the rows are, such as "operation", for messages.
 
     Raises:
         NotFoundError: No id begins so.
-
         ConflictError: Several do; the message names them.
     """
     try:

@@ -81,20 +81,12 @@ def note_change(  # noqa: PLR0913 - the columns of the record
 
     Args:
         connection: Of ``writing``, which knows the author.
-
         kind: What was changed: action, app, user, operation, mail, key, ...
-
         subject: Its uid or id.
-
         change: What was done to it, in the past tense: posted, paused, canceled, ...
-
         app: Uid of the small app that it belongs to. None: the installation.
-
         before: What it was, as far as it changed; JSON without secrets.
-
         after: What it is, as far as it changed; JSON without secrets.
-
-        note: Why, in the author's words.
     """
     noted = _Noted(
         kind,
@@ -110,12 +102,7 @@ def note_change(  # noqa: PLR0913 - the columns of the record
 
 @contextmanager
 def rolled_back(connection: sa.Connection) -> Iterator[None]:
-    """
-    Roll back what is done inside, and forget what is noted there: a dry run.
-
-    Args:
-        connection: Of ``writing``.
-    """
+    """Roll back what is done inside, and forget what is noted there: a dry run."""
     noted = before_commit(connection, _append)
     kept = len(noted)
     savepoint = connection.begin_nested()

@@ -24,12 +24,8 @@ def fetch_latest(
     Return a part of the rows of *query*, the latest first.
 
     Args:
-        connection: Any.
-
         query: Neither sorted nor limited; has the columns of *key*.
-
         page: Which part; positions are the values of *key*.
-
         key: What the list is sorted by.
 
     Raises:

@@ -214,11 +214,9 @@ def execute_at_once(
 
     Args:
         engine: Of ``make_postgresql_engine``.
-
         statement: Rendered once, so pass the same object each time. It must have no
             lists for IN, and no constants that psycopg cannot write: nothing expands
             or converts them.
-
         values: For the bind parameters without a value, of types that psycopg takes.
 
     Returns:
@@ -226,9 +224,7 @@ def execute_at_once(
 
     Raises:
         UnreachableError: As ``models.database.engine.translating``.
-
         sqlalchemy.exc.IntegrityError: A constraint was violated; nothing changed.
-
         psycopg.Error: The statement is wrong.
     """
     query = _render(statement, engine.dialect)
@@ -295,14 +291,11 @@ def stream_kept(
 
     Args:
         engine: Of ``make_postgresql_engine``.
-
         statement: As for ``execute_at_once``.
-
         values: As for ``execute_at_once``.
 
     Raises:
         UnreachableError: As ``models.database.engine.translating``.
-
         psycopg.Error: The statement is wrong.
     """
     query = _render(statement, engine.dialect)

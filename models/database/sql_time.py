@@ -20,9 +20,7 @@ def number_of(
 
     Args:
         dialect: ``connection.dialect.name``.
-
         instant: A column of instants.
-
         length_s: At least 1.
     """
     if dialect == "postgresql":

@@ -47,7 +47,6 @@ class Rows:
     Args:
         condition: Each column is written ``{0}name``. Of both databases, or of
             PostgreSQL alone.
-
         on_sqlite: The same, if SQLite has other words for it.
     """
 

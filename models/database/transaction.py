@@ -21,7 +21,6 @@ class Answer:
 
     Args:
         rows: Those that the statement returned, by position.
-
         count: How many rows it has changed, or returned.
     """
 
@@ -49,7 +48,6 @@ class Transaction(Protocol):
         Args:
             statement: Rendered once, so pass the same object each time. It must have no
                 lists for IN; see ``postgresql.execute_at_once``.
-
             values: For its bind parameters.
         """
 

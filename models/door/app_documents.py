@@ -15,7 +15,6 @@ def read_small_app(text: str | bytes, *, uid: str | None = None) -> SmallAppMode
 
     Args:
         text: The whole document.
-
         uid: The one that it must have, and may leave out. None: any.
 
     Raises:
@@ -50,7 +49,6 @@ def read_user(text: str | bytes, *, user_id: str) -> UserModel:
 
     Args:
         text: JSON of at most 1 MiB.
-
         user_id: The one that it must have, and may leave out.
 
     Raises:
@@ -84,8 +82,6 @@ def read_directory(text: str | bytes, *, app: str) -> SmallAppModel:
 
     Args:
         text: ``{"users": [...]}``, at most 32 MiB.
-
-        app: Uid of a small app.
 
     Raises:
         InvalidDocumentError: With every problem, in document order.

@@ -42,9 +42,7 @@ class ValueDifference:
 
     Args:
         pointer: JSON pointer (RFC 6901) of the value.
-
         before: None: it is null, or there was none (*kind* tells).
-
         after: None: it is null, or there is none.
     """
 

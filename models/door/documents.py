@@ -79,9 +79,7 @@ def read_action(
 
     Args:
         text: One JSON object of at most 1 MiB.
-
         default_timezone: The zone of rules that name none.
-
         task_rules: Where this installation lets ``run_task`` send tasks. None: only
             the form is checked, as for documents that are already stored.
 
@@ -119,9 +117,7 @@ def read_model(model: type[_Model], text: str | bytes, *, noun: str) -> _Model:
 
     Args:
         model: Of one JSON object.
-
         text: JSON of at most 1 MiB. Nothing at all is an empty object.
-
         noun: What it is, for messages: "pause".
 
     Raises:
@@ -143,11 +139,8 @@ def read_actions(
     Args:
         text: As for ``read_action``; or a JSON list, or JSON lines, of at most 32 MiB.
             Empty lines are ignored.
-
         default_timezone: The zone of rules that name none.
-
         task_rules: As for ``read_action``.
-
         most: Refuse more than this many before any of them is read. None: no bound.
 
     Raises:
@@ -192,7 +185,6 @@ def read_events(
     Args:
         text: JSON, or JSON lines; at most 32 MiB. Empty lines are ignored. What has a
             ``specversion`` is a CloudEvent, all else an event in our own form.
-
         most: As for ``read_actions``.
 
     Raises:
@@ -238,11 +230,8 @@ def read_value(
 
     Args:
         model: Of one JSON object.
-
         value: Decoded JSON.
-
         noun: What it is, for messages: "pause".
-
         context: As validators of *model* expect it.
 
     Raises:
@@ -341,11 +330,8 @@ def read_each(
 
     Args:
         values: Decoded JSON.
-
         read_one: Reads one of them.
-
         hint: What to write into an empty list, which is refused.
-
         most: Refuse more than this many before any of them is read. None: no bound.
 
     Raises:

@@ -61,7 +61,6 @@ def decode_json(text: str | bytes, *, largest: int = LARGEST_TEXT) -> object:
 
     Args:
         text: JSON, as UTF-8 if it is bytes; a byte order mark is passed over.
-
         largest: Bytes accepted; they are counted before anything is read, and so are
             the entries of lists and objects.
 

@@ -14,7 +14,6 @@ def apply_merge_patch(target: object, patch: object) -> object:
 
     Args:
         target: Decoded JSON.
-
         patch: Decoded JSON, whose depth the door has checked.
 
     >>> apply_merge_patch({"a": 1, "b": {"c": 2, "d": 3}}, {"a": None, "b": {"c": 4}})

@@ -57,7 +57,6 @@ class Places:
         Args:
             pointer: RFC 6901. If the last part is not there, the place is that of the
                 object or list that lacks it.
-
             of_key: Whether the key is meant, not its value.
 
         Returns:

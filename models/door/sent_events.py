@@ -88,7 +88,6 @@ def read_sent_events(headers: Mapping[str, str], body: bytes) -> SentEvents:
     Args:
         headers: With small letters in their names. ``ce-specversion`` says that the
             event is in the headers (binary mode), else the type of the content counts.
-
         body: As ``read_cloud_events`` or ``read_events`` takes it.
 
     Raises:

@@ -72,23 +72,15 @@ class CalendarExpression:
 
     Args:
         text: The normalized form; the zone is part of it.
-
         years: Ascending, 1970 to 2199; None is every year.
-
         months: Ascending, 1 to 12.
-
         days: For each length of a month, 28 to 31, and each weekday of its first day
             (Monday is 0), a number whose bit d is set if day d matches.
-
         hours: Ascending, 0 to 23.
-
         minutes: Ascending, 0 to 59.
-
         seconds: Ascending, 0 to 59.
-
         follows_clock: True if hour or minute is ``*``: due at every instant at which
             clocks show a matching time. False: once for each local time.
-
         zone_name: The zone written in the text; None if there is none.
     """
 

@@ -27,9 +27,7 @@ class Span:
 
     Args:
         start: The first number.
-
         stop: The last number that may match; -1: the end of the field.
-
         repeat: The step; 0: *start* alone.
     """
 
@@ -45,11 +43,8 @@ class Field:
 
     Args:
         name: What messages call it.
-
         first: The least number.
-
         last: The greatest number, at which a repetition without an end stops.
-
         width: Digits in the normalized form.
     """
 
@@ -71,7 +66,6 @@ class Field:
 
         Args:
             spans: None is every number.
-
             last: The end of the field, if not its own: the length of a month, for days.
         """
         end = self.last if last is None else last
@@ -111,7 +105,6 @@ def parse_spans(text: str, field: Field) -> tuple[Span, ...] | None:
 
     Args:
         text: Such as "*", "1,15" or "0..30/10".
-
         field: What it may hold.
 
     Returns:
@@ -258,7 +251,6 @@ def parse_weekdays(word: str, text: str) -> int:
 
     Args:
         word: Such as "Mon..Wed,Fri"; one comma at the end is allowed, as in systemd.
-
         text: The whole rule, which errors quote.
 
     Returns:

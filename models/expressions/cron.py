@@ -44,18 +44,12 @@ class CronExpression:
 
     Args:
         text: As its author wrote it.
-
         canonical: *text* with numbers for names, macros spelled out and single
             spaces. Parses to an equal expression.
-
         minutes: Sorted, 0 to 59.
-
         hours: Sorted, 0 to 23.
-
         months: Sorted, 1 to 12.
-
         day_masks: The matching days, for each shape of a month; see ``day_mask``.
-
         is_fixed: True if neither the minute nor the hour field starts with ``*``: the
             text names times of day, each of which is due once a day, even when the
             clocks change. False: it follows the clock.
@@ -131,7 +125,6 @@ class CronExpression:
 
         Args:
             length: Days of the month, 28 to 31.
-
             first_weekday: Weekday of the first of the month; Monday is 0.
         """
         return self.day_masks[(length - _SHORTEST_MONTH) * _WEEK + first_weekday]

@@ -99,7 +99,6 @@ class CronFields:
 
     Args:
         words: The text of each field, in capitals, with numbers for names.
-
         values: What each field asks for; the day of the week is never 7.
     """
 

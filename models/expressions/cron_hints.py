@@ -70,7 +70,6 @@ def find_hint(text: str, accepts: Accepts) -> str:
 
     Args:
         text: As its author wrote it.
-
         accepts: Asked of each cron rule before it is offered.
     """
     if len(text) > _LONGEST:
@@ -125,15 +124,10 @@ class _Reading:
 
     Args:
         words: Its five fields, in capitals.
-
         said: What to do with the rest, such as "leave out the seconds".
-
         second: The field of seconds. None: there is none.
-
         year: The field of years. None: there is none.
-
         from_one: Whether Sunday is 1, and not 0 or 7.
-
         where: In which dialects, if the rule does not tell.
     """
 
@@ -393,11 +387,8 @@ def _make_calendar(
 
     Args:
         words: The five fields of a cron rule; the day may be such as "L-2".
-
         second: The field of seconds.
-
         year: The field of years.
-
         both: Whether days are meant that match both day fields.
     """
     day, weekday = words[_DAY], words[_WEEKDAY]

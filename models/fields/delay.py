@@ -41,7 +41,6 @@ class Delay:
 
     Args:
         duration: Counted from the event; zero for the event itself.
-
         at: The local time of day that is then waited for. None: nothing is.
     """
 

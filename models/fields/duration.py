@@ -70,9 +70,7 @@ class Duration:
 
     Args:
         months: Calendar months, years counted as twelve.
-
         days: Calendar days, weeks counted as seven.
-
         rest: Elapsed time, also that of a fraction of a day: P1.5D is P1DT12H.
     """
 
@@ -143,7 +141,6 @@ class Duration:
 
         Args:
             instant: Aware UTC, up to the year 9890.
-
             zone: The zone in whose calendar months and days are added.
 
         Returns:
@@ -169,7 +166,6 @@ class Duration:
 
         Args:
             local: Naive; a date and a time of day on some calendar.
-
             count: Not negative. Months are added all at once, so that a short one on
                 the way cuts nothing off.
 

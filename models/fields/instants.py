@@ -42,7 +42,6 @@ def parse_due_date(text: str, zone: ZoneInfo | None) -> datetime:
 
     Args:
         text: ISO 8601, seconds optional; local time of *zone* unless it has an offset.
-
         zone: The zone of a *text* without an offset; None: such a text is refused.
 
     Returns:
@@ -81,7 +80,6 @@ def parse_instant(text: str, zone: ZoneInfo | None = None) -> datetime:
 
     Args:
         text: ISO 8601 date and time, seconds and fraction optional.
-
         zone: The zone of a *text* without an offset; None: such a text is refused.
 
     Returns:

@@ -91,7 +91,6 @@ def fill(value: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
 
     Args:
         value: Is not changed.
-
         values: By name. What is not in it stays as it was written: a document that was
             stored before there were placeholders may have such texts.
 

@@ -51,7 +51,6 @@ class Complaint(NamedTuple):
 
     Args:
         about_key: Whether it is the key that is wrong, not its value.
-
         instead: The key or text that was probably meant. None: nobody can tell.
     """
 
@@ -228,9 +227,7 @@ def suggest(word: str, known: Iterable[str], *, meant: str | None = None) -> str
 
     Args:
         word: What was written.
-
         known: What may be written, in the order it should be listed.
-
         meant: The name that *word* certainly stands for, if that is known.
     """
     names = list(known)

@@ -33,14 +33,10 @@ class TaskRules:
         own_prefix: The prefix of our queues' names on the broker, before a dot. A task
             sent to such a queue would reach our workers, which do not know it. Empty:
             our queues have no prefix.
-
         default_queue: The queue of tasks that name none. None: they must name one.
-
         connections: The names of other brokers.
-
         has_broker: Whether our own broker reaches other processes; one in memory does
             not.
-
         with_exchanges: The connections that have exchanges: those to RabbitMQ. None in
             it is our own broker.
     """

@@ -19,7 +19,6 @@ def first_instant_at(local: datetime, zone: ZoneInfo) -> datetime:
 
     Args:
         local: Naive local time of *zone*, years 1900 to 9998.
-
         zone: The zone of *local*.
 
     Returns:

@@ -41,12 +41,8 @@ class RunModel(DocumentModel):
     Args:
         steps: Those of the action's steps that are to run; the others are skipped.
             None: all of them.
-
         user: Id of the user who triggers the run; of event-driven actions only.
-
         force: Whether to refresh even data whose source has not changed.
-
-        note: Why.
     """
 
     steps: Annotated[tuple[Name, ...], Field(min_length=1), Most(_MOST_STEPS)] | (
@@ -64,8 +60,6 @@ class PauseModel(DocumentModel):
     Args:
         until: When it ends by itself, aware UTC; in JSON with an offset. None: when
             somebody ends it.
-
-        note: Why.
     """
 
     note: Note | None = Field(default=None, examples=["until the import is fixed"])

@@ -40,7 +40,6 @@ class RefreshRequestModel(DocumentModel):
 
     Args:
         domains: Names. None: all.
-
         force: Whether to refresh data whose source has not changed, too.
     """
 
@@ -54,13 +53,9 @@ class MoveRequestModel(DocumentModel):
 
     Args:
         data: Whether data are meant.
-
         design: Whether the document of that name is meant.
-
         permissions: Whether the document of that name is meant.
-
         domains: Names of those whose data are meant. None: all.
-
         expected: The versions that the caller has seen and means to make live, by the
             name of the domain; with others, nothing moves. None: any.
     """

@@ -31,18 +31,12 @@ class BackfillModel(DocumentModel):
 
     Args:
         since: Inclusive.
-
         until: Exclusive, not later than now. None: now.
-
         which: Which of them.
-
         at_once: How many of its operations may be live at a time.
-
         expected_count: How many the caller has seen that would run. None: has not
             looked.
-
         dry_run: Only list.
-
         note: Why; kept with it.
     """
 

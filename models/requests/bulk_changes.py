@@ -70,15 +70,10 @@ class OperationFilterModel(DocumentModel):
 
     Args:
         action: Uid or name.
-
         since: Of the occurrence, inclusive.
-
         until: Of the occurrence, exclusive.
-
         recorded_since: Of when they were recorded, inclusive.
-
         recorded_until: Of when they were recorded, exclusive.
-
         ids: Only these.
     """
 
@@ -103,11 +98,8 @@ class ActionFilterModel(DocumentModel):
 
     Args:
         kind: The key of ``when`` that they have, alone or in a list.
-
         text: Part of their name or uid, whatever the case of its letters.
-
         trouble: As for the list of actions.
-
         uids: Only these.
     """
 
@@ -136,14 +128,10 @@ class BulkChangeModel(DocumentModel):
 
     Args:
         filter: Which: operations for cancel and retry, else actions.
-
         expected_count: How many the caller has seen that match. Needed, unless nothing
             is to be done.
-
         dry_run: Only count.
-
         note: Why; kept with what is changed.
-
         until: When a pause ends by itself.
     """
 

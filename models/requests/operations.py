@@ -33,7 +33,6 @@ class RetryModel(DocumentModel):
     Args:
         from_step: The step with which to begin: it and all after it run again, whether
             or not they succeeded. Left out: the first that has not succeeded.
-
         note: Why, for the record of changes.
     """
 

@@ -89,14 +89,7 @@ def count_recipients(
     compares the two.
 
     Args:
-        connection: Any.
-
-        app: Uid of a small app.
-
-        who: The filter.
-
         now: Aware.
-
         on_event: As for ``judge``.
     """
     standings = _count_addressed(connection, app, who, now=now, on_event=on_event)
@@ -115,14 +108,7 @@ def count_left_out(
     Return how many are inside, as ``count_recipients``, and who of those named are not.
 
     Args:
-        connection: Any.
-
-        app: Uid of a small app.
-
-        who: The filter.
-
         now: Aware.
-
         on_event: As for ``judge``.
 
     Returns:
@@ -197,18 +183,9 @@ def fetch_addressed(  # noqa: PLR0913 - the filter, and which part
     Return the first users, by id, whom a filter names.
 
     Args:
-        connection: Any.
-
-        app: Uid of a small app.
-
-        who: The filter.
-
         now: Aware.
-
         on_event: As for ``judge``.
-
         inside: Those who get the mails (True), or those whom it leaves out (False).
-
         limit: The most users.
     """
     standing = select_standing(who, now)

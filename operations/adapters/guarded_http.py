@@ -48,10 +48,8 @@ def make_client(
 
     Args:
         timeout: Bounds each wait.
-
         whole: Bounds all that it does, beginning now: who sends a byte now and then
             keeps within each wait for ever.
-
         setting: What messages call *whole*.
 
     It ignores proxies of the environment: they would resolve the name again, perhaps to
@@ -176,9 +174,7 @@ class HostGuard:
         Args:
             allowed_hosts: Host names, addresses or networks ("10.1.0.0/16") that
                 may be called although they are not public.
-
             setting: Name of the setting that lists them, for messages.
-
             resolve: Returns the addresses of a host and port; raises OSError.
         """
         self._setting = setting
@@ -198,7 +194,6 @@ class HostGuard:
         Raises:
             ForbiddenUrlError: The URL is not of HTTP, its port does not exist, or its
                 host has an address that is not public.
-
             OSError: The name cannot be resolved now.
         """
         if target.scheme not in {"http", "https"} or not target.host:
@@ -255,7 +250,6 @@ class HostGuard:
 
         Raises:
             ForbiddenUrlError: As for ``find_addresses``.
-
             OSError, httpx2.HTTPError: The network failed.
         """
         addresses = self.find_addresses(target)

@@ -53,16 +53,11 @@ def convert_to_parquet(
 
     Args:
         path: Exists; not compressed.
-
         kind: One of FORMATS in operations/adapters/sources/formats.py.
-
         target: Written as a stream: memory does not grow with the data. Files beside
             it whose names begin with its name are scratch files.
-
         shown: What messages call *path*.
-
         limits: Bounds of rows and columns.
-
         tell: Called with how far *path* is read, where that is known. None: nobody
             listens.
 
@@ -71,7 +66,6 @@ def convert_to_parquet(
 
     Raises:
         StepError: Permanent: the content is not of *kind*, or exceeds *limits*.
-
         OSError: The file system failed.
     """
     with path.open("rb") as file:
@@ -113,7 +107,6 @@ def read_schema(path: Path) -> tuple[tuple[str, str], ...]:
 
     Raises:
         OSError: It is gone, or cannot be read.
-
         StepError: Permanent: it is not such a file, or describes too much.
     """
     with path.open("rb") as file:
@@ -261,18 +254,13 @@ def write_batches(
 
     Args:
         names: Names of the columns.
-
         batches: Rows, each as long as *names*; read while the file is written.
-
         target: As for ``convert_to_parquet``.
-
         shown: What messages call the source.
-
         limits: Bounds of bytes, rows and columns.
 
     Raises:
         StepError: Permanent: Parquet cannot store the columns, or *limits* forbid it.
-
         OSError: The file system failed.
     """
     check_columns(len(names), shown, limits)
@@ -375,7 +363,6 @@ def read_figures(
 
     Raises:
         StepError: Permanent: the file is damaged.
-
         OSError: The file system failed.
     """
 

@@ -225,9 +225,7 @@ class DatabasePrune:
 
         Args:
             table: Where they are.
-
             found: Selects columns of *table* that identify a row.
-
             still: What must be so of each row at the deletion, too.
         """
         key = sa.tuple_(*found.selected_columns)

@@ -74,10 +74,8 @@ def make_mailer(
         address: ``smtp://user:password@host:port`` (TLS if the server offers it),
             ``smtps://...`` (TLS from the first byte, certificate checked), or a
             folder: a path, or ``file:///path``.
-
         sender: The From address, such as "Reports <reports@example.com>", and perhaps
             the hosts of which small apps may choose another.
-
         timeout: For each answer of the server.
 
     Raises:

@@ -42,11 +42,8 @@ def sign(secret: bytes, *, message_id: str, timestamp: int, body: bytes) -> str:
 
     Args:
         secret: The key itself, decoded.
-
         message_id: Value of ``webhook-id``.
-
         timestamp: Seconds since 1970, value of ``webhook-timestamp``.
-
         body: As sent.
     """
     signed = f"{message_id}.{timestamp}.".encode() + body
@@ -89,12 +86,9 @@ class RealWebhooks:
 
         Args:
             secret: Signs every request. None: no request is made.
-
             allowed_hosts: Host names, addresses or networks ("10.1.0.0/16") that
                 may be called although they are not public.
-
             timeout: For connecting, sending and the head of the answer, together.
-
             resolve: Returns the addresses of a host and port; raises OSError.
         """
         self._secret = None if secret is None else decode_secret(secret)

@@ -42,11 +42,8 @@ def claim_operation(
 
     Args:
         engine: The worker's engine.
-
         operation_id: Also the id of the Celery task.
-
         worker: Name for the operator, such as ``celery@host``.
-
         lease: How long the claim lasts without renewal.
 
     Returns:
@@ -174,7 +171,6 @@ def guard(connection: sa.Connection, claim: Claim) -> datetime:
 
     Raises:
         CanceledError: Somebody canceled the operation.
-
         ClaimLostError: Another worker has claimed the operation, or it is final.
     """
     now: datetime | None = connection.execute(
@@ -286,14 +282,9 @@ def postpone(
     For trouble that is not the action's fault, however often it happens.
 
     Args:
-        connection: In a transaction.
-
         claim: It ends here.
-
         delay: From now, by the database's clock.
-
         reason: A ``Reason``, and free text after ": ".
-
         error: For the operator, in full.
 
     Returns:
@@ -317,12 +308,8 @@ def await_task(
     Make the operation pending until its answer ends it, or for *within* at most.
 
     Args:
-        connection: In a transaction.
-
         claim: It ends here.
-
         within: From now, by the database's clock.
-
         what: What is waited for, for people.
 
     Returns:

@@ -33,14 +33,10 @@ class Claim:
 
     Args:
         document: The action as it was when the operation was recorded.
-
         action_active: Whether the action is active now. None: it is deleted.
-
         begun: How many steps were inserted together with the claim. 0: the worker must
             look for obstacles, and for steps of earlier attempts.
-
         claimed_at: Aware UTC, the database's clock.
-
         lease: How long the claim lasts after each renewal.
     """
 

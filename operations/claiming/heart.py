@@ -23,9 +23,7 @@ class Heart:
 
     Args:
         engine: Of this process.
-
         lease: How long a claim lasts after a renewal.
-
         every: Time between renewals; at most a third of *lease*.
     """
 

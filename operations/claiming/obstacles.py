@@ -49,7 +49,6 @@ def nothing_can_stop(
 
     Args:
         claimed: Has the columns ``action_active`` and ``details``.
-
         asked: The action's document, as JSONB.
     """
     return (

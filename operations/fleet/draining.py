@@ -32,12 +32,8 @@ def drain_worker(
     Ask a worker to take nothing new; it does so within RENEW_EVERY.
 
     Args:
-        connection: Of ``writing``.
-
         worker_id: Of its row: of this start of the worker alone.
-
         by: Who asks for it, such as ``root@host``.
-
         note: Why; for the record of changes.
 
     Returns:
@@ -45,7 +41,6 @@ def drain_worker(
 
     Raises:
         NotFoundError: There is no such worker.
-
         ConflictError: It is gone, or too old to know how.
     """
     row = _lock(connection, worker_id)
@@ -107,7 +102,6 @@ def find_worker(connection: sa.Connection, name: str) -> UUID:
 
     Raises:
         NotFoundError: There is none.
-
         ConflictError: There are several: names should differ.
     """
     ids: Sequence[UUID] = (

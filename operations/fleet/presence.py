@@ -62,11 +62,8 @@ class Presence:
 
     Args:
         process: This process, as at its start.
-
         connect: Gives a connection in a transaction of its own, with a deadline.
-
         workspace: The folder whose free space is recorded. None: it is not used here.
-
         monotonic: Returns seconds that never jump.
     """
 

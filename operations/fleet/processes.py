@@ -43,28 +43,17 @@ class Process:
 
     Args:
         role: What the process is for.
-
         name: Its name for the operator, such as ``quick@host``.
-
         hostname: Name of its host.
-
         pid: Its process id; in containers this is often 1.
-
         version: Version of the program.
-
         revision: The newest schema that the program knows.
-
         settings: Settings that all processes of the role must share, by variable;
             secrets as digests.
-
         queues: The queues that it consumes.
-
         concurrency: How many operations it runs at a time. None: it runs none.
-
         clock_skew_s: Host clock minus database clock, in seconds.
-
         free_bytes: Free space of the workspace. None: unknown, or not used.
-
         id: Random; another one at each start.
     """
 
@@ -89,10 +78,8 @@ class Seen:
 
     Args:
         age: Age of its last sign.
-
         drain_asked_at: Since when a worker is asked to take nothing new. None: it is
             not asked.
-
         drain_asked_by: By whom.
     """
 
@@ -145,10 +132,7 @@ def record_sign(
     Record that *process* is alive; remove rows that were not renewed for a day.
 
     Args:
-        connection: In a transaction of its own.
-
         process: As it is now.
-
         host_clock: Clock of its host, to be compared with the database's clock.
 
     Returns:

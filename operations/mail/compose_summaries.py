@@ -32,11 +32,8 @@ def summarize(
 
     Args:
         occasion: Says which small app, and which action sends it.
-
         former: What the last summary said, by domain, as ``Former.as_json`` has it.
-
         directory: Knows the app.
-
         workspace: Has its data.
 
     Raises:

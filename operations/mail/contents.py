@@ -32,9 +32,7 @@ class Content:
 
     Args:
         digest: SHA-256 of the rest, in hexadecimal.
-
         text: The plain text part. None: there was none.
-
         html: The HTML part. None: there was none.
     """
 

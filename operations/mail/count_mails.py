@@ -58,9 +58,7 @@ class MailCounts:
 
     Args:
         by_state: A state without any is left out.
-
         since: From when on mails were counted that wait for nobody, aware UTC.
-
         is_whole: Whether all that were meant were counted.
     """
 
@@ -104,11 +102,8 @@ def count_lately(
     Count mails by state, within bounds that keep it cheap.
 
     Args:
-        connection: Any.
-
         wanted: Which. Without *since* and *until*, mails that wait for nobody are
             counted if they changed within ``COUNTED_WITHIN``.
-
         most: How many to look at for each state that waits for somebody, and for the
             others together.
     """

@@ -116,9 +116,7 @@ def deliver(
 
     Args:
         context: The context of the step.
-
         mails: Rendered mails, in the order of sending.
-
         warnings: Copied into the result.
 
     Returns:
@@ -127,7 +125,6 @@ def deliver(
 
     Raises:
         PostponedError: The mail server is unavailable for any mail.
-
         StepError: Temporary if the server was away, deferred a mail, or broke off at it
             (sent mails stay sent); permanent if it refused every mail.
     """

@@ -35,11 +35,8 @@ class Delivery:
 
     Args:
         recipient: Id of a user; for a notice, an address.
-
         error: The answer of the server, or what is unknown.
-
         updated_at: When the mark last changed.
-
         resolved_by: Who decided about the mail when it was uncertain. None: nobody.
     """
 
@@ -71,12 +68,7 @@ def fetch_deliveries(
     Return a part of the mails of an operation, by step and recipient.
 
     Args:
-        connection: Any.
-
-        operation_id: The operation.
-
         page: Its position is (step, recipient).
-
         app: Uid of the small app that it must belong to. None: any.
 
     Raises:

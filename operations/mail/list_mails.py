@@ -106,7 +106,6 @@ class MailSelection:
 
     Args:
         since: Compared with the last change of the mark, inclusive.
-
         until: Compared with the last change of the mark, exclusive.
     """
 
@@ -131,17 +130,11 @@ class Mail:
 
     Args:
         step: The step of the operation that sends it.
-
         recipient: Id of a user, or the address of a notice.
-
         error: The answer of the server, or what is unknown.
-
         updated_at: When the mark last changed.
-
         resolved_by: Who decided about the mail when it was uncertain. None: nobody.
-
         occurrence: The occurrence of the operation.
-
         kept: Whether what it said can be read.
     """
 
@@ -186,13 +179,9 @@ class ReadMail:
 
     Args:
         text: The plain text part. None: there was none.
-
         html: The HTML part. None: there was none.
-
         address: Of the recipient, as it is now. None: it is not known any more.
-
         letterhead: What the app writes on its mails, as it is now.
-
         senders: Whom mails come from now. None: nobody asked for it.
     """
 
@@ -308,16 +297,10 @@ def fetch_mail(
     Return one mail with what it said.
 
     Args:
-        connection: Only read from.
-
         operation_id: The operation that sent it.
-
         step: The step of it that did.
-
         recipient: Id of a user, or the address of a notice.
-
         app: Uid of the only small app whose mails may be read. None: any.
-
         senders: Whom mails come from, by the settings, for the headers.
 
     Raises:

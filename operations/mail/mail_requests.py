@@ -109,21 +109,15 @@ def resolve_asked(
 
     Args:
         engine: Each operation is a transaction of its own.
-
         asked: Which mails.
-
         app: Uid of the only small app whose mails are meant. None: of all.
-
         resend: Whether to send them again; otherwise they are marked as sent.
-
         by: Who asks.
 
     Raises:
         InvalidDocumentError: Neither an operation nor a count is given.
-
         ConflictError: There are more or fewer mails than expected, or too many
             operations for one request, or the one operation cannot be reopened now.
-
         NotFoundError: The one operation has no such mails.
     """
     wanted = MailSelection(

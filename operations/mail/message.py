@@ -31,11 +31,8 @@ class Letterhead:
 
     Args:
         name: Shown as the sender instead of the installation's.
-
         address: The sender, where the operator allows its domain.
-
         reply_to: Where answers go.
-
         unsubscribe: An https or mailto address.
     """
 
@@ -63,7 +60,6 @@ class MailingApp:
 
     Args:
         zone: For dates and times.
-
         locale: The language for people who have none of their own; may be empty.
     """
 
@@ -90,19 +86,12 @@ class Mail:
     Args:
         message_id: Without angle brackets; derived from operation and recipient, so
             that a mail server or a person can recognize a repetition.
-
         address: The recipient's address.
-
         name: The recipient's name, for the To header; may be empty.
-
         subject: One line.
-
         text: The plain text part. None: there is only an HTML part.
-
         html: The HTML part. None: there is only a plain text part.
-
         attachments: In order.
-
         letterhead: What the small app writes on it.
     """
 
@@ -138,7 +127,6 @@ class Sending:
     Args:
         blames_server: Whether the same would happen to any other mail: nobody can
             connect to the server, or the server hangs.
-
         retry_in: How long to wait if the server is known to be unavailable; then
             *detail* is a whole sentence. None: unknown.
     """

@@ -17,7 +17,6 @@ class Senders:
 
     Args:
         default: The From address of the installation, such as "Reports <r@x.org>".
-
         hosts: What may stand behind the @ of a sender that a small app chose, in lower
             case.
     """

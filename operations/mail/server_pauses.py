@@ -26,13 +26,9 @@ class Pause:
 
     Args:
         name: What messages call the server.
-
         since: When it first failed, aware UTC.
-
         retry_at: When the next operation tries it, aware UTC.
-
         now: The database's clock, aware UTC.
-
         error: Its latest error.
     """
 

@@ -86,11 +86,8 @@ class Trials:
 
         Args:
             app: Uid of the small app, which exists.
-
             app_name: Its name.
-
             asked: Which template, and to whom.
-
             by: Who asks; it is in the record of changes.
 
         Raises:

@@ -79,11 +79,8 @@ def resolve_mails(
 
     Args:
         engine: Each operation is a transaction of its own.
-
         wanted: Has the state UNCERTAIN; to be sent again, it may be FAILED instead.
-
         resend: Whether to send them again; otherwise they are marked as sent.
-
         by: Who decided it.
     """
     with reading(engine) as connection:
@@ -118,14 +115,9 @@ def confirm_mails(
     Mark uncertain mails of an operation as ``sent``, because somebody confirms them.
 
     Args:
-        connection: In a transaction of its own.
-
         operation_id: An operation in any state; its worker may be sending other mails.
-
         recipients: Ids of users; empty: all whose mail is uncertain.
-
         app: Uid of the only small app whose operations are known. None: all are.
-
         by: Who confirms it.
 
     Returns:
@@ -155,24 +147,16 @@ def resend_mails(
     recipients; then the operation returns to its former state.
 
     Args:
-        connection: In a transaction of its own.
-
         operation_id: A final operation.
-
         recipients: Ids of users; empty: all whose mail is in *state*.
-
         state: UNCERTAIN or FAILED. Mails that were sent are never sent again.
-
         app: Uid of the only small app whose operations are known. None: all are.
-
-        by: Who asks for it.
 
     Returns:
         How many mails will be sent again.
 
     Raises:
         NotFoundError: As for ``confirm_mails``.
-
         ConflictError: The operation is not final, its worker has not stopped, or its
             ``overlap`` is skip and another run of its action is live.
     """

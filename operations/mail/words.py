@@ -49,9 +49,7 @@ class Words:
 
     Args:
         locale: With a country or without one, such as fr-CH.
-
         sentences: Of the file of its language.
-
         zone: In which instants are told.
     """
 
@@ -70,9 +68,7 @@ class Words:
 
         Args:
             key: As in the files of languages/.
-
             count: Chooses the plural; it is ``{count}`` in the sentence.
-
             values: The other names in the sentence.
 
         Raises:
@@ -92,7 +88,6 @@ class Words:
 
         Args:
             number: None: there is no value.
-
             grouped: False for what only looks like a quantity, such as a year.
         """
         if number is None:
@@ -145,7 +140,6 @@ class Words:
 
         Args:
             since: Aware.
-
             now: Aware; before *since* (clocks differ) counts as now.
         """
         seconds = int((now - since).total_seconds())
@@ -170,7 +164,6 @@ def find_words(tag: str, *, zone: tzinfo) -> Words:
     Args:
         tag: A language tag such as ``fr-CH`` or ``fr_CH``; empty: none is known. What
             nobody has translated is told in English, numbers and dates as well.
-
         zone: Of their small app.
     """
     locale = _find_locale(tag)

@@ -74,10 +74,8 @@ class Trouble:
 
     Args:
         cause: One line.
-
         count: 1 for a failed operation; otherwise the number of missed occurrences or
             of uncertain mails.
-
         at: When it became known, aware UTC.
     """
 
@@ -99,11 +97,8 @@ class Scope:
 
     Args:
         app: Uid of the small app. INSTALLATION: all small apps.
-
         zone: IANA name of the zone in which local times are given, besides UTC.
-
         mail: Mail addresses.
-
         webhook: URL. None: no requests are sent.
     """
 
@@ -121,7 +116,6 @@ class Notice:
     Args:
         actions: For each uid: app, name, count, the last failure (``last_at``,
             ``occurrence``), and whether it was reported (``told``).
-
         examples: Ids of operations, the latest failures last.
     """
 
@@ -174,9 +168,7 @@ class Notice:
 
         Args:
             scope: Who gets the notice.
-
             kind: The kind of this cause, or RECOVERED.
-
             now: Aware UTC.
         """
         is_more = self.tellings > 0 and kind is not NoticeKind.RECOVERED
@@ -228,9 +220,7 @@ class Notice:
 
         Args:
             succeeded: Uids of actions that have succeeded since their last failure.
-
             idle: Uids of actions that are not due again, and so need not succeed.
-
             now: Aware UTC.
         """
         works = self.actions.keys() & set(succeeded)
@@ -249,11 +239,8 @@ def sort_in(
 
     Args:
         notices: Open notices, by scope, kind and key; new ones are added.
-
         scopes: Who gets notices.
-
         troubles: Each operation only once.
-
         now: Aware UTC.
     """
     for scope in scopes:

@@ -76,11 +76,8 @@ def fetch_unreported(
 
     Args:
         connection: In the transaction that records the notices.
-
         since: Instant of the last look, aware UTC; a little before it counts, too.
-
         apps: Uids of small apps. None: all.
-
         limit: How many failed or missed operations at most, the oldest first, and as
             many with uncertain mails. Rows that somebody else is writing now are left
             for the next look.

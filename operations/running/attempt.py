@@ -92,13 +92,9 @@ class Attempt:
 
     Args:
         engine: Made in this process.
-
         claim: Every write needs it.
-
         ports: What the steps may use.
-
         steps: Step functions by name, in no particular order.
-
         monotonic: Returns seconds that never jump; spaces out writes of progress.
     """
 
@@ -196,9 +192,7 @@ class Attempt:
 
         Args:
             error: For the operator.
-
             reason: Why it failed.
-
             crash: The unexpected error, whose trace is kept in the log.
 
         Returns:

@@ -38,7 +38,6 @@ class Working:
 
     Args:
         verb: ``being published``, ``being refreshed``, or ``at work``.
-
         since: When its current step began, aware UTC. None: no step runs.
     """
 
@@ -101,10 +100,7 @@ def estimate_steps(
     Return how long steps of an action usually take.
 
     Args:
-        connection: Any.
-
         action_uid: Uid of the action.
-
         names: Names of its steps.
 
     Returns:

@@ -35,9 +35,7 @@ class Pace:
 
         Args:
             note: What is read; another note, work or unit is another part.
-
             reached: How far it is. What falls behind an earlier point is ignored.
-
             at: Seconds of a clock that never jumps.
 
         Returns:

@@ -43,9 +43,7 @@ class PastAttempt:
 
     Args:
         number: From 1; an attempt that was postponed has the number of the next.
-
         step: In which it ended. None: before the first.
-
         step_began_at: When it began that step. None: it did not.
     """
 

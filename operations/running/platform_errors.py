@@ -45,9 +45,7 @@ def find_platform_error(
 
     Args:
         error: The error; its causes are examined, too.
-
         folder: Our folder that was written to or read from. None: unknown.
-
         name: What people call the folder, such as "workspace".
 
     Returns:

@@ -38,21 +38,13 @@ def make_context(  # noqa: PLR0913 - all that a step is given
 
     Args:
         engine: Of the worker.
-
         claim: Every write needs it.
-
         ports: What the step may use.
-
         action: As it was when the operation was recorded.
-
         step: As an earlier attempt left it.
-
         memo: What the step remembers, which it changes.
-
         say: Keeps a line of the log.
-
         progress: Notices a cancellation, too.
-
         write_log: Writes the lines that were kept.
     """
 

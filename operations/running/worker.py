@@ -21,15 +21,10 @@ class Worker:
 
     Args:
         engine: Made in this process: no connection survives a fork.
-
         ports: What the steps may use.
-
         heart: Renews the claims.
-
         lease: How long a claim lasts without a renewal.
-
         pid: Id of this process.
-
         monotonic: Returns seconds that never jump; measures durations.
     """
 

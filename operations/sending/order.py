@@ -54,9 +54,7 @@ class Message(NamedTuple):
 
     Args:
         send_at: When it should be sent, aware UTC. None: unknown.
-
         lane: Lane of its queue, from 0; see operation_state.LANES.
-
         is_scheduled: Whether nobody asked for it by hand.
     """
 
@@ -162,14 +160,10 @@ def ask_sendable(
     tick, the apps take turns.
 
     Args:
-        transaction: Of the leader.
-
         limit: Scheduled operations to look at, and as many manual ones.
-
         share: How many quick operations of an app may be under way in the first lane,
             and as many manual ones again; the others go to the lanes behind. None: all
             go to the first lane.
-
         tasks_only: Whether nothing for our own queues is looked for.
 
     Returns:
@@ -259,8 +253,6 @@ def fetch_share(connection: sa.Connection, part: float) -> int | None:
     Return how many slots of the quick queue one app may take while others wait.
 
     Args:
-        connection: Any.
-
         part: The app's part of all slots, from 0 to 1.
 
     Returns:
@@ -363,10 +355,7 @@ def mark_sent(
     Operations that a worker has already claimed keep their state.
 
     Args:
-        transaction: Of the leader.
-
         messages: At least one.
-
         seconds_ago: When the broker took them.
     """
     statement = _sent_statement(transaction.connection.dialect.name)

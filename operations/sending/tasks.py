@@ -74,7 +74,6 @@ class Ready(NamedTuple):
 
     Args:
         within: How long its end is waited for. None: not at all.
-
         left: Attempts after this one.
     """
 
@@ -90,15 +89,10 @@ class Mark(NamedTuple):
 
     Args:
         state: Of the operation.
-
         spends: Whether an attempt counts.
-
         is_sent: Whether the broker has the task.
-
         delay: From the mark to the deadline, or to the next attempt. None: it is final.
-
         ago_s: Seconds since it happened.
-
         end: Of the step, if it is final and has begun.
     """
 
@@ -166,12 +160,8 @@ def fetch_tasks(
     Return the tasks of *messages*, and the marks of those that cannot be sent.
 
     Args:
-        connection: Any.
-
         messages: Of the queue TASKS.
-
         secret: Of the installation.
-
         known: Revisions that were read before; more are added.
     """
     given = make_rows_json([{"id": m.id, "attempt": m.attempt} for m in messages])
@@ -372,8 +362,6 @@ def write_marks(transaction: Transaction, marks: Sequence[Mark]) -> None:
     Write what became of tasks.
 
     Args:
-        transaction: Of the leader.
-
         marks: At least one. What is no longer as it was found stays as it is.
     """
     dialect = transaction.connection.dialect.name

@@ -39,7 +39,6 @@ def notify(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: A
 
     Raises:
         PostponedError: The mail server is unavailable.
-
         StepError: Temporary if the cause may pass; permanent if nobody was reached.
     """
     told: Any = context.details[DETAILS_KEY]

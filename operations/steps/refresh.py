@@ -33,7 +33,6 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
     Raises:
         StepError: Permanent for an unknown domain or unreadable content, temporary
             for network and locks.
-
         PlatformError: The workspace cannot be used.
     """
     domains = _choose(context, asked)

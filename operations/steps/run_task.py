@@ -28,7 +28,6 @@ def run_task(context: StepContext, asked: RunTaskModel) -> StepResult:
 
     Raises:
         AwaitedError: The task was sent, and its answer ends the operation.
-
         StepError: Temporary: the broker did not accept the task. Permanent: the
             worker's settings forbid the queue or the connection, or a text has a
             placeholder that has no value.

@@ -17,15 +17,10 @@ class Caller:
     Args:
         key_id: The API key that they ask with, or signed in with. None: they signed in
             by a link of the command line, or through a proxy.
-
         name: What the record of changes calls them.
-
         role: What they may do.
-
         app: Uid of the one small app that they may see. None: the installation.
-
         session: Of a person at the pages. None: they ask with a key, or by a proxy.
-
         use_is_due: Whether the last use of the key is to be noted again.
     """
 

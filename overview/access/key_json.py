@@ -44,13 +44,9 @@ class ShownKey:
 
     Args:
         id: The part of the key that may be shown.
-
         app: Uid of the small app that it is for. None: the installation.
-
         last_used_at: To the minute. None: never.
-
         replaces: Id of the key that it was rotated from. None: it was not.
-
         has_expired: By the clock of the database.
     """
 

@@ -56,22 +56,15 @@ def create_key(
 
     Args:
         connection: Of ``writing``, whose author is recorded as its maker.
-
         app: Uid of the small app that it is for. None: the installation.
-
         role: What it may do.
-
         name: What it is for, a line of text. None: nobody said.
-
         lifetime: Its end from now. None: it does not expire.
-
         maker: Who makes it. None: whoever runs the command line, who may make any.
 
     Raises:
         NotFoundError: No such small app, or not the maker's.
-
         ForbiddenError: The maker may not make such a key.
-
         ConflictError: The small app has MOST_KEYS keys that have not ended.
     """
     if maker is not None:
@@ -110,10 +103,7 @@ def fetch_keys(
     Return keys, also those that have ended, the latest first.
 
     Args:
-        connection: Any.
-
         app: Uid of a small app; only its keys. None: all.
-
         page: Which part; positions are (created_at, id).
     """
     query = sa.select(*_SHOWN)
@@ -131,10 +121,7 @@ def fetch_key(
     Return a key.
 
     Args:
-        connection: Any.
-
         key_id: The part of it that may be shown.
-
         app: Uid of a small app; keys of others are unknown. None: any.
 
     Raises:
@@ -152,15 +139,11 @@ def revoke_key(
     A key that was revoked stays as it is.
 
     Args:
-        connection: Of ``writing``.
-
         key_id: Its id.
-
         maker: Who revokes it. None: whoever runs the command line.
 
     Raises:
         NotFoundError: No such key, or not one of the maker's app.
-
         ForbiddenError: Its role is above that of the maker.
     """
     found = _lock(connection, key_id, maker)
@@ -194,19 +177,13 @@ def rotate_key(
     meant to.
 
     Args:
-        connection: Of ``writing``.
-
         key_id: The key to replace.
-
         overlap: How long both are taken. Zero: the old one ends now.
-
         maker: Who rotates it. None: whoever runs the command line.
 
     Raises:
         NotFoundError: No such key, or not one of the maker's app.
-
         ForbiddenError: Its role is above that of the maker.
-
         ConflictError: It has ended, or has a successor that was not revoked; or the
             small app has MOST_KEYS keys that have not ended.
     """

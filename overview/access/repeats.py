@@ -50,9 +50,7 @@ class Fresh:
 
     Args:
         owner: Whose key it is.
-
         key: The Idempotency-Key.
-
         begun_at: When the work began, by the clock of the database; who takes over
             after a crash has another.
     """
@@ -69,9 +67,7 @@ class Repeated:
 
     Args:
         status: Of HTTP.
-
         headers: Those that were kept.
-
         body: None: it was longer than LONGEST_BODY, or had a secret.
     """
 
@@ -99,11 +95,8 @@ def begin(engine: sa.Engine, owner: str, key: str, request: str) -> Outcome:
 
     Args:
         engine: Written to, in a transaction of its own, committed on return.
-
         owner: Whose key it is (``Caller.owner``): others may use the same.
-
         key: The Idempotency-Key, 1 to LONGEST_KEY printable characters of ASCII.
-
         request: Digest of method, address and body.
 
     Raises:
@@ -143,13 +136,9 @@ def finish(
 
     Args:
         engine: Written to, in a transaction of its own.
-
         fresh: What ``begin`` returned.
-
         status: Of HTTP.
-
         headers: Those to repeat: few, and without secrets.
-
         body: Kept if it is not longer than LONGEST_BODY. None: it has a secret.
     """
     values = {

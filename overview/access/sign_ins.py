@@ -73,9 +73,7 @@ class Session:
 
     Args:
         text: What the cookie holds; kept nowhere.
-
         caller: Whose it is.
-
         expires_at: When it ends by itself.
     """
 
@@ -89,8 +87,6 @@ def make_link(connection: sa.Connection, caller: Caller) -> str:
     Return the secret of a link that signs in once, within LINK_FOR.
 
     Args:
-        connection: Of ``writing``.
-
         caller: Whom it signs in: with the same role, and the same small app.
     """
     text, _ = _insert(connection, _LINK, caller, LINK_FOR)

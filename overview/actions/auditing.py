@@ -53,15 +53,10 @@ class Audit:
 
     Args:
         findings: One for each fault.
-
         audited: How many actions were compared.
-
         since: Inclusive.
-
         until: Exclusive; never later than *ticked_at*.
-
         ticked_at: The last tick; later occurrences are not decided yet.
-
         is_ahead: Whether the whole period lies after *ticked_at*, so that nothing was
             compared.
     """
@@ -99,15 +94,10 @@ def audit_all(
 
     Args:
         engine: Only read from, in several transactions.
-
         since: Aware, inclusive. None: DEFAULT_PERIOD before *until*.
-
         until: Aware, exclusive. None, or later than the last tick: the last tick.
-
         app: Uid of a small app. None: all of them.
-
         lookback: The look-back of the installation.
-
         at_most: How long it may take. None: as long as it takes.
 
     Raises:

@@ -130,16 +130,11 @@ class ActionDays:
 
     Args:
         zone: That of its rule, in which days begin and end.
-
         days: Each of them, oldest first; the last is today. An outage counts on each
             day that it touches.
-
         counted_from: The beginning of a day, aware UTC. Those before are not counted.
-
         is_whole: Whether that is the beginning of the first day.
-
         missed: What was missed, newest first.
-
         missed_is_whole: Whether that is all that was missed since *counted_from*.
     """
 
@@ -178,16 +173,10 @@ def fetch_action_days(
     did not succeed; the rest, which are most, are not read.
 
     Args:
-        connection: Any.
-
         uid: Of an action, deleted or not.
-
         weeks: How many, up to MOST_WEEKS; the first day is a Monday, the last is today.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
-
         now: Aware; its day is the last. None: by the clock of the database.
-
         most: The most operations to count.
 
     Raises:

@@ -47,10 +47,6 @@ def fetch_document_part(
     Return a part of the documents of scheduled actions, by small app and name.
 
     Args:
-        connection: Any.
-
-        wanted: Which actions.
-
         page: Which part; as for ``select_part``.
 
     Raises:

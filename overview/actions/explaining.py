@@ -29,12 +29,8 @@ def explain_instant(
     Explain why an action ran in the minute of *at*, or did not run.
 
     Args:
-        connection: Any.
-
         uid: Of an action, deleted or not.
-
         at: Aware, past or future.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Returns:

@@ -41,9 +41,7 @@ def make_app_document(
 
     Args:
         email: Of the user; also their id.
-
         zone: IANA name, in which the rule is read.
-
         since: Since when the user has an account, RFC 3339. None: it is not said.
     """
     return {
@@ -72,19 +70,12 @@ def post_first_action(
     Make the small app APP and post an action in it that mails *email*.
 
     Args:
-        connection: Of ``writing``.
-
         email: Of whoever is to be mailed.
-
         zone: IANA name, in which the rule is read.
-
-        terms: Of the installation.
-
         signed: Who asks for it.
 
     Raises:
         InvalidDocumentError: *email* is no address, or *zone* no zone.
-
         StaleError: There is such an app already.
     """
     # Made a moment ago: a user is told apart from one who never came by an instant.

@@ -57,7 +57,6 @@ class ShownOccurrence:
 
     Args:
         zone: In which its rule is read.
-
         notes: What the clocks and the calendar do to it.
     """
 
@@ -97,21 +96,14 @@ def fetch_occurrence_part(
     far will lead.
 
     Args:
-        connection: Any.
-
         uid: Of an action, deleted or not.
-
         page: Its position is that of ``Part.following``: occurrence and user.
-
         since: Aware, inclusive. None: AROUND before *until*, or before now.
-
         until: Aware, exclusive. None: AROUND after *since*, or after now.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:
         NotFoundError: There has never been such an action.
-
         UsageError: *since* is not before *until*, or longer than LONGEST before.
     """
     now = read_clock(connection)

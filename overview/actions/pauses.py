@@ -28,7 +28,6 @@ class PauseState:
 
     Args:
         pause: None: it has none.
-
         tag: What tells this pause from another, and from none.
     """
 

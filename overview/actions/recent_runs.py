@@ -63,7 +63,6 @@ class RecentRun:
 
     Args:
         is_uncertain: Whether nobody knows if all of its mails arrived.
-
         took: How long it ran: see operations/running/taken.py. None: it has not, or
             still runs.
     """
@@ -128,12 +127,8 @@ def fetch_runs_of_action(
     Return the latest *limit* operations of one action.
 
     Args:
-        connection: Any.
-
         uid: Of an action, deleted or not.
-
         limit: At most MOST_RUNS.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:

@@ -75,12 +75,8 @@ def fetch_revision_part(
     Return a part of the revisions of an action, newest first, without documents.
 
     Args:
-        connection: Any.
-
         uid: Of an action, deleted or not.
-
         page: Its position is the number of the last revision that was shown.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:
@@ -123,14 +119,9 @@ def compare_revisions(
     Return how the document of revision *new* differs from that of *old*.
 
     Args:
-        connection: Any.
-
         uid: Of an action, deleted or not.
-
         old: A revision.
-
         new: Another one, later or earlier. None: the latest.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:

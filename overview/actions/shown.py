@@ -104,24 +104,15 @@ class ShownAction:
 
     Args:
         document_revision: The latest revision that changed the document.
-
         state: Whether it runs.
-
         event: The event that it waits for. None: it is time-driven.
-
         delay: ISO 8601, counted from the event.
-
         at: The local time of day, HH:MM, that it then waits for.
-
         following: The next occurrences, as many as were asked for; none if it waits for
             events, does not run, or cannot be read.
-
         effective_from: Occurrences before this never run.
-
         pause: Its own pause, or that of its small app or the installation.
-
         problem: Why its stored rule cannot be read. None: it can be read.
-
         document: As it was posted; in a list, only the parts that say when.
     """
 
@@ -271,10 +262,7 @@ def fetch_listed_actions(
     Return scheduled actions, the next due first, each with its next occurrence.
 
     Args:
-        connection: Any.
-
         app: Uid of a small app. None: those of all.
-
         deleted: Whether to include deleted actions.
 
     Raises:
@@ -299,16 +287,9 @@ def fetch_action_part(
     Return a part of the scheduled actions.
 
     Args:
-        connection: Any.
-
-        wanted: Which actions.
-
         page: Which part.
-
         order: How they are sorted.
-
         count: The most occurrences to return for each.
-
         runs: The most of their latest operations to return for each. 0: without them.
 
     Raises:
@@ -342,16 +323,10 @@ def fetch_detailed_action(
     Return the action whose uid or name is *given*, with its last run and revisions.
 
     Args:
-        connection: Any.
-
         given: Uid (a deleted action's, too) or name.
-
         app: Uid of a small app, to search only there. None: in all apps.
-
         count: The most occurrences to return.
-
         revisions: The most revisions to return.
-
         is_uid: Whether *given* is a uid, so that a name finds nothing.
 
     Raises:

@@ -30,8 +30,6 @@ def fetch_app_choices(
     Return the small apps by uid, at most MOST.
 
     Args:
-        connection: Any.
-
         app: The only one that may be seen. None: all.
     """
     query = (

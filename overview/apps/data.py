@@ -105,7 +105,6 @@ class DataVersion:
 
     Args:
         path: Below the workspace.
-
         now: The database's clock, aware UTC.
     """
 
@@ -178,7 +177,6 @@ class DetailedDomain:
 
     Args:
         staged: Name to type. None: nothing is staged, or *problem* says why not.
-
         live: The same of what is live.
     """
 
@@ -263,12 +261,7 @@ def fetch_detailed_domain(
     Return a domain with the columns of its staged and its live version.
 
     Args:
-        connection: Any.
-
-        app: Uid of a small app.
-
         name: Of the domain.
-
         workspace: Folder of the versions.
 
     Raises:

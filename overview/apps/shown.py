@@ -105,7 +105,6 @@ class Activity:
 
     Args:
         pause: The app's own pause. None: it has none.
-
         working: The heavy operation of the app that a worker runs. None: there is none.
     """
 
@@ -161,9 +160,7 @@ class ShownDomain:
 
     Args:
         source: Without secrets.
-
         published_at: When the live version was published, aware UTC.
-
         title: What people call it, as its document has it.
     """
 
@@ -221,15 +218,10 @@ class DetailedApp:
 
     Args:
         timezone: IANA name. None: that of the installation applies.
-
         source_folder: The folder of its sources' files. None: it has none.
-
         notices: None: nobody in the app gets notices of failures.
-
         groups: The number of members, by group.
-
         names: The names of its templates, documents and holiday calendars, by part.
-
         mail: What it writes on its mails beside their content. None: nothing.
     """
 
@@ -298,10 +290,7 @@ def fetch_app_part(
     Return a part of the small apps, sorted by uid.
 
     Args:
-        connection: Any.
-
         page: After a uid.
-
         app: The only one that may be seen. None: all.
     """
     start = page.read_after(str)

@@ -59,19 +59,12 @@ class Standing:
 
     Args:
         failed: Operations that failed within WITHIN.
-
         missed: Operations that were missed within WITHIN.
-
         last_trouble_at: When the last of them ended.
-
         quarantined: Actions that cannot run.
-
         paused: Other actions that are paused, on their own or with the app.
-
         uncertain: Mails of which nobody knows whether they were sent.
-
         unpublished: Domains whose staged version is not live.
-
         is_whole: Whether all of it was counted.
     """
 
@@ -110,8 +103,6 @@ def fetch_standings(
     Return what needs a look in each of *apps*.
 
     Args:
-        connection: Any.
-
         apps: Uids; at most those of one part of a list.
     """
     found: defaultdict[str, dict[str, Any]] = defaultdict(dict)

@@ -22,9 +22,7 @@ class Coming:
 
     Args:
         minutes: Those with an occurrence, in order.
-
         actions: How many actions were asked when they are due.
-
         left_out: How many were not, by the reason; see ``Load``.
     """
 
@@ -46,17 +44,11 @@ def find_coming(
     Return what is coming from *since* to before *until*.
 
     Args:
-        connection: Any.
-
         whose: Whose occurrences.
-
         since: Aware UTC, a whole minute.
-
         until: Aware UTC. Not after *since*: nothing is coming, and nobody is asked.
-
         load: Theirs. If the period lies in its own, nothing is counted again, unless
             there was no time left to count all of that.
-
         is_over: Whether there is no time left to count.
     """
     if until <= since:

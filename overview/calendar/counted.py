@@ -107,9 +107,7 @@ class HourCounts:
 
     Args:
         planned: Not decided yet.
-
         states: Of those that were decided. Of outages, each occurrence counts.
-
         missed_since: The first occurrence of the outages that touch the hour.
     """
 
@@ -181,13 +179,9 @@ class Calendar:
 
     Args:
         at: The time of the database, aware UTC.
-
         planned_from: What is due from here on was not decided when this was counted.
-
         actions: How many actions were asked when they are due.
-
         left_out: How many were not, by the reason; see ``Load``.
-
         is_partial: Whether something is not counted for lack of time, or because there
             are too many different outages.
     """
@@ -272,25 +266,16 @@ def fetch_calendar(  # noqa: PLR0913 - what is asked, and a clock
     missed, an outage that ended more than a week after these days is not counted.
 
     Args:
-        connection: Any.
-
         zone: IANA name of the zone whose days and hours are meant.
-
         first: The first local day. None: the Monday of this week.
-
         days: How many, at most MOST_DAYS.
-
         whose: Whose occurrences. None: all.
-
         load: Theirs: what it has is not counted again. None: it is not known.
-
         monotonic: Returns seconds that never jump.
 
     Raises:
         NotFoundError: There is no such small app.
-
         RuleError: There is no such zone.
-
         UsageError: The days are too many, or too far away.
     """
     whose = whose or Whose()

@@ -28,11 +28,8 @@ class Hour:
 
     Args:
         starts_at: Aware UTC, inclusive.
-
         ends_at: Aware UTC, exclusive.
-
         shown: The hour that clocks show, 0 to 23.
-
         turn: 1, or 2 if clocks show this hour for the second time on that day.
     """
 
@@ -49,7 +46,6 @@ class LocalDay:
 
     Args:
         hours: In order, without gaps.
-
         change: What the clocks do on that day. None: they run on.
     """
 
@@ -74,10 +70,7 @@ def find_local_days(first: date, days: int, zone: ZoneInfo) -> list[LocalDay]:
 
     Args:
         first: Local date of *zone*, years 1970 to 9990.
-
         days: At least 1.
-
-        zone: Whose clocks.
     """
     bounds = [_begin(first + number * _DAY, zone) for number in range(days + 1)]
     found = []

@@ -47,9 +47,7 @@ class Outage:
 
     Args:
         first: The first of them, aware UTC.
-
         occurrences: All of them, in order.
-
         actions: How many actions missed each.
     """
 
@@ -73,12 +71,8 @@ def count_operations(
     Yield how many operations are in which state, by the quarter in which they were due.
 
     Args:
-        connection: Any.
-
         whose: Of which app and queue.
-
         since: Compared with the occurrence; aware, inclusive.
-
         until: Compared with the occurrence; aware, exclusive.
 
     Yields:
@@ -114,13 +108,8 @@ def count_missed(
     before *since* are found as far as they were recorded since.
 
     Args:
-        connection: Any.
-
         whose: Of which app and queue.
-
         since: Aware, inclusive; *until* is exclusive.
-
-        until: See *since*.
     """
     revised = scheduled_action_revisions.c
     query = (

@@ -48,11 +48,8 @@ class CalendarFile:
 
     Args:
         text: RFC 5545.
-
         entries: How many occurrences it has.
-
         until: It has all until here, aware UTC, but for those left out.
-
         left_out: Actions that are due more often than hourly, by name.
     """
 
@@ -72,10 +69,6 @@ def make_calendar_file(
     it when the file is read again.
 
     Args:
-        connection: Any.
-
-        app: Uid of the small app.
-
         web_url: Where the pages are, without a slash at the end. None: not linked to.
 
     Raises:

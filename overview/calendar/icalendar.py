@@ -29,19 +29,12 @@ class Entry:
 
     Args:
         uid: The same whenever the file is written again.
-
         at: Aware.
-
         changed_at: When what it says last changed, aware.
-
         revision: Higher after each change.
-
         summary: A few words.
-
         description: Lines of text.
-
         category: A word.
-
         url: Where there is more. None: nowhere.
     """
 
@@ -61,9 +54,7 @@ def write_calendar(name: str, description: str, entries: Sequence[Entry]) -> str
 
     Args:
         name: What programs call it.
-
         description: Lines of text.
-
         entries: In the order of the file.
     """
     lines = [

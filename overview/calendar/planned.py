@@ -50,13 +50,9 @@ class Planned:
 
     Args:
         since: Aware UTC, inclusive: not before what ticks have looked at.
-
         until: Aware UTC, exclusive.
-
         total: How many occurrences there are.
-
         minutes: In order, from the first on; the actions of each, MOST in all.
-
         is_whole: Whether *minutes* has all that there is.
     """
 
@@ -89,20 +85,14 @@ def list_planned(
     Return which actions are due when, in a short time to come.
 
     Args:
-        connection: Any.
-
         since: Aware; its minute is the first. None, or past: what no tick has decided.
-
         until: Aware, exclusive; at most LONGEST after *since*. None: DEFAULT_PERIOD
             after it.
-
         whose: Of which app and queue. None: all.
-
         monotonic: Returns seconds that never jump.
 
     Raises:
         NotFoundError: There is no such small app.
-
         UsageError: The period is empty or too long.
     """
     whose = whose or Whose()

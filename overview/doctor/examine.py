@@ -46,9 +46,6 @@ def find_trouble(
 
     Args:
         engine: Its every call has a deadline.
-
-        settings: Of this process.
-
         names: Keys of ``LOOKS``.
 
     Yields:

@@ -50,15 +50,10 @@ class Finding:
 
     Args:
         subject: What was looked at, in a word or two.
-
         health: ``BAD`` only if runs are late or lost, or will be.
-
         detail: What was found and, unless it is good, what to do.
-
         title: The same in a few words, without the name of a host or of an app.
-
         since: When it began, aware UTC. None: unknown, or nothing has.
-
         queue: The queue that it is about.
     """
 
@@ -126,11 +121,7 @@ class View:
 
     Args:
         connection: Read-only.
-
-        settings: Of this process.
-
         now: The database's clock, aware UTC.
-
         app: The only small app that is looked at, for those who may know neither hosts
             nor other apps. None: the installation.
     """

@@ -56,11 +56,9 @@ class Backlog:
 
     Args:
         count: How many operations.
-
         waiting_since: When the oldest operation that no worker has taken was to be
             sent, aware UTC. None: none of them is waiting. Running operations are not,
             nor are those whose next attempt is still to come.
-
         waiting: How many of them are waiting.
     """
 
@@ -112,11 +110,8 @@ class Held:
 
     Args:
         count: How many operations.
-
         apps: How many apps they belong to.
-
         since: When the first of them was recorded, aware UTC.
-
         error: The full error of one of them.
     """
 
@@ -150,11 +145,8 @@ class Trouble:
 
     Args:
         state: ``failed``, ``missed`` or ``uncertain``.
-
         reason: That of the operations; for mails, the step.
-
         count: How many operations, or mails.
-
         latest_at: When it happened last, aware UTC.
     """
 
@@ -242,7 +234,6 @@ class Running:
 
     Args:
         worker: The name of the worker.
-
         progress: ``{"step", "done", "total", "note"}``, as far as its step reports
             them.
     """
@@ -328,7 +319,6 @@ class Spread:
     Args:
         start_lag: For each bound, how many operations began within so many seconds
             after they were recorded; the last number is how many began at all.
-
         run_time: The same for the seconds that those that have ended ran.
     """
 

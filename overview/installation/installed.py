@@ -61,9 +61,7 @@ class Kept:
 
     Args:
         what: Such as operations.
-
         kept_for: None: for good.
-
         oldest_at: Aware UTC. None: there are none.
     """
 

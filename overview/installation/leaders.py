@@ -27,15 +27,10 @@ class Reign:
 
     Args:
         who: The host. None: nobody led.
-
         since: Aware UTC.
-
         until: Aware UTC. None: it lasts.
-
         fence: None: nobody led.
-
         ended: Why it ended, or why nobody led, in a few words. Empty: it lasts.
-
         is_until_exact: Whether *until* is known; else it is when the next one began.
     """
 
@@ -54,9 +49,7 @@ class Leaders:
 
     Args:
         holder: Who has the lease, also if it ran out. None: it was released.
-
         reigns: The latest first.
-
         standbys: Living schedulers that do not lead.
     """
 
@@ -99,11 +92,8 @@ def find_reigns(
 
     Args:
         led: As recorded.
-
         holder: Who has the lease.
-
         unled: When nobody led, as far as that is known of leaders that were killed.
-
         now: Aware UTC.
     """
     ends = {each.until: each.since for each in unled}

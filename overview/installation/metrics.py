@@ -103,12 +103,8 @@ class WorkMetrics(Collector):
     Serves the metrics of work while this process leads.
 
     Args:
-        settings: Of this process.
-
         leads: Returns whether this process leads; called from any thread.
-
         monotonic: A clock, in seconds.
-
         deadline: For each statement, unless the settings ask for a shorter one.
     """
 

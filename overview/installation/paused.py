@@ -43,11 +43,8 @@ class Paused:
 
     Args:
         all: The pause of the whole installation. None: it is not paused.
-
         apps: The pauses of small apps, by uid.
-
         actions: How many actions are paused, on their own or with others.
-
         queues: The pauses of queues, of which nothing is sent.
     """
 

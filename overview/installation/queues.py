@@ -51,9 +51,7 @@ class Waiting:
 
     Args:
         app: Uid of the small app. None: the whole queue.
-
         counts: How many, by state; has each of the live states.
-
         since: When the oldest operation that no worker has taken was to be sent, aware
             UTC. None: none is waiting.
     """
@@ -102,7 +100,6 @@ class Pace:
 
     Args:
         taken: How many operations were begun, by how many minutes ago.
-
         waited: How many waited, by how many minutes ago.
     """
 
@@ -121,13 +118,9 @@ class ShownQueue:
 
     Args:
         waiting: Its live operations.
-
         workers: How many living workers take from it.
-
         slots: How many operations these run at a time.
-
         pause: None: it is not paused.
-
         later: How many of those that wait are to be sent later.
     """
 

@@ -181,42 +181,24 @@ class Status:
 
     Args:
         now: By the database's clock.
-
         app: The only small app that it is about. None: the installation.
-
         findings: What is wrong, and what is well.
-
         leader: None if the lease was released, or never taken.
-
         last_tick_at: None if there has never been a tick.
-
         send_failure: None if the leader can send, or has not tried.
-
         backlog: The live operations, by queue, app and state.
-
         troubles: What went wrong within the last hour.
-
         uncertain: How many mails an operator has to decide about, however old.
-
         processes: Schedulers and workers, including those that ended without signing
             off.
-
         leaderships: Who has led, the latest first, at most ten; empty of an app.
-
         paused: What is paused.
-
         quarantined: Actions that could not be read.
-
         next_due: The actions that are due next, at most five; ten of an app.
-
         running: Operations that workers run, the longest running first, at most twenty.
-
         last_success_at: When an operation last succeeded, among the latest thousand.
-
         data_updated_at: When data were last published. None: never.
-
         working: The heavy operation of the app that runs. None: none does.
-
         touched: What the latest refresh and publish of the app touched, by step.
     """
 

@@ -90,10 +90,6 @@ def make_bundle(
     Return a support bundle, of at most some hundred kilobytes.
 
     Args:
-        connection: Any.
-
-        settings: Of this process.
-
         findings: What doctor found.
     """
     status = fetch_status(connection, settings).as_json()

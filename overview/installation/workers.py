@@ -96,7 +96,6 @@ class WorkerAtWork:
 
     Args:
         taken: How many it began within the last hour.
-
         names: Those of the actions of what it runs, by uid.
     """
 

@@ -22,9 +22,7 @@ class Group:
 
     Args:
         count: How many they are.
-
         uids: All of them, if jitter gives each its own minute.
-
         spreads: By minutes of room, how many are due how many minutes after it.
     """
 
@@ -44,7 +42,6 @@ class _Counted:
     Args:
         minutes: Those in which any of them is due, as bits: thousands of rules, each
             with thousands of minutes, would fill the memory otherwise.
-
         repeats: By minute, how often each action is due in it, unless once.
     """
 

@@ -46,14 +46,10 @@ class _Day:
 
     Args:
         length: Of its month, in days.
-
         first_weekday: Of its month; Monday is 0.
-
         begins: The number of its first minute, negative before the period. None: the
             clocks change near it, so that its minutes are not the sums they seem.
-
         since: Its first instant, aware UTC.
-
         until: That of the next day.
     """
 
@@ -80,9 +76,7 @@ class _Matching:
 
     Args:
         expression: Its months and days are those of the rule.
-
         begins: As of ``_Day``, of those that match.
-
         uneven: The days that the rule itself must be asked about.
     """
 

@@ -38,7 +38,6 @@ class Whose:
 
     Args:
         app: Uid of the only small app. None: all.
-
         queue: The only queue. None: all.
     """
 
@@ -77,7 +76,6 @@ class Foreseen:
 
     Args:
         actions: How many actions were counted.
-
         left_out: How many were not, as there was no time or their rule is unreadable.
     """
 
@@ -98,16 +96,11 @@ def foresee(
     Count what is coming.
 
     Args:
-        connection: Any.
-
         counting: Of the period; nothing was counted yet.
-
         whose: Whose occurrences.
-
         before: Aware. Only actions that are due before this instant are looked at: most
             have nothing to do for days. It holds if nothing of the period was decided.
             None: all are.
-
         is_over: Whether there is no time left.
     """
     left_out: Counter[str] = Counter()
@@ -252,12 +245,8 @@ def name_actions(
     Return some of the actions that have a share in each of some minutes.
 
     Args:
-        connection: Any.
-
         minutes: Who has a share, of each minute.
-
         whose: As for ``foresee``.
-
         most: Actions of one minute; the counting named as many.
 
     Returns:

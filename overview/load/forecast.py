@@ -103,7 +103,6 @@ class LoadedMinute:
 
     Args:
         at: When the minute begins, aware UTC.
-
         by_queue: How many are sent to each queue.
     """
 
@@ -127,7 +126,6 @@ class HotMinute:
 
     Args:
         by_app: How many each small app has, the most first.
-
         actions: Some of those that are due then, at most NAMED.
     """
 
@@ -154,18 +152,12 @@ class Load:
 
     Args:
         since: Aware UTC, inclusive, at the beginning of a minute.
-
         until: Aware UTC, exclusive.
-
         actions: How many actions were counted.
-
         left_out: How many were not, by the reason: ``events`` drive them, they are
             ``paused``, their rule is ``unreadable``, or there was no ``time`` left.
-
         by_app: The small app with the most first.
-
         minutes: Those with an occurrence, in order.
-
         hot: At most HOT_MINUTES, the hottest first.
     """
 
@@ -222,20 +214,14 @@ def forecast_load(
     Return how many occurrences are coming in each minute.
 
     Args:
-        connection: Any.
-
         since: Aware; its minute is the first. None: now.
-
         until: Aware, exclusive; at most LONGEST after *since*. None: DEFAULT_PERIOD
             after it.
-
         app: Uid of the only small app that counts. None: all.
-
         monotonic: Returns seconds that never jump.
 
     Raises:
         NotFoundError: There is no such small app.
-
         UsageError: The period is empty or too long.
     """
     find_filtered(connection, app=app, action=None)

@@ -88,13 +88,9 @@ class Cause:
 
     Args:
         text: As the latest of them says it, on one line.
-
         actions: Those with the most failures first; all of them.
-
         operation_id: The latest failure.
-
         reason: Its reason.
-
         is_permanent: Whether it was not tried again because that could not help.
     """
 
@@ -139,9 +135,7 @@ class Failures:
 
     Args:
         since: Aware UTC; later than a day ago if there are too many.
-
         is_whole: Whether all failures of the day were looked at.
-
         causes: Most failures first; all of those that were found.
     """
 
@@ -176,12 +170,8 @@ def fetch_failures(
     Return what failed lately and has not been tried again since, by cause.
 
     Args:
-        connection: Any.
-
         app: Uid of the only small app that counts. None: all.
-
         within: How far back to look.
-
         most: The most failures to look at.
     """
     since = read_clock(connection) - within

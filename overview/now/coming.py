@@ -41,7 +41,6 @@ class Coming:
 
     Args:
         zone: Of its action.
-
         due_at: When it is sent: with its jitter.
     """
 
@@ -74,10 +73,7 @@ def fetch_coming(
     What follows from events is left out: nobody knows it before the event.
 
     Args:
-        connection: Any.
-
         app: Uid of the only small app that counts. None: all.
-
         count: The most to return.
     """
     # No other action can be among them: the first occurrence of each is later.

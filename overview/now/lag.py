@@ -52,11 +52,8 @@ class Lag:
 
     Args:
         since: Aware UTC.
-
         count: How many operations have started.
-
         p95: Of 100, 95 started within this time. None: none has started.
-
         by_minute: The same of those recorded in a minute.
     """
 
@@ -89,12 +86,8 @@ def fetch_lag(
     Return how long what was recorded lately waited for its first start.
 
     Args:
-        connection: Any.
-
         app: Uid of the only small app that counts. None: all.
-
         within: How far back to look.
-
         most: The most operations to look at.
     """
     kept = operations.c

@@ -37,15 +37,10 @@ class Late:
 
     Args:
         first: The first occurrence.
-
         last: The last one.
-
         started_at: When the last of them began.
-
         delay: How long after it was due that was.
-
         text: Why, in a sentence without its end.
-
         operation_id: The last one.
     """
 
@@ -75,10 +70,7 @@ def fetch_late(
     the time since they were recorded counts.
 
     Args:
-        connection: Any.
-
         since: Recorded at or after this instant, aware.
-
         app: Uid of the only small app that counts. None: all.
 
     Returns:
@@ -203,11 +195,8 @@ def explain_delay(
 
     Args:
         due_at: When it should have been recorded, aware; as are the others.
-
         recorded_at: When it was.
-
         sent_at: When it was last sent, which may be after its start. None: never.
-
         started_at: When a worker first took it.
     """
     recorded = recorded_at - due_at

@@ -100,16 +100,11 @@ class Minutes:
 
     Args:
         since: The first minute.
-
         until: The end of the last one.
-
         counted_since: Before it, not all was looked at.
-
         planned_is_whole: Whether all that is coming was counted.
-
         counts: By the beginning of the minute and by state, or PLANNED; an operation
             counts in the minute in which it was due.
-
         unled: When nobody led.
     """
 
@@ -149,14 +144,9 @@ def fetch_minutes(
     Return what each minute around now had or will have.
 
     Args:
-        connection: Any.
-
         app: Uid of the only small app that counts. None: all.
-
         back: Reaches so far back.
-
         ahead: And so far ahead.
-
         most: The most operations to look at. None: LOOKED_AT, or LOOKED_AT_OF_APP.
 
     Raises:

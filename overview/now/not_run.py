@@ -105,27 +105,15 @@ class NotRun:
 
     Args:
         count: How many occurrences; of UNCERTAIN, mails.
-
         is_more: Whether there are more than *count*.
-
         of: How many mails the operation had. None: it is not about mails.
-
         first: The first occurrence.
-
         last: The last one.
-
-        zone: Of the action.
-
         at: When the last of them became known.
-
         delay: How late the latest was. None: it is not about that.
-
         reason: Of the operation.
-
         text: Why, in a sentence without its end.
-
         operation_id: The last operation that is about it.
-
         unled: The time without a leader in which they were missed. None: unknown, or it
             is not about that.
     """
@@ -175,16 +163,11 @@ class NotRunList:
 
     Args:
         since: Aware UTC.
-
         is_whole: Whether all was looked at.
-
         counts: How many occurrences or mails of each kind; has every kind.
-
         entries: At most LISTED of each kind, in the order of the kinds, the latest
             first.
-
         outages: Those in which several actions missed something, the latest first.
-
         apart: The same as *entries*, without what belongs to an outage.
     """
 
@@ -217,12 +200,8 @@ def fetch_not_run(
     Return what was missed, skipped, uncertain or late, with the reasons.
 
     Args:
-        connection: Any.
-
         app: Uid of the only small app that counts. None: all.
-
         within: How far back to look.
-
         most: The most operations of each kind to look at.
     """
     since = read_clock(connection) - within

@@ -56,11 +56,8 @@ class Outage:
 
     Args:
         count: How many occurrences.
-
         is_more: Whether there are more than *count*.
-
         actions: Of how many actions.
-
         first: NAMED of these at most, those that missed most.
     """
 
@@ -90,7 +87,6 @@ def split_missed(
 
     Args:
         missed: Rows of operations that were missed.
-
         unled: When nobody led.
     """
     rows_of = defaultdict(list)
@@ -136,9 +132,7 @@ def find_outage(
 
     Args:
         unled: Such times.
-
         first: The first occurrence that was missed.
-
         recorded_at: When they were recorded as missed.
     """
     for each in unled:

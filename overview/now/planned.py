@@ -43,12 +43,8 @@ def foresee_minutes(
     Return how many occurrences each minute has, and whether all were counted.
 
     Args:
-        connection: Any.
-
         since: The first minute, aware; in the future.
-
         until: The end of the last one.
-
         app: Uid of the only small app that counts. None: all.
     """
     # With jitter each action has its own minutes; without it, all of a rule the same.

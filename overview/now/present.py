@@ -96,12 +96,7 @@ def fetch_now(
     Return what is wrong at this moment, what is fine, and what comes next.
 
     Args:
-        connection: Any.
-
-        settings: Of this process.
-
         far: What was found a short while ago outside of the database.
-
         app: Uid of the only small app that it is to be about. None: all.
 
     Raises:

@@ -92,13 +92,9 @@ class QueueNow:
 
     Args:
         waiting: Operations that no worker has taken and whose time has come.
-
         since: When the oldest of them was to be sent, aware UTC. None: none waits.
-
         running: How many run.
-
         workers: How many living workers take from it.
-
         slots: How many operations these run at a time.
     """
 
@@ -117,20 +113,13 @@ class Pulse:
 
     Args:
         leader: None: nobody leads.
-
         unled_since: The last sign of who led. None: somebody leads, or never did.
-
         last_tick_at: None: there was none.
-
         alive: How many workers are alive.
-
         silent: Those that ended without signing off a short while ago; none for those
             who see one small app.
-
         paused: The pause of the installation, or of the small app.
-
         has_actions: Whether there is any action but the scheduler's own.
-
         findings: What the looks of Now found.
     """
 

@@ -97,13 +97,9 @@ class UnderWay:
 
     Args:
         is_retrying: Whether an attempt failed and the next is still to come.
-
         again_at: When the next attempt begins. None: it runs.
-
         step: What runs now. None: no step does.
-
         step_number: Of that step, from 1; otherwise how many steps have ended.
-
         estimate: None: what is left has never succeeded before, or takes longer than
             ever.
     """
@@ -167,11 +163,7 @@ def fetch_under_way(
     Return what runs, the longest running first, and then what waits to be tried again.
 
     Args:
-        connection: Any.
-
         app: Uid of the only small app that counts. None: all.
-
-        limit: The most to return.
     """
     kept = operations.c
     runs = kept.state == OperationState.RUNNING
@@ -253,9 +245,7 @@ def estimate_end(
 
     Args:
         steps: Of the run, in order; without those that are left out.
-
         usual: How long each step usually takes.
-
         now: Aware UTC.
     """
     at_work = next((e for e in steps if e.state is StepState.RUNNING), None)

@@ -34,7 +34,6 @@ class Unled:
     Args:
         since: The last sign of who led before, or the first occurrence that was missed,
             aware UTC.
-
         until: When the next one took over, aware UTC. None: nobody has.
     """
 
@@ -96,13 +95,9 @@ def find_unled(
 
     Args:
         led: Leaderships, the latest first.
-
         seen: Processes, alive or not.
-
         holder: Who has the lease, or let it run out. None: it was released.
-
         now: Aware UTC.
-
         missed: The first occurrence (aware UTC) that a leader found missed, by fence.
     """
     schedulers = [each for each in seen if each.process.role is Role.SCHEDULER]

@@ -43,9 +43,7 @@ class Day:
 
     Args:
         causes: Of how many causes operations failed.
-
         uncertain: Mails.
-
         late: Operations that began late.
     """
 
@@ -64,11 +62,8 @@ class Verdict:
 
     Args:
         headline: One short sentence.
-
         text: The figures behind it, in a sentence or two.
-
         alarms: What must be looked at at once, the gravest first.
-
         doubts: What else needs a look.
     """
 
@@ -113,9 +108,7 @@ def judge(
 
     Args:
         findings: Of all looks, in their order.
-
         day: What did not run as it should. None: that cannot be read.
-
         has_actions: Whether there is any action.
     """
     bad = [each for each in findings if each.health is Health.BAD]

@@ -51,7 +51,6 @@ class Identity:
 
     Args:
         text: What it is the UUID version 5 of.
-
         is_proved: Whether *text* was just computed to give that id; of a manual run, or
             a notice, a part of it is not kept.
     """
@@ -86,11 +85,8 @@ class Stretch:
 
     Args:
         step: None: the attempt ended before its first step.
-
         state: That of a step; or postponed, for one that waits for the platform.
-
         began_at: None: it has not begun.
-
         ended_at: None: it runs, or has not begun.
     """
 
@@ -129,7 +125,6 @@ class MadeVersion:
 
     Args:
         version: None: the source was unchanged, so that the former one was reused.
-
         is_live: Whether it is the live version now.
     """
 
@@ -225,11 +220,8 @@ class Account:
     Args:
         stretches: Each attempt at each step, in the order in which they began; then
             what has not begun.
-
         same: How often the failure was seen. None: it has not failed.
-
         published: What it published, such as data.
-
         interventions: The latest last.
     """
 
@@ -263,10 +255,6 @@ def fetch_account(
     Return the account of an operation.
 
     Args:
-        connection: Any.
-
-        operation_id: Its id.
-
         app: Uid of the small app that it must belong to; then the same failures are
             counted there alone. None: any.
 

@@ -64,10 +64,7 @@ def fetch_beside(
     Return what is known about operations beside their rows.
 
     Args:
-        connection: Any.
-
         rows: A page of them, some hundreds at most.
-
         now: Aware UTC, the database's clock.
 
     Returns:
@@ -239,8 +236,6 @@ def fetch_last_taken(
     before the latest.
 
     Args:
-        connection: Any.
-
         among: Looked at are the latest, so many, and those that run: if more wait than
             that, none of the latest was taken yet.
     """

@@ -72,11 +72,8 @@ class MailedUser:
 
     Args:
         is_in: Whether they are a recipient.
-
         reason: Why, in words.
-
         state: Of the mail to them. None: there is none.
-
         error: What became of it, if that is known.
     """
 
@@ -106,9 +103,7 @@ class MailedPart:
 
     Args:
         step: The step that mails. None: the operation has no such step.
-
         count: How many recipients there are. None: the step has not begun.
-
         warnings: A sentence for each name of the action that no user or group has.
     """
 
@@ -134,7 +129,6 @@ class _Mailing:
 
     Args:
         frozen: The ids of its recipients. None: it has not begun.
-
         action: As it was when the operation was recorded. None: nobody knows any more.
     """
 
@@ -158,21 +152,13 @@ def fetch_mailed_part(
     Return a part of the users of the app of an operation, by id.
 
     Args:
-        connection: Any.
-
-        operation_id: The operation.
-
         page: Its position is the id of a user.
-
         inside: Only recipients (True), or those who were left out (False). None: all.
-
         step: Name of the step. None: the first that mails.
-
         app: Uid of the small app that it must belong to. None: any.
 
     Raises:
         NotFoundError: There is no such operation.
-
         InvalidDocumentError: The document of its action can no longer be read.
     """
     mailing = _find_mailing(connection, operation_id, step, app)

@@ -40,11 +40,8 @@ class SameCause:
 
     Args:
         day: In the last 24 hours.
-
         week: In the last seven days.
-
         first_at: The first of these. None: it is longer ago.
-
         since: They were counted since then: later than a week ago if there are too
             many failures.
     """
@@ -73,15 +70,10 @@ def read_cause(
     Return the cause of which an operation failed.
 
     Args:
-        connection: Any.
-
-        operation_id: Its id.
-
         app: Uid of the small app that it must belong to. None: any.
 
     Raises:
         NotFoundError: There is no such operation.
-
         UsageError: It has not failed.
     """
     row = require_operation(connection, operation_id, app=app)
@@ -104,10 +96,7 @@ def count_same_cause(
     Count the failures of *cause* within a week.
 
     Args:
-        connection: Any.
-
         cause: From ``read_cause``.
-
         app: Uid of the small app whose operations count. None: of all.
     """
     now = read_clock(connection)

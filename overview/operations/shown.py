@@ -54,11 +54,8 @@ class ShownStep:
 
     Args:
         attempt: The operation's attempt in which it last ran. 0: it has not begun.
-
         progress: ``{"done", "total", "note"}``, as far as the step reports them.
-
         result: What the step did, in its own keys.
-
         usual: How long it usually takes. None: it is not running, or never succeeded.
     """
 
@@ -108,11 +105,8 @@ class MissedRange:
 
     Args:
         count: How many, at least.
-
         is_more: Whether there may be more than *count*.
-
         first: The first occurrence, aware UTC.
-
         last: The last occurrence, aware UTC.
     """
 
@@ -129,28 +123,17 @@ class ShownOperation:
 
     Args:
         action_name: What its action is called now. None: the action was pruned.
-
         user_id: The user who triggered it. None: no single user did.
-
         triggered_by: Such as ``Scheduled action "name"``.
-
         reason: A ``Reason``, perhaps followed by free text. None: no reason is needed.
-
         send_at: The leader sends it, or its next attempt, then or later.
-
         details: Data that belong to its trigger or reason: see ``missed``.
-
         is_claimed: Whether a worker has claimed it. The worker of a canceled operation
             stops at its next progress point.
-
         steps: In the order in which they run; empty if they were not asked for.
-
         beside: What it waits for, or has met; see overview/operations/beside.py.
-
         told: Why it did not run, or waits. None: it runs, or ran well.
-
         zone: That of its action.
-
         took: How long it ran: see operations/running/taken.py. None: it has not, or
             still runs.
     """
@@ -250,10 +233,6 @@ def fetch_shown_operation(
     Return an operation with its steps, and how long running steps usually take.
 
     Args:
-        connection: Any.
-
-        operation_id: Its id.
-
         app: Uid of the small app that it must belong to. None: any.
 
     Raises:
@@ -283,12 +262,7 @@ def fetch_shown_part(
     Return a part of the operations that match *wanted*, the latest first.
 
     Args:
-        connection: Any.
-
-        wanted: The filters.
-
         page: See ``fetch_operations``: a part may be short although more follow.
-
         with_steps: Whether to fetch their steps, with two more queries in all.
     """
     part = fetch_operations(connection, wanted, page)
@@ -302,12 +276,7 @@ def fetch_filled_part(
     Return a part as ``fetch_shown_part`` does, but go on while it is not full.
 
     Args:
-        connection: Any.
-
-        wanted: The filters.
-
         page: Which part.
-
         looks: How often to look at so many operations as one part may.
     """
     rows: list[sa.Row[Any]] = []
@@ -332,12 +301,6 @@ def fetch_shown_operations(
     Return the operations that match *wanted*, the latest first.
 
     Args:
-        connection: Any.
-
-        wanted: The filters.
-
-        limit: The most to return.
-
         in_full: Whether to fetch also what a table has no room for: their steps, what
             each waits for or has met, and their zones.
     """

@@ -80,14 +80,10 @@ class Place:
 
     Args:
         position: From 1.
-
         waiting: How many wait there, at least.
-
         taken_at: When a worker last took something from the queue, aware UTC. None:
             never, as far as is known.
-
         is_served: Whether a worker that takes from the queue is alive.
-
         is_whole: Whether no more than *waiting* wait.
     """
 
@@ -105,21 +101,13 @@ class Beside:
 
     Args:
         hindrance: What keeps a pending one from being sent.
-
         blocker: The operation that it waits for, or that an occurrence overlapped.
-
         blocker_at: The occurrence of that one, aware UTC.
-
         place: Where a queued one stands.
-
         program: What is wrong with the scheduler or the broker, for one that should
             have been sent.
-
         outage: From when to when nobody led, aware UTC, for a missed one.
-
-
         uncertain: Its mails that may or may not have been sent.
-
         by: Who canceled it.
     """
 
@@ -153,12 +141,9 @@ class Told:
 
     Args:
         parts: The sentence.
-
         same: The filters of the list of operations that find it and those like it;
             empty if that makes no sense.
-
         remedies: What can be done, the best first.
-
         blocker: The operation that is in its way, if one is known.
     """
 
@@ -201,9 +186,7 @@ def tell_why(  # noqa: PLR0911 - one return for each state
 
     Args:
         operation: Of any state.
-
         beside: What else is known about it.
-
         now: Aware UTC.
 
     Returns:

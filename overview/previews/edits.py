@@ -58,11 +58,8 @@ class Difference:
 
     Args:
         posted: The result, as if the action had been stored.
-
         changes: Of the occurrences from now on, for ``COMPARED``.
-
         action: What would be posted.
-
         known: The names that its small app has.
     """
 
@@ -97,14 +94,7 @@ def foretell_post(
     Return what storing *action* would change, without storing it.
 
     Args:
-        connection: In a transaction of its own.
-
-        app: Uid of a small app.
-
-        action: As the door read it.
-
         replace: As for ``post_action``.
-
         lookback: As for ``post_action``.
 
     Raises:
@@ -139,16 +129,9 @@ def foretell_edit(
     whom its recipients keep now.
 
     Args:
-        connection: Any.
-
-        app: Uid of its small app.
-
         old: The row that it would replace. None: it is new.
-
         action: As the door read it, with its uid.
-
         now: Aware UTC; what is compared begins here and lasts for COMPARED.
-
         holidays: The days of each holiday calendar of the app.
     """
     created_at = now if old is None else old.created_at

@@ -77,18 +77,12 @@ class FullPreview:
 
     Args:
         text: What was previewed.
-
         preview: When it would run.
-
         action: As the door read it. None: only ``when`` was given.
-
         recipients: Who would get its mails now. None: no app was named, or only
             ``when`` was given.
-
         refusals: Why a post would be refused, although the door has read it.
-
         warnings: What may be a mistake.
-
         changes: Of the runs of the next 30 days. None: it is no edit.
     """
 
@@ -134,13 +128,9 @@ class Asked:
 
     Args:
         start: Aware, inclusive. None: everything from now on.
-
         end: Aware, exclusive. None: no end.
-
         count: The most occurrences to show, up to MOST_SHOWN.
-
         viewer_zone: In which times are shown to the caller.
-
         uid: Of an existing action, whose edit this would be. None: it is no edit.
     """
 
@@ -158,7 +148,6 @@ class AppCalendar:
 
     Args:
         timezone: IANA name, for rules that do not name a zone.
-
         holidays: The day ranges of each of its holiday calendars.
     """
 
@@ -173,10 +162,6 @@ def fetch_app_calendar(
     Return the zone and the holidays of *app*.
 
     Args:
-        connection: Any.
-
-        app: Uid of a small app.
-
         default_timezone: IANA name, for an app that has no zone of its own.
 
     Raises:
@@ -198,22 +183,15 @@ def preview_text(
     Return what the action in *text* would do in *app*; nothing is stored.
 
     Args:
-        connection: Only read from.
-
         app: Uid of a small app, whose zone and holidays apply, and in which names are
             looked up. None: that of ``asked.uid``; else the zone of the installation,
             no holidays, no names.
-
         text: A scheduled action; or an object with its ``when``, and perhaps bounds and
             exceptions, but with neither name nor operations.
-
-        terms: Of the installation.
-
         asked: Which occurrences, and how they are shown.
 
     Raises:
         NotFoundError: There is no such app, or no action ``asked.uid`` in it.
-
         InvalidDocumentError: The door refuses *text*.
     """
     old = None if asked.uid is None else get_action(connection, asked.uid, app=app)
@@ -294,19 +272,12 @@ def preview_action(  # noqa: PLR0913 - those of make_preview, and the clock
 
     Args:
         action: As the door read it, in the zone of *calendar*.
-
         calendar: Of its small app; without one, the zone of the installation.
-
         now: Aware UTC.
-
         start: Aware, inclusive. None: everything after *now*.
-
         end: Aware, exclusive. None: no end.
-
         count: The most occurrences to show.
-
         viewer_zone: In which times are shown to the caller.
-
         created_at: Of the stored action that this would replace: intervals without an
             anchor count from it. None: it is new, and they count from *start*.
     """

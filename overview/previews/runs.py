@@ -50,16 +50,11 @@ class RunPreview:
 
     Args:
         chosen: The steps that would run, in order.
-
         skipped: Those that would not.
-
         recipients: How many users would get its mails now.
-
         on_event: Whether only those of them whose events trigger the action: a run
             without a user is for all.
-
         refused_by: The live operations beside which ``overlap: skip`` forbids it.
-
         leads: Whether a scheduler leads, and would send it.
     """
 
@@ -106,14 +101,9 @@ def preview_run(
     Return what a run of an action would do now.
 
     Args:
-        connection: Only read from.
-
         uid: Of an action that is not deleted.
-
         user_id: The user who would trigger it.
-
         steps: Of the action, those that would run. None: all.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:

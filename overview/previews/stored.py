@@ -38,19 +38,13 @@ def preview_stored(
     notes say so.
 
     Args:
-        connection: Any.
-
         uid: Of an action, deleted or not.
-
         count: The most occurrences, up to MOST_SHOWN.
-
         viewer_zone: In which times are shown to the caller, beside that of the rule.
-
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:
         NotFoundError: There has never been such an action.
-
         InvalidDocumentError: Its document or its rule can no longer be read.
     """
     row = get_action(connection, uid, app=app)

@@ -43,11 +43,8 @@ class Starter:
 
     Args:
         kind: Its name in links, and of its file.
-
         title: When it runs, in a few words.
-
         story: When one needs it.
-
         text: JSON, which can be posted as it is.
     """
 
@@ -131,9 +128,7 @@ def get_starter(kind: str, today: date, calendars: Collection[str] = ()) -> Star
 
     Args:
         kind: Its name.
-
         today: Where dates are counted from.
-
         calendars: Names of the holiday calendars of the small app that it is for.
             Without any, two holidays stand for them.
 

@@ -43,11 +43,8 @@ class Window:
 
     Args:
         since: Aware UTC, inclusive.
-
         until: Aware UTC, exclusive.
-
         now: The time of the database, aware UTC.
-
         whose: Of which app and queue.
     """
 
@@ -99,7 +96,6 @@ class Run(NamedTuple):
 
     Args:
         finished_at: None: it is still to be done.
-
         took: How long it ran: see operations/running/taken.py. None: it has not, or
             still runs.
     """
@@ -276,12 +272,8 @@ def fetch_crowds(
     Return the minutes in which more was due than could run, worst first, and how many.
 
     Args:
-        connection: Any.
-
         window: The part of it that is past counts.
-
         slots: What the living workers of each queue run at a time; others are left out.
-
         limit: The most that are returned.
     """
     limits = {queue: count for queue, count in slots.items() if count}

@@ -68,17 +68,11 @@ class Lane:
 
     Args:
         name: None: it is known no more.
-
         count: How many runs there are.
-
         troubled: How many of them failed or were missed.
-
         live: How many are still to be done.
-
         runs: All of them, in order, if they are few.
-
         stretches: What they were, if they are many.
-
         planned: When it is due, in order; at most MOST_PLANNED.
     """
 

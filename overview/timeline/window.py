@@ -113,21 +113,14 @@ class Timeline:
 
     Args:
         at: The time of the database, aware UTC.
-
         since: Aware UTC, inclusive; *until* is exclusive.
-
         lanes: Failed and missed first, then what is under way, then the busiest, then
             what is due next.
-
         ran: How many actions have runs in the window, with a lane or without.
-
         due: How many actions are due in the rest of the window, with a lane or without.
-
         overlaps: The latest overlaps of the lanes; *overlaps_in_all* counts all.
-
         crowds: The worst minutes of all actions that were asked for; *crowds_in_all*
             counts all.
-
         is_partial: Whether not all crowded minutes ahead were counted.
     """
 
@@ -193,21 +186,14 @@ def fetch_timeline(
     not shown.
 
     Args:
-        connection: Any.
-
         since: Aware, inclusive. None: BEFORE now, or as long before *until*.
-
         until: Aware, exclusive. None: as long after *since* as the window is by itself.
-
         whose: Of which app and queue. None: all.
-
         lanes: The most actions, at most MOST_LANES.
-
         monotonic: Returns seconds that never jump.
 
     Raises:
         NotFoundError: There is no such small app.
-
         UsageError: The window is empty, too short or too long.
     """
     whose = whose or Whose()

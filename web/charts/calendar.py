@@ -43,19 +43,12 @@ class LoadChart:
     Args:
         paths: Of each queue the strokes; the first stands on the floor, each next on
             the former.
-
         width: Of a bar.
-
         rows: Lines of the grid, and how many they stand for.
-
         days: Where local days begin.
-
         marks: The hot minutes.
-
         most: How many the highest bar has.
-
         least: How many the lowest has.
-
         hours: For those who read tables: when each hour begins, and its counts.
     """
 
@@ -85,11 +78,8 @@ def draw_load(
 
     Args:
         minutes: Each minute with occurrences (aware), and how many in each queue.
-
         hot: The hottest minutes that are marked, the hottest first.
-
         since: The first minute, aware.
-
         zone: Whose days are told.
     """
     counts: list[dict[str, int]] = [{} for _ in range(_HOURS)]

@@ -54,7 +54,6 @@ class DayMap:
 
     Args:
         kinds: That it has, in the order of the legend.
-
         label: What it shows, in words.
     """
 

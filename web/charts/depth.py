@@ -17,11 +17,8 @@ class Depth:
 
     Args:
         path: Of the line.
-
         x: Of the last value.
-
         y: The same.
-
         most: The largest value.
     """
 

@@ -48,7 +48,6 @@ class Trend:
 
     Args:
         path: Through all points.
-
         median: Where the median is. None: nothing succeeded.
     """
 
@@ -66,7 +65,6 @@ def draw_trend(
 
     Args:
         runs: How many seconds each took, whether it failed, and what it is called.
-
         median: Of those that succeeded, in seconds.
 
     >>> trend = draw_trend([(60, False, "a"), (300, True, "b")], 60)

@@ -43,11 +43,8 @@ class Bar:
 
     Args:
         kind: ok, bad, now, wait, late: see the template.
-
         label: How long it took, and what became of it.
-
         is_inside: Whether there is room for the label within the bar.
-
         is_open: It goes on.
     """
 
@@ -105,7 +102,6 @@ class Gantt:
 
     Args:
         bars: Of all lanes.
-
         told: For whoever does not see it.
     """
 
@@ -131,13 +127,9 @@ def draw_gantt(
 
     Args:
         stretches: Each attempt at each step, and what has not begun.
-
         due_at: Its occurrence, aware, as are all instants.
-
         recorded_at: When it was recorded.
-
         started_at: When it was first started.
-
         now: Where what still runs ends.
     """
     begun = [each for each in stretches if each.began_at is not None]

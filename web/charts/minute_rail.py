@@ -60,9 +60,7 @@ class Shade:
 
     Args:
         kind: ``lost`` or ``bad``: of its colours.
-
         label_x: Where its text is.
-
         anchor: ``middle``, ``start`` or ``end``: the side on which there is room.
     """
 
@@ -90,13 +88,9 @@ class Rail:
     Args:
         paths: By what they show: ``succeeded``, ``live``, ``planned``, ``failed``,
             ``missed``, ``skipped``; empty ones are left out.
-
         ruler: The strokes that have no time.
-
         marks: Those that have one.
-
         now_x: Where the hand is.
-
         rows: The same figures as a table.
     """
 
@@ -116,9 +110,7 @@ def draw_rail(
 
     Args:
         minutes: What there was and what comes.
-
         zone: In which the ruler tells the time.
-
         stuck: Queues of which no worker takes anything, and since when (aware).
     """
     place = _Place(minutes.since, (minutes.until - minutes.since) / _MINUTE - 1)

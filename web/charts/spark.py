@@ -19,13 +19,9 @@ class Spark:
 
     Args:
         path: Of the line; one point if there is one value.
-
         x: Of the last value.
-
         y: The same.
-
         least: The least value, seconds.
-
         most: The largest one.
     """
 

@@ -46,7 +46,6 @@ class Frame:
 
     Args:
         since: Aware; the left edge.
-
         until: Aware; the right edge.
     """
 
@@ -71,9 +70,7 @@ def draw_runs(
 
     Args:
         frame: The window.
-
         runs: Of one lane.
-
         now: Aware; what has not ended reaches to here.
     """
     boxes: dict[OperationState, list[str]] = {}
@@ -120,9 +117,7 @@ class Tick:
 
     Args:
         x: In hundredths of the width.
-
         text: What clocks show.
-
         is_day: Whether a day begins.
     """
 

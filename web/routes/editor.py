@@ -79,7 +79,6 @@ class _Attempt:
 
     Args:
         refused: Why nothing was saved. None: nobody tried.
-
         meanwhile: What others have changed since the author has read it.
     """
 
@@ -264,16 +263,9 @@ def _show(
     Show the page with *draft*, and what the server says of it.
 
     Args:
-        context: Of the request.
-
-        draft: What is edited.
-
         action: That is stored. None: it is to be a new one.
-
         attempt: To save.
-
         form: What was sent: whatever was typed into a builder stays there.
-
         anew: The builder that is to show the document all the same.
     """
     viewer_zone = _find_zone(context)

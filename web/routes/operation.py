@@ -60,7 +60,6 @@ class Log:
 
     Args:
         count: Lines that were said, with those that were dropped.
-
         trace: Places in our code, of an error that nobody expected; innermost last.
     """
 
@@ -77,9 +76,7 @@ class _Sight:
 
     Args:
         cause: The largest words. Empty: the sentence that tells why.
-
         repeats: Whether that sentence begins with the same words.
-
         gantt: None: it was never started.
     """
 

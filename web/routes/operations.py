@@ -46,7 +46,6 @@ class _List:
     Args:
         earlier: Operations that are not final and were recorded before the list begins,
             _EARLIER at most.
-
         offset: The offset of most of its times; the others tell their own.
     """
 

@@ -118,7 +118,6 @@ def _begin(request: Request, secret: str) -> Session:
 
     Raises:
         ForbiddenError: The secret is none, or none any more.
-
         HttpError: There were too many such attempts.
     """
     services: Services = request.app.state.services

@@ -101,15 +101,10 @@ class DrawnLane:
 
     Args:
         states: Outlines by state.
-
         planned: Ticks of what is to come.
-
         overlaps: Where runs overlap: left edge and width.
-
         told: What ran, in words.
-
         due: What is to come, in words. Empty: nothing.
-
         path: Where its operations are listed.
     """
 

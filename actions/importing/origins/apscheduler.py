@@ -41,9 +41,7 @@ class JobEntry:
 
     Args:
         id: Of the job.
-
         state: What ``Job.__getstate__`` gave; objects are Stored. None: unreadable.
-
         problem: Why it is unreadable.
     """
 

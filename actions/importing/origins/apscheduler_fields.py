@@ -40,7 +40,6 @@ class Stored:
 
     Args:
         kind: ``module:class``.
-
         state: What it held, by name.
     """
 
@@ -55,15 +54,10 @@ class CronFields:
 
     Args:
         text: Of those fields that were given.
-
         clock: Times and days; the days are those named by number.
-
         is_last: Whether the last day of the month is named.
-
         nths: Weekdays (Monday is 0) by their number in the month; -1 is the last.
-
         weeks: ISO weeks. None: all of them.
-
         years: None: all of them.
     """
 

@@ -26,19 +26,12 @@ class BeatEntry:
 
     Args:
         name: Its key.
-
         task: What it sends; ``expires`` may be an instant's text with an offset.
-
         args: As JSON has them, or marked as unreadable.
-
         kwargs: As *args*.
-
         options: Of ``apply_async``, and the queue that its application routes it to.
-
         schedule: Its kind and fields, as the reader wrote them.
-
         timezone: Of the application. None: that of the host.
-
         problem: Why it could not be read; empty if it could.
     """
 

@@ -159,11 +159,8 @@ def schedule_as(
 
     Args:
         draft: Gets ``when``, and what differs.
-
         schedule: As its origin kept it.
-
         defaults: For the zone.
-
         last_run_at: Aware; from it an interval goes on. None: not known.
 
     Raises:

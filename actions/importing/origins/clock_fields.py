@@ -37,21 +37,13 @@ class ClockFields:
 
     Args:
         minutes: 0 to 59.
-
         hours: 0 to 23.
-
         days: Of the month, 1 to 31.
-
         months: 1 to 12.
-
         weekdays: Sunday is 0.
-
         either: True: a day need only match one of *days* and *weekdays*.
-
         written: Five fields as somebody wrote them, for cron. None: not so.
-
         second: Of the minute.
-
         years: None: every year.
     """
 
@@ -145,9 +137,7 @@ def spell(values: Iterable[int], every: frozenset[int], *, steps_of: str = "*") 
 
     Args:
         values: Not empty.
-
         every: What a star means.
-
         steps_of: What is before the "/" of a step, with room for both bounds.
 
     >>> spell({0, 15, 30, 45}, EVERY_MINUTE), spell({1, 2, 3, 7}, EVERY_DAY)

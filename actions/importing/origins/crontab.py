@@ -33,15 +33,10 @@ class CrontabLine:
 
     Args:
         number: From 1.
-
         rule: Five fields, or a word such as "@daily".
-
         command: As cron would give it to the shell; "%" is not read yet.
-
         user: Whose command it is. None: the crontab is that user's.
-
         timezone: Of CRON_TZ. None: that of the host.
-
         spread: Minutes of RANDOM_DELAY; 0: none.
 
     """
@@ -67,7 +62,6 @@ def read_crontab(text: str, *, has_user: bool) -> Iterator[CrontabLine]:
 
     Args:
         text: Of the whole file.
-
         has_user: Whether a user is between rule and command, as in /etc/crontab.
     """
     settings: dict[str, str] = {}

@@ -33,23 +33,14 @@ class DjangoEntry:
 
     Args:
         name: Unique there.
-
         task: What it sends; of the options none is None.
-
         schedule: When; an instant is that of a ClockedSchedule.
-
         days: Of an IntervalSchedule that counts in days. None: it does not.
-
         one_off: Whether it runs once.
-
         enabled: Whether it runs at all.
-
         start_time: It does not run before; None: at once.
-
         expires: It does not run from then on; None: for ever.
-
         last_run_at: None: it has not run yet.
-
         description: For people; may be empty.
     """
 
@@ -72,9 +63,7 @@ class DjangoRow:
 
     Args:
         task: Its columns.
-
         kind: Of its schedule: interval, crontab, solar or clocked. None: it has none.
-
         schedule: The columns of its schedule. None: it has none.
     """
 

@@ -61,13 +61,9 @@ class Defaults:
 
     Args:
         now: Aware UTC; what is over by then is not imported.
-
         timezone: Zone of entries that name none.
-
         queue: Queue of tasks that name none.
-
         connection: Broker of the tasks, by its name here. None: our own.
-
         task: Task that does what entries without a task of Celery do.
     """
 
@@ -85,15 +81,10 @@ class Draft:
 
     Args:
         entry: What its origin calls the entry.
-
         rule: When it ran there, as people write it there.
-
         document: Of the action, but for its name.
-
         differences: What is not the same, as sentences.
-
         remarks: What is the same, and good to know, as sentences.
-
         other_clock: What the origin does when clocks change, as the end of a sentence.
             None: the same as we do.
     """
@@ -113,15 +104,10 @@ class Imported:
 
     Args:
         entry: What its origin calls it.
-
         rule: When it ran there, as people write it there.
-
         verdict: Whether it runs the same.
-
         notes: What differs or is good to know; or why it cannot be, and what to do.
-
         document: As ``actions post`` takes it. None: it cannot be.
-
         file: Name for a file of the document; unlike all others, whatever the case.
     """
 
@@ -155,11 +141,8 @@ def import_each(
 
     Args:
         entries: As the reader of their origin found them.
-
         name_entry: Returns what the origin calls an entry.
-
         fill: Writes the document, the rule and the notes of an entry into a draft.
-
         defaults: What entries leave open.
     """
     names, files = _Names(LONGEST_NAME, " ({})"), _Names(_LONGEST_FILE, "-{}")

@@ -81,9 +81,7 @@ class CronJob:
 
     Args:
         name: Of its metadata.
-
         namespace: None: whatever the context says.
-
         spec: Its ``spec``.
     """
 

@@ -36,9 +36,7 @@ class RedbeatEntry:
 
     Args:
         key: With its prefix.
-
         definition: JSON text of its hash field ``definition``.
-
         meta: JSON text of its field ``meta``. None: it has not run yet.
     """
 

@@ -63,7 +63,6 @@ class Recurrence:
 
     Args:
         dtstart: Aware, with a fixed offset: the rule knows no clock changes.
-
         zone: A zone of ours that has this offset, always.
     """
 

@@ -26,11 +26,8 @@ class Task:
 
     Args:
         name: As it is registered.
-
         args: As JSON has them; see UNREADABLE.
-
         kwargs: As *args*.
-
         options: Of ``apply_async``, by name; None and empty ones mean nothing.
     """
 

@@ -53,7 +53,6 @@ def read_jobs(url: str, *, table: str) -> tuple[JobEntry, ...]:
 
     Args:
         url: Of the database; see ``open_database``.
-
         table: Name of the table, ``apscheduler_jobs``; with a schema before a dot.
 
     Raises:

@@ -35,12 +35,10 @@ def read_beat_schedule(
     Args:
         module: As for ``celery -A``: ``proj``, ``proj.celery`` or ``proj.celery:app``,
             found from the working directory.
-
         python: Of the project's environment. None: our own.
 
     Raises:
         UsageError: If it is not there, is not an application, or fails.
-
         UnreachableError: If importing it takes too long.
     """
     if module.endswith(".py") or os.sep in module:

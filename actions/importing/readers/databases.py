@@ -33,12 +33,10 @@ def open_database(url: str, *, of: str) -> Iterator[sa.Connection]:
 
     Args:
         url: ``postgresql://...`` (whichever driver it names) or ``sqlite:///path``.
-
         of: What it should be the database of, for messages.
 
     Raises:
         UsageError: If *url* is another database, names no file, or lacks the tables.
-
         UnreachableError: If it does not answer in time, or refuses.
     """
     engine = _make_engine(url)

@@ -23,12 +23,10 @@ def read_redbeat(url: str, *, prefix: str) -> tuple[RedbeatEntry, ...]:
 
     Args:
         url: ``redis://...``, ``rediss://...`` or ``redis+socket://...``.
-
         prefix: Of its keys: ``redbeat_key_prefix``, "redbeat:".
 
     Raises:
         UsageError: If *url* is not a Redis server.
-
         UnreachableError: If it does not answer in time, or refuses.
     """
     client = _make_client(url)

@@ -43,9 +43,7 @@ class Download:
 
     Args:
         fingerprint: Of the answer.
-
         name: Path of the address at the end of all redirects.
-
         media_type: Its Content-Type; "" if there is none.
     """
 
@@ -61,13 +59,9 @@ class HttpSource:
 
     Args:
         url: The address.
-
         digest: Of the source, for its fingerprint.
-
         shown: What messages call it, without secrets.
-
         guard: Decides which hosts may be called.
-
         limits: Bounds of bytes and time.
     """
 
@@ -85,9 +79,7 @@ class HttpSource:
 
         Args:
             known: Fingerprint of what was read before. None: fetch in any case.
-
             path: Does not exist yet.
-
             tell: Called with each part of the body. None: nobody listens.
 
         Returns:

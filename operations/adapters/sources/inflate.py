@@ -42,18 +42,13 @@ def gunzip(
 
     Args:
         source: One gzip member or several, from its beginning.
-
         target: Opened for writing.
-
         most: Largest size of the data, in bytes.
-
         tell: Called with how far *source* is read. None: nobody listens.
 
     Raises:
         TooLargeError: The data is larger.
-
         zlib.error, EOFError: *source* is damaged, or ends too early.
-
         OSError: The file system failed.
     """
     written = 0

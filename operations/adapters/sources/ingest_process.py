@@ -82,21 +82,16 @@ def run_job(
             does not exist yet, and scratch files beside it begin with its name.
             ``before``: the file of the version before, whose columns are compared;
             None: there is none. ``shown``: what messages call the source.
-
         limits: When ``time`` is over, the process is ended.
-
         environment: Environment of the process. It needs none of our settings, which
             contain secrets. None: our own environment.
-
         descriptors: Open files that *job* names as ``/dev/fd/N``.
-
         tell: Called about once a second; what it raises ends the process. None: nobody
             listens.
 
     Raises:
         StepError: Permanent if the content is bad or exceeds *limits*, temporary if the
             cause may pass.
-
         OSError: The file system failed.
     """
     shown = str(job["shown"])

@@ -36,16 +36,13 @@ def open_source_file(folder: Path, file: str, *, private: Iterable[Path] = ()) -
 
     Args:
         folder: Absolute, without symbolic links, as ``apps apply`` stored it.
-
         file: As the tenant wrote it, relative to *folder*.
-
         private: Minutehand's own files and folders, which may lie below *folder* but
             must never be a source.
 
     Raises:
         StepError: Permanent: *file* leads elsewhere, is hidden, or is not a regular
             file.
-
         OSError: The file system failed.
     """
     walk = _Walk(folder, file, private)

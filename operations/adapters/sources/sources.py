@@ -78,16 +78,11 @@ class RealSources:
 
         Args:
             limits: Limits for one source.
-
             allowed_hosts: Hosts and networks that may be read although they are
                 not public.
-
             connections: Databases that small apps may query, by name.
-
             private: Minutehand's own files and folders, which are never a source.
-
             environment: Environment of the reading processes. None: our own.
-
             resolve: Returns the addresses of a host and port; raises OSError.
         """
         self._environment = environment

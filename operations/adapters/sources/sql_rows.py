@@ -73,9 +73,7 @@ class Query:
 
     Args:
         names: Names of its columns.
-
         fetch: Returns the next rows, at most as many as its argument says.
-
         cancel: Ends the query; may be called from any thread.
     """
 
@@ -106,11 +104,8 @@ def open_query(url: str, query: str, *, seconds: int, shown: str) -> Iterator[Qu
 
     Args:
         url: ``postgresql://`` or ``sqlite:///``, written by an operator.
-
         query: One statement, as the tenant wrote it.
-
         seconds: After this time the database itself cancels the query.
-
         shown: What messages call the database; they never contain *url*.
 
     Raises:

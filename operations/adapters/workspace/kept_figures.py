@@ -26,11 +26,7 @@ def keep_figures(
 
     Args:
         connection: In a transaction that holds the claim.
-
-        app: Uid of the small app.
-
         action_uid: The action that sent the summary.
-
         figures: As ``Former.as_json`` has them.
     """
     rows = connection.execute(

@@ -30,16 +30,11 @@ def prune_versions(
 
     Args:
         engine: Of the database that records the versions.
-
         root: Folder to which their paths are relative.
-
         keep: At least 0. Versions that are staged, live, or were live before always
             stay.
-
         before: Aware UTC; versions made since then stay.
-
         limit: Rows of one transaction.
-
         app: Only versions of this small app. None: of all apps.
 
     Returns:
@@ -120,11 +115,8 @@ def prune_files(engine: sa.Engine, root: Path, *, before: datetime, limit: int) 
 
     Args:
         engine: Of the database that records the versions.
-
         root: Folder of the workspace; it may not exist yet.
-
         before: Aware UTC; drafts that are being written must be younger.
-
         limit: Files of one call.
 
     Returns:

@@ -88,11 +88,8 @@ class RealWorkspace:
 
         Args:
             engine: Of the worker's own process.
-
             root: Folder that all workers share; each small app has a folder in it.
-
             most_bytes: Largest size of all versions of one small app.
-
             keep: Versions of each domain besides those in use, while there is room.
         """
         self._engine = engine

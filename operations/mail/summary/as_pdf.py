@@ -72,9 +72,7 @@ def make_pdf(
 
     Args:
         summary: What the mail says as well.
-
         now: When it was made, aware.
-
         fonts: Regular and bold TrueType files. None: a core font, in which letters
             beyond Latin-1 become question marks.
     """

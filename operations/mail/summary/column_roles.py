@@ -69,7 +69,6 @@ def find_role(column: Column, *, unit: str | None = None) -> Role:
 
     Args:
         column: Has figures.
-
         unit: As app.json gives it. None: it gives none.
 
     >>> find_role(Column("orderId", "Int64", 17, 4711, 99999, 30))

@@ -48,13 +48,9 @@ class Part:
 
     Args:
         data: What it holds.
-
         title: For people.
-
         description: One or two sentences. None: app.json has none.
-
         labels: By the name of the column, as app.json has them.
-
         former: Its figures in the last summary. None: it was in none.
     """
 
@@ -114,15 +110,10 @@ class Summary:
 
     Args:
         app_name: As people know it.
-
         action_name: The action that sends it.
-
         now: Aware UTC; ages are computed at this instant.
-
         zone: Of the small app.
-
         parts: Ordered by name; empty if nothing was ever published.
-
         unpublished: Titles of domains that were never published.
     """
 

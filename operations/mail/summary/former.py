@@ -26,9 +26,7 @@ class Former:
 
     Args:
         at: When that was sent, aware UTC.
-
         rows: How many it had.
-
         sums: By the name of the column.
     """
 

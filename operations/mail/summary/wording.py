@@ -35,7 +35,6 @@ class ChangeText:
 
     Args:
         text: The difference, such as ``+24 (+2.0%)``.
-
         shares: The lengths of two bars, before and now, of at most 1. None: no bars.
     """
 
@@ -50,11 +49,8 @@ class FigureText:
 
     Args:
         title: Of the column.
-
         span: From the smallest to the largest value; empty for the number of rows.
-
         total: The sum; empty if there is none.
-
         change: None: there is nothing to compare it with.
     """
 
@@ -71,7 +67,6 @@ class TableText:
 
     Args:
         is_number: Which columns hold numbers, for they stand to the right.
-
         hidden: Names the columns that are not shown; empty: all are.
     """
 
@@ -88,9 +83,7 @@ class PartText:
 
     Args:
         since: Head of the column with changes. None: nothing is compared.
-
         bars: Explains the bars. None: there are none.
-
         more_figures: Names the columns whose figures are not shown; may be empty.
     """
 
