@@ -139,7 +139,7 @@ migration: $(STAMP) ## Write a migration from the tables of the code, and try it
 	@$(BIN)/pytest --quiet tests/integration/migrations
 
 .PHONY: openapi
-openapi: $(STAMP) ## Write docs/openapi.json from the routes, unless that breaks clients unnamed
+openapi: $(STAMP) ## Write docs/openapi.json from the routes
 	@$(BIN)/python -m api.openapi
 
 .PHONY: lock

@@ -200,7 +200,10 @@ def make_clocks(services: Services, preferences: Preferences, now: datetime) -> 
 def make_environment() -> jinja2.Environment:
     """Return where the templates are, and what all of them may use."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("web"),
+        # What all pages share, and what stands beside the routes of a page.
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader("web"), jinja2.PackageLoader("web", "")]
+        ),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
