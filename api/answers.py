@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from models.json_form import write_json
 from models.paging import Part
-from overview.json_form import write_json
 from serving.context import Context
 from serving.cursors import write_cursor
 

@@ -23,7 +23,7 @@ from api.problems import answer_error
 from models.door.json_text import LARGEST_TEXT
 from models.errors import MinutehandError, UnreachableError
 from models.fields.strict_model import DocumentModel
-from overview.access.repeats import (
+from serving.access.repeats import (
     Fresh,
     OtherBody,
     Repeated,

@@ -16,7 +16,7 @@ from models.errors import (
     StaleError,
     UnreachableError,
 )
-from overview.json_form import write_json
+from models.json_form import write_json
 from serving.refusals import HttpError, ProblemPart, find_status, place_problem
 
 MEDIA_TYPE: Final = "application/problem+json"

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 from benchmarks.servers import Servers
 from models.database.engine import Author, make_engine, writing
-from overview.access.manage_keys import create_key
-from overview.access.roles import Role
+from serving.access.manage_keys import create_key
+from serving.access.roles import Role
 from tests.servers import find_free_port, run_process, wait_for_port
 
 #: A request that takes longer is counted as one that failed.

@@ -22,6 +22,7 @@ from cli.output import (
     print_table,
 )
 from models.errors import UsageError
+from models.json_form import write_json
 from models.paging import Page
 from overview.changes import (
     Anchor,
@@ -30,7 +31,6 @@ from overview.changes import (
     fetch_changes,
     verify_changes,
 )
-from overview.json_form import write_json
 
 _KindOption = Annotated[
     str | None,

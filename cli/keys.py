@@ -17,16 +17,16 @@ from models.errors import RuleError, UsageError
 from models.fields.duration import Duration
 from models.fields.field_types import LONGEST_NAME, check_name
 from models.paging import Page
-from overview.access.key_documents import DEFAULT_OVERLAP, parse_lifetime
-from overview.access.key_json import NewKey, ShownKey
-from overview.access.manage_keys import (
+from serving.access.key_documents import DEFAULT_OVERLAP, parse_lifetime
+from serving.access.key_json import NewKey, ShownKey
+from serving.access.manage_keys import (
     create_key,
     fetch_key,
     fetch_keys,
     revoke_key,
     rotate_key,
 )
-from overview.access.roles import Role
+from serving.access.roles import Role
 
 _IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="Id of a key: mh_<ID>_...")

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from overview.json_form import write_json
+from models.json_form import write_json
 
 if TYPE_CHECKING:
     from actions.occurrences import Due

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from cli.connection import get_actor, write_database
 from cli.output import print_note
-from overview.access.callers import Caller
-from overview.access.roles import Role
-from overview.access.sign_ins import make_link
+from serving.access.callers import Caller
+from serving.access.roles import Role
+from serving.access.sign_ins import make_link
 
 
 def make_link_here(

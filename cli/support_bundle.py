@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from cli.connection import get_engine, get_settings, read_database
+from models.json_form import write_json
 from overview.doctor.examine import find_trouble
 from overview.installation.support_bundle import make_bundle
-from overview.json_form import write_json
 
 
 def support_bundle() -> None:

@@ -1,8 +1,8 @@
 """
 What every face shows: status, findings, figures and metrics, as plain data.
 
-Functions take a connection and return dataclasses, whose ``as_json`` is the documented
-object; json_form writes it. A face only formats them. Its rooms:
+Functions take a connection and return dataclasses, which models/json_form.py writes. A
+face only formats them. Its rooms:
 
 - now: what is wrong at this moment, and what comes next
 - installation: its state and figures; queues, workers and leaders
@@ -11,10 +11,9 @@ object; json_form writes it. A face only formats them. Its rooms:
 - previews: what would happen, of a rule, an edit or a run
 - load, calendar, timeline: what ran and what will, by time
 - starters: documents to begin with
-- access: those who ask over HTTP
 
 Beside them: what several rooms use (reasons, zones, recipients), and what is
 of no room: backfills, bulk, changes, events, happenings, search.
 
-The faces and the scheduler import this room; only access/ in it writes.
+The faces and the scheduler import this room, which writes nothing.
 """

@@ -19,8 +19,8 @@ from fastapi import Depends, Request
 from models.door.documents import read_model
 from models.errors import DeadlockError, ForbiddenError, NotFoundError
 from models.fields.strict_model import DocumentModel
-from overview.access.callers import Caller
-from overview.access.roles import Role
+from serving.access.callers import Caller
+from serving.access.roles import Role
 from serving.preconditions import find_expected
 from serving.services import Services
 

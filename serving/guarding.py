@@ -25,8 +25,8 @@ from starlette.responses import Response
 from models.door.json_text import LARGEST_TEXT
 from models.errors import MinutehandError, UnreachableError
 from models.fields.strict_model import DocumentModel
-from overview.access.keys import note_use
-from overview.access.roles import Role
+from serving.access.keys import note_use
+from serving.access.roles import Role
 from serving.context import Context, Needs
 from serving.limits import Kind
 from serving.refusals import HttpError, find_status

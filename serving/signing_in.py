@@ -16,10 +16,10 @@ from fastapi import Request
 
 from models.errors import RuleError
 from models.fields.field_types import LONGEST_NAME, check_name
-from overview.access.callers import Caller
-from overview.access.keys import Refused, recognize
-from overview.access.roles import Role
-from overview.access.sign_ins import recognize_session
+from serving.access.callers import Caller
+from serving.access.keys import Refused, recognize
+from serving.access.roles import Role
+from serving.access.sign_ins import recognize_session
 from serving.limits import Allowance, Kind, name_address
 from serving.refusals import HttpError
 from serving.services import Services

@@ -24,8 +24,8 @@ import sqlalchemy as sa
 from anyio import CapacityLimiter, to_thread
 
 from models.errors import UnreachableError
+from models.json_form import write_json
 from overview.happenings import Happening, Sight, look
-from overview.json_form import write_json
 
 #: Looks for what has happened since it looked last.
 Look = Callable[[Sight | None], tuple[list[Happening], Sight]]

@@ -16,12 +16,12 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from models.errors import MinutehandError, UnreachableError
+from models.json_form import write_json
 from models.operation_state import OperationState
 from models.units import format_age, format_bytes
-from overview.access.roles import Role
-from overview.json_form import write_json
 from overview.now.verdict import capitalize
 from overview.reasons import explain_state
+from serving.access.roles import Role
 from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services

@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
 from models.fields.field_types import Instant
+from models.json_form import write_json
 from overview.changes import (
     Anchor,
     Change,
@@ -22,7 +23,6 @@ from overview.changes import (
     fetch_changes,
     verify_changes,
 )
-from overview.json_form import write_json
 from serving.context import Admin
 from serving.cursors import Paged
 from serving.guarding import heavy

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, secret, takes
 from models.fields.duration import Duration
-from overview.access.key_documents import NewKeyModel, RotationModel
-from overview.access.key_json import KeyJson, NewKeyJson, ShownKey
-from overview.access.manage_keys import (
+from serving.access.key_documents import NewKeyModel, RotationModel
+from serving.access.key_json import KeyJson, NewKeyJson, ShownKey
+from serving.access.manage_keys import (
     create_key,
     fetch_key,
     fetch_keys,

@@ -45,8 +45,8 @@ from models.database.engine import make_engine, read_clock
 from models.door.app_documents import read_small_app
 from models.door.documents import read_action
 from models.event import EventName
-from overview.access.manage_keys import create_key
-from overview.access.roles import Role
+from serving.access.manage_keys import create_key
+from serving.access.roles import Role
 from serving.server import WebServer
 from settings import Settings
 from telemetry import configure_logging

@@ -20,9 +20,9 @@ from actions.previews.preview import place_occurrence
 from models.database.engine import read_clock
 from models.errors import UsageError
 from models.fields.zone import load_zone
+from models.json_form import LocalTimeJson, make_local_time
 from models.operation_state import OperationState
 from models.paging import Page, Part
-from overview.json_form import LocalTimeJson, make_local_time
 
 #: The period that is listed unless the caller says otherwise, before and after now.
 AROUND = timedelta(days=7)

@@ -23,11 +23,11 @@ from actions.lookup import find_filtered
 from models.database.engine import read_clock
 from models.errors import UsageError
 from models.fields.zone import load_zone
+from models.json_form import LocalTimeJson, make_local_time
 from models.operation_state import LIVE_STATES, TROUBLED_STATES, OperationState
 from overview.calendar.coming import find_coming
 from overview.calendar.days import Hour, LocalDay, find_hour, find_local_days
 from overview.calendar.fetching import count_missed, count_operations
-from overview.json_form import LocalTimeJson, make_local_time
 from overview.load.fetching import TIME, Whose
 from overview.load.forecast import Load
 

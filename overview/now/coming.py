@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from actions.read_rules import find_next_due
 from models.database.tables import DUE_ACTIONS, scheduled_actions
-from overview.json_form import LocalTimeJson, make_local_time
+from models.json_form import LocalTimeJson, make_local_time
 from overview.zones import find_zone
 
 #: How many are listed.

@@ -22,10 +22,10 @@ from models.database.tables import (
     operations,
 )
 from models.decision import get_action_name
+from models.json_form import LocalTimeJson, make_local_time
 from models.operation_state import DeliveryState, OperationState
 from models.units import show_instant
 from operations.operation_filter import belongs_to
-from overview.json_form import LocalTimeJson, make_local_time
 from overview.now.causes import WITHIN
 from overview.now.late import Late, fetch_late
 from overview.now.outages import (

@@ -19,7 +19,7 @@ from playwright.sync_api import (
     Response,
 )
 
-from overview.access.roles import Role
+from serving.access.roles import Role
 from serving.signing_in import name_cookie
 from tests.seeded.sites import Site
 

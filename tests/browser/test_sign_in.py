@@ -6,10 +6,10 @@ import pytest
 from playwright.sync_api import expect
 
 from models.database.engine import writing
-from overview.access.callers import Caller
-from overview.access.manage_keys import create_key
-from overview.access.roles import Role
-from overview.access.sign_ins import make_link
+from serving.access.callers import Caller
+from serving.access.manage_keys import create_key
+from serving.access.roles import Role
+from serving.access.sign_ins import make_link
 from tests.browser.looking import (
     NARROW,
     THEMES,

@@ -24,7 +24,7 @@ from models.database.engine import read_clock, reading, writing
 from models.operation_state import Queue
 from operations.list_operations import fetch_latest
 from operations.operation_filter import OperationFilter
-from overview.access.roles import Role
+from serving.access.roles import Role
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
 from tests.scheduling import (

@@ -18,9 +18,9 @@ from pathlib import Path
 from cli.up import stopping_on_signals
 from migrations.schema import migrate
 from models.database.engine import make_engine, read_host_clock, writing
-from overview.access.callers import Caller
-from overview.access.roles import Role
-from overview.access.sign_ins import make_link
+from serving.access.callers import Caller
+from serving.access.roles import Role
+from serving.access.sign_ins import make_link
 from tests.seeded.fill import fill
 from tests.seeded.scene import HISTORY, NOW, Scene
 from tests.seeded.serving import find_database, serve

@@ -13,11 +13,11 @@ from actions.count_actions import ActionCounts, count_actions
 from actions.list_actions import ActionFilter, ActionKind, Order, Trouble
 from actions.read_actions import ActionState
 from models.errors import NotFoundError, UsageError
+from models.json_form import write_json
 from models.operation_state import Queue
 from models.paging import Page, Part
 from overview.actions.documents import ActionDocument, fetch_document_part
 from overview.actions.shown import ListedAction, fetch_action_part
-from overview.json_form import write_json
 from serving.context import Context, Viewer
 from web.action_words import (
     KINDS,

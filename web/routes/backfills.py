@@ -17,13 +17,13 @@ from dispatch.backfills.requests import cancel_backfill, start_backfill
 from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
 from models.fields.instants import format_instant, parse_instant
 from models.requests.backfills import BackfillModel, Which
-from overview.access.roles import Role
 from overview.backfills import (
     BackfillState,
     fetch_backfilled_occurrences,
     fetch_shown_backfill,
 )
 from overview.recipients import fetch_recipient_part
+from serving.access.roles import Role
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, Refused, make_refused, read_form
 from web.guarding import PageRoute, takes_form

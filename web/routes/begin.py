@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from actions.posting.edit import Signature
 from models.errors import InvalidDocumentError, Problem, StaleError
-from overview.access.roles import Role
 from overview.actions.first import APP, post_first_action
+from serving.access.roles import Role
 from serving.context import Context, Editor, Viewer
 from web.forms import Form, Refused, make_refused, read_form
 from web.guarding import PageRoute, takes_form

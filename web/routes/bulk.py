@@ -18,13 +18,13 @@ from models.door.documents import read_model
 from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
 from models.fields.instants import format_instant, parse_instant
 from models.fields.zone import load_zone
+from models.json_form import write_json
 from models.operation_state import Queue
 from models.paging import Page
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from operations.selecting import Counted
-from overview.access.roles import Role
 from overview.bulk import BulkState, fetch_shown_bulk
-from overview.json_form import write_json
+from serving.access.roles import Role
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, Refused, is_own_path, make_refused, read_form
 from web.guarding import PageRoute, takes_form

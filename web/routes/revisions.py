@@ -14,7 +14,6 @@ from actions.read_actions import ActionState, RevisionNote
 from models.errors import MinutehandError, NotFoundError
 from models.paging import Page, Part
 from models.revision import OF_DOCUMENT
-from overview.access.roles import Role
 from overview.actions.revisions import (
     Comparison,
     compare_revisions,
@@ -23,6 +22,7 @@ from overview.actions.revisions import (
 )
 from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.previews.new import FullPreview
+from serving.access.roles import Role
 from serving.context import Context, Editor, Viewer
 from serving.refusals import find_status
 from web.clocks import find_zone

@@ -11,12 +11,12 @@ from starlette.responses import Response
 
 from models.errors import UnreachableError
 from models.paging import Page, Part
-from overview.access.key_json import ShownKey
-from overview.access.manage_keys import fetch_keys
-from overview.access.roles import Role
 from overview.changes import ChangeFilter, fetch_changes, verify_changes
 from overview.doctor.finding import Finding, Health
 from overview.installation.installed import fetch_installation
+from serving.access.key_json import ShownKey
+from serving.access.manage_keys import fetch_keys
+from serving.access.roles import Role
 from serving.context import Admin, Context, Viewer
 from serving.guarding import heavy
 from web.guarding import PageRoute

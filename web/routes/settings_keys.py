@@ -7,13 +7,13 @@ from starlette.responses import Response
 
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError
 from models.fields.duration import Duration
-from overview.access.key_documents import (
+from serving.access.key_documents import (
     DEFAULT_OVERLAP,
     NewKeyModel,
     RotationModel,
 )
-from overview.access.key_json import NewKey
-from overview.access.manage_keys import create_key, fetch_key, revoke_key, rotate_key
+from serving.access.key_json import NewKey
+from serving.access.manage_keys import create_key, fetch_key, revoke_key, rotate_key
 from serving.context import Admin, Context
 from web.forms import Form, Refused, make_refused, read_form
 from web.guarding import PageRoute, takes_form

@@ -16,8 +16,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from models.errors import ForbiddenError, MinutehandError
-from overview.access.keys import Refused, recognize
-from overview.access.sign_ins import (
+from serving.access.keys import Refused, recognize
+from serving.access.sign_ins import (
     LINK_PREFIX,
     SESSION_FOR,
     Session,

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from models.database.engine import reading
 from models.database.tables import changes
-from overview.access.roles import Role
+from serving.access.roles import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.integration.dispatch.backfills.backfilling import make_backfiller
 from tests.scheduling import fetch_all, post

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from overview.access.roles import Role
+from serving.access.roles import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import fetch_action, get, make_operation, post, record_all
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import idempotency_keys
-from overview.access.roles import Role
+from serving.access.roles import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 
 

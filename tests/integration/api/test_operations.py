@@ -20,11 +20,11 @@ from models.database.tables import (
     operation_steps,
 )
 from models.fields.instants import format_instant
+from models.json_form import write_json
 from models.operation_state import FINAL_STATES, OperationState, Trigger
 from operations.state import get_operation_state
-from overview.access.roles import Role
-from overview.json_form import write_json
 from overview.operations.shown import fetch_shown_operation
+from serving.access.roles import Role
 from serving.services import Services
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.integration.api.made_up import make_cursor

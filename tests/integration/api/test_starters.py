@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overview.access.roles import Role
+from serving.access.roles import Role
 from tests.integration.api.conftest import APP, Web
 
 

@@ -21,9 +21,9 @@ from actions.leader import Leader
 from cli.web_app import make_app
 from models.database.engine import writing
 from models.errors import UnreachableError
-from overview.access.manage_keys import create_key
-from overview.access.roles import Role
 from overview.happenings import Happening, HappeningKind, Sight
+from serving.access.manage_keys import create_key
+from serving.access.roles import Role
 from serving.server import WebServer
 from serving.services import Services
 from serving.stream import Hub, Listener, StreamSettings, make_hub

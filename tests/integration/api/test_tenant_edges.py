@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from actions.pausing.pause_and_resume import pause_installation
 from models.database.engine import Author, writing
 from models.database.tables import small_apps
-from overview.access.roles import Role
+from serving.access.roles import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import make_document, make_operation, record_all
 

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from cli.connection import get_settings
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import sign_ins
-from overview.access.keys import authenticate
-from overview.access.sign_ins import follow_link
+from serving.access.keys import authenticate
+from serving.access.sign_ins import follow_link
 from tests.integration.cli.calling import Answer, Call
 from tests.servers import open_terminal
 

@@ -14,6 +14,7 @@ from models.database.engine import Author, reading, writing
 from models.database.journal import GENESIS, compute_hash, note_change
 from models.database.tables import change_head, changes
 from models.fields.instants import parse_instant
+from models.json_form import write_json
 from models.paging import Page
 from overview.changes import (
     Anchor,
@@ -24,7 +25,6 @@ from overview.changes import (
     fetch_changes,
     verify_changes,
 )
-from overview.json_form import write_json
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -19,10 +19,10 @@ from starlette.testclient import TestClient
 from cli.web_app import make_app
 from models.database.engine import db_now, reading, writing
 from models.database.tables import change_head, installation, metadata, processes
-from overview.access.callers import Caller
-from overview.access.manage_keys import create_key
-from overview.access.roles import Role
-from overview.access.sign_ins import make_link
+from serving.access.callers import Caller
+from serving.access.manage_keys import create_key
+from serving.access.roles import Role
+from serving.access.sign_ins import make_link
 from serving.limits import Limits
 from serving.services import Services
 from tests.integration.api.conftest import make_settings

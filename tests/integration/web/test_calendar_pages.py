@@ -14,8 +14,8 @@ import web.routes.calendar
 import web.routes.timeline
 from models.database.engine import writing
 from models.errors import UnreachableError
-from overview.access.manage_keys import create_key
-from overview.access.roles import Role
+from serving.access.manage_keys import create_key
+from serving.access.roles import Role
 from tests.integration.web.conftest import enter
 from tests.scheduling import add_app, post
 

@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from models.database.engine import writing
 from models.database.tables import operation_log
 from models.operation_state import OperationState
-from overview.access.roles import Role
 from overview.reasons import explain_state
+from serving.access.roles import Role
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.people import OWN, Person, sign_in
 from tests.scheduling import edit, get

@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 from cli.web_app import make_app
 from models.database.engine import writing
 from models.database.tables import sign_ins
-from overview.access.manage_keys import revoke_key
-from overview.access.roles import Role
+from serving.access.manage_keys import revoke_key
+from serving.access.roles import Role
 from serving.limits import Kind, Limits, Rate
 from serving.services import Services
 from settings import read_settings

@@ -21,9 +21,9 @@ from starlette.testclient import TestClient
 
 from cli.web_app import make_app
 from models.database.engine import make_engine, writing
-from overview.access.callers import Caller
-from overview.access.roles import Role
-from overview.access.sign_ins import begin_session
+from serving.access.callers import Caller
+from serving.access.roles import Role
+from serving.access.sign_ins import begin_session
 from serving.services import Services
 from serving.signing_in import name_cookie
 from tests.integration.web.markup import Markup

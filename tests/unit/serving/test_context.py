@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from models.errors import DeadlockError
-from overview.access.callers import Caller
-from overview.access.roles import Role
+from serving.access.callers import Caller
+from serving.access.roles import Role
 from serving.context import Context
 
 ADA = Caller("k", "ada", Role.OPERATOR, "app")

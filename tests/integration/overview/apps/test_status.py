@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from actions.leader import Leader
 from models.database.engine import reading
 from models.errors import NotFoundError
+from models.json_form import write_json
 from overview.installation.status import AppStatusJson, fetch_status
 from overview.installation.workers import fetch_workers
-from overview.json_form import write_json
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import (
     add_app,

@@ -9,11 +9,11 @@ import sqlalchemy as sa
 
 from actions.pausing.queues import pause_queue
 from models.database.engine import reading, writing
+from models.json_form import write_json
 from models.operation_state import Queue
 from overview.doctor.examine import find_trouble
 from overview.installation.installed import fetch_installation
 from overview.installation.support_bundle import make_bundle
-from overview.json_form import write_json
 from settings import read_settings
 from tests.integration.api.prepared import prepare
 from tests.presence import give_sign, make_worker

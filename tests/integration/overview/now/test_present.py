@@ -12,8 +12,8 @@ from actions.leader import Leader
 from models.database.engine import db_now, reading, writing
 from models.database.tables import leases, operation_steps, processes
 from models.errors import NotFoundError
+from models.json_form import write_json
 from overview.doctor.finding import Health
-from overview.json_form import write_json
 from overview.now.present import Now, fetch_now
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import (

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from models.database.engine import db_now, writing
 from models.database.tables import idempotency_keys
 from models.errors import UsageError
-from overview.access.repeats import (
+from serving.access.repeats import (
     LONGEST_BODY,
     LONGEST_KEY,
     Fresh,

@@ -7,8 +7,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overview.access.keys import read_key
-from overview.access.secret_text import (
+from serving.access.keys import read_key
+from serving.access.secret_text import (
     SECRET_LENGTH,
     is_of_digest,
     is_secret,

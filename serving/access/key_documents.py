@@ -11,7 +11,7 @@ from models.errors import InvalidDocumentError, Problem, RuleError
 from models.fields.duration import Duration
 from models.fields.field_types import Name, RuleText, Uid, parsed_by
 from models.fields.strict_model import DocumentModel
-from overview.access.roles import Role
+from serving.access.roles import Role
 
 #: How long a key that was rotated goes on beside its successor: a week has a working
 #: day for everybody who must put the new one somewhere.

@@ -8,7 +8,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from overview.access.roles import Role
+from serving.access.roles import Role
 
 KeyState = Literal["active", "expired", "revoked"]
 

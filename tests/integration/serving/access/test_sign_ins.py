@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now, read_clock, reading, writing
 from models.database.tables import api_keys, sign_ins
-from overview.access.callers import Caller
-from overview.access.manage_keys import create_key, revoke_key
-from overview.access.roles import Role
-from overview.access.sign_ins import (
+from serving.access.callers import Caller
+from serving.access.manage_keys import create_key, revoke_key
+from serving.access.roles import Role
+from serving.access.sign_ins import (
     LINK_FOR,
     SESSION_FOR,
     Session,

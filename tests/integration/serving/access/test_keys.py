@@ -13,16 +13,17 @@ from models.database.engine import Author, db_now, reading, writing
 from models.database.tables import api_keys, changes
 from models.errors import ConflictError, ForbiddenError, NotFoundError
 from models.fields.duration import Duration
+from models.json_form import write_json
 from models.paging import Page
-from overview.access.callers import Caller
-from overview.access.key_json import NewKey, ShownKey
-from overview.access.keys import (
+from serving.access.callers import Caller
+from serving.access.key_json import NewKey, ShownKey
+from serving.access.keys import (
     Refused,
     authenticate,
     note_use,
     recognize,
 )
-from overview.access.manage_keys import (
+from serving.access.manage_keys import (
     MOST_KEYS,
     create_key,
     fetch_key,
@@ -30,8 +31,7 @@ from overview.access.manage_keys import (
     revoke_key,
     rotate_key,
 )
-from overview.access.roles import Role
-from overview.json_form import write_json
+from serving.access.roles import Role
 from tests.scheduling import add_app
 
 ADA = Author("ada@host")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from models.database.engine import Author
 from models.errors import ForbiddenError
-from overview.access.roles import Role
+from serving.access.roles import Role
 
 
 @dataclass(frozen=True, slots=True)

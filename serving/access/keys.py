@@ -14,9 +14,9 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now, writing
 from models.database.tables import api_keys
-from overview.access.callers import Caller
-from overview.access.roles import Role
-from overview.access.secret_text import is_of_digest, is_secret
+from serving.access.callers import Caller
+from serving.access.roles import Role
+from serving.access.secret_text import is_of_digest, is_secret
 
 #: How exactly the last use of a key is known. Each request notes it only if it was last
 #: noted longer ago, so that asking writes next to nothing.

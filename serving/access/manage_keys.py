@@ -23,12 +23,12 @@ from models.database.tables import api_keys
 from models.errors import ConflictError, ForbiddenError, NotFoundError
 from models.fields.duration import Duration
 from models.paging import Page, Part
-from overview.access.callers import Caller
-from overview.access.key_documents import DEFAULT_OVERLAP
-from overview.access.key_json import NewKey, ShownKey
-from overview.access.keys import HAS_EXPIRED, ID_LENGTH
-from overview.access.roles import Role
-from overview.access.secret_text import make_digest, make_letters, make_secret
+from serving.access.callers import Caller
+from serving.access.key_documents import DEFAULT_OVERLAP
+from serving.access.key_json import NewKey, ShownKey
+from serving.access.keys import HAS_EXPIRED, ID_LENGTH
+from serving.access.roles import Role
+from serving.access.secret_text import make_digest, make_letters, make_secret
 
 #: The most keys of a small app that are taken at a time. Each key may ask as often as
 #: any other, so whoever makes keys without bound has no limit; no app needs so many.

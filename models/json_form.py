@@ -1,9 +1,8 @@
 """
 How every face writes answers as JSON.
 
-The ``as_json`` of the dataclasses in overview, actions and operations returns the
-documented object, with instants and ids as Python objects; they become text here. A
-dataclass whose fields are the documented members needs no ``as_json``.
+A frozen dataclass is the documented object: its fields are the members, in their order,
+and keys are only added. Instants, durations and ids become text here. Pure.
 """
 
 from __future__ import annotations
