@@ -208,9 +208,10 @@ def test_production_commands_do_what_they_say(
     """
     From an empty database to a heavy and a quick operation that each worker did.
     """
-    commands = map(strip_comment, PRODUCTION)
-    export, more, migrate, scheduler, quick, heavy, web, status = commands
-    words = shlex.split(export)[1:] + shlex.split(more)[1:]
+    commands = [strip_comment(line) for line in PRODUCTION]
+    exports = [each for each in commands if each.startswith("export ")]
+    migrate, scheduler, quick, heavy, web, status = commands[len(exports) :]
+    words = [word for each in exports for word in shlex.split(each)[1:]]
     exported = dict(each.split("=", 1) for each in words)
     read_settings(exported, env_file=None)  # would refuse what is no setting
     mails, workspace = str(home.folder / "mails"), str(home.folder / "workspace")
