@@ -2,18 +2,21 @@
 Commands that are imported when they are called.
 
 ``operations show`` should answer at once, so it must not wait for Celery, which
-only a few commands need. A group knows the names and first sentences of its
-commands; the modules behind them are loaded one at a time.
+only a few commands need. A group knows where its commands are; the modules behind them
+are loaded one at a time, and only read where a list shows their first sentences.
 """
 
 from __future__ import annotations
 
+import ast
 import gc
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -24,25 +27,16 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Group:
     """
-    A command that is not imported yet.
+    Commands under one word.
 
     Args:
-        target: ``module:function``.
-        summary: First sentence of the function's docstring; a test compares them.
+        entries: By name: the ``module:function`` of a command, or a group of them.
     """
 
-    target: str
     summary: str
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Commands under one word."""
-
-    summary: str
-    entries: Mapping[str, Entry | Group]
+    entries: Mapping[str, str | Group]
 
 
 class LazyGroup(TyperGroup):
@@ -57,7 +51,7 @@ class LazyGroup(TyperGroup):
             commands={
                 key: LazyGroup(entry, name=key)
                 if isinstance(entry, Group)
-                else TyperCommand(name=key, help=entry.summary)
+                else TyperCommand(name=key)
                 for key, entry in group.entries.items()
             },
             context_settings=dict(CONTEXT),
@@ -68,7 +62,7 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Load the command that is called, then let Typer resolve it."""
         entry = self._entries.get(args[0]) if args else None
-        if isinstance(entry, Entry):
+        if isinstance(entry, str):
             self.commands[args[0]] = load(entry, name=args[0])
         return super().resolve_command(ctx, args)
 
@@ -81,7 +75,10 @@ class LazyGroup(TyperGroup):
             raise
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Typer's signature
-        """Return the names in the order of the table, not sorted."""
+        """Return the names in the order of the table, and know what each does."""
+        for name, entry in self._entries.items():
+            if isinstance(entry, str):
+                self.commands[name].help = read_summary(entry)
         return list(self._entries)
 
 
@@ -108,9 +105,27 @@ _NOT_ONE = re.compile(
 _CHOICE = re.compile("'([^']+)'")
 
 
-def load(entry: Entry, *, name: str) -> Any:
-    """Import the function behind *entry* and return it as a command."""
-    module, _, function = entry.target.partition(":")
+def read_summary(target: str) -> str:
+    """
+    Return what a function says first of itself, without importing its module.
+
+    >>> read_summary("cli.lazy:read_summary")
+    'Return what a function says first of itself, without importing its module.'
+    """
+    module, _, function = target.partition(":")
+    spec = find_spec(module)
+    assert spec is not None  # a test loads every command
+    assert spec.origin is not None  # it is a file
+    parsed = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    defined = (each for each in parsed.body if isinstance(each, ast.FunctionDef))
+    found = next(each for each in defined if each.name == function)
+    paragraph, _, _ = (ast.get_docstring(found) or "").partition("\n\n")
+    return " ".join(paragraph.split())
+
+
+def load(target: str, *, name: str) -> Any:
+    """Import the function behind ``module:function``, and return it as a command."""
+    module, _, function = target.partition(":")
     app = typer.Typer(add_completion=False)
     with importing():
         app.command(name, context_settings=dict(CONTEXT))(

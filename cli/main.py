@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.lazy import Entry, Group, LazyGroup, importing
+from cli.lazy import Group, LazyGroup, importing
 from cli.output import out, print_error
 from models.errors import InvalidDocumentError, MinutehandError
 
@@ -30,275 +30,146 @@ _EXIT_CODES = (
 _APPS = Group(
     "Small apps (tenants): apply, list, show, export, pause and delete them.",
     {
-        "apply": Entry(
-            "cli.apps_apply:apply_apps",
-            "Create or update a small app from its document.",
-        ),
-        "list": Entry("cli.apps:list_apps", "List the small apps."),
-        "show": Entry("cli.apps:show_app", "Show a small app."),
-        "pause": Entry(
-            "cli.pausing:pause_apps",
-            "Pause a small app, or all small apps.",
-        ),
-        "resume": Entry(
-            "cli.pausing:resume_apps", "Resume a small app, or all small apps."
-        ),
-        "export": Entry(
-            "cli.apps_export:export_app",
-            "Print the whole document of a small app, as apps apply takes it.",
-        ),
-        "delete": Entry(
-            "cli.apps_delete:delete_app",
-            "Delete a small app: its actions and API keys end; its history is kept.",
-        ),
+        "apply": "cli.apps_apply:apply_apps",
+        "list": "cli.apps:list_apps",
+        "show": "cli.apps:show_app",
+        "pause": "cli.pausing:pause_apps",
+        "resume": "cli.pausing:resume_apps",
+        "export": "cli.apps_export:export_app",
+        "delete": "cli.apps_delete:delete_app",
     },
 )
 
 _ACTIONS = Group(
     "Scheduled actions: post, apply, list, show, run, pause, resume, backfill, delete.",
     {
-        "post": Entry(
-            "cli.actions_post:post",
-            "Post or replace a scheduled action, or a list of them.",
-        ),
-        "apply": Entry(
-            "cli.actions_apply:apply",
-            "Make the actions of a small app what a folder says.",
-        ),
-        "list": Entry("cli.actions:list_actions", "List scheduled actions."),
-        "show": Entry("cli.actions_show:show_action", "Show a scheduled action."),
-        "run": Entry("cli.actions_run:run", "Run a scheduled action now."),
-        "pause": Entry(
-            "cli.pausing:pause_action",
-            "Pause a scheduled action.",
-        ),
-        "resume": Entry("cli.pausing:resume_action", "Resume a scheduled action."),
-        "backfill": Entry(
-            "cli.backfills:backfill",
-            "Run past occurrences of an action after all.",
-        ),
-        "delete": Entry(
-            "cli.actions_delete:delete",
-            "Delete scheduled actions; their history is kept.",
-        ),
+        "post": "cli.actions_post:post",
+        "apply": "cli.actions_apply:apply",
+        "list": "cli.actions:list_actions",
+        "show": "cli.actions_show:show_action",
+        "run": "cli.actions_run:run",
+        "pause": "cli.pausing:pause_action",
+        "resume": "cli.pausing:resume_action",
+        "backfill": "cli.backfills:backfill",
+        "delete": "cli.actions_delete:delete",
     },
 )
 
 _OPERATIONS = Group(
     "Operations: list, show, watch, cancel and retry them; their state and log.",
     {
-        "list": Entry("cli.operations:list_operations", "List operations."),
-        "show": Entry("cli.operations:show_operation", "Show an operation."),
-        "watch": Entry(
-            "cli.operations_watch:watch", "Follow an operation until it is final."
-        ),
-        "state": Entry(
-            "cli.operations_state:state",
-            "Print the state of an operation, in one word.",
-        ),
-        "log": Entry(
-            "cli.operations_log:log",
-            "Show what the steps of an operation said while they ran.",
-        ),
-        "cancel": Entry(
-            "cli.operations_change:cancel_operations",
-            "Cancel one operation that is not final, or many.",
-        ),
-        "retry": Entry(
-            "cli.operations_change:retry_operations",
-            "Run one failed or canceled operation again, or many.",
-        ),
+        "list": "cli.operations:list_operations",
+        "show": "cli.operations:show_operation",
+        "watch": "cli.operations_watch:watch",
+        "state": "cli.operations_state:state",
+        "log": "cli.operations_log:log",
+        "cancel": "cli.operations_change:cancel_operations",
+        "retry": "cli.operations_change:retry_operations",
     },
 )
 
 _KEYS = Group(
     "API keys: create, list, revoke and rotate them; sign-in links.",
     {
-        "create": Entry(
-            "cli.keys:create", "Create an API key, and print it this once."
-        ),
-        "list": Entry(
-            "cli.keys:list_keys", "List API keys, also those that have ended."
-        ),
-        "revoke": Entry(
-            "cli.keys:revoke", "Revoke an API key: from now on it is refused."
-        ),
-        "rotate": Entry(
-            "cli.keys:rotate",
-            "Replace an API key: print its successor, and let it end after a while.",
-        ),
-        "link": Entry(
-            "cli.keys:link", "Print a link that signs somebody in at the pages, once."
-        ),
+        "create": "cli.keys:create",
+        "list": "cli.keys:list_keys",
+        "revoke": "cli.keys:revoke",
+        "rotate": "cli.keys:rotate",
+        "link": "cli.keys:link",
     },
 )
 
 _CHANGES = Group(
     "The record of changes: list, export and verify who changed what.",
     {
-        "list": Entry("cli.changes:list_changes", "List who changed what."),
-        "export": Entry(
-            "cli.changes:export",
-            "Export the record of changes, the first change first.",
-        ),
-        "verify": Entry(
-            "cli.changes:verify", "Check that nobody altered the record of changes."
-        ),
+        "list": "cli.changes:list_changes",
+        "export": "cli.changes:export",
+        "verify": "cli.changes:verify",
     },
 )
 
 _QUEUES = Group(
     "Queues: list, pause and resume them; what could not be read.",
     {
-        "list": Entry(
-            "cli.queues:list_queues",
-            "List the queues: what waits, how fast it is taken, and what is paused.",
-        ),
-        "pause": Entry(
-            "cli.queues:pause",
-            "Pause a queue: nothing more of it is sent or claimed.",
-        ),
-        "resume": Entry(
-            "cli.queues:resume", "Resume a queue: what waits is sent, the oldest first."
-        ),
-        "aside": Entry(
-            "cli.queues:show_aside",
-            "Show, or delete, messages that no worker could read.",
-        ),
+        "list": "cli.queues:list_queues",
+        "pause": "cli.queues:pause",
+        "resume": "cli.queues:resume",
+        "aside": "cli.queues:show_aside",
     },
 )
 
 _WORKERS = Group(
     "Workers: list, drain and resume them.",
     {
-        "list": Entry(
-            "cli.workers:list_workers", "List the workers, and what each of them does."
-        ),
-        "drain": Entry(
-            "cli.workers:drain",
-            "Drain a worker: it finishes what it runs, and takes nothing new.",
-        ),
-        "resume": Entry(
-            "cli.workers:resume", "Let a drained worker take operations again."
-        ),
+        "list": "cli.workers:list_workers",
+        "drain": "cli.workers:drain",
+        "resume": "cli.workers:resume",
     },
 )
 
 _IMPORT = Group(
     "Turn the schedules of another scheduler into actions.",
     {
-        "celery-beat": Entry(
-            "cli.imports.celery_beat:import_celery_beat",
-            "Turn the beat_schedule of a Celery application into actions.",
+        "celery-beat": "cli.imports.celery_beat:import_celery_beat",
+        "django-celery-beat": (
+            "cli.imports.django_celery_beat:import_django_celery_beat"
         ),
-        "django-celery-beat": Entry(
-            "cli.imports.django_celery_beat:import_django_celery_beat",
-            "Turn the periodic tasks of django-celery-beat into actions.",
-        ),
-        "redbeat": Entry(
-            "cli.imports.redbeat:import_redbeat",
-            "Turn the entries of redbeat into actions.",
-        ),
-        "apscheduler": Entry(
-            "cli.imports.apscheduler:import_apscheduler",
-            "Turn the jobs of APScheduler 3 into actions.",
-        ),
-        "crontab": Entry(
-            "cli.imports.crontab:import_crontab",
-            "Turn the lines of a crontab file into actions.",
-        ),
-        "k8s": Entry(
-            "cli.imports.kubernetes:import_k8s",
-            "Turn the CronJobs of Kubernetes into actions.",
-        ),
+        "redbeat": "cli.imports.redbeat:import_redbeat",
+        "apscheduler": "cli.imports.apscheduler:import_apscheduler",
+        "crontab": "cli.imports.crontab:import_crontab",
+        "k8s": "cli.imports.kubernetes:import_k8s",
     },
 )
 
 COMMANDS = Group(
     "Minutehand: a minute-tick dispatcher for Celery.",
     {
-        "up": Entry("cli.up:up", "Run everything in one process."),
-        "demo": Entry(
-            "cli.demo.demo:demo", "Show what Minutehand does, with real data."
-        ),
-        "scheduler": Entry("cli.scheduler:scheduler", "Run a scheduler."),
-        "worker": Entry("cli.worker:worker", "Run a Celery worker."),
-        "web": Entry("cli.web:web", "Serve the HTTP API and the pages."),
-        "migrate": Entry(
-            "cli.migrate:migrate_database",
-            "Migrate the database to the schema of this version.",
-        ),
-        "restored": Entry(
-            "cli.restored:restored",
-            "Make sure that nothing runs twice after a backup was restored.",
-        ),
-        "tick": Entry("cli.tick:tick", "Take the lease, tick once and exit."),
+        "up": "cli.up:up",
+        "demo": "cli.demo.demo:demo",
+        "scheduler": "cli.scheduler:scheduler",
+        "worker": "cli.worker:worker",
+        "web": "cli.web:web",
+        "migrate": "cli.migrate:migrate_database",
+        "restored": "cli.restored:restored",
+        "tick": "cli.tick:tick",
         "import": _IMPORT,
-        "preview": Entry("cli.preview:preview", "Show when an action would run."),
-        "schema": Entry(
-            "cli.schema:schema",
-            "Print the JSON Schema of a scheduled action, for editors and programs.",
-        ),
+        "preview": "cli.preview:preview",
+        "schema": "cli.schema:schema",
         "apps": _APPS,
         "actions": _ACTIONS,
         "events": Group(
             "User events: send them.",
-            {"send": Entry("cli.events:send", "Record events that happened to users.")},
+            {"send": "cli.events:send"},
         ),
         "operations": _OPERATIONS,
         "backfills": Group(
             "Backfills: list, show and cancel them.",
             {
-                "list": Entry(
-                    "cli.backfills:list_backfills",
-                    "List backfills, the latest first.",
-                ),
-                "show": Entry(
-                    "cli.backfills:show_backfill",
-                    "Show a backfill and how far it is.",
-                ),
-                "cancel": Entry("cli.backfills:cancel", "Cancel a backfill."),
+                "list": "cli.backfills:list_backfills",
+                "show": "cli.backfills:show_backfill",
+                "cancel": "cli.backfills:cancel",
             },
         ),
         "mails": Group(
             "Mails: preview and list them; confirm or resend the uncertain ones.",
             {
-                "preview": Entry(
-                    "cli.mails_preview:preview_mails",
-                    "Show who would get which mails of an action, and send nothing.",
-                ),
-                "list": Entry(
-                    "cli.mails:list_mails",
-                    "List mails with their recipients and states.",
-                ),
-                "confirm": Entry(
-                    "cli.mails:confirm_arrival",
-                    "Mark uncertain mails as sent.",
-                ),
-                "resend": Entry(
-                    "cli.mails:resend", "Send uncertain mails again, or failed ones."
-                ),
-                "show": Entry(
-                    "cli.mails:show_mail",
-                    "Show a mail as it was handed over to the mail server.",
-                ),
+                "preview": "cli.mails_preview:preview_mails",
+                "list": "cli.mails:list_mails",
+                "confirm": "cli.mails:confirm_arrival",
+                "resend": "cli.mails:resend",
+                "show": "cli.mails:show_mail",
             },
         ),
         "queues": _QUEUES,
         "workers": _WORKERS,
         "keys": _KEYS,
         "changes": _CHANGES,
-        "why": Entry("cli.why:why", "Explain why an action ran, or did not run."),
-        "audit": Entry(
-            "cli.audit:audit", "Compare the recorded operations with the rules."
-        ),
-        "load": Entry("cli.load:load", "Show the load that is coming."),
-        "doctor": Entry("cli.doctor:doctor", "Check the installation for problems."),
-        "support-bundle": Entry(
-            "cli.support_bundle:support_bundle",
-            "Print a support bundle as JSON, without secrets and data of small apps.",
-        ),
-        "status": Entry("cli.status:status", "Show who leads and what is waiting."),
+        "why": "cli.why:why",
+        "audit": "cli.audit:audit",
+        "load": "cli.load:load",
+        "doctor": "cli.doctor:doctor",
+        "support-bundle": "cli.support_bundle:support_bundle",
+        "status": "cli.status:status",
     },
 )
 

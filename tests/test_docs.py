@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.lazy import Entry, Group, load
+from cli.lazy import Group, load
 from cli.main import COMMANDS
 from models.door.app_documents import read_small_app
 from models.door.documents import read_action
@@ -158,7 +158,7 @@ def test_the_original_names_are_where_their_page_says() -> None:
     assert gone == []
 
 
-def find_commands(group: Group, *names: str) -> Iterator[tuple[str, Entry]]:
+def find_commands(group: Group, *names: str) -> Iterator[tuple[str, str]]:
     """Find what can be called below *group*."""
     for name, entry in group.entries.items():
         if isinstance(entry, Group):

@@ -16,13 +16,13 @@ import pytest
 import typer
 
 from cli.connection import get_settings
-from cli.lazy import Entry, Group, load
+from cli.lazy import Group, load, read_summary
 from cli.main import COMMANDS, INTERRUPTED, main
 from models.errors import MinutehandError
 from tests.servers import ROOT
 
 
-def _find_entries(group: Group, path: str = "") -> Iterator[tuple[str, Entry]]:
+def _find_entries(group: Group, path: str = "") -> Iterator[tuple[str, str]]:
     for name, entry in group.entries.items():
         if isinstance(entry, Group):
             yield from _find_entries(entry, f"{path}{name} ")
@@ -38,12 +38,12 @@ def test_summary_is_what_the_command_says_of_itself(name: str):
     """
     The list of commands, which imports none of them, tells the same as they do.
     """
-    module, _, function = _ENTRIES[name].target.partition(":")
+    module, _, function = _ENTRIES[name].partition(":")
 
     text = inspect.getdoc(getattr(import_module(module), function))
 
     assert text is not None
-    assert _ENTRIES[name].summary == text.partition("\n")[0]
+    assert read_summary(_ENTRIES[name]) == text.partition("\n")[0]
 
 
 @pytest.mark.parametrize("name", _ENTRIES)
@@ -208,7 +208,7 @@ def test_commands_import_only_what_they_need(names: set[str], spared: set[str]):
     """
     What is asked a hundred times a day does not wait for what it does not need.
     """
-    assert_spared({_ENTRIES[name].target.partition(":")[0] for name in names}, spared)
+    assert_spared({_ENTRIES[name].partition(":")[0] for name in names}, spared)
 
 
 def test_scheduler_imports_nothing_that_lays_out_mails():
