@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -41,7 +41,7 @@ def answer(
     Return *value* as JSON.
 
     Args:
-        value: What ``as_json`` returns.
+        value: The documented object.
         status: 201 for what was made, 202 for what was begun.
         etag: The revision that a change must name. None: it has none.
         location: The path of what was made or begun, below ROOT.
@@ -68,7 +68,7 @@ def answer_nothing() -> Response:
 def answer_list(
     context: Context,
     part: Part[_Entry],
-    as_json: Callable[[_Entry], Mapping[str, Any]],
+    as_json: Callable[[_Entry], object] | None = None,
     *,
     more: Mapping[str, object] | None = None,
 ) -> Response:
@@ -78,7 +78,7 @@ def answer_list(
     Args:
         context: Of the request; the cursor fits only the same filters.
         part: From a function that takes a ``Page``.
-        as_json: Of an entry.
+        as_json: Of an entry. None: it is the documented object itself.
         more: Members beside ``items``.
     """
     cursor = None
@@ -89,7 +89,7 @@ def answer_list(
         cursor = write_cursor(part.following, context.request)
         link = urlencode([*filters, ("cursor", cursor)])
         headers["Link"] = f'<{context.request.url.path}?{link}>; rel="next"'
-    items = [as_json(each) for each in part.entries]
+    items = [each if as_json is None else as_json(each) for each in part.entries]
     return answer(
         {"items": items, "next_cursor": cursor, **(more or {})}, headers=headers
     )

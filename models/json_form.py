@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from functools import cache
+from typing import Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from typing_extensions import TypedDict
 
 from models.fields.instants import format_instant
+
+#: The metadata of a field that faces need beside the documented object: JSON and the
+#: schema lack it. With ``serialization_alias``, a field has another name in both.
+ASIDE: Final = {"exclude": True}
 
 
 class LocalTimeJson(TypedDict):
@@ -69,7 +75,20 @@ def _as_text(value: object) -> object:
         return format_instant(value)
     if isinstance(value, UUID):
         return str(value)
+    if isinstance(value, date):
+        return value.isoformat()
     if is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in fields(value)}
+        members = _name_members(type(value))  # type: ignore[arg-type]  # an object
+        return {member: getattr(value, name) for name, member in members}
     msg = f"{value!r} has no JSON form"
     raise TypeError(msg)
+
+
+@cache
+def _name_members(kind: type[Any]) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a dataclass that JSON has, and how it calls them."""
+    return tuple(
+        (each.name, each.metadata.get("serialization_alias", each.name))
+        for each in fields(kind)
+        if not each.metadata.get("exclude")
+    )
