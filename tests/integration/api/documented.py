@@ -14,7 +14,6 @@ import httpx2
 from jsonschema import Draft202012Validator, FormatChecker
 
 from api.openapi import make_document
-from api.reference import find_example
 
 #: An instant is in UTC, and says so.
 FORMATS = FormatChecker(formats=("uuid", "date"))
@@ -23,6 +22,13 @@ FORMATS = FormatChecker(formats=("uuid", "date"))
 @FORMATS.checks("date-time")
 def _is_instant(value: object) -> bool:
     return not isinstance(value, str) or value.endswith("Z")
+
+
+def find_example(parameter: Mapping[str, Any]) -> Any:
+    """Return an example of a parameter. None: it has none."""
+    if "example" in parameter:
+        return parameter["example"]
+    return next((e["value"] for e in parameter.get("examples", {}).values()), None)
 
 
 @dataclass(frozen=True)

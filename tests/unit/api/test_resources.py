@@ -119,9 +119,6 @@ RESOURCES: Mapping[str, str] = {
         POST /mails/preview
     """,
     "when things run": """
-        GET /calendar
-        GET /planned
-        GET /timeline
         GET /apps/{app}/calendar.ics
     """,
     "the system": """
