@@ -13,25 +13,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
 import sqlalchemy as sa
-from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from actions.lookup import fetch_app, get_action
+from actions.lookup import fetch_app
 from actions.posting.references import fetch_references, find_unknown
 from models.database.engine import read_clock, reading
-from models.door.documents import read_action_object
-from models.errors import (
-    InvalidDocumentError,
-    MinutehandError,
-    NotFoundError,
-    Problem,
-)
-from models.fields.field_types import Uid, UserName
-from models.fields.strict_model import DocumentModel
-from models.fields.task_rules import TaskRules
+from models.errors import MinutehandError, NotFoundError, Problem
 from models.occurrence import str_to_uuid
 from models.operation import MAILING_STEPS
 from models.scheduled_action import ScheduledActionModel
@@ -52,43 +42,15 @@ from overview.recipients import (
     Recipient,
     foresee_recipients,
     judge_recipient,
-    read_stored,
 )
 from settings import Settings
 
 #: Users whose mails are made, unless somebody says otherwise.
 FIRST_MADE = 10
 
-#: The most users whose mails are made for one request.
-MOST_MADE = 50
-
 MailStep = Literal["send_email", "send_execsum"]
 
 _Make = Callable[[Sequence[User]], list[tuple[User, Mail]]]
-
-
-class PreviewMailsModel(DocumentModel):
-    """Mails that somebody wants to look at before they are sent."""
-
-    app: Uid | None = Field(
-        default=None, description="The small app; absent: that of the key."
-    )
-    uid: Uid | None = Field(
-        default=None,
-        description="A stored action; instead of a document.",
-        examples=["weekly-report"],
-    )
-    action: dict[str, JsonValue] | None = Field(
-        default=None, description="A scheduled action, which need not be stored."
-    )
-    user: UserName | None = Field(
-        default=None,
-        description="Id or address of the only user whose mails are made.",
-        examples=["ada"],
-    )
-    limit: Annotated[int, Field(ge=1, le=MOST_MADE)] = Field(
-        default=FIRST_MADE, description="The most users that are shown."
-    )
 
 
 class PreviewedAttachmentJson(TypedDict):
@@ -368,47 +330,6 @@ def _make_occasion(app: str, action: ScheduledActionModel, now: datetime) -> Occ
         event=event,
         event_at=None if event is None else now,
     )
-
-
-def read_asked(
-    connection: sa.Connection,
-    asked: PreviewMailsModel,
-    *,
-    app: str | None,
-    default_timezone: str,
-    task_rules: TaskRules,
-) -> tuple[str, ScheduledActionModel]:
-    """
-    Return the app and the action that a request means.
-
-    Args:
-        asked: The request.
-        app: Uid of the only small app that the caller may see or named. None: any.
-        default_timezone: The zone of rules that name none.
-        task_rules: Where ``run_task`` may send tasks.
-
-    Raises:
-        InvalidDocumentError: It names no action, or two; or no app; or the document of
-            the action is wrong.
-        NotFoundError: There is no such action.
-    """
-    if (asked.uid is None) == (asked.action is None):
-        problem = (
-            "must be the only one of 'uid' and 'action', or one of them is missing."
-        )
-        hint = "Name a stored action with 'uid', or give the document as 'action'."
-        raise InvalidDocumentError((Problem("/uid", problem, hint),))
-    if asked.uid is not None:
-        row = get_action(connection, asked.uid, app=app)
-        model = read_stored(row.uid, row.document)
-        return row.app, model.model_copy(update={"uid": row.uid})
-    if app is None:
-        hint = "Name the small app whose users would get the mails."
-        raise InvalidDocumentError((Problem("/app", "is missing.", hint),))
-    model = read_action_object(
-        asked.action, default_timezone=default_timezone, task_rules=task_rules
-    )
-    return app, model
 
 
 def write_files(folder: Path, found: MailPreview) -> list[Path]:

@@ -27,7 +27,6 @@ from overview.doctor.examine import find_trouble
 from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.metrics import WorkMetrics
 from overview.installation.readiness import find_obstacle
-from overview.mail_preview import MailPreviews
 from serving.kept import Kept
 from serving.limits import Limits
 from serving.shared import Shared
@@ -72,8 +71,7 @@ class Services:
         metrics: The same, as Prometheus reads them.
         auditing: Audits, in turns.
         trials: Sends test mails.
-        previews: Shows mails without sending them.
-        trying: Test mails and previews of mails, in turns.
+        trying: Test mails, in turns.
         reading_bulk: Requests with large bodies, in turns.
         kept: What took long to find out, for all who ask the same.
     """
@@ -89,7 +87,6 @@ class Services:
     metrics: Shared[bytes] = field(init=False)
     auditing: Turns = field(init=False)
     trials: Trials = field(init=False)
-    previews: MailPreviews = field(init=False)
     trying: Turns = field(init=False)
     reading_bulk: Turns = field(init=False)
     kept: Kept = field(init=False, default_factory=Kept)
@@ -109,8 +106,7 @@ class Services:
             ("metrics", Shared(partial(generate_latest, registry), METRICS_EVERY)),
             ("auditing", Turns("another audit", AT_ONCE)),
             ("trials", self._make_trials(renderer)),
-            ("previews", MailPreviews.make(self.engine, self.settings, renderer)),
-            ("trying", Turns("another test mail or preview", AT_ONCE)),
+            ("trying", Turns("another test mail", AT_ONCE)),
             (
                 "reading_bulk",
                 Turns(

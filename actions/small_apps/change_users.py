@@ -1,5 +1,5 @@
 """
-Change one user of a small app, or the members of a group.
+Change one user of a small app.
 
 Each change raises the revision of the app, since its users belong to its document: who
 applies an older one is told. What events do to users does not.
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from pydantic import TypeAdapter, ValidationError
 
 from actions.lookup import refuse_app
 from actions.small_apps.app_row import lock_app
@@ -20,17 +19,13 @@ from actions.small_apps.apply_users import put_users, remove_users
 from actions.small_apps.known_users import KnownUser, fetch_known_user
 from models.database.engine import read_clock
 from models.database.journal import note_change
-from models.database.tables import memberships, small_apps, users
+from models.database.tables import small_apps, users
 from models.door.app_documents import read_user_object
 from models.errors import (
     ConflictError,
     NotFoundError,
     StaleError,
-    UsageError,
 )
-from models.fields.field_types import Name
-from models.fields.strict_model import say
-from models.recipients import EVERYONE
 from models.small_app import MOST_USERS, UserModel
 
 #: What events write, too: a document that leaves them out does not clear them.
@@ -38,8 +33,6 @@ _OF_EVENTS = ("created_at", "activated_at", "last_seen_at")
 
 #: The tag that a user has who does not exist.
 NO_TAG = ""
-
-_GROUP: TypeAdapter[str] = TypeAdapter(Name)
 
 #: Members of a user that the record of changes does not repeat.
 _UNTOLD = frozenset({"id"})
@@ -152,86 +145,6 @@ def delete_user(
     _refuse_stale(app, user_id, old, expected_tag)
     remove_users(connection, app, [user_id])
     _end(connection, app, user_id, "deleted")
-
-
-def add_member(
-    connection: sa.Connection,
-    app: str,
-    group: str,
-    user_id: str,
-    *,
-    expected_tag: str | None = None,
-) -> KnownUser:
-    """
-    Put a user of *app* into a group, which exists as long as it has members.
-
-    Returns:
-        The user as they are then; they may have been in it before.
-
-    Raises:
-        NotFoundError: No such small app or user.
-        StaleError: As for ``replace_user``.
-        UsageError: *group* is not the name of a group.
-        ConflictError: *group* is ``all``, which has every user anyway.
-    """
-    name = _read_group(group)
-    _hold(connection, app)
-    old = fetch_known_user(connection, app, user_id, lock=True)
-    _refuse_stale(app, user_id, old, expected_tag)
-    if name in old.groups:
-        return old
-    connection.execute(
-        sa.insert(memberships).values(app=app, group_name=name, user_id=user_id)
-    )
-    _end(connection, app, user_id, "put into group", after={"group": name})
-    return fetch_known_user(connection, app, user_id)
-
-
-def _read_group(text: str) -> str:
-    try:
-        name: str = _GROUP.validate_python(text)
-    except ValidationError as error:
-        msg = f"the group in the address is refused: {say(error)}"
-        raise UsageError(msg) from None
-    if name == EVERYONE:
-        msg = f"group {EVERYONE!r} has every user of the small app, without being told"
-        raise ConflictError(msg)
-    return name
-
-
-def remove_member(
-    connection: sa.Connection,
-    app: str,
-    group: str,
-    user_id: str,
-    *,
-    expected_tag: str | None = None,
-) -> KnownUser:
-    """
-    Remove a user of *app* from a group.
-
-    Returns:
-        The user as they are then.
-
-    Raises:
-        NotFoundError: No such small app or user, or the user is not in the group.
-        StaleError: As for ``replace_user``.
-    """
-    _hold(connection, app)
-    old = fetch_known_user(connection, app, user_id, lock=True)
-    _refuse_stale(app, user_id, old, expected_tag)
-    if group not in old.groups:
-        msg = f"small app {app!r} has no user {user_id!r} in group {group!r}"
-        raise NotFoundError(msg)
-    connection.execute(
-        sa.delete(memberships).where(
-            memberships.c.app == app,
-            memberships.c.group_name == group,
-            memberships.c.user_id == user_id,
-        )
-    )
-    _end(connection, app, user_id, "removed from group", before={"group": group})
-    return fetch_known_user(connection, app, user_id)
 
 
 def _hold(connection: sa.Connection, app: str) -> None:

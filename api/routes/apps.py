@@ -12,8 +12,6 @@ from actions.pausing.pause_state import tag_pause
 from actions.pausing.targets import (
     PausedTargetJson,
     ResumedTargetJson,
-    TargetPauseJson,
-    fetch_target_pause,
     pause_target,
     resume_target,
 )
@@ -158,12 +156,6 @@ def export_app(context: Editor, app: str) -> Response:
     return answer(document, etag=revision)
 
 
-@router.get("/apps/{app}/pause", response_model=TargetPauseJson)
-def read_app_pause(context: Viewer, app: str) -> Response:
-    """Return the pause of a small app, if it has one of its own."""
-    return _read_pause(context, context.own(app))
-
-
 @router.put("/apps/{app}/pause", response_model=PausedTargetJson)
 @takes(PauseModel, examples={"until": _PAUSE}, required=False)
 def pause_app(context: Operator, app: str) -> Response:
@@ -175,12 +167,6 @@ def pause_app(context: Operator, app: str) -> Response:
 def resume_app(context: Operator, app: str) -> Response:
     """Resume a small app from now on; actions paused on their own stay so."""
     return _resume(context, context.own(app))
-
-
-@router.get("/pause", response_model=TargetPauseJson)
-def read_pause_of_all(context: Viewer) -> Response:
-    """Return the pause of the whole installation, if there is one."""
-    return _read_pause(context, None)
 
 
 @router.put("/pause", response_model=PausedTargetJson)
@@ -196,13 +182,6 @@ def resume_all(context: Operator) -> Response:
     """Resume the whole installation; what is paused on its own stays so."""
     context.demand_installation("a pause of all apps")
     return _resume(context, None)
-
-
-def _read_pause(context: Context, app: str | None) -> Response:
-    with context.reading() as connection:
-        pause = fetch_target_pause(connection, app)
-    told = None if pause is None else pause.seen_by(context.app).as_json()
-    return answer({"pause": told}, etag=tag_pause(pause))
 
 
 def _pause(context: Context, app: str | None) -> Response:

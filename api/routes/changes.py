@@ -1,4 +1,4 @@
-"""The record of changes: who changed what; exported, and verified."""
+"""The record of changes: who changed what, listed and exported."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
-from api.answers import ROOT, ListJson, answer, answer_list
+from api.answers import ROOT, ListJson, answer_list
 from api.guarding import ApiRoute
 from models.fields.field_types import Instant
 from models.json_form import write_json
 from overview.changes import (
-    Anchor,
     Change,
     ChangeFilter,
     ChangeJson,
-    VerifiedJson,
     export_changes,
     fetch_changes,
-    verify_changes,
 )
 from serving.context import Admin
 from serving.cursors import Paged
@@ -80,34 +77,6 @@ def export(context: Admin, wanted: _Filter) -> Response:
         media_type="application/jsonl",
         headers={"Content-Disposition": 'attachment; filename="changes.jsonl"'},
     )
-
-
-@router.get("/verification", response_model=VerifiedJson)
-@heavy
-def verify(
-    context: Admin,
-    anchor: Annotated[
-        str | None,
-        Query(
-            pattern=r"^[0-9]{1,18}:[0-9a-f]{64}$",
-            description="`NUMBER:HASH` of a change that was written down: the"
-            " `changes` and `head` of a former verification.",
-        ),
-    ] = None,
-) -> Response:
-    """
-    Follow the chain of hashes from the first change to the last.
-
-    The chain is one for all small apps, so this needs a key of the installation.
-    """
-    context.demand_installation("the chain of changes")
-    known = None
-    if anchor is not None:
-        number, _, digest = anchor.partition(":")
-        known = Anchor(int(number), digest)
-    with context.reading() as connection:
-        found = verify_changes(connection, known)
-    return answer(found.as_json())
 
 
 def _write_lines(changes: Iterator[Change]) -> Iterator[str]:

@@ -19,11 +19,9 @@ from models.door.sent_events import BATCH, MOST_EVENTS, ONE, read_sent_events
 from models.event import CloudEventModel, ReplayModel, UserEventModel
 from models.fields.field_types import Instant
 from overview.events import (
-    DetailedEventJson,
     EventFilter,
     ListedEvent,
     ListedEventJson,
-    fetch_detailed_event,
     fetch_event_part,
 )
 from serving.context import Operator, Viewer
@@ -122,7 +120,7 @@ def list_all_events(
     app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
 ) -> Response:
     """
-    List the events of all small apps, the latest recorded first.
+    List the events of all small apps, or of one, the latest recorded first.
 
     Each has the first actions that wait for it, and what it made of them.
     """
@@ -130,28 +128,6 @@ def list_all_events(
     with context.reading() as connection:
         part = fetch_event_part(connection, only, wanted, page)
     return answer_list(context, part, ListedEvent.as_json)
-
-
-@router.get(_EVENTS, response_model=ListJson[ListedEventJson])
-def list_events(context: Viewer, app: str, page: Paged, wanted: _Filter) -> Response:
-    """
-    List the events of a small app, the latest recorded first.
-
-    Each has the first actions that wait for it, and what it made of them.
-    """
-    context.own(app)
-    with context.reading() as connection:
-        part = fetch_event_part(connection, app, wanted, page)
-    return answer_list(context, part, ListedEvent.as_json)
-
-
-@router.get(f"{_EVENTS}/{{event_id}}", response_model=DetailedEventJson)
-def read_event(context: Viewer, app: str, event_id: UUID) -> Response:
-    """Return an event, the actions that wait for it, and what it made of them."""
-    context.own(app)
-    with context.reading() as connection:
-        found = fetch_detailed_event(connection, app, event_id)
-    return answer(found.as_json())
 
 
 @router.post(
@@ -171,8 +147,4 @@ def replay(context: Operator, app: str, event_id: UUID) -> Response:
     key = asked.key or context.repeatable or str(uuid4())
     with context.writing() as connection:
         replayed = replay_event(connection, app, event_id, key=key)
-    return answer(
-        replayed.as_json(),
-        status=HTTPStatus.ACCEPTED,
-        location=f"/apps/{app}/events/{replayed.id}",
-    )
+    return answer(replayed.as_json(), status=HTTPStatus.ACCEPTED)

@@ -15,7 +15,6 @@ from serving.access.key_documents import NewKeyModel, RotationModel
 from serving.access.key_json import KeyJson, NewKeyJson, ShownKey
 from serving.access.manage_keys import (
     create_key,
-    fetch_key,
     fetch_keys,
     revoke_key,
     rotate_key,
@@ -79,19 +78,7 @@ def make_key(context: Admin) -> Response:
             lifetime=wanted.lifetime,
             maker=context.caller,
         )
-    return answer(
-        new.as_json(),
-        status=HTTPStatus.CREATED,
-        location=f"/keys/{new.shown.id}",
-    )
-
-
-@router.get("/{key_id}", response_model=KeyJson)
-def read_key(context: Admin, key_id: str) -> Response:
-    """Return a key, without its secret."""
-    with context.reading() as connection:
-        shown = fetch_key(connection, key_id, app=context.app)
-    return answer(shown.as_json())
+    return answer(new.as_json(), status=HTTPStatus.CREATED)
 
 
 @router.post("/{key_id}/revoke", response_model=KeyJson)
@@ -129,8 +116,4 @@ def replace_key(context: Admin, key_id: str) -> Response:
             overlap=Duration.parse(wanted.overlap),
             maker=context.caller,
         )
-    return answer(
-        new.as_json(),
-        status=HTTPStatus.CREATED,
-        location=f"/keys/{new.shown.id}",
-    )
+    return answer(new.as_json(), status=HTTPStatus.CREATED)

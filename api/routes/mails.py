@@ -15,7 +15,6 @@ from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
 from models.fields.field_types import Instant
 from models.operation_state import DeliveryState
-from operations.mail.count_mails import MailCountsJson, count_lately
 from operations.mail.list_mails import (
     Mail,
     MailJson,
@@ -32,12 +31,6 @@ from operations.mail.mail_requests import (
 )
 from operations.mail.trial import TestMailJson, TestMailModel
 from operations.mail.uncertain_mails import ResolvedJson
-from overview.mail_preview import (
-    MailPreview,
-    MailPreviewJson,
-    PreviewMailsModel,
-    read_asked,
-)
 from serving.context import Context, Operator, Viewer
 from serving.cursors import Paged
 from serving.guarding import heavy
@@ -91,19 +84,6 @@ def list_mails(context: Viewer, page: Paged, wanted: _Selection) -> Response:
     with context.reading() as connection:
         part = fetch_mails(connection, wanted, page)
     return answer_list(context, part, Mail.as_json)
-
-
-@router.get("/counts", response_model=MailCountsJson)
-def read_counts(context: Viewer, wanted: _Selection) -> Response:
-    """
-    Count mails by state.
-
-    Those that failed or are uncertain, however old; the others if they changed within
-    24 hours, or within the period that is asked for.
-    """
-    with context.reading() as connection:
-        counts = count_lately(connection, wanted)
-    return answer(counts.as_json())
 
 
 @router.get("/{operation_id}/{step}/{recipient}", response_model=ReadMailJson)
@@ -180,50 +160,6 @@ async def send_test_mail(context: Operator) -> Response:
         by=context.caller.as_author(context.request_id),
     )
     return answer(await services.trying.run(context.tenant, send))
-
-
-@router.post("/preview", response_model=MailPreviewJson)
-@takes(
-    PreviewMailsModel,
-    examples={
-        "of a stored action": {"uid": "weekly-report"},
-        "to one user, of a document": {
-            "app": "shop",
-            "user": "ada",
-            "action": {
-                "name": "report",
-                "operations": {"send_email": {"template": "report"}},
-                "when": {"cron_rule": "0 7 * * 1"},
-                "recipients": {"groups": ["all"]},
-            },
-        },
-    },
-)
-@heavy
-async def preview_mails(context: Operator) -> Response:
-    """
-    Show who would get which mails of an action if it ran now; nothing is sent.
-
-    The mails of the first recipients, or of one user, are made as a worker makes them:
-    with live data and templates. Show their HTML in a sandboxed frame only.
-    """
-    asked = await run_in_threadpool(context.read, PreviewMailsModel, "the request")
-    show = partial(_preview, context, asked)
-    found = await context.services.trying.run(context.tenant, show)
-    return answer(found.as_json())
-
-
-def _preview(context: Context, asked: PreviewMailsModel) -> MailPreview:
-    services = context.services
-    with context.reading() as connection:
-        app, action = read_asked(
-            connection,
-            asked,
-            app=context.narrow(asked.app),
-            default_timezone=services.timezone,
-            task_rules=services.task_rules,
-        )
-    return services.previews.preview(app, action, user=asked.user, most=asked.limit)
 
 
 def _name_app(context: Context, app: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What is wrong now and what comes next, minute by minute, and the search."""
+"""What is wrong now and what comes next, minute by minute."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from fastapi import APIRouter, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from actions.list_actions import LONGEST_TEXT
 from api.answers import ROOT, answer
 from api.guarding import ApiRoute
 from overview.doctor.finding import Finding
 from overview.now.minutes import MinutesJson, fetch_minutes
 from overview.now.present import NowJson, fetch_now
-from overview.search import HitsJson, search
 from serving.context import Context, Viewer
 
 router = APIRouter(prefix=ROOT, tags=["system"], route_class=ApiRoute)
@@ -58,25 +56,4 @@ def read_minutes(
     app = context.narrow(app)
     with context.reading() as connection:
         found = fetch_minutes(connection, app=app)
-    return answer(found.as_json())
-
-
-@router.get("/search", response_model=HitsJson)
-def find(
-    context: Viewer,
-    q: Annotated[
-        str,
-        Query(
-            description="A part of the name or uid of an action or small app, or the"
-            " beginning of the id of an operation, six digits or more.",
-            examples=["weekly"],
-            max_length=LONGEST_TEXT,
-        ),
-    ],
-    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
-) -> Response:
-    """Find actions, operations and small apps by name, uid or id, at most 20 each."""
-    app = context.narrow(app)
-    with context.reading() as connection:
-        found = search(connection, q, app=app)
     return answer(found.as_json())

@@ -11,10 +11,8 @@ from starlette.responses import Response
 
 from actions.small_apps.apply import AppliedJson
 from actions.small_apps.change_users import (
-    add_member,
     delete_user,
     patch_user,
-    remove_member,
     replace_user,
 )
 from actions.small_apps.differences import AppDifferenceJson
@@ -186,32 +184,3 @@ def list_groups(context: Viewer, app: str, page: Paged) -> Response:
     with context.reading() as connection:
         part = fetch_group_part(connection, app, page)
     return answer_list(context, part, KnownGroup.as_json)
-
-
-@router.get("/groups/{group:path}/members", response_model=ListJson[UserJson])
-def list_members(context: Viewer, app: str, group: str, page: Paged) -> Response:
-    """List the members of a group, by id; a group exists while it has some."""
-    context.own(app)
-    with context.reading() as connection:
-        part = fetch_user_part(connection, app, UserFilter(group=group), page)
-    return answer_list(context, part, KnownUser.as_json)
-
-
-@router.put("/groups/{group:path}/members/{user:path}", response_model=UserJson)
-def put_member(context: Editor, app: str, group: str, user: str) -> Response:
-    """Put a user into a group. The ETag is that of the user."""
-    context.own(app)
-    with context.writing() as connection:
-        found = add_member(connection, app, group, user, expected_tag=context.expected)
-    return answer(found.as_json(), etag=found.tag)
-
-
-@router.delete("/groups/{group:path}/members/{user:path}", response_model=UserJson)
-def delete_member(context: Editor, app: str, group: str, user: str) -> Response:
-    """Remove a user from a group. The ETag is that of the user."""
-    context.own(app)
-    with context.writing() as connection:
-        found = remove_member(
-            connection, app, group, user, expected_tag=context.expected
-        )
-    return answer(found.as_json(), etag=found.tag)

@@ -130,7 +130,6 @@ def test_other_apps_are_unknown_to_tenants(web: Web):
         ("PUT", "?dry_run=true", DOCUMENT),
         ("DELETE", "", None),
         ("GET", "/document", None),
-        ("GET", "/pause", None),
         ("PUT", "/pause", {}),
         ("DELETE", "/pause", None),
     ):
@@ -198,23 +197,18 @@ def test_pause_is_begun_and_ended(web: Web, path: str):
     With a note and an end; its tag tells whether it is still the one that was read.
     """
     pause = {"note": "import", "until": "2099-01-01T00:00:00Z"}
-    none = web.get(path, app=None)
 
     paused = web.put(path, pause, app=None, role=Role.OPERATOR, headers=_if("none"))
-    read = web.get(path, app=None)
     stale = web.delete(path, app=None, headers=_if("none"))
     resumed = web.delete(
         path,
         app=None,
         role=Role.OPERATOR,
-        headers={"If-Match": read.headers["etag"]},
+        headers={"If-Match": paused.headers["etag"]},
     )
     twice = web.delete(path, app=None)
 
-    assert (None, '"none"') == (none.json()["pause"], none.headers["etag"])
     assert pause.items() <= paused.json()["pause"].items()
-    assert paused.headers["etag"] == read.headers["etag"]
-    assert paused.json()["pause"] == read.json()["pause"]
     assert [412, 200, 409] == [a.status_code for a in (stale, resumed, twice)]
 
 
@@ -225,16 +219,15 @@ def test_pause_must_end_in_the_future(web: Web):
     past = web.put(f"/apps/{APP}/pause", {"until": "2020-01-01T00:00:00Z"})
 
     assert 400 == past.status_code
-    assert web.get(f"/apps/{APP}/pause").json()["pause"] is None
+    assert web.get(f"/apps/{APP}").json()["pause"] is None
 
 
 def test_tenants_do_not_pause_the_installation(web: Web):
     """
-    They may see that it is paused, since their actions are.
+    It would stop the others.
     """
     assert 403 == web.put("/pause", {}).status_code
     assert 403 == web.delete("/pause").status_code
-    assert 200 == web.get("/pause").status_code
 
 
 def test_folder_of_sources_stays_the_operators(web: Web, tmp_path: Path):

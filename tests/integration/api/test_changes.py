@@ -79,7 +79,7 @@ def test_record_is_for_admins(web: Web):
     """
     It tells what everybody does.
     """
-    paths = ("/changes", "/changes/export", "/changes/verification")
+    paths = ("/changes", "/changes/export")
     statuses = {
         web.get(path, role=role, app=app).status_code
         for path in paths
@@ -107,38 +107,3 @@ def test_export_has_a_change_on_each_line(web: Web):
     assert [*range(1, 457)] == [line["number"] for line in lines]
     assert ["a0", "a3", "a4", "a5"] == [json.loads(line)["subject"] for line in scoped]
     assert lines[1]["previous_hash"] == lines[0]["hash"]
-
-
-def test_chain_is_verified(web: Web):
-    """
-    Whole, broken, or made anew since an anchor was written down.
-    """
-    whole = web.get("/changes/verification", app=None).json()
-    anchor = f"{whole['changes']}:{whole['head']}"
-    kept = web.get(f"/changes/verification?anchor={anchor}", app=None).json()
-    other = web.get(f"/changes/verification?anchor=2:{whole['head']}", app=None).json()
-    with writing(web.engine) as connection:
-        connection.execute(sa.update(changes).values(by="eve"))
-    broken = web.get("/changes/verification", app=None).json()
-
-    assert (True, 3, None) == (whole["is_whole"], whole["changes"], whole["broken"])
-    assert kept == whole
-    assert other["broken"]["fault"] == "replaced"
-    assert (1, "altered") == (broken["broken"]["number"], broken["broken"]["fault"])
-
-
-def test_chain_is_that_of_the_installation(web: Web):
-    """
-    How much others do is nothing to a key of one app.
-    """
-    assert web.get("/changes/verification", app=APP).status_code == 403
-
-
-def test_anchor_that_is_none_is_refused(web: Web):
-    """
-    A typo there would look like a forgery.
-    """
-    answer = web.get("/changes/verification?anchor=3", app=None)
-
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["parameter"] == "anchor"

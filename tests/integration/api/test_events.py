@@ -107,7 +107,7 @@ def test_refusal_says_where_and_records_nothing(
 
     assert 422 == refused.status_code
     assert pointers == [each["pointer"] for each in refused.json()["errors"]]
-    assert [] == web.get(EVENTS).json()["items"]
+    assert [] == web.get("/events").json()["items"]
 
 
 def test_too_many_are_refused(web: Web):
@@ -134,12 +134,12 @@ def test_events_are_listed_and_filtered(web: Web):
         )
 
     found: list[str] = []
-    path: str | None = f"{EVENTS}?limit=2"
+    path: str | None = "/events?limit=2"
     while path is not None:
         part = web.get(path, role=Role.VIEWER).json()
         found += [each["source_id"] for each in part["items"]]
         cursor = part["next_cursor"]
-        path = None if cursor is None else f"{EVENTS}?limit=2&cursor={cursor}"
+        path = None if cursor is None else f"/events?limit=2&cursor={cursor}"
 
     assert ["4", "3", "2", "1", "0"] == found
     for query, count in (
@@ -148,8 +148,8 @@ def test_events_are_listed_and_filtered(web: Web):
         ("from=2020-01-01T00:00:00Z&until=2099-01-01T00:00:00Z", 5),
         ("until=2020-01-01T00:00:00Z", 0),
     ):
-        assert count == len(web.get(f"{EVENTS}?{query}").json()["items"])
-    assert 422 == web.get(f"{EVENTS}?from=yesterday").status_code
+        assert count == len(web.get(f"/events?{query}").json()["items"])
+    assert 422 == web.get("/events?from=yesterday").status_code
 
 
 def test_event_tells_what_it_led_to(web: Web):
@@ -157,10 +157,10 @@ def test_event_tells_what_it_led_to(web: Web):
     The operation that it made, once the tick has passed.
     """
     uid = post(web.engine, APP, when={"on": "app.x"}).uid
-    event_id = _send(web, CLOUD, "cloudevents+json").json()["events"][0]["id"]
+    _send(web, CLOUD, "cloudevents+json")
     tick(make_dispatcher(web.engine), get_now(web.engine))
 
-    told = web.get(f"{EVENTS}/{event_id}", role=Role.VIEWER).json()
+    (told,) = web.get("/events", role=Role.VIEWER).json()["items"]
 
     (operation,) = fetch_all(web.engine)
     (matched,) = told["matched"]
@@ -187,9 +187,10 @@ def test_replay_is_an_event_of_its_own(web: Web):
     assert (event_id, "recorded") == (first["replays"], first["outcome"])
     assert (first["id"], "known") == (again["id"], again["outcome"])
     assert other["id"] not in {first["id"], event_id}
-    location = answers[0].headers["location"]
-    assert location == f"/api/v1{EVENTS}/{first['id']}"
-    assert event_id == web.get(f"{EVENTS}/{first['id']}").json()["replays"]
+    replays = {
+        each["id"]: each["replays"] for each in web.get("/events").json()["items"]
+    }
+    assert (event_id, None) == (replays[first["id"]], replays[event_id])
 
 
 def test_facts_about_users_are_not_replayed(web: Web):
@@ -234,21 +235,14 @@ def test_events_of_others_are_unknown(web: Web):
     """
     event_id = _send(web, CLOUD, "cloudevents+json").json()["events"][0]["id"]
 
-    for method, path, body in (
-        ("GET", "", None),
-        ("POST", "", CLOUD),
-        ("GET", f"/{event_id}", None),
-        ("POST", f"/{event_id}/replay", None),
-    ):
+    for path, body in (("", CLOUD), (f"/{event_id}/replay", None)):
         answers = [
-            web.ask(method, f"/apps/{app}/events{path}", body, app=OTHER)
+            web.post(f"/apps/{app}/events{path}", body, app=OTHER)
             for app in (APP, "never")
         ]
         assert [404, 404] == [answer.status_code for answer in answers]
         taken, never = (answer.json()["detail"] for answer in answers)
         assert taken == never.replace("never", APP)
-    hidden = web.get(f"/apps/{OTHER}/events/{event_id}", app=OTHER)
-    assert 404 == hidden.status_code
 
 
 def test_viewers_send_nothing(web: Web):

@@ -32,10 +32,11 @@ def test_key_is_made_shown_once_and_taken(web: Web):
         "/keys", {"role": "operator", "name": "nightly", "expires": "P30D"}
     )
     made = answer.json()
-    shown = web.get(f"/keys/{made['id']}").json()
+    (shown,) = (
+        each for each in web.get("/keys").json()["items"] if each["id"] == made["id"]
+    )
 
     assert answer.status_code == 201
-    assert answer.headers["location"] == f"/api/v1/keys/{made['id']}"
     assert {**shown, "key": made["key"]} == made
     assert (APP, "operator", "nightly") == (made["app"], made["role"], made["name"])
     assert made["created_by"] == f"admin of {APP}"
@@ -77,7 +78,6 @@ def test_only_admins_manage_keys(web: Web, role: Role):
     made = make(web)
     answers = [
         web.get("/keys", role=role),
-        web.get(f"/keys/{made['id']}", role=role),
         web.post("/keys", {"role": "viewer"}, role=role),
         web.post(f"/keys/{made['id']}/revoke", role=role),
         web.post(f"/keys/{made['id']}/rotate", role=role),
@@ -92,9 +92,9 @@ def test_keys_of_other_apps_are_unknown(web: Web):
     """
     other = make(web, app=OTHER)["id"]
     answers = [
-        web.ask(method, f"/keys/{key}{path}")
+        web.post(f"/keys/{key}{path}")
         for key in (other, "never")
-        for method, path in (("GET", ""), ("POST", "/revoke"), ("POST", "/rotate"))
+        for path in ("/revoke", "/rotate")
     ]
     foreign = web.post("/keys", {"role": "viewer", "app": OTHER})
     unknown = web.post("/keys", {"role": "viewer", "app": "never"})

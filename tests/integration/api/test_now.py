@@ -51,34 +51,16 @@ def test_minutes_have_what_is_planned(web: Web):
     assert [] == theirs["minutes"]
 
 
-def test_search_finds_what_the_caller_may_see(web: Web):
-    """
-    By a part of its name.
-    """
-    post(web.engine, APP, uid="daily", name="Quokka report")
-
-    mine = web.get("/search?q=quokka").json()
-    theirs = web.get("/search?q=quokka", app=OTHER).json()
-
-    assert [("action", "daily", "active")] == [
-        (each["kind"], each["id"], each["state"]) for each in mine["items"]
-    ]
-    assert [] == theirs["items"]
-
-
 @pytest.mark.parametrize(
     ("path", "status"),
     [
         (f"/now?app={OTHER}", 404),
         (f"/minutes?app={OTHER}", 404),
-        (f"/search?q=a&app={OTHER}", 404),
-        ("/search", 422),
-        (f"/search?q={'a' * 201}", 422),
         ("/now?apps=x", 422),
     ],
 )
 def test_unfit_questions_are_refused(web: Web, path: str, status: int):
     """
-    Another's app is unknown, and a search needs a word.
+    Another's app is unknown, and so are other parameters.
     """
     assert web.get(path).status_code == status

@@ -16,12 +16,10 @@ RESOURCES: Mapping[str, str] = {
         PUT /apps/{app}
         DELETE /apps/{app}
         GET /apps/{app}/document
-        GET /apps/{app}/pause
         PUT /apps/{app}/pause
         DELETE /apps/{app}/pause
     """,
     "the installation": """
-        GET /pause
         PUT /pause
         DELETE /pause
     """,
@@ -33,9 +31,6 @@ RESOURCES: Mapping[str, str] = {
         PATCH /apps/{app}/users/{user}
         DELETE /apps/{app}/users/{user}
         GET /apps/{app}/groups
-        GET /apps/{app}/groups/{group}/members
-        PUT /apps/{app}/groups/{group}/members/{user}
-        DELETE /apps/{app}/groups/{group}/members/{user}
     """,
     "scheduled actions": """
         GET /actions
@@ -96,9 +91,7 @@ RESOURCES: Mapping[str, str] = {
     """,
     "events": """
         GET /events
-        GET /apps/{app}/events
         POST /apps/{app}/events
-        GET /apps/{app}/events/{event_id}
         POST /apps/{app}/events/{event_id}/replay
     """,
     "data": """
@@ -111,12 +104,10 @@ RESOURCES: Mapping[str, str] = {
     """,
     "mails": """
         GET /mails
-        GET /mails/counts
         GET /mails/{operation_id}/{step}/{recipient}
         POST /mails/resend
         POST /mails/confirm
         POST /mails/test
-        POST /mails/preview
     """,
     "when things run": """
         GET /apps/{app}/calendar.ics
@@ -125,7 +116,6 @@ RESOURCES: Mapping[str, str] = {
         GET /status
         GET /now
         GET /minutes
-        GET /search
         GET /workers
         POST /workers/{worker_id}/drain
         POST /workers/{worker_id}/resume
@@ -141,12 +131,10 @@ RESOURCES: Mapping[str, str] = {
         GET /stream
         GET /changes
         GET /changes/export
-        GET /changes/verification
     """,
     "keys": """
         GET /keys
         POST /keys
-        GET /keys/{key_id}
         POST /keys/{key_id}/revoke
         POST /keys/{key_id}/rotate
     """,

@@ -1,4 +1,4 @@
-"""One user of a small app is read, put, patched and deleted; groups get members."""
+"""One user of a small app is read, put, patched and deleted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import sqlalchemy as sa
 from actions.small_apps.change_users import (
     NO_TAG,
     StoredUser,
-    add_member,
     delete_user,
     patch_user,
-    remove_member,
     replace_user,
 )
 from actions.small_apps.known_users import KnownUser, fetch_known_user
@@ -21,11 +19,9 @@ from models.database.engine import reading, writing
 from models.database.tables import events
 from models.door.app_documents import read_user_object
 from models.errors import (
-    ConflictError,
     InvalidDocumentError,
     NotFoundError,
     StaleError,
-    UsageError,
 )
 from tests.integration.actions.small_apps.shop import (
     ADA,
@@ -159,21 +155,15 @@ def test_edits_raise_the_revision_of_the_app(engine: sa.Engine):
         _patch(engine, {"disabled": True})
         _put(engine, {"name": "Bob"}, "bob")
     with writing(engine, author=AUTHOR) as connection:
-        for _ in range(2):
-            added = add_member(connection, "shop", "boss", "bob")
-        removed = remove_member(connection, "shop", "boss", "bob")
         delete_user(connection, "shop", "bob")
 
-    assert (("boss",), ()) == (added.groups, removed.groups)
     with pytest.raises(StaleError) as caught:
         apply(engine, {"users": [ADA]}, expected_revision=1)
 
-    assert 6 == caught.value.current
+    assert 4 == caught.value.current
     assert [
         ("user", "ada", "changed"),
         ("user", "bob", "created"),
-        ("user", "bob", "put into group"),
-        ("user", "bob", "removed from group"),
         ("user", "bob", "deleted"),
     ] == [(row.kind, row.subject, row.change) for row in fetch_changes(engine)[1:]]
 
@@ -231,7 +221,7 @@ def test_others_stay(engine: sa.Engine):
 
 def test_what_is_not_there_is_not_found(engine: sa.Engine):
     """
-    An app, a user, a member.
+    An app, a user.
     """
     with pytest.raises(NotFoundError, match="no small app"):
         _put(engine, {})
@@ -239,21 +229,6 @@ def test_what_is_not_there_is_not_found(engine: sa.Engine):
     for change in (
         lambda connection: delete_user(connection, "shop", "eve"),
         lambda connection: patch_user(connection, "shop", "eve", {}),
-        lambda connection: add_member(connection, "shop", "g", "eve"),
-        lambda connection: remove_member(connection, "shop", "g", "ada"),
     ):
         with writing(engine) as connection, pytest.raises(NotFoundError):
             change(connection)
-
-
-def test_group_of_all_has_no_members_to_put(engine: sa.Engine):
-    """
-    Everybody is in it without being told.
-    """
-    apply(engine, {"users": [ADA]})
-
-    with writing(engine) as connection, pytest.raises(ConflictError, match="every"):
-        add_member(connection, "shop", "all", "ada")
-    for name in ("", "a\nb", "x" * 201):
-        with writing(engine) as connection, pytest.raises(UsageError, match="group"):
-            add_member(connection, "shop", name, "ada")
