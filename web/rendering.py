@@ -19,7 +19,7 @@ from models.errors import MinutehandError, UnreachableError
 from models.json_form import write_json
 from models.operation_state import OperationState
 from models.units import format_age, format_bytes
-from overview.now.verdict import capitalize
+from web.now.verdict import capitalize
 from overview.reasons import explain_state
 from serving.access.roles import Role
 from serving.context import Context

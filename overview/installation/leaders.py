@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from actions.leader import Holder, Leadership, fetch_holder, fetch_leaderships
 from models.database.engine import read_clock
 from operations.fleet.processes import Role, Seen, fetch_processes
-from overview.now.unled import Unled, fetch_unled
+from overview.installation.unled import Unled, fetch_unled
 
 #: The most leaderships that are told.
 _MOST = 10

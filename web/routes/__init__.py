@@ -5,13 +5,14 @@ Those of ``ROUTERS`` need somebody who is signed in; those of ``PUBLIC_ROUTERS``
 everybody.
 """
 
+from web.now import begin, pause_all
+from web.now import routes as now
 from web.routes import (
     action,
     action_acts,
     actions,
     apps,
     backfills,
-    begin,
     bulk,
     calendar,
     data,
@@ -21,11 +22,9 @@ from web.routes import (
     mail_changes,
     mail_html,
     mails,
-    now,
     operation,
     operations,
     operations_bulk,
-    pause_all,
     revisions,
     search,
     settings,

@@ -11,7 +11,7 @@ from models.units import format_age
 from operations.fleet.processes import Role, Seen
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import LAG_LONG, LOST_BEATS, TICK_LATE_AFTER
-from overview.now.lag import fetch_lag
+from overview.installation.lag import fetch_lag
 
 _UNLED = (
     "Until one leads, nothing new is recorded or sent. What falls due meanwhile runs if"

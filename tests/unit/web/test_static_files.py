@@ -22,7 +22,7 @@ COMPOSED: Mapping[str, Collection[str]] = {
     "s-": {*OperationState, *Mark, "planned", "paused", "inactive", "quarantined"},
     "h-": {*HourKind} - {HourKind.EMPTY},  # has no link, and is h-none
     "lv-": {*LogLevel},
-    # what is shaded on the line of minutes: web/charts/minute_rail.py
+    # what is shaded on the line of minutes: web/now/minute_rail.py
     "t-": {"bad", "lost"},
     "f-": {"bad-tint", "lost-tint"},
 }

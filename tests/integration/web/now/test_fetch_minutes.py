@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from actions.leader import Leader
 from models.database.engine import reading
-from overview.now.minutes import Minutes, fetch_minutes
+from web.now.fetch_minutes import Minutes, fetch_minutes
 from tests.scheduling import (
     MINUTE,
     add_app,

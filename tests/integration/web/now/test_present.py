@@ -14,7 +14,7 @@ from models.database.tables import leases, operation_steps, processes
 from models.errors import NotFoundError
 from models.json_form import write_json
 from overview.doctor.finding import Health
-from overview.now.present import Now, fetch_now
+from web.now.present import Now, fetch_now
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import (
     MINUTE,

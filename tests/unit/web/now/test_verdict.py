@@ -8,7 +8,7 @@ import pytest
 
 from models.operation_state import Queue
 from overview.doctor.finding import Finding, Health
-from overview.now.verdict import Day, judge
+from web.now.verdict import Day, judge
 
 NOON = datetime(2026, 10, 20, 12, tzinfo=UTC)
 

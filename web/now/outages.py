@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from models.decision import get_action_name
 from overview.doctor.thresholds import BEGAN_LATE_AFTER
-from overview.now.unled import Unled
+from overview.installation.unled import Unled
 
 #: The most actions of an outage that are named.
 NAMED = 5

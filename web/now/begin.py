@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from actions.posting.edit import Signature
 from models.errors import InvalidDocumentError, Problem, StaleError
-from overview.actions.first import APP, post_first_action
+from web.now.first_action import APP, post_first_action
 from serving.access.roles import Role
 from serving.context import Context, Editor, Viewer
 from web.forms import Form, Refused, make_refused, read_form
@@ -113,10 +113,10 @@ def _render(
     context: Context, form: Form | None = None, refused: Refused | None = None
 ) -> Response:
     values = make_begin_values(context, form, refused)
-    return render(context, "begin.html", values, refused=refused)
+    return render(context, "now/begin.html", values, refused=refused)
 
 
 @router.get("/guide")
 def show_guide(context: Viewer) -> Response:
     """Show the five-minute guide."""
-    return render(context, "guide.html")
+    return render(context, "now/guide.html")

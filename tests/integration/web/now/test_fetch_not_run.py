@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import deliveries, leaderships
-from overview.now.not_run import Kind, NotRunList, fetch_not_run
-from overview.now.unled import Unled
+from web.now.fetch_not_run import Kind, NotRunList, fetch_not_run
+from overview.installation.unled import Unled
 from tests.scheduling import (
     MINUTE,
     add_app,

@@ -10,13 +10,13 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from overview.doctor.finding import Finding
-from overview.now.causes import Failures, FailuresJson, fetch_failures
-from overview.now.coming import Coming, ComingJson, fetch_coming
-from overview.now.lag import Lag, LagJson, fetch_lag
-from overview.now.not_run import Kind, NotRunList, NotRunListJson, fetch_not_run
-from overview.now.pulse import Pulse, PulseJson, fetch_pulse
-from overview.now.under_way import UnderWay, UnderWayJson, fetch_under_way
-from overview.now.verdict import Day, Verdict, VerdictJson, judge
+from web.now.fetch_failures import Failures, FailuresJson, fetch_failures
+from web.now.coming import Coming, ComingJson, fetch_coming
+from overview.installation.lag import Lag, LagJson, fetch_lag
+from web.now.fetch_not_run import Kind, NotRunList, NotRunListJson, fetch_not_run
+from web.now.fetch_pulse import Pulse, PulseJson, fetch_pulse
+from web.now.fetch_running import UnderWay, UnderWayJson, fetch_under_way
+from web.now.verdict import Day, Verdict, VerdictJson, judge
 from settings import Settings
 
 

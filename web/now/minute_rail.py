@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from models.operation_state import LIVE_STATES, OperationState
 from models.units import format_age
-from overview.now.minutes import PLANNED, Minutes
+from web.now.fetch_minutes import PLANNED, Minutes
 
 WIDTH, HEIGHT = 1240, 118
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from models.operation_state import StepState
-from overview.now.under_way import Estimate, SeenStep, estimate_end
+from web.now.fetch_running import Estimate, SeenStep, estimate_end
 
 NOW = datetime(2026, 10, 20, 2, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

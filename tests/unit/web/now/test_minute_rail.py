@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from overview.now.minutes import Minutes
-from overview.now.unled import Unled
-from web.charts.minute_rail import draw_rail
-from web.charts.spark import draw_spark
+from web.now.fetch_minutes import Minutes
+from overview.installation.unled import Unled
+from web.now.minute_rail import draw_rail
+from web.now.spark import draw_spark
 
 NOW = datetime(2026, 10, 20, 2, 2, 37, tzinfo=UTC)
 THIS = NOW.replace(second=0)

@@ -109,7 +109,7 @@ def test_part_that_cannot_be_read_leaves_the_rest(
         msg = "the database did not answer in time"
         raise UnreachableError(msg)
 
-    monkeypatch.setattr("web.routes.now.fetch_failures", fall)
+    monkeypatch.setattr("web.now.routes.fetch_failures", fall)
     page = admin.look("/")
 
     assert "What failed could not be read." in page

@@ -9,9 +9,9 @@ from actions.posting.edit import Signature, Terms
 from actions.posting.foretell import Outcome
 from models.database.engine import reading, writing
 from models.errors import InvalidDocumentError, StaleError
-from overview.actions.first import APP, post_first_action
+from web.now.first_action import APP, post_first_action
 from overview.apps.shown import fetch_detailed_app
-from overview.now.present import fetch_now
+from web.now.present import fetch_now
 from overview.recipients import count_inside, read_stored
 from tests.presence import SETTINGS
 from tests.scheduling import fetch_action

@@ -12,24 +12,24 @@ from starlette.responses import Response
 
 from overview.doctor.finding import Finding, Health
 from overview.installation.figures import LATELY
-from overview.now.causes import fetch_failures
-from overview.now.coming import fetch_coming
-from overview.now.lag import Lag, fetch_lag
-from overview.now.minutes import Minutes, fetch_minutes
-from overview.now.not_run import fetch_not_run
-from overview.now.present import count_day
-from overview.now.pulse import Pulse, fetch_pulse
-from overview.now.under_way import fetch_under_way
-from overview.now.verdict import Day, judge
+from web.now.fetch_failures import fetch_failures
+from web.now.coming import fetch_coming
+from overview.installation.lag import Lag, fetch_lag
+from web.now.fetch_minutes import Minutes, fetch_minutes
+from web.now.fetch_not_run import fetch_not_run
+from web.now.present import count_day
+from web.now.fetch_pulse import Pulse, fetch_pulse
+from web.now.fetch_running import fetch_under_way
+from web.now.verdict import Day, judge
 from serving.context import Context, Viewer
-from web.charts.minute_rail import Rail, draw_rail
-from web.charts.spark import Spark, draw_spark
+from web.now.minute_rail import Rail, draw_rail
+from web.now.spark import Spark, draw_spark
 from web.clocks import Clocks, find_zone
 from web.guarding import PageRoute
 from web.preferences import read_preferences
 from web.reading import Unread, read_part
 from web.rendering import render
-from web.routes.begin import make_begin_values
+from web.now.begin import make_begin_values
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -57,7 +57,7 @@ def _render_now(
     if not isinstance(state, Unread) and not state.has_actions:
         verdict = judge(findings, Day(), has_actions=False)
         more = make_begin_values(context)
-        return render(context, "now_empty.html", {**values, **more, "verdict": verdict})
+        return render(context, "now/now_empty.html", {**values, **more, "verdict": verdict})
     failures = read_part(context, partial(fetch_failures, app=app))
     not_run = read_part(context, partial(fetch_not_run, app=app))
     day = None
@@ -66,7 +66,7 @@ def _render_now(
     minutes = read_part(context, partial(fetch_minutes, app=app))
     return render(
         context,
-        "now.html",
+        "now/now.html",
         {
             **values,
             "verdict": judge(findings, day),

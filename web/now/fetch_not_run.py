@@ -26,16 +26,16 @@ from models.json_form import LocalTimeJson, make_local_time
 from models.operation_state import DeliveryState, OperationState
 from models.units import show_instant
 from operations.operation_filter import belongs_to
-from overview.now.causes import WITHIN
-from overview.now.late import Late, fetch_late
-from overview.now.outages import (
+from web.now.fetch_failures import WITHIN
+from web.now.fetch_late import Late, fetch_late
+from web.now.outages import (
     Outage,
     OutageJson,
     find_first,
     find_outage,
     split_missed,
 )
-from overview.now.unled import Unled, fetch_unled
+from overview.installation.unled import Unled, fetch_unled
 from overview.reasons import read_reason
 from overview.zones import Zones, fetch_zones
 

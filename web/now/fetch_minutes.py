@@ -21,8 +21,8 @@ from models.database.tables import TROUBLED, operations, scheduled_action_revisi
 from models.errors import RuleError
 from models.operation_state import OperationState, Trigger
 from operations.operation_filter import belongs_to
-from overview.now.planned import foresee_minutes
-from overview.now.unled import Unled, fetch_unled
+from web.now.planned import foresee_minutes
+from overview.installation.unled import Unled, fetch_unled
 
 #: How far the minutes reach, back and ahead.
 BACK = timedelta(hours=2)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from actions.pausing.targets import fetch_target_pause, pause_target, resume_target
 from models.errors import MinutehandError
 from models.requests.actions import PauseModel
-from overview.now.pulse import count_scheduled
+from web.now.fetch_pulse import count_scheduled
 from serving.context import Context, Operator
 from web.clocks import Clocks, find_zone, format_iso
 from web.forms import Form, Refused, make_refused, read_form
@@ -110,4 +110,4 @@ def _render(
         "pause": read_part(context, partial(fetch_target_pause, app=context.app)),
         "zone": _find_zone(context).key,
     }
-    return render(context, "pause_all.html", values, refused=refused)
+    return render(context, "now/pause_all.html", values, refused=refused)

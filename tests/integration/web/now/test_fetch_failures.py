@@ -9,7 +9,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import reading
-from overview.now.causes import Failures, fetch_failures
+from web.now.fetch_failures import Failures, fetch_failures
 from tests.scheduling import MINUTE, edit, get_now, make_operation, record_all
 
 

@@ -15,7 +15,7 @@ from models.database.sql_time import seconds_between
 from models.database.tables import operations
 from operations.operation_filter import belongs_to
 from overview.installation.figures import LATELY
-from overview.now.minutes import minute_of
+from web.now.fetch_minutes import minute_of
 
 #: The most operations that are looked at, the latest first: some 20 ms.
 LOOKED_AT = 10_000
