@@ -57,3 +57,8 @@ def format_bytes(size: int) -> str:
             break
         amount, unit = amount / 1024, larger
     return f"{f'{amount:.1f}'.removesuffix('.0')} {unit}"
+
+
+def capitalize(sentence: str) -> str:
+    """Return *sentence* with a capital letter, the rest as it is."""
+    return sentence[:1].upper() + sentence[1:]

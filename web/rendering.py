@@ -18,8 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from models.errors import MinutehandError, UnreachableError
 from models.json_form import write_json
 from models.operation_state import OperationState
-from models.units import format_age, format_bytes
-from web.now.verdict import capitalize
+from models.units import capitalize, format_age, format_bytes
 from overview.reasons import explain_state
 from serving.access.roles import Role
 from serving.context import Context

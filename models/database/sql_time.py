@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Self
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
+
+from models.database.engine import UtcDateTime
 
 #: Characters of an instant in SQLite up to its second.
 _TO_SECOND = 19
@@ -99,3 +102,23 @@ def _postgresql_minutes(element: minutes_ago, compiler: Any, **options: Any) -> 
 def _sqlite_minutes(element: minutes_ago, compiler: Any, **options: Any) -> str:
     then, now = (compiler.process(each, **options) for each in element.clauses)
     return f"CAST((julianday({now}) - julianday({then})) * 1440.0 AS INTEGER)"
+
+
+class minute_of(FunctionElement[datetime]):  # noqa: N801 - reads as SQL's own
+    """SQL expression: the beginning of the minute of an instant."""
+
+    type = UtcDateTime
+    inherit_cache = True
+    name = "minute_of"
+
+
+@compiles(minute_of, "postgresql")
+def _postgresql_minute(element: minute_of, compiler: Any, **options: Any) -> str:
+    return f"date_trunc('minute', {compiler.process(element.clauses, **options)})"
+
+
+@compiles(minute_of, "sqlite")
+def _sqlite_minute(element: minute_of, compiler: Any, **options: Any) -> str:
+    instant = compiler.process(element.clauses, **options)
+    # Instants are text of a fixed width: models/database/engine.py.
+    return f"(substr({instant}, 1, 16) || ':00.000000+00:00')"

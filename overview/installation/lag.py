@@ -8,41 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.engine import read_clock
-from models.database.sql_time import seconds_between
+from models.database.sql_time import minute_of, seconds_between
 from models.database.tables import operations
 from operations.operation_filter import belongs_to
 from overview.installation.figures import LATELY
-from web.now.fetch_minutes import minute_of
 
 #: The most operations that are looked at, the latest first: some 20 ms.
 LOOKED_AT = 10_000
 
 #: Of a hundred operations, this many started as fast or faster.
 _PERCENT = 95
-
-
-class LagMinuteJson(TypedDict):
-    """The lag of the operations that were recorded in a minute."""
-
-    at: datetime
-    p95_s: float
-
-
-class LagJson(TypedDict):
-    """
-    How long operations waited from being recorded to their first start.
-
-    Of 100 operations, 95 started within ``p95_s``; null: none has started. ``count`` is
-    of how many this is said; ``since`` is later than an hour ago if there are too many.
-    """
-
-    since: datetime
-    count: int
-    p95_s: float | None
-    minutes: list[LagMinuteJson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +38,6 @@ class Lag:
     count: int
     p95: timedelta | None
     by_minute: Mapping[datetime, timedelta]
-
-    def as_json(self) -> LagJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "since": self.since,
-            "count": self.count,
-            "p95_s": None if self.p95 is None else round(self.p95.total_seconds(), 3),
-            "minutes": [
-                {"at": at, "p95_s": round(each.total_seconds(), 3)}
-                for at, each in sorted(self.by_minute.items())
-            ],
-        }
 
 
 def fetch_lag(

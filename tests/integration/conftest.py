@@ -15,7 +15,7 @@ _PATIENCE = (
     "overview.calendar.counted.PATIENCE",
     "overview.calendar.planned.PATIENCE",
     "overview.load.forecast.PATIENCE",
-    "web.now.planned.PATIENCE",
+    "web.now.fetch_minutes.PATIENCE",
     "overview.timeline.window.PATIENCE",
     "cli.connection._PEEK_WITHIN",
 )

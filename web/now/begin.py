@@ -11,12 +11,12 @@ from starlette.responses import Response
 
 from actions.posting.edit import Signature
 from models.errors import InvalidDocumentError, Problem, StaleError
-from web.now.first_action import APP, post_first_action
 from serving.access.roles import Role
 from serving.context import Context, Editor, Viewer
 from web.forms import Form, Refused, make_refused, read_form
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
+from web.now.first_action import APP, post_first_action
 from web.preferences import read_preferences
 from web.rendering import render
 

@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.engine import read_clock
 from models.database.tables import TROUBLED, operations
@@ -43,46 +42,8 @@ class FailingAction:
     count: int
 
 
-class CauseJson(TypedDict):
-    """
-    Failures of one cause.
-
-    ``cause`` is the latest of them, on one line, and ``operation`` its id, by which
-    ``/operations?same_as=`` lists the others. ``actions`` are those with the most
-    failures, at most ten.
-    """
-
-    cause: str
-    count: int
-    first_at: datetime
-    last_at: datetime
-    app_count: int
-    action_count: int
-    actions: list[FailingAction]
-    operation: UUID
-    reason: str | None
-    attempt: int
-    attempts_allowed: int
-    is_permanent: bool
-
-
-class FailuresJson(TypedDict):
-    """
-    Failures since an instant, by cause, most first; at most twenty causes.
-
-    ``cause_count`` counts all causes. ``is_whole`` false: there are more failures than
-    were looked at, which are the latest, since ``since``.
-    """
-
-    since: datetime
-    is_whole: bool
-    count: int
-    cause_count: int
-    causes: list[CauseJson]
-
-
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FailureCause:
     """
     Failures of one cause; times are aware UTC.
 
@@ -110,23 +71,6 @@ class Cause:
         """Uids of the small apps, those with the most failures first."""
         return list(dict.fromkeys(each.app for each in self.actions))
 
-    def as_json(self) -> CauseJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "cause": self.text,
-            "count": self.count,
-            "first_at": self.first_at,
-            "last_at": self.last_at,
-            "app_count": len(self.apps),
-            "action_count": len(self.actions),
-            "actions": list(self.actions[:ACTIONS_NAMED]),
-            "operation": self.operation_id,
-            "reason": self.reason,
-            "attempt": self.attempt,
-            "attempts_allowed": self.attempts_allowed,
-            "is_permanent": self.is_permanent,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Failures:
@@ -141,22 +85,12 @@ class Failures:
 
     since: datetime
     is_whole: bool
-    causes: Sequence[Cause]
+    causes: Sequence[FailureCause]
 
     @property
     def count(self) -> int:
         """How many operations failed."""
         return sum(each.count for each in self.causes)
-
-    def as_json(self) -> FailuresJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "since": self.since,
-            "is_whole": self.is_whole,
-            "count": self.count,
-            "cause_count": len(self.causes),
-            "causes": [each.as_json() for each in self.causes[:CAUSES]],
-        }
 
 
 def fetch_failures(
@@ -235,7 +169,7 @@ class _Growing:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def _group(rows: Sequence[sa.Row[Any]]) -> list[Cause]:
+def _group(rows: Sequence[sa.Row[Any]]) -> list[FailureCause]:
     """Return the causes of *rows*, which are in order, the latest first."""
     found: dict[str, _Growing] = {}
     for row in rows:
@@ -252,10 +186,10 @@ def _group(rows: Sequence[sa.Row[Any]]) -> list[Cause]:
     return sorted(causes, key=lambda each: (-each.count, -each.last_at.timestamp()))
 
 
-def _make_cause(growing: _Growing) -> Cause:
+def _make_cause(growing: _Growing) -> FailureCause:
     row = growing.latest
     assert growing.first_at is not None  # a row was added when it was made
-    return Cause(
+    return FailureCause(
         text=growing.text,
         count=growing.count,
         first_at=growing.first_at,

@@ -31,7 +31,7 @@ _JITTER = '"jitter":"'
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateRuns:
     """
     Operations of an action that began late for the same reason; times are aware UTC.
 
@@ -62,7 +62,7 @@ def fetch_late(
     *,
     since: datetime,
     app: str | None = None,
-) -> tuple[list[Late], bool]:
+) -> tuple[list[LateRuns], bool]:
     """
     Return what began more than BEGAN_LATE_AFTER after it was due, the latest first.
 
@@ -139,9 +139,9 @@ def _count(
     return int(connection.execute(query).scalar_one())
 
 
-def group_late(rows: Iterable[Any]) -> list[Late]:
+def group_late(rows: Iterable[Any]) -> list[LateRuns]:
     """Return *rows* by action and by what held them up, in their order. Pure."""
-    found: dict[tuple[str, str], Late] = {}
+    found: dict[tuple[str, str], LateRuns] = {}
     for row in rows:
         late = _make_late(row)
         if late is None:
@@ -161,7 +161,7 @@ def group_late(rows: Iterable[Any]) -> list[Late]:
     return list(found.values())
 
 
-def _make_late(row: Any) -> tuple[str, Late] | None:
+def _make_late(row: Any) -> tuple[str, LateRuns] | None:
     """Return what held up an operation, and it alone; None: it was not late."""
     is_timed = row.trigger == Trigger.SCHEDULE and not row.has_jitter
     due_at = min(row.occurrence, row.recorded_at) if is_timed else row.recorded_at
@@ -169,7 +169,7 @@ def _make_late(row: Any) -> tuple[str, Late] | None:
     if delay <= BEGAN_LATE_AFTER:
         return None
     key, text = explain_delay(due_at, row.recorded_at, row.sent_at, row.started_at)
-    return key, Late(
+    return key, LateRuns(
         app=row.app,
         action_uid=row.action_uid,
         action_revision=row.action_revision,

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import islice
 
 import sqlalchemy as sa
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
-from typing_extensions import TypedDict
 
 from actions.lookup import find_filtered
-from actions.occurrences import parse_timing
-from actions.when.searching import find_occurrences
+from actions.occurrences import Schedule, parse_timing
+from actions.when.searching import find_each, find_occurrences
 from models.database.engine import UtcDateTime, read_clock
-from models.database.tables import TROUBLED, operations, scheduled_action_revisions
+from models.database.sql_time import minute_of
+from models.database.tables import (
+    TROUBLED,
+    operations,
+    scheduled_action_revisions,
+    scheduled_actions,
+)
 from models.errors import RuleError
 from models.operation_state import OperationState, Trigger
 from operations.operation_filter import belongs_to
-from web.now.planned import foresee_minutes
-from overview.installation.unled import Unled, fetch_unled
+from overview.installation.leaders import Unled, fetch_unled
 
 #: How far the minutes reach, back and ahead.
 BACK = timedelta(hours=2)
@@ -39,55 +42,16 @@ _MISSED_EACH = 1_000
 
 _MINUTE = timedelta(minutes=1)
 
+#: How long plans may take, after what there is has been read.
+PATIENCE = timedelta(seconds=0.3)
 
-class minute_of(FunctionElement[datetime]):  # noqa: N801 - reads as SQL's own
-    """SQL expression: the beginning of the minute of an instant."""
+#: Actions with the same rule that are due next at different instants.
+_RULES = 20_000
 
-    type = UtcDateTime
-    inherit_cache = True
-    name = "minute_of"
+_kept = scheduled_actions.c
 
-
-@compiles(minute_of, "postgresql")
-def _postgresql_minute(element: minute_of, compiler: Any, **options: Any) -> str:
-    return f"date_trunc('minute', {compiler.process(element.clauses, **options)})"
-
-
-@compiles(minute_of, "sqlite")
-def _sqlite_minute(element: minute_of, compiler: Any, **options: Any) -> str:
-    instant = compiler.process(element.clauses, **options)
-    # Instants are text of a fixed width: models/database/engine.py.
-    return f"(substr({instant}, 1, 16) || ':00.000000+00:00')"
-
-
-class MinuteJson(TypedDict):
-    """
-    The operations of a minute, by state; states that none is in are left out.
-
-    ``missed`` counts occurrences, and ``planned`` those that are coming.
-    """
-
-    at: datetime
-    counts: dict[str, int]
-
-
-class MinutesJson(TypedDict):
-    """
-    The minutes in which there was or will be something, in order.
-
-    ``counted_since`` is later than ``since`` if there were too many operations to look
-    at; ``planned_is_whole`` false: there was no time to foresee all. ``unled`` are the
-    times in which nobody led.
-    """
-
-    now: datetime
-    since: datetime
-    until: datetime
-    counted_since: datetime
-    planned_is_whole: bool
-    minutes: list[MinuteJson]
-    unled: list[Unled]
-
+#: How the timing of an action with jitter reads: canonical JSON.
+_HAS_JITTER = _kept.timing.contains('"jitter":"', autoescape=True)
 
 #: What is counted beside the states of operations.
 PLANNED = "planned"
@@ -116,28 +80,11 @@ class Minutes:
     counts: Mapping[datetime, Mapping[str, int]]
     unled: Sequence[Unled]
 
-    def as_json(self) -> MinutesJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "now": self.now,
-            "since": self.since,
-            "until": self.until,
-            "counted_since": self.counted_since,
-            "planned_is_whole": self.planned_is_whole,
-            "minutes": [
-                {"at": at, "counts": dict(counts)}
-                for at, counts in sorted(self.counts.items())
-            ],
-            "unled": list(self.unled),
-        }
-
 
 def fetch_minutes(
     connection: sa.Connection,
     *,
     app: str | None = None,
-    back: timedelta = BACK,
-    ahead: timedelta = AHEAD,
     most: int | None = None,
 ) -> Minutes:
     """
@@ -145,8 +92,6 @@ def fetch_minutes(
 
     Args:
         app: Uid of the only small app that counts. None: all.
-        back: Reaches so far back.
-        ahead: And so far ahead.
         most: The most operations to look at. None: LOOKED_AT, or LOOKED_AT_OF_APP.
 
     Raises:
@@ -155,12 +100,12 @@ def fetch_minutes(
     find_filtered(connection, app=app, action=None)
     now = read_clock(connection)
     this_minute = now.replace(second=0, microsecond=0)
-    since, until = this_minute - back, this_minute + ahead + _MINUTE
+    since, until = this_minute - BACK, this_minute + AHEAD + _MINUTE
     bound = most or (LOOKED_AT if app is None else LOOKED_AT_OF_APP)
     counts: dict[datetime, Counter[str]] = defaultdict(Counter)
     counted_since = _count_recorded(connection, app, since, now, bound, counts)
     _count_missed(connection, app, since, counts)
-    planned, planned_is_whole = foresee_minutes(
+    planned, planned_is_whole = _count_planned(
         connection, since=this_minute + _MINUTE, until=until, app=app
     )
     for minute, count in planned.items():
@@ -287,3 +232,63 @@ def _find_missed(timing: str, first: str, last: str, since: datetime) -> list[da
             limit=_MISSED_EACH,
         )
     )
+
+
+def _count_planned(
+    connection: sa.Connection,
+    *,
+    since: datetime,
+    until: datetime,
+    app: str | None = None,
+) -> tuple[Counter[datetime], bool]:
+    """
+    Return how many occurrences each minute has, and whether all were counted.
+
+    Args:
+        since: The first minute, aware; in the future.
+        until: The end of the last one.
+        app: Uid of the only small app that counts. None: all.
+    """
+    # With jitter each action has its own minutes; without it, all of a rule the same.
+    uid = sa.case((_HAS_JITTER, _kept.uid))
+    rows = connection.execute(
+        sa.select(_kept.timing, _kept.next_due_at, uid, sa.func.count())
+        .where(
+            _kept.next_due_at < until,
+            _kept.active,
+            _kept.paused_at.is_(None),
+            _kept.quarantined_at.is_(None),
+            _kept.deleted_at.is_(None),
+            _kept.timing.is_not(None),
+            *(() if app is None else (_kept.app == app,)),
+        )
+        .group_by(_kept.timing, _kept.next_due_at, uid)
+        .limit(_RULES + 1)
+    ).all()
+    deadline = time.monotonic() + PATIENCE.total_seconds()
+    counts: Counter[datetime] = Counter()
+    for timing, next_due_at, spread_uid, count in islice(rows, _RULES):
+        if time.monotonic() >= deadline:
+            return counts, False
+        try:
+            schedule = parse_timing(timing)
+        except RuleError:
+            continue  # it goes into quarantine when it is due
+        begin = max(since, next_due_at)
+        for due_at in _find_due(schedule, spread_uid, begin, until):
+            counts[due_at.replace(second=0, microsecond=0)] += count
+    return counts, len(rows) <= _RULES
+
+
+def _find_due(
+    schedule: Schedule, uid: str | None, begin: datetime, until: datetime
+) -> list[datetime]:
+    """Return when a schedule is due, with the jitter of *uid* if it has any."""
+    if uid is None:
+        return list(find_each(schedule, begin, until))
+    found = find_each(schedule, begin - schedule.jitter, until)
+    return [
+        due_at
+        for due_at in (schedule.due_at(each, uid) for each in found)
+        if begin <= due_at < until
+    ]

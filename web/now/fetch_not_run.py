@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,7 +12,6 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.engine import read_clock
 from models.database.tables import (
@@ -22,22 +22,15 @@ from models.database.tables import (
     operations,
 )
 from models.decision import get_action_name
-from models.json_form import LocalTimeJson, make_local_time
 from models.operation_state import DeliveryState, OperationState
 from models.units import show_instant
 from operations.operation_filter import belongs_to
-from web.now.fetch_failures import WITHIN
-from web.now.fetch_late import Late, fetch_late
-from web.now.outages import (
-    Outage,
-    OutageJson,
-    find_first,
-    find_outage,
-    split_missed,
-)
-from overview.installation.unled import Unled, fetch_unled
+from overview.doctor.thresholds import BEGAN_LATE_AFTER
+from overview.installation.leaders import Unled, fetch_unled
 from overview.reasons import read_reason
 from overview.zones import Zones, fetch_zones
+from web.now.fetch_failures import WITHIN
+from web.now.fetch_late import LateRuns, fetch_late
 
 #: The most entries of each kind that are listed.
 LISTED = 10
@@ -45,57 +38,17 @@ LISTED = 10
 #: The most operations of each kind that are looked at, the latest first.
 LOOKED_AT = 10_000
 
+#: The most actions of an outage that are named.
+NAMED = 5
 
-class Kind(StrEnum):
+
+class NotRunKind(StrEnum):
     """What became of an occurrence that did not run as it should."""
 
     MISSED = "missed"
     SKIPPED = "skipped"
     UNCERTAIN = "uncertain"
     LATE = "late"
-
-
-class NotRunJson(TypedDict):
-    """
-    Occurrences of an action that did not run as they should, and why.
-
-    Of ``kind`` uncertain, ``count`` and ``of`` are mails: so many of so many. Otherwise
-    ``count`` is of occurrences, from ``first`` to ``last``. ``at`` is when the last of
-    them became known, and ``operation`` is about it. ``unled`` is the time without a
-    leader in which occurrences were missed, if that is known.
-    """
-
-    kind: Kind
-    app: str
-    action_uid: str
-    action_name: str
-    count: int
-    is_more: bool
-    of: int | None
-    first: LocalTimeJson
-    last: LocalTimeJson
-    at: datetime
-    delay_s: float | None
-    reason: str | None
-    text: str
-    unled: Unled | None
-    operation: UUID
-
-
-class NotRunListJson(TypedDict):
-    """
-    What did not run as it should since an instant.
-
-    ``counts`` are of occurrences, of uncertain ones of mails, by kind; ``items`` has at
-    most ten of each kind. ``outages`` sums up the missed ones that have one cause.
-    ``is_whole`` false: not all was looked at.
-    """
-
-    since: datetime
-    is_whole: bool
-    counts: dict[str, int]
-    items: list[NotRunJson]
-    outages: list[OutageJson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,54 +59,57 @@ class NotRun:
     Args:
         count: How many occurrences; of UNCERTAIN, mails.
         is_more: Whether there are more than *count*.
-        of: How many mails the operation had. None: it is not about mails.
         first: The first occurrence.
         last: The last one.
-        at: When the last of them became known.
-        delay: How late the latest was. None: it is not about that.
-        reason: Of the operation.
         text: Why, in a sentence without its end.
         operation_id: The last operation that is about it.
+        delay: How late the latest was. None: it is not about that.
         unled: The time without a leader in which they were missed. None: unknown, or it
             is not about that.
     """
 
-    kind: Kind
+    kind: NotRunKind
     app: str
     action_uid: str
     action_name: str
     count: int
     is_more: bool
-    of: int | None
     first: datetime
     last: datetime
     zone: ZoneInfo
-    at: datetime
-    delay: timedelta | None
-    reason: str | None
     text: str
     operation_id: UUID
+    delay: timedelta | None = None
     unled: Unled | None = None
 
-    def as_json(self) -> NotRunJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "kind": self.kind,
-            "app": self.app,
-            "action_uid": self.action_uid,
-            "action_name": self.action_name,
-            "count": self.count,
-            "is_more": self.is_more,
-            "of": self.of,
-            "first": make_local_time(self.first, self.zone),
-            "last": make_local_time(self.last, self.zone),
-            "at": self.at,
-            "delay_s": None if self.delay is None else self.delay.total_seconds(),
-            "reason": self.reason,
-            "text": self.text,
-            "unled": self.unled,
-            "operation": self.operation_id,
-        }
+
+@dataclass(frozen=True, slots=True)
+class MissingAction:
+    """An action that missed occurrences, and how many."""
+
+    uid: str
+    name: str
+    app: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """
+    A time in which nobody led, and occurrences of several actions were missed.
+
+    Args:
+        count: How many occurrences.
+        is_more: Whether there are more than *count*.
+        actions: Of how many actions.
+        first: NAMED of these at most, those that missed most.
+    """
+
+    unled: Unled
+    count: int
+    is_more: bool
+    actions: int
+    first: Sequence[MissingAction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,84 +118,58 @@ class NotRunList:
     What did not run as it should.
 
     Args:
-        since: Aware UTC.
         is_whole: Whether all was looked at.
         counts: How many occurrences or mails of each kind; has every kind.
-        entries: At most LISTED of each kind, in the order of the kinds, the latest
-            first.
         outages: Those in which several actions missed something, the latest first.
-        apart: The same as *entries*, without what belongs to an outage.
+        entries: At most LISTED of each kind, in the order of the kinds, the latest
+            first; without what belongs to an outage.
     """
 
-    since: datetime
     is_whole: bool
-    counts: Mapping[Kind, int]
-    entries: Sequence[NotRun] = field(default=())
+    counts: Mapping[NotRunKind, int]
     outages: Sequence[Outage] = field(default=())
-    apart: Sequence[NotRun] = field(default=())
-
-    def as_json(self) -> NotRunListJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "since": self.since,
-            "is_whole": self.is_whole,
-            "counts": {kind.value: count for kind, count in self.counts.items()},
-            "items": [each.as_json() for each in self.entries],
-            "outages": [each.as_json() for each in self.outages],
-        }
+    entries: Sequence[NotRun] = field(default=())
 
 
 def fetch_not_run(
-    connection: sa.Connection,
-    *,
-    app: str | None = None,
-    within: timedelta = WITHIN,
-    most: int = LOOKED_AT,
+    connection: sa.Connection, *, app: str | None = None, most: int = LOOKED_AT
 ) -> NotRunList:
     """
     Return what was missed, skipped, uncertain or late, with the reasons.
 
     Args:
         app: Uid of the only small app that counts. None: all.
-        within: How far back to look.
         most: The most operations of each kind to look at.
     """
-    since = read_clock(connection) - within
+    since = read_clock(connection) - WITHIN
     missed = _fetch_missed(connection, app, since, most)
     skipped = _fetch_skipped(connection, app, since, most)
     mails = _fetch_uncertain(connection, app, since, most)
     late, late_is_whole = fetch_late(connection, since=since, app=app)
     seen = [len(missed), sum(row.alike for row in skipped), len(mails)]
-    counts = {
-        Kind.MISSED: sum((row.details or {}).get("count", 1) for row in missed),
-        Kind.SKIPPED: sum(row.alike for row in skipped),
-        Kind.UNCERTAIN: sum(row.uncertain for row in mails),
-        Kind.LATE: sum(each.count for each in late),
-    }
     unled = fetch_unled(connection, since=since) if missed else []
     outages, apart = split_missed(missed, unled)
-    kinds = (missed, apart, skipped, mails)
-    rows: list[Any] = [row for each in kinds for row in each[:LISTED]]
-    zones = fetch_zones(
-        connection,
-        {(row.action_uid, row.action_revision) for row in [*rows, *late[:LISTED]]},
-    )
-    others = [
-        *(_make_skipped(row, zones) for row in skipped[:LISTED]),
-        *(_make_uncertain(row, zones) for row in mails[:LISTED]),
-        *(_make_late(each, zones) for each in late[:LISTED]),
-    ]
-    listed, left = (
-        [_make_missed(row, zones, unled) for row in each[:LISTED]]
-        for each in (missed, apart)
-    )
+    rows: list[Any] = [row for each in (apart, skipped, mails) for row in each[:LISTED]]
+    rows += late[:LISTED]
+    keys = {(row.action_uid, row.action_revision) for row in rows}
+    zones = fetch_zones(connection, keys)
     return NotRunList(
-        since,
         late_is_whole and max(seen) < most,
-        counts,
-        [*listed, *others],
+        {
+            NotRunKind.MISSED: sum(
+                (row.details or {}).get("count", 1) for row in missed
+            ),
+            NotRunKind.SKIPPED: sum(row.alike for row in skipped),
+            NotRunKind.UNCERTAIN: sum(row.uncertain for row in mails),
+            NotRunKind.LATE: sum(each.count for each in late),
+        },
         outages,
-        [*left, *others],
+        [
+            *(_make_missed(row, zones, unled) for row in apart[:LISTED]),
+            *(_make_skipped(row, zones) for row in skipped[:LISTED]),
+            *(_make_uncertain(row, zones) for row in mails[:LISTED]),
+            *(_make_late(each, zones) for each in late[:LISTED]),
+        ],
     )
 
 
@@ -347,29 +277,82 @@ def _fetch_uncertain(
     ).all()
 
 
+def split_missed(
+    missed: Sequence[Any], unled: Sequence[Unled]
+) -> tuple[list[Outage], list[Any]]:
+    """Return the outages of several actions, the latest first; the rows of none."""
+    rows_of = defaultdict(list)
+    for row in missed:
+        rows_of[find_outage(unled, find_first(row), row.recorded_at)].append(row)
+    outages, apart = [], []
+    for cause, rows in rows_of.items():
+        actions = _count_missing(rows)
+        if cause is None or len(actions) < 2:
+            apart += rows
+            continue
+        count = sum(each.count for each in actions)
+        is_more = any((row.details or {}).get("more") for row in rows)
+        outages.append(Outage(cause, count, is_more, len(actions), actions[:NAMED]))
+    outages.sort(key=lambda each: each.unled.since, reverse=True)
+    apart.sort(key=lambda row: row.finished_at, reverse=True)
+    return outages, apart
+
+
+def _count_missing(rows: Sequence[Any]) -> list[MissingAction]:
+    """Return the actions of *rows*, those that missed most first."""
+    counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+    for row in rows:
+        key = row.action_uid, get_action_name(row.triggered_by), row.app
+        counts[key] += _count_occurrences(row)
+    found = [MissingAction(*key, count) for key, count in counts.items()]
+    return sorted(found, key=lambda each: (-each.count, each.name, each.uid))
+
+
+def find_first(row: Any) -> datetime:
+    """Return the first occurrence that *row* tells of."""
+    first = (row.details or {}).get("first")
+    return row.occurrence if first is None else datetime.fromisoformat(first)
+
+
+def find_outage(
+    unled: Sequence[Unled], first: datetime, recorded_at: datetime
+) -> Unled | None:
+    """
+    Return the time without a leader in which occurrences were missed; None: unknown.
+
+    Args:
+        unled: Such times.
+        first: The first occurrence that was missed.
+        recorded_at: When they were recorded as missed.
+    """
+    for each in unled:
+        if each.until is None:
+            continue
+        if each.since - BEGAN_LATE_AFTER <= first and (
+            each.until <= recorded_at <= each.until + 5 * BEGAN_LATE_AFTER
+        ):
+            return each
+    return None
+
+
 def _make_missed(row: sa.Row[Any], zones: Zones, unled: Sequence[Unled]) -> NotRun:
     details = row.details or {}
-    last = datetime.fromisoformat(details["last"]) if "last" in details else None
-    begin, end = find_first(row), last or row.occurrence
+    begin = find_first(row)
     outage = find_outage(unled, begin, row.recorded_at)
     why = read_reason(row.reason or "").meaning
     if outage is not None and outage.until is not None:
         since, until = show_instant(outage.since), show_instant(outage.until)
         why = f"nobody led from {since} to {until}, and catch_up does not include it"
     return NotRun(
-        kind=Kind.MISSED,
-        app=row.app,
-        action_uid=row.action_uid,
-        action_name=get_action_name(row.triggered_by),
-        count=details.get("count", 1),
+        NotRunKind.MISSED,
+        *_name_action(row),
+        count=_count_occurrences(row),
         is_more=bool(details.get("more")),
-        of=None,
         first=begin,
-        last=end,
+        last=datetime.fromisoformat(details["last"])
+        if "last" in details
+        else row.occurrence,
         zone=zones.find(row.action_uid, row.action_revision, begin),
-        at=row.recorded_at,
-        delay=None,
-        reason=row.reason,
         text=why,
         operation_id=row.id,
         unled=outage,
@@ -378,19 +361,13 @@ def _make_missed(row: sa.Row[Any], zones: Zones, unled: Sequence[Unled]) -> NotR
 
 def _make_skipped(row: sa.Row[Any], zones: Zones) -> NotRun:
     return NotRun(
-        kind=Kind.SKIPPED,
-        app=row.app,
-        action_uid=row.action_uid,
-        action_name=get_action_name(row.triggered_by),
+        NotRunKind.SKIPPED,
+        *_name_action(row),
         count=row.alike,
         is_more=False,
-        of=None,
         first=row.first,
         last=row.occurrence,
         zone=zones.find(row.action_uid, row.action_revision, row.occurrence),
-        at=row.recorded_at,
-        delay=None,
-        reason=row.reason,
         text=read_reason(row.reason or "").meaning,
         operation_id=row.id,
     )
@@ -401,19 +378,13 @@ def _make_uncertain(row: sa.Row[Any], zones: Zones) -> NotRun:
     mails = "1 mail" if row.mails == 1 else f"{row.mails} mails"
     rest = "" if row.mails == row.uncertain else f"; {row.sent} of the others were sent"
     return NotRun(
-        kind=Kind.UNCERTAIN,
-        app=row.app,
-        action_uid=row.action_uid,
-        action_name=get_action_name(row.triggered_by),
+        NotRunKind.UNCERTAIN,
+        *_name_action(row),
         count=row.uncertain,
         is_more=False,
-        of=row.mails,
         first=row.occurrence,
         last=row.occurrence,
         zone=zones.find(row.action_uid, row.action_revision, row.occurrence),
-        at=row.at,
-        delay=None,
-        reason=row.reason,
         text=f"{row.uncertain} of {mails} {are} uncertain: the mail server or a worker"
         f" failed while the content was on its way, so nothing sends it again by"
         f" itself{rest}",
@@ -421,21 +392,24 @@ def _make_uncertain(row: sa.Row[Any], zones: Zones) -> NotRun:
     )
 
 
-def _make_late(late: Late, zones: Zones) -> NotRun:
+def _make_late(late: LateRuns, zones: Zones) -> NotRun:
     return NotRun(
-        kind=Kind.LATE,
-        app=late.app,
-        action_uid=late.action_uid,
-        action_name=late.action_name,
+        NotRunKind.LATE,
+        *(late.app, late.action_uid, late.action_name),
         count=late.count,
         is_more=False,
-        of=None,
         first=late.first,
         last=late.last,
         zone=zones.find(late.action_uid, late.action_revision, late.last),
-        at=late.started_at,
-        delay=late.delay,
-        reason=None,
         text=late.text,
         operation_id=late.operation_id,
+        delay=late.delay,
     )
+
+
+def _count_occurrences(row: sa.Row[Any]) -> int:
+    return int((row.details or {}).get("count", 1))
+
+
+def _name_action(row: sa.Row[Any]) -> tuple[str, str, str]:
+    return row.app, row.action_uid, get_action_name(row.triggered_by)

@@ -7,17 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
-from actions.leader import get_last_tick_at, get_send_failure
+from actions.leader import Holder, get_last_tick_at
 from actions.lookup import SYSTEM_APP, fetch_app
-from actions.pausing.pause_state import (
-    Pause,
-    PauseJson,
-    fetch_app_pauses,
-    fetch_pauses,
-)
-from actions.read_actions import fetch_quarantined
+from actions.pausing.pause_state import Pause
 from models.database.engine import read_clock
 from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
@@ -27,62 +20,10 @@ from overview.doctor.checks.hosts import find_silent
 from overview.doctor.examine import look
 from overview.doctor.finding import Finding, View
 from overview.installation.figures import find_oldest, find_takers
+from overview.installation.paused import fetch_paused
 from settings import Settings
 
 _kept = scheduled_actions.c
-
-
-class LeaderNowJson(TypedDict):
-    """Who leads; ``host`` and ``pid`` only for those who see all small apps."""
-
-    host: str | None
-    pid: int | None
-    fence: int
-    since: datetime
-
-
-class QueueNowJson(TypedDict):
-    """
-    A queue; ``waiting`` operations whose time has come, ``oldest_since`` when the
-    oldest of them was to be sent.
-    """
-
-    waiting: int
-    running: int
-    oldest_since: datetime | None
-    workers: int
-    slots: int
-
-
-class PulseJson(TypedDict):
-    """
-    Whether the installation lives.
-
-    ``leader`` null: nobody leads; since when, ``unled_since``, if that is known.
-    ``paused`` is the pause of the installation, or of the app that was asked for.
-    """
-
-    leader: LeaderNowJson | None
-    unled_since: datetime | None
-    last_tick_at: datetime | None
-    send_failing_since: datetime | None
-    queues: dict[str, QueueNowJson]
-    workers: int
-    silent_workers: int
-    paused: PauseJson | None
-    paused_actions: int
-    quarantined: int
-    has_actions: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderNow:
-    """Who leads; *host* and *pid* are None for those who see one small app."""
-
-    host: str | None
-    pid: int | None
-    fence: int
-    since: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +36,6 @@ class QueueNow:
         since: When the oldest of them was to be sent, aware UTC. None: none waits.
         running: How many run.
         workers: How many living workers take from it.
-        slots: How many operations these run at a time.
     """
 
     queue: Queue
@@ -103,7 +43,6 @@ class QueueNow:
     since: datetime | None
     running: int
     workers: int
-    slots: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,51 +63,15 @@ class Pulse:
     """
 
     now: datetime
-    leader: LeaderNow | None
+    leader: Holder | None
     unled_since: datetime | None
     last_tick_at: datetime | None
-    send_failing_since: datetime | None
     queues: Sequence[QueueNow]
     alive: int
     silent: Sequence[Seen]
     paused: Pause | None
-    paused_actions: int
-    quarantined: int
     has_actions: bool
     findings: Sequence[Finding]
-
-    def as_json(self) -> PulseJson:
-        """Return the documented object; keys are only added."""
-        leader = self.leader
-        return {
-            "leader": None
-            if leader is None
-            else {
-                "host": leader.host,
-                "pid": leader.pid,
-                "fence": leader.fence,
-                "since": leader.since,
-            },
-            "unled_since": self.unled_since,
-            "last_tick_at": self.last_tick_at,
-            "send_failing_since": self.send_failing_since,
-            "queues": {
-                each.queue.value: {
-                    "waiting": each.waiting,
-                    "running": each.running,
-                    "oldest_since": each.since,
-                    "workers": each.workers,
-                    "slots": each.slots,
-                }
-                for each in self.queues
-            },
-            "workers": self.alive,
-            "silent_workers": len(self.silent),
-            "paused": None if self.paused is None else self.paused.as_json(),
-            "paused_actions": self.paused_actions,
-            "quarantined": self.quarantined,
-            "has_actions": self.has_actions,
-        }
 
 
 def fetch_pulse(
@@ -186,53 +89,30 @@ def fetch_pulse(
     findings = list(look(view, ON_NOW if app is None else FOR_APPS))
     holder = view.holder
     is_led = holder is not None and not holder.is_stale
-    failure = get_send_failure(connection)
     workers = [each for each in view.seen if each.process.role is Role.WORKER]
-    paused, paused_actions = _fetch_pause(connection, app)
+    paused = fetch_paused(connection, app)
     return Pulse(
         now=view.now,
-        leader=LeaderNow(
-            holder.hostname if app is None else None,
-            holder.pid if app is None else None,
-            holder.fence,
-            holder.acquired_at,
-        )
-        if holder is not None and is_led
-        else None,
+        leader=holder if is_led else None,
         unled_since=holder.heartbeat_at if holder is not None and not is_led else None,
         last_tick_at=get_last_tick_at(connection),
-        send_failing_since=None if failure is None else failure.since,
         queues=[_make_queue(queue, view) for queue in Queue],
         alive=sum(each.is_alive for each in workers),
         silent=find_silent(workers) if app is None else [],
-        paused=paused,
-        paused_actions=paused_actions,
-        quarantined=len(fetch_quarantined(connection, app=app)),
+        paused=paused.all or (None if app is None else paused.apps.get(app)),
         has_actions=_has_actions(connection, app),
         findings=findings,
     )
 
 
-def _fetch_pause(
-    connection: sa.Connection, app: str | None
-) -> tuple[Pause | None, int]:
-    if app is None:
-        whole, _apps, actions = fetch_pauses(connection)
-        return whole, actions
-    whole, own, actions = fetch_app_pauses(connection, app)
-    return (whole and whole.seen_by(app)) or own, actions
-
-
 def _make_queue(queue: Queue, view: View) -> QueueNow:
     ours = [each for each in view.backlog if each.queue is queue]
-    takers = find_takers(view.seen, queue)
     return QueueNow(
         queue,
         waiting=sum(each.waiting for each in ours),
         since=find_oldest(ours),
         running=sum(e.count for e in ours if e.state is OperationState.RUNNING),
-        workers=len(takers),
-        slots=sum(each.process.concurrency or 0 for each in takers),
+        workers=len(find_takers(view.seen, queue)),
     )
 
 

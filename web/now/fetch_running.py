@@ -1,20 +1,28 @@
-"""What runs at this moment, or waits for its next attempt, and when it may end."""
+"""What runs at this moment and when it may end; and what comes next."""
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
+from actions.read_rules import find_next_due
 from models.database.engine import UtcDateTime, read_clock
-from models.database.tables import LIVE, operation_steps, operations
+from models.database.tables import (
+    DUE_ACTIONS,
+    LIVE,
+    operation_steps,
+    operations,
+    scheduled_actions,
+)
 from models.decision import get_action_name
 from models.operation_state import OperationState, Queue, StepState, Trigger
 from operations.list_operations import fetch_steps
@@ -22,44 +30,15 @@ from operations.operation_filter import belongs_to, is_tried_before
 from operations.running.estimates import RUNS
 from operations.running.taken import seconds_taken
 from overview.operations.operation_json import ProgressJson
+from overview.zones import find_zone
 
 #: The most operations that are listed.
 LISTED = 20
 
+#: How many occurrences that come are listed.
+NEXT = 10
 
-class UnderWayJson(TypedDict):
-    """
-    An operation that runs, or that waits for its next attempt (``retrying``).
-
-    ``step`` is the ``step_number``-th of ``step_count``; ``eta`` is when it ends if
-    what is left takes as long as it took in the median of ``usual_of`` runs, and
-    ``share`` how much of that time has passed, from 0 to 1. ``usual_s`` is how long a
-    whole run takes. ``again_at`` is when the next attempt begins.
-    """
-
-    id: UUID
-    app: str
-    action_uid: str
-    action_name: str
-    trigger: Trigger
-    queue: Queue
-    state: OperationState
-    retrying: bool
-    attempt: int
-    attempts_allowed: int
-    reason: str | None
-    error: str | None
-    worker: str | None
-    started_at: datetime | None
-    again_at: datetime | None
-    step: str | None
-    step_number: int
-    step_count: int
-    progress: ProgressJson | None
-    eta: datetime | None
-    share: float | None
-    usual_s: float | None
-    usual_of: int
+_kept = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,35 +104,6 @@ class UnderWay:
     progress: ProgressJson | None
     estimate: Estimate | None
     usual: UsualRun
-
-    def as_json(self) -> UnderWayJson:
-        """Return the documented object; keys are only added."""
-        estimate, run = self.estimate, self.usual.run
-        return {
-            "id": self.id,
-            "app": self.app,
-            "action_uid": self.action_uid,
-            "action_name": self.action_name,
-            "trigger": self.trigger,
-            "queue": self.queue,
-            "state": self.state,
-            "retrying": self.is_retrying,
-            "attempt": self.attempt,
-            "attempts_allowed": self.attempts_allowed,
-            "reason": self.reason,
-            "error": self.error,
-            "worker": self.worker,
-            "started_at": self.started_at,
-            "again_at": self.again_at,
-            "step": self.step,
-            "step_number": self.step_number,
-            "step_count": self.step_count,
-            "progress": self.progress,
-            "eta": None if estimate is None else estimate.eta,
-            "share": None if estimate is None else round(estimate.share, 3),
-            "usual_s": None if run is None else round(run.total_seconds(), 3),
-            "usual_of": self.usual.runs,
-        }
 
 
 def fetch_under_way(
@@ -331,3 +281,63 @@ def fetch_usual(
         )
         for uid, steps in took.items()
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """
+    An occurrence that comes; times are aware UTC.
+
+    Args:
+        zone: Of its action.
+        due_at: When it is sent: with its jitter.
+    """
+
+    uid: str
+    app: str
+    name: str
+    queue: str
+    zone: ZoneInfo
+    occurrence: datetime
+    due_at: datetime
+
+
+def fetch_coming(
+    connection: sa.Connection, *, app: str | None = None, count: int = NEXT
+) -> list[Coming]:
+    """
+    Return the occurrences that come next, soonest first.
+
+    What follows from events is left out: nobody knows it before the event.
+
+    Args:
+        app: Uid of the only small app that counts. None: all.
+        count: The most to return.
+    """
+    # No other action can be among them: the first occurrence of each is later.
+    rows = connection.execute(
+        sa.select(*(each for each in _kept if each.name != "document"))
+        .where(
+            DUE_ACTIONS.of(scheduled_actions.name),
+            _kept.timing.is_not(None),
+            *(() if app is None else (_kept.app == app,)),
+        )
+        .order_by(_kept.next_due_at, _kept.uid)
+        .limit(count)
+    ).all()
+    each = (_find_coming(row, count) for row in rows)
+    return list(
+        heapq.nsmallest(
+            count,
+            (coming for found in each for coming in found),
+            key=lambda coming: (coming.due_at, coming.app, coming.name),
+        )
+    )
+
+
+def _find_coming(row: sa.Row[Any], count: int) -> Iterator[Coming]:
+    for due in find_next_due(row, count=count):
+        zone = find_zone(row.timing, row.zone, due.occurrence)
+        yield Coming(
+            row.uid, row.app, row.name, row.queue, zone, due.occurrence, due.due_at
+        )

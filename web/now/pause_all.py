@@ -13,12 +13,12 @@ from starlette.responses import Response
 from actions.pausing.targets import fetch_target_pause, pause_target, resume_target
 from models.errors import MinutehandError
 from models.requests.actions import PauseModel
-from web.now.fetch_pulse import count_scheduled
 from serving.context import Context, Operator
 from web.clocks import Clocks, find_zone, format_iso
 from web.forms import Form, Refused, make_refused, read_form
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
+from web.now.fetch_pulse import count_scheduled
 from web.preferences import read_preferences
 from web.reading import read_part
 from web.rendering import render

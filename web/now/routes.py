@@ -12,24 +12,22 @@ from starlette.responses import Response
 
 from overview.doctor.finding import Finding, Health
 from overview.installation.figures import LATELY
-from web.now.fetch_failures import fetch_failures
-from web.now.coming import fetch_coming
 from overview.installation.lag import Lag, fetch_lag
-from web.now.fetch_minutes import Minutes, fetch_minutes
-from web.now.fetch_not_run import fetch_not_run
-from web.now.present import count_day
-from web.now.fetch_pulse import Pulse, fetch_pulse
-from web.now.fetch_running import fetch_under_way
-from web.now.verdict import Day, judge
 from serving.context import Context, Viewer
-from web.now.minute_rail import Rail, draw_rail
-from web.now.spark import Spark, draw_spark
 from web.clocks import Clocks, find_zone
 from web.guarding import PageRoute
+from web.now.begin import make_begin_values
+from web.now.fetch_failures import Failures, fetch_failures
+from web.now.fetch_minutes import Minutes, fetch_minutes
+from web.now.fetch_not_run import NotRunKind, NotRunList, fetch_not_run
+from web.now.fetch_pulse import Pulse, fetch_pulse
+from web.now.fetch_running import fetch_coming, fetch_under_way
+from web.now.minute_rail import Rail, draw_rail
+from web.now.spark import Spark, draw_spark
+from web.now.verdict import DayCounts, judge
 from web.preferences import read_preferences
 from web.reading import Unread, read_part
 from web.rendering import render
-from web.now.begin import make_begin_values
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -55,14 +53,16 @@ def _render_now(
         "far_age_s": far_age_s,
     }
     if not isinstance(state, Unread) and not state.has_actions:
-        verdict = judge(findings, Day(), has_actions=False)
+        verdict = judge(findings, DayCounts(), has_actions=False)
         more = make_begin_values(context)
-        return render(context, "now/now_empty.html", {**values, **more, "verdict": verdict})
+        return render(
+            context, "now/now_empty.html", {**values, **more, "verdict": verdict}
+        )
     failures = read_part(context, partial(fetch_failures, app=app))
     not_run = read_part(context, partial(fetch_not_run, app=app))
     day = None
     if not isinstance(failures, Unread) and not isinstance(not_run, Unread):
-        day = count_day(failures, not_run)
+        day = _count_day(failures, not_run)
     minutes = read_part(context, partial(fetch_minutes, app=app))
     return render(
         context,
@@ -77,6 +77,18 @@ def _render_now(
             "running": read_part(context, partial(fetch_under_way, app=app)),
             "coming": read_part(context, partial(fetch_coming, app=app)),
         },
+    )
+
+
+def _count_day(failures: Failures, not_run: NotRunList) -> DayCounts:
+    counts = not_run.counts
+    return DayCounts(
+        failed=failures.count,
+        causes=len(failures.causes),
+        missed=counts[NotRunKind.MISSED],
+        skipped=counts[NotRunKind.SKIPPED],
+        uncertain=counts[NotRunKind.UNCERTAIN],
+        late=counts[NotRunKind.LATE],
     )
 
 

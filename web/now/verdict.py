@@ -9,35 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from typing_extensions import TypedDict
-
+from models.units import capitalize
 from overview.doctor.finding import Finding, Health, find_worst
 
 
-class AlarmJson(TypedDict):
-    """Something that must be looked at at once; ``queue`` if it is about one."""
-
-    kind: str
-    health: Health
-    queue: str | None
-    title: str
-    text: str
-    since: datetime | None
-
-
-class VerdictJson(TypedDict):
-    """What is wrong and what is fine; ``health`` is ok, look or bad."""
-
-    health: Health
-    headline: str
-    text: str
-    alarms: list[AlarmJson]
-
-
 @dataclass(frozen=True, slots=True)
-class Day:
+class DayCounts:
     """
     How many did not run as they should within a day.
 
@@ -56,7 +34,7 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NowVerdict:
     """
     What is wrong and what is fine.
 
@@ -73,25 +51,6 @@ class Verdict:
     alarms: Sequence[Finding]
     doubts: Sequence[Finding] = ()
 
-    def as_json(self) -> VerdictJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "health": self.health,
-            "headline": self.headline,
-            "text": self.text,
-            "alarms": [
-                {
-                    "kind": each.kind,
-                    "health": each.health,
-                    "queue": None if each.queue is None else each.queue.value,
-                    "title": capitalize(each.name),
-                    "text": capitalize(each.detail),
-                    "since": each.since,
-                }
-                for each in self.alarms
-            ],
-        }
-
 
 #: Of these, doubts are to be seen at once, too.
 _PROMINENT = frozenset({"leader", "queue", "pause"})
@@ -101,8 +60,8 @@ _VITAL = frozenset({"schema", "database", "leader", "tick"})
 
 
 def judge(
-    findings: Sequence[Finding], day: Day | None, *, has_actions: bool = True
-) -> Verdict:
+    findings: Sequence[Finding], day: DayCounts | None, *, has_actions: bool = True
+) -> NowVerdict:
     """
     Return what it all means.
 
@@ -123,18 +82,13 @@ def judge(
         health = Health.DOUBTFUL
     # The scheduler is above what depends on it.
     alarms = sorted([*bad, *prominent], key=lambda each: each.kind not in _VITAL)
-    return Verdict(
+    return NowVerdict(
         health,
         _make_headline(alarms, doubts, troubles, has_actions=has_actions),
         _make_text(alarms, day, troubles, has_actions=has_actions),
         alarms,
         doubts,
     )
-
-
-def capitalize(sentence: str) -> str:
-    """Return *sentence* with a capital letter, the rest as it is."""
-    return sentence[:1].upper() + sentence[1:]
 
 
 def _make_headline(
@@ -160,7 +114,7 @@ def _make_headline(
     return "On time, and nothing went wrong since yesterday."
 
 
-def _list_troubles(day: Day) -> Iterator[str]:
+def _list_troubles(day: DayCounts) -> Iterator[str]:
     """Say what went wrong within a day, the gravest first."""
     if day.failed:
         runs = _count(day.failed, "run", "runs")
@@ -173,7 +127,7 @@ def _list_troubles(day: Day) -> Iterator[str]:
 
 def _make_text(
     alarms: Sequence[Finding],
-    day: Day | None,
+    day: DayCounts | None,
     troubles: Sequence[str],
     *,
     has_actions: bool,

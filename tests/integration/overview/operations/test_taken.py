@@ -15,7 +15,6 @@ from models.operation_state import OperationState, Queue, StepState
 from operations.running.taken import ATTEMPTS_KEY
 from overview.actions.recent_runs import fetch_recent_runs
 from overview.installation.figures import fetch_spread
-from web.now.fetch_running import fetch_usual
 from overview.operations.shown import fetch_shown_operation
 from overview.timeline.window import fetch_timeline
 from tests.scheduling import (
@@ -28,6 +27,7 @@ from tests.scheduling import (
     post,
     record_all,
 )
+from web.now.fetch_running import fetch_usual
 
 SECOND = timedelta(seconds=1)
 NOON = at("12:00")

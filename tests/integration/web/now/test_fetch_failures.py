@@ -9,8 +9,8 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import reading
-from web.now.fetch_failures import Failures, fetch_failures
 from tests.scheduling import MINUTE, edit, get_now, make_operation, record_all
+from web.now.fetch_failures import Failures, fetch_failures
 
 
 def fail(
@@ -53,23 +53,23 @@ def test_what_varies_makes_no_cause_of_its_own(engine: sa.Engine):
     found = fetch(engine)
 
     assert (4, True) == (found.count, found.is_whole)
-    first, second = (each.as_json() for each in found.causes)
+    first, second = found.causes
     assert (
         "call_webhook: shop answered 410 for order 19",
         3,
         latest,
         False,
     ) == (
-        first["cause"],
-        first["count"],
-        first["operation"],
-        first["is_permanent"],
+        first.text,
+        first.count,
+        first.operation_id,
+        first.is_permanent,
     )
     assert [("daily", 2), ("other", 1)] == [
-        (each.name, each.count) for each in first["actions"]
+        (each.name, each.count) for each in first.actions
     ]
-    assert first["last_at"] - first["first_at"] > 7 * MINUTE
-    assert (1, True) == (second["count"], second["is_permanent"])
+    assert first.last_at - first.first_at > 7 * MINUTE
+    assert (1, True) == (second.count, second.is_permanent)
 
 
 def test_only_failures_of_a_day_and_of_the_app_count(engine: sa.Engine):

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from actions.leader import Leader
 from models.database.engine import reading
-from web.now.fetch_minutes import Minutes, fetch_minutes
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -21,6 +20,7 @@ from tests.scheduling import (
     post,
     record_all,
 )
+from web.now.fetch_minutes import Minutes, fetch_minutes
 
 
 def fetch(engine: sa.Engine, **options: Any) -> Minutes:

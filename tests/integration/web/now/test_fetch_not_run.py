@@ -10,8 +10,7 @@ import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import deliveries, leaderships
-from web.now.fetch_not_run import Kind, NotRunList, fetch_not_run
-from overview.installation.unled import Unled
+from overview.installation.leaders import Unled
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -21,6 +20,7 @@ from tests.scheduling import (
     post,
     record_all,
 )
+from web.now.fetch_not_run import NotRunKind, NotRunList, fetch_not_run
 
 
 def put(engine: sa.Engine, number: int, **values: Any) -> UUID:
@@ -64,19 +64,19 @@ def test_missed_occurrences_are_counted(engine: sa.Engine):
 
     found = fetch(engine)
 
-    (entry,) = (each.as_json() for each in found.entries)
-    assert 3 == found.counts[Kind.MISSED]
-    assert (Kind.MISSED, 3, True, id_) == (
-        entry["kind"],
-        entry["count"],
-        entry["is_more"],
-        entry["operation"],
+    (entry,) = found.entries
+    assert 3 == found.counts[NotRunKind.MISSED]
+    assert (NotRunKind.MISSED, 3, True, id_) == (
+        entry.kind,
+        entry.count,
+        entry.is_more,
+        entry.operation_id,
     )
-    assert ("2026-10-20T07:00:00+02:00", "Europe/Paris") == (
-        entry["first"]["local"],
-        entry["first"]["zone"],
+    assert ("2026-10-20T05:00:00+00:00", "Europe/Paris") == (
+        entry.first.isoformat(),
+        entry.zone.key,
     )
-    assert "catch_up does not include it" in entry["text"]
+    assert "catch_up does not include it" in entry.text
 
 
 def test_outage_is_named(engine: sa.Engine):
@@ -154,7 +154,7 @@ def test_uncertain_mails_are_told_with_the_others(engine: sa.Engine):
     found = fetch(engine)
 
     (entry,) = found.entries
-    assert (1, 3, 1) == (entry.count, entry.of, found.counts[Kind.UNCERTAIN])
+    assert (1, 1) == (entry.count, found.counts[NotRunKind.UNCERTAIN])
     assert entry.text.startswith("1 of 3 mails is uncertain")
     assert entry.text.endswith("1 of the others were sent")
 
@@ -180,7 +180,7 @@ def test_late_ones_say_what_held_them_up(engine: sa.Engine):
     found = fetch(engine)
 
     (entry,) = found.entries
-    assert (Kind.LATE, 2, 4 * MINUTE) == (entry.kind, entry.count, entry.delay)
+    assert (NotRunKind.LATE, 2, 4 * MINUTE) == (entry.kind, entry.count, entry.delay)
     assert "no worker took it for 4 min" in entry.text
 
 
@@ -211,8 +211,8 @@ def test_only_the_app_and_the_day_count(engine: sa.Engine):
     old = get_now(engine) - timedelta(hours=25)
     put(engine, 1, state="skipped", reason="overlap", recorded_at=old)
 
-    assert 0 == fetch(engine, app="app").counts[Kind.SKIPPED]
-    assert 1 == fetch(engine).counts[Kind.SKIPPED]
+    assert 0 == fetch(engine, app="app").counts[NotRunKind.SKIPPED]
+    assert 1 == fetch(engine).counts[NotRunKind.SKIPPED]
 
 
 def test_one_outage_is_told_once(engine: sa.Engine):
@@ -248,11 +248,10 @@ def test_one_outage_is_told_once(engine: sa.Engine):
 
     found = fetch(engine)
 
-    (outage,) = (each.as_json() for each in found.outages)
-    assert (first, back) == (outage["since"], outage["until"])
-    assert (28, 7, False) == (outage["count"], outage["actions"], outage["is_more"])
+    (outage,) = found.outages
+    assert Unled(first, back) == outage.unled
+    assert (28, 7, False) == (outage.count, outage.actions, outage.is_more)
     assert ["action-6", "action-5", "action-4", "action-3", "action-2"] == [
-        each.uid for each in outage["first"]
+        each.uid for each in outage.first
     ]
-    assert [later] == [each.operation_id for each in found.apart]
-    assert 8 == len(found.entries)
+    assert [later] == [each.operation_id for each in found.entries]

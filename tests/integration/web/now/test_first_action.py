@@ -9,12 +9,13 @@ from actions.posting.edit import Signature, Terms
 from actions.posting.foretell import Outcome
 from models.database.engine import reading, writing
 from models.errors import InvalidDocumentError, StaleError
-from web.now.first_action import APP, post_first_action
 from overview.apps.shown import fetch_detailed_app
-from web.now.present import fetch_now
 from overview.recipients import count_inside, read_stored
 from tests.presence import SETTINGS
 from tests.scheduling import fetch_action
+from web.now.fetch_pulse import fetch_pulse
+from web.now.fetch_running import fetch_coming
+from web.now.first_action import APP, post_first_action
 
 ME = "ada@example.com"
 
@@ -33,14 +34,14 @@ def test_action_is_scheduled_and_mails_whoever_asked(engine: sa.Engine):
     posted = begin(engine).posted
 
     with reading(engine) as connection:
-        found = fetch_now(connection, SETTINGS)
+        found = fetch_pulse(connection, SETTINGS)
+        first, *_ = fetch_coming(connection)
         app = fetch_detailed_app(connection, APP)
         row = fetch_action(engine, posted.uid)
         stored = read_stored(row.uid, row.document)
         inside = count_inside(connection, APP, stored)
 
-    assert found.pulse.has_actions
-    first = found.coming[0]
+    assert found.has_actions
     local = first.occurrence.astimezone(first.zone)
     assert (APP, "Europe/Paris", 9) == (first.app, first.zone.key, local.hour)
     assert local.weekday() < 5
@@ -69,4 +70,4 @@ def test_bad_input_stores_nothing(engine: sa.Engine, email: str, zone: str):
         begin(engine, email, zone)
 
     with reading(engine) as connection:
-        assert not fetch_now(connection, SETTINGS).pulse.has_actions
+        assert not fetch_pulse(connection, SETTINGS).has_actions

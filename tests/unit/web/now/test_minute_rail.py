@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from overview.installation.leaders import Unled
 from web.now.fetch_minutes import Minutes
-from overview.installation.unled import Unled
 from web.now.minute_rail import draw_rail
 from web.now.spark import draw_spark
 

@@ -8,7 +8,7 @@ import pytest
 
 from models.operation_state import Queue
 from overview.doctor.finding import Finding, Health
-from web.now.verdict import Day, judge
+from web.now.verdict import DayCounts, judge
 
 NOON = datetime(2026, 10, 20, 12, tzinfo=UTC)
 
@@ -24,33 +24,39 @@ PAUSED = Finding("pause", Health.DOUBTFUL, "everything", "everything is paused",
 SLOW = Finding("lag", Health.DOUBTFUL, "5 of 100", "operations begin late")
 SILENT = Finding("worker", Health.DOUBTFUL, "celery@a", "a worker is silent")
 UNTITLED = Finding("tzdata", Health.DOUBTFUL, "it moves hello")
-FAILED = Day(failed=55, causes=4, missed=5)
+FAILED_ONCE = DayCounts(failed=1, causes=1)
+FAILED = DayCounts(failed=55, causes=4, missed=5)
 
 
 @pytest.mark.parametrize(
     ("findings", "day", "health", "headline"),
     [
-        ([], Day(), "ok", "On time, and nothing went wrong since yesterday."),
-        ([], Day(skipped=3, late=2), "ok", "On time, and nothing went wrong"),
+        ([], DayCounts(), "ok", "On time, and nothing went wrong since yesterday."),
+        ([], DayCounts(skipped=3, late=2), "ok", "On time, and nothing went wrong"),
         ([], FAILED, "look", "On time, but 55 runs failed, of 4 causes."),
-        ([], Day(failed=1, causes=1), "look", "On time, but 1 run failed, of 1 cause."),
-        ([], Day(missed=1), "look", "On time, but 1 occurrence was missed."),
-        ([], Day(uncertain=2), "look", "On time, but 2 mails are uncertain."),
+        (
+            [],
+            DayCounts(failed=1, causes=1),
+            "look",
+            "On time, but 1 run failed, of 1 cause.",
+        ),
+        ([], DayCounts(missed=1), "look", "On time, but 1 occurrence was missed."),
+        ([], DayCounts(uncertain=2), "look", "On time, but 2 mails are uncertain."),
         ([], None, "look", "On time, but what went wrong cannot be read."),
-        ([SILENT], Day(), "look", "On time, but a worker is silent."),
-        ([UNTITLED], Day(), "look", "On time, but tzdata needs a look."),
+        ([SILENT], DayCounts(), "look", "On time, but a worker is silent."),
+        ([UNTITLED], DayCounts(), "look", "On time, but tzdata needs a look."),
         ([SILENT], FAILED, "look", "On time, but 55 runs failed"),
         ([SLOW], FAILED, "look", "Ticking, but operations begin late."),
-        ([PAUSED], Day(), "look", "Everything is paused."),
-        ([BEHIND], Day(), "look", "Ticking, but heavy is behind."),
-        ([DYING], Day(), "look", "The leader is dead."),
-        ([FULL], Day(), "bad", "Ticking, but the workspace is full."),
+        ([PAUSED], DayCounts(), "look", "Everything is paused."),
+        ([BEHIND], DayCounts(), "look", "Ticking, but heavy is behind."),
+        ([DYING], DayCounts(), "look", "The leader is dead."),
+        ([FULL], DayCounts(), "bad", "Ticking, but the workspace is full."),
         ([FULL, STUCK], FAILED, "bad", "Ticking, but the workspace is full."),
         ([FULL, STUCK, UNLED], FAILED, "bad", "No scheduler leads."),
     ],
 )
 def test_headline_names_the_gravest(
-    findings: list[Finding], day: Day | None, health: str, headline: str
+    findings: list[Finding], day: DayCounts | None, health: str, headline: str
 ):
     """
     One thing, so that somebody who was woken knows where to begin.
@@ -65,7 +71,7 @@ def test_whatever_is_bad_is_an_alarm():
     """
     The scheduler first; of what only needs a look, what concerns every run.
     """
-    verdict = judge([SILENT, BEHIND, FULL, WELL, UNLED], Day())
+    verdict = judge([SILENT, BEHIND, FULL, WELL, UNLED], DayCounts())
 
     assert ["leader", "space", "queue"] == [each.kind for each in verdict.alarms]
     assert [SILENT] == verdict.doubts
@@ -75,7 +81,7 @@ def test_text_has_all_figures():
     """
     The gravest first, and that the rest works.
     """
-    day = Day(failed=55, causes=4, missed=5, skipped=1, uncertain=1, late=12)
+    day = DayCounts(failed=55, causes=4, missed=5, skipped=1, uncertain=1, late=12)
 
     assert (
         "The scheduler ticks and records everything. Since yesterday at this time 55"
@@ -90,7 +96,7 @@ def test_nothing_fine_is_said_of_what_is_not():
     """
     unread = judge([WELL], None).text
 
-    assert "ticks" not in judge([UNLED], Day()).text
+    assert "ticks" not in judge([UNLED], DayCounts()).text
     assert "could not be read" in unread
     assert "nothing failed" not in unread
 
@@ -99,7 +105,7 @@ def test_new_installation_has_nothing_scheduled():
     """
     Nothing is due, and that is well.
     """
-    verdict = judge([WELL], Day(), has_actions=False)
+    verdict = judge([WELL], DayCounts(), has_actions=False)
 
     assert ("ok", "Ticking. Nothing is scheduled yet.") == (
         verdict.health,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from actions.leader import Holder, Leadership
 from operations.fleet.processes import Process, Role, Seen
-from overview.installation.unled import Unled, find_unled
+from overview.installation.leaders import Unled, find_unled
 
 NOW = datetime(2026, 10, 20, 2, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

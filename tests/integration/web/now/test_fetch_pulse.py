@@ -1,0 +1,93 @@
+"""Whether the installation lives, as Now shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader
+from models.database.engine import db_now, reading
+from models.database.tables import leases, processes
+from models.errors import NotFoundError
+from models.operation_state import Queue
+from tests.presence import SETTINGS, give_sign, make_worker
+from tests.scheduling import (
+    MINUTE,
+    add_app,
+    edit,
+    get_now,
+    make_operation,
+    record_all,
+)
+from web.now.fetch_pulse import Pulse, fetch_pulse
+
+
+def fetch(engine: sa.Engine, app: str | None = None) -> Pulse:
+    with reading(engine) as connection:
+        return fetch_pulse(connection, SETTINGS, app=app)
+
+
+def put(engine: sa.Engine, number: int, **values: Any) -> Any:
+    """Record an operation with *values*, and return its id."""
+    made = make_operation(number, app=values.pop("app", "app"))
+    record_all(engine, made)
+    edit(engine, made.id, **values)
+    return made.id
+
+
+def test_queue_without_worker_is_told(engine: sa.Engine):
+    """
+    What is to be sent later does not wait.
+    """
+    give_sign(engine, make_worker("a", queues=["heavy"]))
+    give_sign(engine, make_worker("b"), age=30 * MINUTE)
+    past = get_now(engine) - 5 * MINUTE
+    put(engine, 0, recorded_at=past, send_at=past, state="queued", sent_at=past)
+    put(engine, 1, send_at=get_now(engine) + MINUTE)
+
+    found = fetch(engine)
+
+    quick = next(each for each in found.queues if each.queue is Queue.QUICK)
+    assert (1, 0) == (quick.waiting, quick.workers)
+    assert (1, 1) == (found.alive, len(found.silent))
+    assert not found.has_actions
+
+
+def test_app_is_told_no_host(engine: sa.Engine):
+    """
+    Neither who leads, nor what the broker said, nor which workers rest.
+    """
+    add_app(engine)
+    Leader(engine).hold()
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(leases).values(
+                hostname="Qhost",
+                heartbeat_at=db_now(-MINUTE / 2),
+                send_failing_since=db_now(),
+                send_error="Qsent",
+            )
+        )
+    give_sign(engine, make_worker("Qresting", queues=[]))
+    with engine.begin() as connection:
+        connection.execute(sa.update(processes).values(drain_asked_at=db_now()))
+    put(engine, 3, state="queued")
+
+    mine, all_ = (
+        " ".join(each.detail for each in fetch(engine, app).findings)
+        for app in ("app", None)
+    )
+
+    assert "Q" not in mine
+    for word in ("Qhost", "Qsent", "Qresting"):
+        assert word in all_
+
+
+def test_unknown_app_is_unknown(engine: sa.Engine):
+    """
+    It has no state.
+    """
+    with pytest.raises(NotFoundError):
+        fetch(engine, app="never")

@@ -1,0 +1,118 @@
+"""What runs at this moment, when it may end, and what comes next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.database.tables import operation_steps
+from tests.scheduling import (
+    MINUTE,
+    add_app,
+    edit,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+from web.now.fetch_running import Coming, UnderWay, fetch_coming, fetch_under_way
+
+
+def fetch(engine: sa.Engine) -> list[UnderWay]:
+    with reading(engine) as connection:
+        return fetch_under_way(connection)
+
+
+def fetch_next(engine: sa.Engine, app: str | None = None) -> list[Coming]:
+    with reading(engine) as connection:
+        return fetch_coming(connection, app=app)
+
+
+def put(engine: sa.Engine, number: int, **values: Any) -> Any:
+    """Record an operation with *values*, and return its id."""
+    made = make_operation(number, app=values.pop("app", "app"))
+    record_all(engine, made)
+    edit(engine, made.id, **values)
+    return made.id
+
+
+def add_step(engine: sa.Engine, operation_id: Any, position: int, **values: Any):
+    """Add a step of an operation."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(operation_steps).values(
+                operation_id=operation_id, position=position, **values
+            )
+        )
+
+
+def test_running_operation_has_step_and_end(engine: sa.Engine):
+    """
+    From what its former runs took, and from its steps.
+    """
+    now = get_now(engine)
+    for number in range(3):
+        ran: dict[str, Any] = {
+            "state": "succeeded",
+            "started_at": now - 60 * MINUTE,
+            "finished_at": now - 52 * MINUTE,
+        }
+        done = put(engine, number, **ran)
+        add_step(engine, done, 0, name="refresh", **ran)
+    id_ = put(
+        engine, 9, state="running", started_at=now - 2 * MINUTE, attempt=1, worker="w"
+    )
+    began = now - 2 * MINUTE
+    add_step(engine, id_, 0, name="refresh", state="running", started_at=began)
+    add_step(engine, id_, 1, name="publish", state="skipped")
+
+    (each,) = fetch(engine)
+
+    assert (id_, "refresh", 1, 1) == (
+        each.id,
+        each.step,
+        each.step_number,
+        each.step_count,
+    )
+    assert (8 * MINUTE, 3) == (each.usual.run, each.usual.runs)
+    assert each.estimate is not None
+    assert began + 8 * MINUTE == each.estimate.eta
+    assert 0.2 < each.estimate.share < 0.9
+
+
+def test_retry_says_when_it_comes_again(engine: sa.Engine):
+    """
+    It is pending after an attempt that failed; a new one is not listed.
+    """
+    again = get_now(engine) + MINUTE
+    put(engine, 0, attempt=0)
+    id_ = put(engine, 1, attempt=1, send_at=again, error="refresh: 503", reason="x")
+
+    (each,) = fetch(engine)
+
+    assert (id_, True, again, "refresh: 503") == (
+        each.id,
+        each.is_retrying,
+        each.again_at,
+        each.error,
+    )
+
+
+def test_next_occurrences_are_of_all_actions(engine: sa.Engine):
+    """
+    One that is due each minute has as many as come before the others.
+    """
+    add_app(engine)
+    post(engine, name="minutely", when={"cron_rule": "* * * * *"})
+    post(engine, name="hourly", when={"cron_rule": "0 * * * *"})
+
+    add_app(engine, "other")
+
+    found = fetch_next(engine)
+
+    dues = [each.due_at for each in found]
+    assert (10, sorted(dues)) == (len(found), dues)
+    assert {"minutely"} <= {each.name for each in found}
+    assert [] == fetch_next(engine, "other")
