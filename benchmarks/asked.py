@@ -119,16 +119,11 @@ def make_pages(facts: Facts) -> list[Asked]:
 
 def make_lists(facts: Facts) -> list[Asked]:
     """Return lists of the API, with their filters and from their middle."""
-    largest, busy = facts.made.app(1), "report-0"
+    largest = facts.made.app(1)
     more = {
         "operations, facets": "/operations/facets",
         "operations, facets, app": f"/operations/facets?app={largest}",
         "operations, facets, text": "/operations/facets?text=stock",
-        "action counts": "/action-counts",
-        "action documents": "/action-documents",
-        "action, runs": f"/actions/{busy}/runs",
-        "action, days": f"/actions/{busy}/days",
-        "action, preview": f"/actions/{busy}/preview",
         "calendar": "/calendar",
         "timeline": "/timeline",
         "planned": "/planned",

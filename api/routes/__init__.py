@@ -5,7 +5,6 @@ Those of ``ROUTERS`` need a key; those of ``PUBLIC_ROUTERS`` answer everybody.
 """
 
 from api.routes import (
-    action_facts,
     action_history,
     action_runs,
     actions,
@@ -26,7 +25,6 @@ from api.routes import (
     previews,
     queues,
     reference,
-    starters,
     stream,
     system,
     users,
@@ -38,7 +36,6 @@ PUBLIC_ROUTERS = (
 )
 ROUTERS = (
     actions.router,
-    action_facts.router,
     action_history.router,
     action_runs.router,
     backfills.router,
@@ -56,7 +53,6 @@ ROUTERS = (
     operation_account.router,
     previews.router,
     queues.router,
-    starters.router,
     stream.router,
     system.router,
     users.router,

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from actions.explaining.why import AnswerJson
-from actions.posting.edit import roll_back
-from actions.posting.foretell import PostedJson
 from actions.read_actions import RevisionJson, RevisionNote
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
-from api.terms import NoteQuery, make_signature
 from models.fields.field_types import Instant
 from overview.actions.explaining import explain_instant
 from overview.actions.occurrences import (
@@ -23,15 +20,12 @@ from overview.actions.occurrences import (
     fetch_occurrence_part,
 )
 from overview.actions.revisions import (
-    ComparisonJson,
     DocumentJson,
-    compare_revisions,
     fetch_revision_part,
     fetch_shown_revision,
 )
-from serving.context import Editor, Viewer
+from serving.context import Viewer
 from serving.cursors import Paged
-from serving.preconditions import find_expected, read_revision
 
 router = APIRouter(
     prefix=f"{ROOT}/actions/{{uid}}", tags=["actions"], route_class=ApiRoute
@@ -62,63 +56,6 @@ def read_revision_document(context: Viewer, uid: str, revision: _Revision) -> Re
     with context.reading() as connection:
         shown = fetch_shown_revision(connection, uid, revision, app=context.app)
     return answer(shown.as_json())
-
-
-@router.get("/revisions/{revision}/differences", response_model=ComparisonJson)
-def compare(
-    context: Viewer,
-    uid: str,
-    revision: _Revision,
-    to: Annotated[
-        int | None,
-        Query(
-            ge=1,
-            le=_LARGEST,
-            description="The other revision. Left out: the latest.",
-        ),
-    ] = None,
-) -> Response:
-    """Return how the document differs between two revisions, pointer by pointer."""
-    with context.reading() as connection:
-        found = compare_revisions(connection, uid, revision, to, app=context.app)
-    return answer(found.as_json())
-
-
-@router.post("/revisions/{revision}/restore", response_model=PostedJson)
-def restore_revision(
-    context: Editor,
-    uid: str,
-    revision: _Revision,
-    note: NoteQuery = None,
-    if_match: Annotated[
-        str | None,
-        Header(
-            description="The ETag of the action, to restore only if it is still that."
-        ),
-    ] = None,
-) -> Response:
-    """
-    Give an action the document of an earlier revision, as a new revision.
-
-    It is read like any other post: what the installation or the small app has forbidden
-    since then is refused.
-    """
-    expected = None
-    if if_match is not None:
-        expected = read_revision(find_expected({"if-match": if_match}))
-    with context.writing() as connection:
-        outcome = roll_back(
-            connection,
-            uid,
-            revision,
-            app=context.app,
-            expected_revision=expected,
-            terms=context.services.terms,
-            signed=make_signature(context, note),
-        )
-    return answer(
-        outcome.as_json_with_warnings(count=10), etag=outcome.document_revision
-    )
 
 
 @router.get("/occurrences", response_model=ListJson[OccurrenceJson])

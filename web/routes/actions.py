@@ -173,8 +173,7 @@ def _collect(connection: sa.Connection, wanted: ActionFilter) -> list[ActionDocu
         if len(found) > _EXPORTED:
             msg = (
                 f"more than {_EXPORTED:,} actions match, which is too much for one"
-                " file. Filter by app or by text, or take them in parts:"
-                " GET /api/v1/action-documents"
+                " file. Filter by app or by text"
             )
             raise UsageError(msg)
         following = part.following

@@ -11,7 +11,15 @@ import pytest
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
 from serving.access.roles import Role
 from tests.integration.api.conftest import APP, OTHER, Web
-from tests.scheduling import make_document
+from tests.scheduling import (
+    MINUTE,
+    MONDAY,
+    edit,
+    get_now,
+    make_document,
+    make_operation,
+    record_all,
+)
 
 ORIGINALS = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
 
@@ -201,17 +209,15 @@ MISTAKEN = {
 
 def test_what_may_be_a_mistake_is_in_the_answer(web: Web):
     """
-    Of a post, a replacement, a patch and a restored revision, as the command line has
-    it.
+    Of a post, a replacement and a patch, as the command line has it.
     """
     posted = web.post("/actions", make_document(**MISTAKEN))
     path = f"/actions/{posted.json()['uid']}"
     replaced = web.put(path, make_document(**MISTAKEN))
     patched = web.patch(path, {"recipients": None})
-    restored = web.post(f"{path}/revisions/1/restore", {})
 
     both = ["/operations/send_email/template", "/recipients/groups/0"]
-    for answer in (posted, replaced, restored):
+    for answer in (posted, replaced):
         assert both == [each["pointer"] for each in answer.json()["warnings"]]
     assert "nobody is named" in patched.json()["warnings"][0]["message"]
 
@@ -248,6 +254,52 @@ def test_deleted_action_can_still_be_read(web: Web):
     ]
 
 
+def run(web: Web, uid: str, state: str, ago: int) -> None:
+    """Record an operation of so many minutes ago, which took a minute."""
+    now = get_now(web.engine)
+    occurrence = (now - ago * MINUTE).replace(microsecond=0)
+    (made,) = record_all(
+        web.engine,
+        make_operation(ago, action_uid=uid, app=APP, occurrence=occurrence),
+    )
+    ended = {"started_at": MONDAY, "finished_at": MONDAY + MINUTE}
+    edit(web.engine, made, state=state, **ended)
+
+
+def test_a_list_has_the_latest_runs_of_each(web: Web):
+    """
+    If they are asked for; also of an action that has not run.
+    """
+    uid = create(web)
+    create(web, name="new")
+    run(web, uid, "succeeded", 2)
+    run(web, uid, "failed", 1)
+
+    daily, new = web.get("/actions?runs=20").json()["items"]
+    plain, _ = web.get("/actions").json()["items"]
+
+    assert ["failed", "succeeded"] == [r["state"] for r in daily["recent"]["runs"]]
+    assert 60.0 == daily["recent"]["median_s"]
+    assert {"runs": [], "median_s": None} == new["recent"]
+    assert plain["recent"] is None
+    assert 422 == web.get("/actions?runs=21").status_code
+
+
+def test_the_next_due_come_first_over_http(web: Web):
+    """
+    In parts; a cursor of the other order is refused.
+    """
+    hourly = create(web, name="z", when={"cron_rule": "0 * * * *"})
+    create(web, name="a", when={"due_date": "2035-12-01T09:00:00"})
+
+    first = web.get("/actions?sort=next&limit=1").json()
+
+    assert hourly == first["items"][0]["uid"]
+    rest = web.get(f"/actions?sort=next&cursor={first['next_cursor']}").json()
+    assert (["a"], None) == ([a["name"] for a in rest["items"]], rest["next_cursor"])
+    assert 422 == web.get(f"/actions?cursor={first['next_cursor']}").status_code
+
+
 def test_key_of_the_installation_names_the_app(web: Web):
     """
     A key of one app need not.
@@ -265,8 +317,6 @@ ROUTES = [
     ("DELETE", "", None),
     ("GET", "/revisions", None),
     ("GET", "/revisions/1", None),
-    ("GET", "/revisions/1/differences", None),
-    ("POST", "/revisions/1/restore", None),
     ("GET", "/occurrences", None),
     ("GET", "/why?at=2026-11-23T06:00:00Z", None),
     ("GET", "/pause", None),

@@ -34,8 +34,6 @@ RESOURCES: Mapping[str, str] = {
     """,
     "scheduled actions": """
         GET /actions
-        GET /action-counts
-        GET /action-documents
         POST /actions
         POST /actions/batch
         GET /actions/{uid}
@@ -44,23 +42,16 @@ RESOURCES: Mapping[str, str] = {
         DELETE /actions/{uid}
         GET /actions/{uid}/revisions
         GET /actions/{uid}/revisions/{revision}
-        GET /actions/{uid}/revisions/{revision}/differences
-        POST /actions/{uid}/revisions/{revision}/restore
         GET /actions/{uid}/pause
         PUT /actions/{uid}/pause
         DELETE /actions/{uid}/pause
-        GET /actions/{uid}/runs
         POST /actions/{uid}/runs
-        GET /actions/{uid}/days
-        GET /actions/{uid}/preview
         GET /actions/{uid}/occurrences
         GET /actions/{uid}/why
         GET /actions/{uid}/recipients
     """,
     "previews": """
         POST /previews
-        GET /starters
-        GET /starters/{kind}
     """,
     "operations": """
         GET /operations
