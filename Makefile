@@ -20,7 +20,7 @@ WORKERS ?= 2
 ARGS ?=
 
 PYTEST = $(BIN)/pytest -n $(WORKERS) --dist worksteal
-MAIN_TESTS = --ignore tests/time -m "not rabbit and not chaos"
+MAIN_TESTS = --ignore tests/time
 
 # The first interpreter of the PATH that is new enough; `make PYTHON=... test` for another.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14 python; do \
@@ -79,7 +79,7 @@ fast: $(STAMP) ## Run the unit tests with few examples, in seconds (ARGS=...)
 	$(PYTEST) tests/unit -m "not slow" --hypothesis-profile fast $(ARGS)
 
 .PHONY: test
-test: $(STAMP) ## Run the tests, but for those that are long or need RabbitMQ (ARGS=...)
+test: $(STAMP) ## Run the tests, each whose programs are here, but for those of hours (ARGS=...)
 	$(PYTEST) $(MAIN_TESTS) $(ARGS)
 
 .PHONY: coverage

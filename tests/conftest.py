@@ -31,8 +31,9 @@ from models.database.journal import GENESIS
 from models.database.tables import change_head, installation, metadata
 from tests.chaos.servers import Victim
 from tests.mail_server import MailServer, run_mail_server
+from tests.programs import demand_program, tell_missing
 from tests.rabbit.server import run_faulty_rabbit
-from tests.servers import find_pgbouncer, run_pgbouncer, run_postgres, run_redis
+from tests.servers import run_pgbouncer, run_postgres, run_redis
 
 # Time limits of single examples fail on a busy machine, not on a bug. In CI the
 # examples are the same each time, so that a change is judged by what it changed.
@@ -88,6 +89,19 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Tell, in the last line, of programs that are missing."""
+    yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:
+        return  # in a worker of pytest-xdist, whose reports the first process has
+    skipped = reporter.stats.get("skipped", [])
+    if told := tell_missing([report.longrepr[2] for report in skipped]):
+        reporter.write_line("")
+        reporter.write_line(told, yellow=True)
 
 
 @pytest.fixture(autouse=True)
@@ -265,16 +279,10 @@ def _dispose(engine: sa.Engine) -> None:
     engine.dispose()
 
 
-def demand_pgbouncer() -> None:
-    """Skip the test if there is none."""
-    if find_pgbouncer() is None:
-        pytest.skip("needs pgbouncer (Debian: apt-get install pgbouncer)")
-
-
 @contextmanager
 def run_pooler(url: str, *options: str) -> Iterator[str]:
     """Run a PgBouncer before the database at *url*, and give its address there."""
-    demand_pgbouncer()
+    demand_program("pgbouncer")
     with run_pgbouncer(url, *options) as server:
         yield server.url
 
@@ -317,6 +325,7 @@ def other_redis_url(redis_server_url: str) -> str:
 @pytest.fixture(scope="session")
 def rabbit() -> Iterator[Victim]:
     """Give a RabbitMQ; it takes some seconds to start."""
+    demand_program("rabbitmq-server")
     with run_faulty_rabbit() as server:
         yield server
 

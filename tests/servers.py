@@ -29,6 +29,8 @@ from typing import IO, Any, TextIO, TypeVar
 
 import psycopg
 
+from tests.programs import find_program
+
 _T = TypeVar("_T")
 
 ROOT = Path(__file__).parent.parent
@@ -381,11 +383,6 @@ def _can_run(program: Path, user: str | None) -> bool:
     return done.returncode == 0
 
 
-def find_pgbouncer() -> str | None:
-    """Return where PgBouncer is; Debian puts it where the PATH of most users ends."""
-    return shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-
-
 @dataclass(frozen=True, slots=True)
 class Pgbouncer:
     """
@@ -421,7 +418,7 @@ def configure_pgbouncer(folder: Path, postgres_url: str, *options: str) -> Pgbou
 
         options: Lines for its configuration, such as ``pool_mode = session``.
     """
-    program = find_pgbouncer()
+    program = find_program("pgbouncer")
     assert program is not None, "install pgbouncer (Debian: apt-get install pgbouncer)"
     server = psycopg.conninfo.conninfo_to_dict(postgres_url.replace("+psycopg", ""))
     port, configuration, users = find_free_port(), folder / "ini", folder / "users"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import demand_program
 from tests.servers import ROOT, find_free_port, run_process, wait_until
 
 pytestmark = pytest.mark.integration
@@ -80,6 +80,7 @@ def test_client_in_curl(environ: dict[str, str]):
     """
     It previews, posts, runs, waits and cancels.
     """
+    demand_program("curl")
     told = run(["sh", "-euc", CURL], environ)
 
     assert '"sentence"' in told
@@ -99,7 +100,8 @@ def test_client_in_a_program(environ: dict[str, str], program: list[str], text: 
     """
     It prints when the action would run, and how the two runs ended.
     """
-    assert shutil.which(program[0]), f"install {program[0]} (Debian: nodejs)"
+    if program[0] == "node":
+        demand_program("nodejs")
     done = subprocess.run(
         program,
         input=text,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import demand_program
 from tests.servers import run_process, wait_until
 
 pytestmark = pytest.mark.integration
@@ -165,6 +166,7 @@ def test_curl_lines_of_the_demo_work_as_pasted(tmp_path: Path):
     """
     They preview, post, run, watch and cancel both of the original actions.
     """
+    demand_program("curl")
     home, log = tmp_path / "demo", tmp_path / "log"
     environ = {"PATH": "/usr/bin:/bin"}
     with run_process(

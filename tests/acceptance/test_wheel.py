@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import demand_program
 from tests.servers import ROOT
 
 pytestmark = pytest.mark.integration
@@ -31,8 +32,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel of a copy, since setuptools writes beside what it builds."""
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "source"
+    git = demand_program("git")
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        [git, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
         capture_output=True,
         text=True,

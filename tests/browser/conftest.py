@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.browser.looking import PATIENCE_MS, Looker, Watch, find_chromium
+from tests.browser.looking import PATIENCE_MS, Looker, Watch
+from tests.programs import demand_program
 from tests.seeded.serving import show_plain_traces
 from tests.seeded.sites import Site, make_empty_home, make_seeded_home, run_site
 
@@ -38,7 +39,7 @@ def chromium() -> Iterator[Browser]:
     Not to all: while Playwright is there, nothing else can run an event loop in this
     thread.
     """
-    path = find_chromium()
+    path = demand_program("chromium")
     # `expect` has a patience of its own, of five seconds.
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,9 +22,6 @@ from serving.access.roles import Role
 from serving.signing_in import name_cookie
 from tests.seeded.sites import Site
 
-#: What Chromium is called: by Debian, and by others.
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
-
 #: As widths of the window: a laptop, and a phone.
 WIDE, NARROW = 1280, 390
 
@@ -39,25 +35,6 @@ _SCRIPTLESS: WeakSet[BrowserContext] = WeakSet()
 
 #: Beyond this, a page is not what was promised.
 LARGEST_PAGE = 200_000
-
-_INSTALL = (
-    "The tests of the pages need Chromium, which is not on the PATH. On Debian:"
-    " apt-get install --no-install-recommends chromium. To leave them out:"
-    ' make test ARGS="--ignore tests/browser"'
-)
-
-
-def find_chromium() -> str:
-    """
-    Return the path of Chromium.
-
-    Raises:
-        RuntimeError: It is not installed; the message says how to install it.
-    """
-    for name in _NAMES:
-        if found := shutil.which(name):
-            return found
-    raise RuntimeError(_INSTALL)
 
 
 @dataclass

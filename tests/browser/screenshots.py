@@ -17,7 +17,8 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from models.operation_state import OperationState
-from tests.browser.looking import NARROW, WIDE, Looker, Watch, find_chromium
+from tests.browser.looking import NARROW, WIDE, Looker, Watch
+from tests.programs import find_program
 from tests.seeded.scene import Scene
 from tests.seeded.sites import Site, make_seeded_home, run_site
 
@@ -83,7 +84,7 @@ def main() -> int:
     watch = Watch()
     with run_site(home) as site, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=find_chromium(), args=["--no-sandbox"]
+            executable_path=find_program("chromium"), args=["--no-sandbox"]
         )
         looker = Looker(browser, watch)
         for picture in chosen:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.chaos.run import run_chaos
-from tests.conftest import demand_pgbouncer
+from tests.programs import demand_program
 
 
 def test_chaos_breaks_no_promise(tmp_path: Path) -> None:
     """
     Every occurrence is decided once, every mail is there once or reported uncertain.
     """
-    demand_pgbouncer()
+    demand_program("pgbouncer")
 
     report = run_chaos(tmp_path, seconds=15, seed=1)
 

@@ -46,9 +46,10 @@ from tests.drill.apps import APPS, EVENT, TASK_QUEUE, USERS, add_apps
 from tests.drill.case import Said
 from tests.drill.mails import MoodyMailServer, run_moody_mail_server
 from tests.drill.space import Space, make_space
+from tests.programs import find_program
 from tests.project import make_project
 from tests.scheduling import get_now
-from tests.servers import ROOT, find_pgbouncer
+from tests.servers import ROOT
 
 #: In settings: long enough for a machine with other things to do, short enough for
 #: each to run out within the minutes of a drill.
@@ -364,7 +365,7 @@ def run_world(folder: Path, rng: random.Random) -> Iterator[World]:
         installation.engine = make_engine(database.url, timeout=PATIENCE)
         stack.callback(installation.engine.dispose)
         pooler = None
-        if find_pgbouncer() is not None:
+        if find_program("pgbouncer") is not None:
             url = installation.database_url
             pooler = stack.enter_context(run_faulty_pgbouncer(url))
         schedulers = [

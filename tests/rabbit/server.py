@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 import amqp
 
 from tests.chaos.servers import Victim
+from tests.programs import find_program
 from tests.servers import (
     ServerError,
     find_free_port,
@@ -42,8 +43,7 @@ _ADVANCED = "[{rabbit, [{channel_tick_interval, 1000}]}].\n"
 @contextmanager
 def run_faulty_rabbit() -> Iterator[Victim]:
     """Run a RabbitMQ that can be killed and started again."""
-    # Not the one of Debian's PATH, which logs to where only one node may.
-    program = shutil.which("rabbitmq-server", path=_FOLDERS)
+    program = find_program("rabbitmq-server")
     mapper = shutil.which("epmd")
     if program is None or mapper is None:
         msg = "rabbitmq-server is not installed (Debian: apt-get install it)"
