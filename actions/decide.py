@@ -1,5 +1,5 @@
 """
-What a tick decides about a time-driven action: what runs, what does not, and why. Pure.
+What a tick decides about an action: what runs, what does not, and why. Pure.
 
 Every occurrence since the action was last decided gets one decision here: it runs, or
 it is recorded as missed. (Overlaps are decided when operations are recorded, since that
@@ -8,6 +8,8 @@ needs the live operations.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from actions.due_action import (
@@ -19,8 +21,18 @@ from actions.due_action import (
 )
 from actions.occurrences import Schedule, parse_timing
 from actions.tally import CatchUp, Tally, tally
-from models.decision import Decision
+from actions.when.event import (
+    earliest_occurrence,
+    event_due_at,
+    event_occurrence,
+    is_recorded_late,
+)
+from models.decision import Decision, NewOperation
+from models.fields.delay import Delay
 from models.fields.duration import Duration
+from models.fields.zone import load_zone
+from models.occurrence import make_missed_id
+from models.operation_state import OperationState, Reason
 
 #: Shared within one tick: the tally for each timing and start.
 Memo = dict[object, Tally]
@@ -72,3 +84,132 @@ def _sort_out(
         effective_from=action.effective_from,
         catch_up=CatchUp(action.catch_up, since, now - lookback, CATCH_UP_LIMIT),
     )
+
+
+_RESOLUTION = timedelta.resolution
+
+
+@dataclass(frozen=True, slots=True)
+class EventCandidate:
+    """An event that may be due for an action; times are aware UTC."""
+
+    user_id: str
+    at: datetime
+    recorded_at: datetime
+
+
+def decide_event(
+    action: DueAction,
+    candidates: Sequence[EventCandidate],
+    *,
+    now: datetime,
+    lookback: timedelta,
+    next_event_at: datetime | None,
+) -> Decision:
+    """
+    Decide an event-driven action: one occurrence for each event that is due by *now*.
+
+    Args:
+        action: As read from the database; has an event.
+        candidates: Every event that can be due in ``[next_due_at, now]``, and every
+            later event whose instant plus the shortest possible delay has passed.
+        now: Aware UTC.
+        lookback: Older occurrences are subject to ``catch_up``.
+        next_event_at: The instant of the first event after all candidates, aware UTC.
+            None: there is none.
+    """
+    delay = Delay.parse(action.delay)
+    zone = load_zone(action.zone)
+    due: list[tuple[datetime, datetime, EventCandidate]] = []
+    waiting: list[datetime] = []
+    for event in candidates:
+        occurrence = event_occurrence(event.at, delay, zone)
+        if not _is_within(action, occurrence):
+            continue
+        due_at = event_due_at(occurrence, event.recorded_at)
+        if due_at > now:
+            waiting.append(due_at)
+        elif due_at >= max(action.next_due_at, action.effective_from):
+            due.append((due_at, occurrence, event))
+    due.sort(key=lambda each: (each[0], each[1], each[2].user_id))
+    if next_event_at is not None:
+        waiting.append(earliest_occurrence(next_event_at, delay, zone))
+    operations = _sort_out_events(action, due, now, lookback)
+    return Decision(
+        action.uid,
+        action.revision,
+        max(min(waiting), now + _RESOLUTION) if waiting else None,
+        tuple(operations),
+        action.wakes,
+    )
+
+
+def _is_within(action: DueAction, occurrence: datetime) -> bool:
+    """Return whether *occurrence* is within the bounds of an event-driven action."""
+    if action.starts_at is not None and occurrence < action.starts_at:
+        return False
+    return action.ends_at is None or occurrence < action.ends_at
+
+
+def _sort_out_events(
+    action: DueAction,
+    due: Sequence[tuple[datetime, datetime, EventCandidate]],
+    now: datetime,
+    lookback: timedelta,
+) -> list[NewOperation]:
+    """Run what is within the look-back; ``catch_up`` decides about the rest."""
+    late, outage, window = [], [], []
+    for each in due:
+        due_at, occurrence, event = each
+        if is_recorded_late(occurrence, event.recorded_at):
+            late.append(each)
+        elif due_at <= now - lookback:
+            outage.append(each)
+        else:
+            window.append(each)
+    # The occurrences of an outage that run are contiguous; the others are missed.
+    begin, end = 0, 0
+    if action.catch_up == "all":
+        begin = _skip_older(outage, action, now)
+        end = min(len(outage), begin + CATCH_UP_LIMIT)
+    elif action.catch_up == "latest" and not window:
+        end = len(outage)
+        begin = max(end - 1, _skip_older(outage, action, now))
+    chosen = outage[begin:end]
+    lost = outage[:begin] + outage[end:]
+    operations = [_make_late(action, *each[1:]) for each in late]
+    if lost:
+        occurrences = [each[1] for each in lost]
+        first, last = min(occurrences), max(occurrences)
+        count = min(len(lost), CATCH_UP_LIMIT)
+        row = make_missed(action, first, last, count, len(lost) > CATCH_UP_LIMIT)
+        # Two outages may begin with the same occurrence (if its event was recorded
+        # between them), but never with the same due_at.
+        operations.append(row._replace(id=make_missed_id(action.uid, lost[0][0])))
+    operations += [_make_operation(action, *each[1:]) for each in [*chosen, *window]]
+    return operations
+
+
+def _skip_older(
+    outage: Sequence[tuple[datetime, datetime, EventCandidate]],
+    action: DueAction,
+    now: datetime,
+) -> int:
+    """Return where ``within`` begins in *outage*."""
+    if action.catch_up_within is None:
+        return 0
+    start = reach_back(now, Duration.parse(action.catch_up_within))
+    return sum(1 for due_at, _occurrence, _event in outage if due_at < start)
+
+
+def _make_operation(
+    action: DueAction, occurrence: datetime, event: EventCandidate
+) -> NewOperation:
+    return make_operation(action, occurrence, user_id=event.user_id, event_at=event.at)
+
+
+def _make_late(
+    action: DueAction, occurrence: datetime, event: EventCandidate
+) -> NewOperation:
+    row = _make_operation(action, occurrence, event)
+    return row._replace(state=OperationState.MISSED, reason=Reason.RECORDED_LATE)

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.decide_events import EventCandidate
+from actions.decide import EventCandidate
 from actions.due_action import ActionRevision, DueAction
 from actions.occurrences import next_due, parse_timing
 from actions.posting.revisions import SCHEDULER, change_action

@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from actions.decide import decide_time
-from actions.decide_events import decide_event
+from actions.decide import decide_event, decide_time
 from actions.due_rows import advance, fetch_due, fetch_events, fetch_turns
 from actions.leader import LEASE_NAME
 from actions.posting.revisions import change_actions

@@ -18,8 +18,7 @@ import sqlalchemy as sa
 import structlog
 from pydantic import ValidationError
 
-from actions.decide import Memo, decide_time
-from actions.decide_events import EventCandidate, decide_event
+from actions.decide import EventCandidate, Memo, decide_event, decide_time
 from actions.due_action import ActionRevision, DueAction
 from actions.due_rows import (
     FIRST_TURNS,

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from cli.connection import read_database
 from dispatch.backfills.lookup import find_backfill_id
-from models.database.id_prefix import SHOWN_DIGITS
+from models.database.lists import SHOWN_DIGITS
 from operations.state import find_operation_id
 
 

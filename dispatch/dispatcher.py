@@ -22,9 +22,8 @@ from actions.leader import Leader, LeadershipLostError
 from actions.tick import Dispatched
 from dispatch.outbox import Outbox
 from models.database.engine import read_clock, writing
-from models.database.flight import Flight, departing
 from models.database.tables import scheduled_actions
-from models.database.transaction import AtOnce, Transaction
+from models.database.transaction import AtOnce, Flight, Transaction, departing
 from models.decision import Decision, NewOperation
 from models.operation_state import OperationState, Trigger
 from models.recipients import RecipientFilterModel

@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from models.database.latest_first import comes_after
+from models.database.lists import comes_after
 from models.database.tables import (
     RECORDED_APART,
     RECORDED_WITHIN,

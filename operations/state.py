@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from models.database.engine import reading
-from models.database.id_prefix import find_by_prefix
+from models.database.lists import find_by_prefix
 from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState
 from operations.list_operations import make_unknown

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from dispatch.backfills.outcomes import LEFT, TAKEN
 from dispatch.backfills.waiting import find_wait
 from models.database.engine import UtcDateTime
-from models.database.latest_first import fetch_latest
+from models.database.lists import fetch_latest
 from models.database.tables import (
     backfill_occurrences,
     backfills,

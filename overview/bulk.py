@@ -12,7 +12,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from models.database.latest_first import fetch_latest
+from models.database.lists import fetch_latest
 from models.database.tables import bulk_changes
 from models.errors import NotFoundError
 from models.paging import Page, Part

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from models.database.engine import reading
 from models.database.journal import GENESIS, compute_hash
-from models.database.latest_first import fetch_latest
+from models.database.lists import fetch_latest
 from models.database.tables import change_head, changes
 from models.paging import Page, Part
 

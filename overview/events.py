@@ -18,7 +18,7 @@ from actions.lookup import fetch_app
 from actions.replay_event import refuse_event
 from actions.when.event import event_due_at, event_occurrence
 from models.database.engine import read_clock
-from models.database.latest_first import fetch_latest
+from models.database.lists import fetch_latest
 from models.database.tables import events, operations, scheduled_actions
 from models.errors import RuleError
 from models.event import find_replayed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from actions.lookup import Suggestion, make_plain
-from models.database.id_prefix import SHOWN_DIGITS
+from models.database.lists import SHOWN_DIGITS
 from models.database.tables import operations, processes
 from models.decision import get_action_name
 

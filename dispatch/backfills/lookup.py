@@ -6,7 +6,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.id_prefix import find_by_prefix
+from models.database.lists import find_by_prefix
 from models.database.tables import backfills
 
 

@@ -313,7 +313,7 @@ def stream_kept(
 
 class PipelinedFlight:
     """
-    A transaction that ends in psycopg's pipeline; see ``models.database.flight``.
+    A transaction that ends in psycopg's pipeline; see ``models.database.transaction``.
 
     Args:
         engine: Of ``make_postgresql_engine``.

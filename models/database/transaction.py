@@ -2,16 +2,24 @@
 Transactions that are asked statement by statement.
 
 Who asks need not know whether each answer comes at once, or when the transaction is
-waited for; see flight.py.
+waited for; see ``Flight``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import sqlalchemy as sa
+
+from models.database.engine import (
+    is_pooled,
+    load_postgresql,
+    translating,
+    writing,
+)
 
 
 @dataclass(slots=True)
@@ -90,3 +98,46 @@ class AtOnce:
 
     def abandon(self) -> None:
         """Do nothing: it is committed, or rolled back."""
+
+
+class Flight(Transaction, Protocol):
+    """A transaction that has departed."""
+
+    def land(self) -> None:
+        """
+        Wait until it is committed; fill the answers.
+
+        Raises:
+            UnreachableError: The database is away; whether it committed is unknown.
+            sqlalchemy.exc.IntegrityError, psycopg.Error: Nothing was written.
+        """
+
+    def abandon(self) -> None:
+        """Wait for nothing; whether it commits stays unknown."""
+
+
+@contextmanager
+def departing(engine: sa.Engine) -> Iterator[Flight]:
+    """
+    Give a transaction whose commit is sent at the end of the block, not waited for.
+
+    Nothing is open between two calls of ours: whatever happens to this process after
+    the block, the database has all it needs to commit.
+
+    Raises:
+        UnreachableError: From the block; nothing was written.
+    """
+    if _can_fly(engine):
+        with translating(), load_postgresql().departing(engine) as flight:
+            yield flight
+    else:
+        with writing(engine) as connection:
+            flight = AtOnce(connection)
+            yield flight
+
+
+def _can_fly(engine: sa.Engine) -> bool:
+    if engine.dialect.name != "postgresql":
+        return False
+    with translating(), engine.connect() as connection:
+        return not is_pooled(connection)

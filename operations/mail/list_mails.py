@@ -12,7 +12,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from models.database.latest_first import cut_part, select_latest
+from models.database.lists import cut_part, select_latest
 from models.database.tables import (
     FAILED_MAILS,
     UNCERTAIN,

@@ -56,9 +56,8 @@ from operations.operation_log import LONGEST_ERROR, LogLevel, shorten
 from operations.ports import Ports, StepFunction
 from operations.running.past_attempts import Outcome, PastAttempt, note_attempt
 from operations.running.platform_errors import describe_ours
-from operations.running.progress_points import ProgressPoints
 from operations.running.spoken_lines import SpokenLines, describe_crash
-from operations.running.step_context import make_context
+from operations.running.step_context import ProgressPoints, make_context
 from operations.running.step_records import (
     KeptStep,
     end_resend,

@@ -25,7 +25,7 @@ from actions.small_apps.list_apps import (
     fetch_names,
 )
 from models.paging import Page, Part
-from operations.running.estimates import Working, WorkingJson, fetch_working
+from operations.running.pace import Working, WorkingJson, fetch_working
 from overview.apps.standing import Standing, StandingJson, fetch_standings
 
 

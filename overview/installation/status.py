@@ -30,7 +30,7 @@ from actions.read_rules import NextDue, NextDueJson, fetch_next_due
 from models.database.engine import read_clock
 from models.operation_state import OperationState, Queue
 from operations.fleet.processes import Seen
-from operations.running.estimates import Working, WorkingJson, fetch_working
+from operations.running.pace import Working, WorkingJson, fetch_working
 from overview.apps.touched import Touched, TouchedJson, fetch_touched
 from overview.doctor.checks import FOR_APPS, NEAR
 from overview.doctor.examine import look

@@ -38,7 +38,7 @@ from operations.list_operations import (
     require_operation,
 )
 from operations.operation_filter import OperationFilter
-from operations.running.estimates import Usual, estimate_steps
+from operations.running.pace import Usual, estimate_steps
 from operations.running.taken import read_taken
 from overview.operations.beside import fetch_beside
 from overview.operations.operation_json import OperationJson, ProgressJson, StepJson

@@ -18,7 +18,7 @@ from actions.lookup import fetch_app
 from actions.small_apps.app_row import lock_app
 from models.database.engine import get_author, read_clock
 from models.database.journal import note_change
-from models.database.latest_first import fetch_latest
+from models.database.lists import fetch_latest
 from models.database.tables import api_keys
 from models.errors import ConflictError, ForbiddenError, NotFoundError
 from models.fields.duration import Duration

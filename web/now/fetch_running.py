@@ -27,7 +27,7 @@ from models.decision import get_action_name
 from models.operation_state import OperationState, Queue, StepState, Trigger
 from operations.list_operations import fetch_steps
 from operations.operation_filter import belongs_to, is_tried_before
-from operations.running.estimates import RUNS
+from operations.running.pace import RUNS
 from operations.running.taken import seconds_taken
 from overview.operations.operation_json import ProgressJson
 from overview.zones import find_zone

@@ -10,9 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import reading, writing
-from models.database.flight import departing
 from models.database.tables import operations
-from models.database.transaction import Answer, AtOnce
+from models.database.transaction import Answer, AtOnce, departing
 from models.occurrence import make_missed_id
 from models.operation_state import OperationState, Overlap, Queue, Reason
 from operations.cancel_and_retry import cancel, reopen

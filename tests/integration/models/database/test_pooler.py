@@ -20,9 +20,9 @@ from models.database.engine import (
     reading_once,
     writing,
 )
-from models.database.flight import departing
 from models.database.postgresql import set_deadline
 from models.database.tables import small_apps
+from models.database.transaction import departing
 from models.errors import UnreachableError, UsageError
 from operations.claiming.heart import Heart
 from operations.running.worker import Worker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from models.operation_state import OperationState, StepState
-from operations.running.estimates import Usual
+from operations.running.pace import Usual
 from overview.operations.shown import ShownStep
 from tests.shown import make_shown_operation
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.decide_events import EventCandidate
+from actions.decide import EventCandidate
 from actions.due_action import CATCH_UP_LIMIT
 from actions.when.event import (
     earliest_occurrence,

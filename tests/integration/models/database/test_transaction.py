@@ -14,9 +14,9 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import make_engine, reading, stream_kept, writing
-from models.database.flight import departing
 from models.database.postgresql import FETCHED_AT_ONCE
 from models.database.tables import small_apps
+from models.database.transaction import departing
 from models.errors import UnreachableError
 from tests.servers import wait_until
 

@@ -12,7 +12,7 @@ from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.operation_state import Queue
 from operations.claiming.claim import claim_operation
-from operations.running.estimates import RUNS, Usual, estimate_steps, fetch_working
+from operations.running.pace import RUNS, Usual, estimate_steps, fetch_working
 from tests.scheduling import (
     MINUTE,
     MONDAY,
