@@ -10,7 +10,6 @@ face only formats them. Its rooms:
 - actions, operations, apps: each has one kind of thing with all that is known about it
 - previews: what would happen, of a rule, an edit or a run
 - load, calendar, timeline: what ran and what will, by time
-- starters: documents to begin with
 
 Beside them: what several rooms use (reasons, zones, recipients), and what is
 of no room: backfills, bulk, changes, events, happenings, search.

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from actions.count_actions import ActionCounts
 from actions.list_actions import ActionFilter, Trouble
 from actions.read_actions import ActionState
 from overview.actions.recent_runs import RecentRun, RecentRuns
 from overview.actions.shown import ShownAction
+from web.actions.fetch_counts import ActionCounts
 from web.charts.strips import Strip, draw_strip
 
 #: How people call each kind of ``when``.

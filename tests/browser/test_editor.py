@@ -25,7 +25,7 @@ from tests.browser.looking import (
 )
 from tests.seeded.sites import Site
 from tests.servers import wait_until
-from web.builders import KINDS
+from web.editor.builders import KINDS
 
 PROBLEMS = """{
     "name": "x",

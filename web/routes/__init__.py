@@ -5,18 +5,18 @@ Those of ``ROUTERS`` need somebody who is signed in; those of ``PUBLIC_ROUTERS``
 everybody.
 """
 
+from web.action import acts, revisions
+from web.action import routes as action
+from web.actions import routes as actions
+from web.editor import routes as editor
 from web.now import begin, pause_all
 from web.now import routes as now
 from web.routes import (
-    action,
-    action_acts,
-    actions,
     apps,
     backfills,
     bulk,
     calendar,
     data,
-    editor,
     events,
     keys_help,
     mail_changes,
@@ -25,7 +25,6 @@ from web.routes import (
     operation,
     operations,
     operations_bulk,
-    revisions,
     search,
     settings,
     settings_keys,
@@ -48,7 +47,7 @@ ROUTERS = (
     editor.router,  # before /actions/{uid}: "new" is no uid
     actions.router,
     action.router,
-    action_acts.router,
+    acts.router,
     backfills.router,
     bulk.router,
     keys_help.router,

@@ -22,7 +22,6 @@ from cli.web_app import make_app
 from models.database.engine import reading, writing
 from models.database.tables import operations, scheduled_actions, small_apps
 from models.door.app_documents import read_small_app
-from overview.starters.starters import STARTERS
 from serving.access.manage_keys import create_key
 from serving.access.roles import Role
 from serving.services import Services
@@ -35,10 +34,11 @@ from tests.scheduling import (
     make_document,
     post,
 )
-from web.builders import BUILDERS
+from web.editor.builders import BUILDERS
+from web.editor.starters.starters import STARTERS
 
 OWN = {"Origin": "http://testserver"}
-ORIGINALS = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
+ORIGINALS = sorted((Path(__file__).parents[3] / "examples").glob("*.json"))
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.count_actions import ActionCounts, count_actions
 from actions.list_actions import ActionFilter, ActionKind, Trouble
 from actions.pausing.pause_and_resume import set_paused
 from actions.read_actions import ActionState
@@ -23,6 +22,7 @@ from tests.scheduling import (
     post,
     record_all,
 )
+from web.actions.fetch_counts import ActionCounts, count_actions
 
 HOURLY = {"cron_rule": "0 * * * *"}
 

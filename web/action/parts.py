@@ -26,16 +26,16 @@ from models.operation_state import OperationState
 from models.paging import Page
 from models.revision import OF_DOCUMENT
 from operations.operation_filter import OperationFilter
-from overview.actions.days import ActionDays
 from overview.actions.explaining import explain_instant
 from overview.actions.recent_runs import RecentRuns
 from overview.actions.shown import DetailedAction
 from overview.operations.shown import ShownOperation, fetch_shown_part
-from overview.previews.stored import preview_stored
 from overview.recipients import Recipient, foresee_stored
-from web.charts.days import DayMap, count_weeks, draw_days
-from web.charts.durations import Trend, draw_spark, draw_trend
-from web.text_difference import Line, compare_texts
+from web.action.days_chart import DayMap, count_weeks, draw_days
+from web.action.durations_chart import Trend, draw_spark, draw_trend
+from web.action.fetch_days import ActionDays
+from web.action.fetch_preview import preview_stored
+from web.action.text_difference import Line, compare_texts
 
 #: Runs in the table, in the strip, and in the picture of durations.
 TABLED, STRIPPED, DRAWN = 5, 20, 30

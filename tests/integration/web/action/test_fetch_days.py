@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from models.database.engine import reading
 from models.errors import NotFoundError
 from models.operation_state import OperationState
-from overview.actions.days import ActionDays, fetch_action_days
 from tests.scheduling import (
     MONDAY,
     add_app,
@@ -23,6 +22,7 @@ from tests.scheduling import (
     post,
     record_all,
 )
+from web.action.fetch_days import ActionDays, fetch_action_days
 
 PARIS = ZoneInfo("Europe/Paris")
 #: A Wednesday.

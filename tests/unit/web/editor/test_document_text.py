@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from web.document_text import replace_members, write_text
-from web.duration_words import read_duration, tell_duration
+from web.editor.document_text import replace_members, write_text
+from web.editor.duration_words import read_duration, tell_duration
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ from models.errors import (
 from overview.previews.new import Asked, FullPreview, preview_text
 from serving.context import Context
 from serving.refusals import place_problem
-from web.builders import BUILDERS
-from web.document_text import replace_members, replace_token
+from web.editor.builders import BUILDERS
+from web.editor.document_text import replace_members, replace_token
 from web.forms import Form
 from web.reading import Unread, read_part
 

@@ -29,7 +29,7 @@ from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-_PAUSE, _RESUME = "action_pause.html", "action_resume.html"
+_PAUSE, _RESUME = "action/pause.html", "action/resume.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _show_run(
         "of": refused,
         "back": _path(uid),
     }
-    return render(context, "action_run.html", values, refused=refused)
+    return render(context, "action/run.html", values, refused=refused)
 
 
 # ------------------------------------------------------------- pause and resume

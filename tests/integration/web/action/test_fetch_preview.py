@@ -13,8 +13,8 @@ from actions.posting.post import delete_action
 from actions.previews.preview import Preview
 from models.database.engine import reading, writing
 from models.errors import InvalidDocumentError, NotFoundError
-from overview.previews.stored import preview_stored
 from tests.scheduling import MONDAY, add_app, edit_action, get_now, post
+from web.action.fetch_preview import preview_stored
 
 TOKYO = ZoneInfo("Asia/Tokyo")
 PARIS = {"cron_rule": "30 2 * * *", "timezone": "Europe/Paris"}

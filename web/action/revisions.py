@@ -26,8 +26,8 @@ from serving.access.roles import Role
 from serving.context import Context, Editor, Viewer
 from serving.refusals import find_status
 from web.clocks import find_zone
-from web.document_text import write_text
-from web.editing import Draft, Judged, judge
+from web.editor.document_text import write_text
+from web.editor.draft import Draft, Judged, judge
 from web.forms import make_refused, read_form
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
@@ -82,7 +82,7 @@ def show_revisions(context: Viewer, uid: str) -> Response:
         "old": old,
         "part": read_part(context, read),
     }
-    return render(context, "revisions.html", values)
+    return render(context, "action/revisions.html", values)
 
 
 @router.get("/actions/{uid}/revisions/{revision}/restore")
@@ -142,7 +142,7 @@ def _ask(
         "revision": revision,
     }
     status = {} if error is None else {"status": find_status(error)}
-    return render(context, "restore.html", values, **status)
+    return render(context, "action/restore.html", values, **status)
 
 
 def _compare(

@@ -9,12 +9,12 @@ from actions.lookup import get_action
 from actions.read_rules import find_zone
 from models.fields.zone import load_zone
 from models.paging import Page
-from overview.actions.days import fetch_action_days
 from overview.actions.recent_runs import fetch_runs_of_action
 from overview.actions.shown import fetch_detailed_action
 from overview.backfills import fetch_shown_backfills
 from serving.context import Viewer
-from web.action_page import (
+from web.action.fetch_days import fetch_action_days
+from web.action.parts import (
     STRIPPED,
     ask_why,
     draw_durations,
@@ -86,4 +86,4 @@ def show_action(context: Viewer, uid: str) -> Response:
         "tell_idleness": tell_idleness,
         "write_rules": write_rules,
     }
-    return render(context, "action.html", values)
+    return render(context, "action/action.html", values)

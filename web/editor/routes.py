@@ -37,10 +37,10 @@ from overview.actions.revisions import fetch_shown_revision
 from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.apps.shown import fetch_app_part
 from overview.previews.new import AppCalendar, fetch_app_calendar
-from overview.starters.starters import Starter, get_starter, list_starters
 from serving.context import Context, Editor
 from serving.refusals import find_status
-from web.builders import (
+from web.clocks import find_zone
+from web.editor.builders import (
     BUILDERS,
     DAYS,
     FLAGS,
@@ -49,12 +49,12 @@ from web.builders import (
     is_typed,
     open_builders,
 )
-from web.clocks import find_zone
-from web.document_text import write_text
-from web.editing import Draft, foresee, judge, take_proposal
+from web.editor.conflict import Meanwhile, fetch_meanwhile
+from web.editor.document_text import write_text
+from web.editor.draft import Draft, foresee, judge, take_proposal
+from web.editor.starters.starters import Starter, get_starter, list_starters
 from web.forms import Form, Refused, make_refused, read_form, read_number
 from web.guarding import PageRoute, takes_form
-from web.meanwhile import Meanwhile, fetch_meanwhile
 from web.messages import go_to
 from web.preferences import read_preferences
 from web.reading import Unread, read_part
@@ -113,7 +113,7 @@ def show_new(context: Editor) -> Response:
     if draft.app is None and apps != []:
         choices = [("", "choose one"), *((each, each) for each in apps)] if apps else []
         values = {"choices": choices, "refused": attempt.refused}
-        return render(context, "editor_app.html", values)
+        return render(context, "editor/choose_app.html", values)
     return _show(context, draft, None, attempt)
 
 
@@ -292,7 +292,7 @@ def _show(
         "STEPS": STEPS,
         "viewer_zone": viewer_zone,
     }
-    return render(context, "editor.html", values, status=attempt.status)
+    return render(context, "editor/editor.html", values, status=attempt.status)
 
 
 def _find_zone(context: Context) -> ZoneInfo:

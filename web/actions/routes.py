@@ -9,14 +9,12 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.count_actions import ActionCounts, count_actions
 from actions.list_actions import ActionFilter, ActionKind, Order, Trouble
 from actions.read_actions import ActionState
 from models.errors import NotFoundError, UsageError
 from models.json_form import write_json
 from models.operation_state import Queue
 from models.paging import Page, Part
-from overview.actions.documents import ActionDocument, fetch_document_part
 from overview.actions.shown import ListedAction, fetch_action_part
 from serving.context import Context, Viewer
 from web.action_words import (
@@ -29,6 +27,8 @@ from web.action_words import (
     tell_verdict,
     write_rules,
 )
+from web.actions.fetch_counts import ActionCounts, count_actions
+from web.actions.fetch_documents import ActionDocument, fetch_document_part
 from web.charts.strips import LEGEND
 from web.guarding import PageRoute
 from web.query import Query
@@ -101,7 +101,7 @@ def show_actions(context: Viewer) -> Response:
         "lead": _tell(counts, lambda found: tell_counts(found, counted)),
         **_WORDS,
     }
-    return render(context, "actions.html", values)
+    return render(context, "actions/actions.html", values)
 
 
 _WORDS: dict[str, Any] = {

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from models.errors import RuleError
 from models.fields.delay import parse_time_of_day, read_clock
-from web.duration_words import read_duration, tell_duration
+from web.editor.duration_words import read_duration, tell_duration
 from web.forms import Form, read_number
 
 _Document = Mapping[str, JsonValue]

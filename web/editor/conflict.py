@@ -13,8 +13,8 @@ from models.paging import Page
 from models.revision import OF_DOCUMENT
 from overview.actions.revisions import compare_revisions, fetch_revision_part
 from overview.actions.shown import fetch_shown_action
-from web.document_text import write_text
-from web.editing import Draft
+from web.editor.document_text import write_text
+from web.editor.draft import Draft
 
 #: Revisions that are looked at for those that changed the document.
 _LOOKED_AT = 50

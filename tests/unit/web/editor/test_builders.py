@@ -11,11 +11,11 @@ import pytest
 
 from models.door.documents import read_action
 from models.errors import RuleError
-from overview.starters.starters import STARTERS, get_starter
-from web.builders import BUILDERS, is_typed, open_builders, put_when, show_when
+from web.editor.builders import BUILDERS, is_typed, open_builders, put_when, show_when
+from web.editor.starters.starters import STARTERS, get_starter
 from web.forms import Form
 
-ORIGINALS = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
+ORIGINALS = sorted((Path(__file__).parents[3] / "examples").glob("*.json"))
 TEXTS = [
     *(path.read_text() for path in ORIGINALS),
     *(get_starter(kind, date(2026, 11, 22)).text for kind in STARTERS),
