@@ -108,6 +108,6 @@ def run(  # noqa: PLR0913 - the options of the command
     if json:
         with read_database() as connection:
             shown = fetch_shown_operation(connection, operation_id)
-        print_json(shown.as_json())
+        print_json(shown)
     else:
         out().print(str(operation_id))

@@ -36,6 +36,7 @@ from cli.output import (
 )
 from dispatch.backfills.planning import Plan, Recorded, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
+from models.json_form import get_members
 from models.paging import Page
 from models.requests.backfills import DEFAULT_AT_ONCE, Which
 from overview.backfills import (
@@ -98,7 +99,7 @@ def backfill(  # noqa: PLR0913 - the options of the command
         plan = plan_backfill(
             connection, uid, since=since, until=end, which=which, retention=retention
         )
-    count = len(plan.chosen)
+    count = plan.total
     if dry_run or not count:
         _print_plan(plan, json=json)
         return
@@ -124,13 +125,13 @@ def backfill(  # noqa: PLR0913 - the options of the command
 def _confirm(plan: Plan, *, yes: bool) -> None:
     if not yes:
         _print_plan(plan, json=False)
-    what = f"Run {_say_many(len(plan.chosen))} of {plan.action_name!r}"
+    what = f"Run {_say_many(plan.total)} of {plan.action_name!r}"
     confirm_change_of_many(what, yes=yes)
 
 
 def _print_started(shown: ShownBackfill, *, is_led: bool, json: bool) -> None:
     if json:
-        print_json(shown.as_json())
+        print_json(shown)
     else:
         many = _say_many(shown.total)
         out().print(f"Backfill {shown.id} of {many}.", markup=False)
@@ -148,7 +149,7 @@ def _say_many(count: int) -> str:
 
 def _print_plan(plan: Plan, *, json: bool) -> None:
     if json:
-        print_json(plan.as_json())
+        print_json(plan)
         return
     found = plan.occurrences
     print_table(
@@ -171,7 +172,7 @@ def _print_plan(plan: Plan, *, json: bool) -> None:
         out().print(f"The rule is not due from {period}.", markup=False)
         return
     of = f"of {len(found):,} ({_count(plan.by_recorded)})"
-    out().print(f"{len(plan.chosen):,} {of} would run: {period}", markup=False)
+    out().print(f"{plan.total:,} {of} would run: {period}", markup=False)
 
 
 def list_backfills(
@@ -190,7 +191,7 @@ def list_backfills(
             connection, Page(limit), app=app, action_uid=uid
         ).entries
     if json:
-        print_json([each.as_json() for each in found])
+        print_json(found)
         return
     print_table(
         ("id", "state", "action", "occurrences", "which", "started", "by"),
@@ -223,8 +224,7 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
         limit = max(1, shown.total) if json else _SHOWN
         part = fetch_backfilled_occurrences(connection, backfill_id, Page(limit))
     if json:
-        occurrences = [each.as_json() for each in part.entries]
-        print_json({**shown.as_json(), "occurrences": occurrences})
+        print_json({**get_members(shown), "occurrences": part.entries})
         return
     _print_shown(shown)
     out().print()
@@ -279,7 +279,7 @@ def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
         count = cancel_backfill(connection, backfill_id, by=get_actor())
         shown = fetch_shown_backfill(connection, backfill_id)
     if json:
-        print_json(shown.as_json())
+        print_json(shown)
         return
     many = "1 waiting operation" if count == 1 else f"{count:,} waiting operations"
     out().print(f"Canceled backfill {backfill_id}, and {many} of it.", markup=False)

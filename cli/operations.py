@@ -92,7 +92,7 @@ def list_operations(  # noqa: PLR0913 - the options of the command
         )
         found = fetch_shown_operations(connection, wanted, limit=limit, in_full=json)
     if json:
-        print_json([each.as_json() for each in found])
+        print_json(found)
         return
     _print_list(found)
 
@@ -127,7 +127,7 @@ def show_operation(operation: OperationArgument, *, json: JsonOption = False) ->
     with read_database() as connection:
         shown = fetch_shown_operation(connection, read_operation_id(operation))
     if json:
-        print_json(shown.as_json())
+        print_json(shown)
     else:
         print_operation(shown)
 

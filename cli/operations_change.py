@@ -262,6 +262,6 @@ def _retry_one(operation: str, from_step: str | None, *, json: bool) -> None:
 
 def _print_outcome(shown: ShownOperation, change: Change, *, json: bool) -> None:
     if json:
-        print_json(shown.as_json())
+        print_json(shown)
     else:
         out().print(f"{_DONE[change]} {shown.id}")

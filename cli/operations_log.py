@@ -74,11 +74,11 @@ def _follow(operation_id: UUID, after: int) -> Iterator[Sequence[LogLine]]:
 
 def _print(lines: Sequence[LogLine], after: int, *, json: bool, is_array: bool) -> None:
     if json and is_array:
-        print_json([line.as_json() for line in lines])
+        print_json(lines)
         return
     for line in lines:
         if json:
-            print_json(line.as_json())
+            print_json(line)
             continue
         if line.number > after + 1:
             print_note(f"({line.number - after - 1:,} lines were not kept)")

@@ -16,7 +16,7 @@ from cli.options import (
 from cli.output import out, print_json
 from models.errors import UsageError
 from operations.list_operations import make_unknown
-from operations.state import make_state_json, require_operation_state, wait_for_state
+from operations.state import make_reached, require_operation_state, wait_for_state
 
 
 def state(
@@ -54,6 +54,6 @@ def state(
     if found is None:
         raise make_unknown(operation_id)
     if json:
-        print_json(make_state_json(operation_id, found))
+        print_json(make_reached(operation_id, found))
     else:
         out().print(found.value, markup=False)

@@ -51,7 +51,7 @@ def follow(operation_id: UUID, *, json: bool) -> int:
     for warning in find_warnings(shown):
         print_warning(warning)
     if json:
-        print_json(shown.as_json())
+        print_json(shown)
     return int(shown.state is not OperationState.SUCCEEDED)
 
 

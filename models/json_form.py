@@ -70,6 +70,12 @@ def write_json(value: object, *, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent, default=_as_text)
 
 
+def get_members(value: object) -> dict[str, Any]:
+    """Return the members of the object that a dataclass is in JSON."""
+    members = _name_members(type(value))  # type: ignore[arg-type]  # an object
+    return {member: getattr(value, name) for name, member in members}
+
+
 def _as_text(value: object) -> object:
     if isinstance(value, datetime):
         return format_instant(value)
@@ -78,8 +84,7 @@ def _as_text(value: object) -> object:
     if isinstance(value, date):
         return value.isoformat()
     if is_dataclass(value):
-        members = _name_members(type(value))  # type: ignore[arg-type]  # an object
-        return {member: getattr(value, name) for name, member in members}
+        return get_members(value)
     msg = f"{value!r} has no JSON form"
     raise TypeError(msg)
 

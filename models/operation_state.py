@@ -52,6 +52,13 @@ LANES = {Queue.QUICK: 5, Queue.HEAVY: 1, Queue.DEFAULT: 1}
 WORKER_QUEUES = tuple(LANES)
 
 
+class Mark(StrEnum):
+    """What a row is called that is in more than its state."""
+
+    RETRYING = "retrying"  # pending, and tried before
+    UNCERTAIN = "uncertain"  # some of its mails may or may not have been sent
+
+
 class Trigger(StrEnum):
     """What caused an operation."""
 

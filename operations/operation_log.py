@@ -8,7 +8,7 @@ a gap between two numbers is what a talkative operation lost in between.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -16,7 +16,6 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.engine import Identifier, UtcDateTime, json_rows, make_rows_json
 from models.database.tables import operation_log
@@ -41,17 +40,6 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-class LogLineJson(TypedDict):
-    """A line of the log of an operation; the documented object."""
-
-    number: int
-    at: datetime
-    attempt: int
-    step: str | None
-    level: LogLevel
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """
@@ -72,25 +60,6 @@ class LogLine:
     level: LogLevel
     text: str
 
-    def as_json(self) -> LogLineJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "number": self.number,
-            "at": self.at,
-            "attempt": self.attempt,
-            "step": self.step,
-            "level": self.level,
-            "text": self.text,
-        }
-
-
-class LogJson(TypedDict):
-    """Lines of the log of an operation; the documented object."""
-
-    items: list[LogLineJson]
-    next_after: int
-    is_final: bool
-
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
@@ -98,21 +67,13 @@ class LogPage:
     Lines of a log, for somebody who reads on.
 
     Args:
-        following: The number after which to read on.
+        next_after: The number after which to read on.
         is_final: Whether nothing more will come, unless the operation is retried.
     """
 
-    lines: Sequence[LogLine]
-    following: int
+    items: Sequence[LogLine]
+    next_after: int
     is_final: bool
-
-    def as_json(self) -> LogJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "items": [line.as_json() for line in self.lines],
-            "next_after": self.following,
-            "is_final": self.is_final,
-        }
 
 
 #: Letters of the error of an operation or a step: more would be fetched by every list.
@@ -143,17 +104,7 @@ def write_lines(
         connection: In a transaction that has locked the operation.
         lines: At least one, in order.
     """
-    rows = [
-        {
-            "number": each.number,
-            "at": each.at,
-            "attempt": each.attempt,
-            "step": each.step,
-            "level": each.level,
-            "text": each.text,
-        }
-        for each in lines
-    ]
+    rows = [asdict(each) for each in lines]
     written = connection.execute(
         _insert_statement(connection.dialect.name),
         {"operation_id": operation_id, "lines": make_rows_json(rows)},
@@ -254,7 +205,7 @@ def fetch_log_page(
     row = require_operation(connection, operation_id, app=app)
     lines = fetch_log(connection, operation_id, after=after, limit=limit, app=app)
     return LogPage(
-        lines=lines,
-        following=lines[-1].number if lines else after,
+        items=lines,
+        next_after=lines[-1].number if lines else after,
         is_final=row.state in FINAL_STATES and len(lines) < limit,
     )

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.engine import reading
 from models.database.lists import find_by_prefix
@@ -26,21 +26,18 @@ from operations.operation_filter import belongs_to
 LOOK_EVERY_S = 1.0
 
 
-class StateJson(TypedDict):
-    """What became of an operation; the documented object of ``operations state``."""
+@dataclass(frozen=True, slots=True)
+class ReachedState:
+    """What became of an operation."""
 
     id: UUID
     state: OperationState
     is_final: bool
 
 
-def make_state_json(operation_id: UUID, state: OperationState) -> StateJson:
-    """Return the documented object; keys are only added."""
-    return {
-        "id": operation_id,
-        "state": state,
-        "is_final": state in FINAL_STATES,
-    }
+def make_reached(operation_id: UUID, state: OperationState) -> ReachedState:
+    """Return what became of an operation, as faces show it."""
+    return ReachedState(operation_id, state, state in FINAL_STATES)
 
 
 def find_operation_id(connection: sa.Connection, text: str) -> UUID:

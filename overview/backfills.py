@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from dispatch.backfills.outcomes import LEFT, TAKEN
 from dispatch.backfills.waiting import find_wait
@@ -41,30 +40,6 @@ class BackfillState(StrEnum):
     FINISHED = "finished"
 
 
-BackfillJson = TypedDict(
-    "BackfillJson",
-    {
-        "id": UUID,
-        "app": str,
-        "action_uid": str,
-        "state": BackfillState,
-        "from": datetime,
-        "until": datetime,
-        "which": Which,
-        "at_once": int,
-        "total": int,
-        "progress": dict[str, int] | None,
-        "waits_for": str | None,
-        "note": str | None,
-        "requested_by": str,
-        "created_at": datetime,
-        "canceled_at": datetime | None,
-        "canceled_by": str | None,
-        "finished_at": datetime | None,
-    },
-)
-
-
 @dataclass(frozen=True, slots=True)
 class ShownBackfill:
     """
@@ -84,50 +59,20 @@ class ShownBackfill:
     id: UUID
     app: str
     action_uid: str
-    since: datetime
+    state: BackfillState
+    since: datetime = field(metadata={"serialization_alias": "from"})
     until: datetime
     which: Which
     at_once: int
     total: int
+    progress: Mapping[str, int] | None
+    waits_for: str | None
     note: str | None
     requested_by: str
     created_at: datetime
     canceled_at: datetime | None
     canceled_by: str | None
     finished_at: datetime | None
-    progress: Mapping[str, int] | None = None
-    waits_for: str | None = None
-
-    @property
-    def state(self) -> BackfillState:
-        """Where it stands."""
-        if self.canceled_at is not None:
-            is_over = self.finished_at is not None
-            return BackfillState.CANCELED if is_over else BackfillState.STOPPING
-        is_over = self.finished_at is not None
-        return BackfillState.FINISHED if is_over else BackfillState.RUNNING
-
-    def as_json(self) -> BackfillJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "id": self.id,
-            "app": self.app,
-            "action_uid": self.action_uid,
-            "state": self.state,
-            "from": self.since,
-            "until": self.until,
-            "which": self.which,
-            "at_once": self.at_once,
-            "total": self.total,
-            "progress": None if self.progress is None else dict(self.progress),
-            "waits_for": self.waits_for,
-            "note": self.note,
-            "requested_by": self.requested_by,
-            "created_at": self.created_at,
-            "canceled_at": self.canceled_at,
-            "canceled_by": self.canceled_by,
-            "finished_at": self.finished_at,
-        }
 
 
 def fetch_shown_backfill(
@@ -220,32 +165,26 @@ def fetch_shown_backfills(
 
 
 def _make_shown(row: sa.Row[Any]) -> ShownBackfill:
+    values = dict(row._mapping)  # noqa: SLF001 - public, by the documentation
     return ShownBackfill(
-        id=row.id,
-        app=row.app,
-        action_uid=row.action_uid,
-        since=row.from_at,
-        until=row.until_at,
-        which=Which(row.which),
-        at_once=row.at_once,
-        total=row.total,
-        note=row.note,
-        requested_by=row.requested_by,
-        created_at=row.created_at,
-        canceled_at=row.canceled_at,
-        canceled_by=row.canceled_by,
-        finished_at=row.finished_at,
+        **values
+        | {
+            "state": _find_state(row),
+            "since": values.pop("from_at"),
+            "until": values.pop("until_at"),
+            "which": Which(row.which),
+            "progress": None,
+            "waits_for": None,
+        }
     )
 
 
-class BackfilledOccurrenceJson(TypedDict):
-    """One occurrence of a backfill."""
-
-    occurrence: datetime
-    operation: UUID
-    outcome: str
-    state: str | None
-    reason: str | None
+def _find_state(row: sa.Row[Any]) -> BackfillState:
+    if row.canceled_at is None:
+        is_over = row.finished_at is not None
+        return BackfillState.FINISHED if is_over else BackfillState.RUNNING
+    is_over = row.finished_at is not None
+    return BackfillState.CANCELED if is_over else BackfillState.STOPPING
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +199,7 @@ class BackfilledOccurrence:
     """
 
     occurrence: datetime
-    operation_id: UUID
+    operation_id: UUID = field(metadata={"serialization_alias": "operation"})
     outcome: str
     state: str | None
     reason: str | None
@@ -272,16 +211,6 @@ class BackfilledOccurrence:
             why = "" if self.reason is None else f" ({self.reason})"
             return f"{self.state or PRUNED}{why}"
         return self.outcome.removeprefix(LEFT)
-
-    def as_json(self) -> BackfilledOccurrenceJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "occurrence": self.occurrence,
-            "operation": self.operation_id,
-            "outcome": self.outcome,
-            "state": self.state,
-            "reason": self.reason,
-        }
 
 
 def fetch_backfilled_occurrences(

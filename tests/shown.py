@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from models.operation_state import OperationState, Queue, Trigger
-from overview.operations.shown import ShownOperation
+from models.operation_state import OperationState, Queue, StepState, Trigger
+from overview.operations.shown import ShownOperation, ShownStep
 
 _AT = datetime(2026, 11, 23, 6, tzinfo=UTC)
 
@@ -36,8 +36,24 @@ def make_shown_operation(**given: Any) -> ShownOperation:
         "finished_at": None,
         "worker": None,
         "progress": None,
+        "steps": (),
         "error": None,
         "details": None,
+        "zone": "UTC",
+        "mark": None,
+        "uncertain_mails": 0,
+        "told": None,
         "is_claimed": False,
+        "took": None,
     }
     return ShownOperation(**{**fields, **given})
+
+
+def make_shown_step(name: str, state: StepState, **given: Any) -> ShownStep:
+    """Return a step that has done nothing; *given* are fields that are another."""
+    fields = {
+        **dict.fromkeys(("started_at", "finished_at", "progress", "result", "error")),
+        **dict.fromkeys(("eta", "usual")),
+        "attempt": 0,
+    }
+    return ShownStep(name, state, **{**fields, **given})

@@ -20,11 +20,10 @@ from actions.lookup import find_filtered
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
 from models.fields.strict_model import show
-from models.operation_state import OperationState, Queue, Reason, Trigger
+from models.operation_state import Mark, OperationState, Queue, Reason, Trigger
 from models.paging import Page
 from operations.operation_filter import OperationFilter
 from overview.operations.same_cause import read_cause
-from overview.operations.why_not import Mark
 from serving.context import Context
 from web.query import Query
 

@@ -16,8 +16,7 @@ from api.terms import NoteQuery
 from dispatch.manual_runs import run_now
 from models.requests.actions import PauseModel, RunModel
 from overview.actions.pauses import PauseStateJson, fetch_pause_state
-from overview.operations.operation_json import OperationJson
-from overview.operations.shown import fetch_shown_operation
+from overview.operations.shown import ShownOperation, fetch_shown_operation
 from overview.previews.runs import RunPreviewJson, preview_run
 from overview.recipients import (
     Recipient,
@@ -40,7 +39,7 @@ class RecipientListJson(ListJson[RecipientJson], RecipientSummaryJson):
 @router.post(
     "/runs",
     status_code=202,
-    response_model=OperationJson,
+    response_model=ShownOperation,
     responses={200: {"model": RunPreviewJson, "description": "Of a dry run"}},
 )
 @takes(RunModel, examples=RUNS, required=False)
@@ -83,7 +82,7 @@ def run_action(
     with context.reading() as connection:
         shown = fetch_shown_operation(connection, operation_id)
     return answer(
-        shown.as_json(),
+        shown,
         status=HTTPStatus.ACCEPTED,
         location=f"/operations/{operation_id}",
     )

@@ -8,23 +8,13 @@ from uuid import UUID
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.lookup import get_action
-from api.answers import ROOT, ListJson, answer, answer_list
+from api.answers import ROOT, answer
 from api.guarding import ApiRoute, takes
-from dispatch.backfills.planning import PlanJson, plan_backfill
+from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
 from models.requests.backfills import BackfillModel
-from overview.backfills import (
-    BackfilledOccurrence,
-    BackfilledOccurrenceJson,
-    BackfillJson,
-    ShownBackfill,
-    fetch_backfilled_occurrences,
-    fetch_shown_backfill,
-    fetch_shown_backfills,
-)
+from overview.backfills import ShownBackfill, fetch_shown_backfill
 from serving.context import Operator, Viewer
-from serving.cursors import Paged
 
 router = APIRouter(prefix=ROOT, tags=["backfills"], route_class=ApiRoute)
 
@@ -32,8 +22,8 @@ router = APIRouter(prefix=ROOT, tags=["backfills"], route_class=ApiRoute)
 @router.post(
     "/actions/{uid}/backfills",
     status_code=202,
-    response_model=BackfillJson,
-    responses={200: {"model": PlanJson, "description": "With `dry_run`: the list."}},
+    response_model=ShownBackfill,
+    responses={200: {"model": Plan, "description": "With `dry_run`: the list."}},
 )
 @takes(
     BackfillModel,
@@ -73,7 +63,7 @@ def make_backfill(context: Operator, uid: str) -> Response:
                 retention=retention,
                 app=context.app,
             )
-        return answer(plan.as_json())
+        return answer(plan)
     with context.writing() as connection:
         backfill_id = start_backfill(
             connection,
@@ -90,43 +80,21 @@ def make_backfill(context: Operator, uid: str) -> Response:
         )
         shown = fetch_shown_backfill(connection, backfill_id)
     return answer(
-        shown.as_json(),
+        shown,
         status=HTTPStatus.ACCEPTED,
         location=f"/backfills/{backfill_id}",
     )
 
 
-@router.get("/actions/{uid}/backfills", response_model=ListJson[BackfillJson])
-def list_backfills(context: Viewer, page: Paged, uid: str) -> Response:
-    """List the backfills of an action, the latest first, without their progress."""
-    with context.reading() as connection:
-        get_action(connection, uid, app=context.app)
-        part = fetch_shown_backfills(connection, page, app=context.app, action_uid=uid)
-    return answer_list(context, part, ShownBackfill.as_json)
-
-
-@router.get("/backfills/{backfill_id}", response_model=BackfillJson)
+@router.get("/backfills/{backfill_id}", response_model=ShownBackfill)
 def read_backfill(context: Viewer, backfill_id: UUID) -> Response:
     """Return a backfill, how far it is, and what it waits for."""
     with context.reading() as connection:
         shown = fetch_shown_backfill(connection, backfill_id, app=context.app)
-    return answer(shown.as_json())
+    return answer(shown)
 
 
-@router.get(
-    "/backfills/{backfill_id}/occurrences",
-    response_model=ListJson[BackfilledOccurrenceJson],
-)
-def list_backfilled(context: Viewer, page: Paged, backfill_id: UUID) -> Response:
-    """List the occurrences of a backfill, the oldest first, and what became of each."""
-    with context.reading() as connection:
-        part = fetch_backfilled_occurrences(
-            connection, backfill_id, page, app=context.app
-        )
-    return answer_list(context, part, BackfilledOccurrence.as_json)
-
-
-@router.post("/backfills/{backfill_id}/cancel", response_model=BackfillJson)
+@router.post("/backfills/{backfill_id}/cancel", response_model=ShownBackfill)
 def stop_backfill(context: Operator, backfill_id: UUID) -> Response:
     """
     Cancel a backfill: no more of it is recorded, and what waits is canceled.
@@ -138,4 +106,4 @@ def stop_backfill(context: Operator, backfill_id: UUID) -> Response:
             connection, backfill_id, by=context.caller.name, app=context.app
         )
         shown = fetch_shown_backfill(connection, backfill_id)
-    return answer(shown.as_json())
+    return answer(shown)

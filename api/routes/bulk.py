@@ -8,20 +8,12 @@ from uuid import UUID
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.answers import ROOT, ListJson, answer, answer_list
+from api.answers import ROOT, answer
 from api.guarding import ApiRoute, takes
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
 from models.requests.bulk_changes import BulkChangeModel
-from overview.bulk import (
-    BulkJson,
-    CountedJson,
-    ShownBulk,
-    fetch_shown_bulk,
-    fetch_shown_bulks,
-    make_counted_json,
-)
+from overview.bulk import CountedBulk, ShownBulk, fetch_shown_bulk
 from serving.context import Operator, Viewer
-from serving.cursors import Paged
 
 router = APIRouter(prefix=f"{ROOT}/bulk", tags=["bulk"], route_class=ApiRoute)
 
@@ -29,8 +21,8 @@ router = APIRouter(prefix=f"{ROOT}/bulk", tags=["bulk"], route_class=ApiRoute)
 @router.post(
     "",
     status_code=202,
-    response_model=BulkJson,
-    responses={200: {"model": CountedJson, "description": "With `dry_run`."}},
+    response_model=ShownBulk,
+    responses={200: {"model": CountedBulk, "description": "With `dry_run`."}},
 )
 @takes(
     BulkChangeModel,
@@ -61,35 +53,33 @@ def make_bulk_change(context: Operator) -> Response:
     if asked.dry_run:
         with context.reading() as connection:
             counted = count_bulk(connection, asked, app=app)
-        return answer(make_counted_json(asked.kind, counted))
+        return answer(
+            CountedBulk(
+                kind=asked.kind,
+                matched=counted.total,
+                by_state=counted.by_state,
+                by_app=counted.by_app,
+                dry_run=True,
+            )
+        )
     with context.writing() as connection:
         bulk_id = start_bulk(connection, asked, app=app)
         shown = fetch_shown_bulk(connection, bulk_id)
-    return answer(
-        shown.as_json(), status=HTTPStatus.ACCEPTED, location=f"/bulk/{bulk_id}"
-    )
+    return answer(shown, status=HTTPStatus.ACCEPTED, location=f"/bulk/{bulk_id}")
 
 
-@router.get("", response_model=ListJson[BulkJson])
-def list_bulk_changes(context: Viewer, page: Paged) -> Response:
-    """List bulk changes, the latest first."""
-    with context.reading() as connection:
-        part = fetch_shown_bulks(connection, page, app=context.app)
-    return answer_list(context, part, ShownBulk.as_json)
-
-
-@router.get("/{bulk_id}", response_model=BulkJson)
+@router.get("/{bulk_id}", response_model=ShownBulk)
 def read_bulk_change(context: Viewer, bulk_id: UUID) -> Response:
     """Return a bulk change, and how far it is."""
     with context.reading() as connection:
         shown = fetch_shown_bulk(connection, bulk_id, app=context.app)
-    return answer(shown.as_json())
+    return answer(shown)
 
 
-@router.post("/{bulk_id}/cancel", response_model=BulkJson)
+@router.post("/{bulk_id}/cancel", response_model=ShownBulk)
 def stop_bulk_change(context: Operator, bulk_id: UUID) -> Response:
     """Stop a bulk change; what it has done stays done."""
     with context.writing() as connection:
         cancel_bulk(connection, bulk_id, app=context.app)
         shown = fetch_shown_bulk(connection, bulk_id)
-    return answer(shown.as_json())
+    return answer(shown)

@@ -18,40 +18,25 @@ from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
 from api.routes.operation_examples import DELIVERY, ID, LINE, OPERATION, STEP
 from models.fields.field_types import Instant
-from models.operation_state import OperationState, Queue, Reason, Trigger
+from models.operation_state import Mark, OperationState, Queue, Reason, Trigger
 from models.requests.operations import CancelModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
-from operations.count_facets import count_facets
-from operations.count_states import count_states
 from operations.mail.list_deliveries import Delivery, DeliveryJson, fetch_deliveries
 from operations.operation_filter import OperationFilter
 from operations.operation_log import (
     FIRST_KEPT,
     LAST_KEPT,
-    LogJson,
+    LogPage,
     fetch_log_page,
 )
-from operations.state import StateJson, make_state_json, require_operation_state
-from overview.operations.counts import (
-    FacetsJson,
-    StateCountsJson,
-    make_counts_json,
-    make_facets_json,
-)
-from overview.operations.mailed import (
-    MailedJson,
-    MailedUser,
-    MailedUserJson,
-    fetch_mailed_part,
-)
-from overview.operations.operation_json import OperationJson, StepJson
+from operations.state import ReachedState, make_reached, require_operation_state
 from overview.operations.same_cause import read_cause
 from overview.operations.shown import (
     ShownOperation,
+    ShownStep,
     fetch_shown_operation,
     fetch_shown_part,
 )
-from overview.operations.why_not import Mark
 from serving.context import Context, Operator, Viewer
 from serving.cursors import Paged
 from serving.refusals import HttpError
@@ -182,7 +167,7 @@ def _shows(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
 
 @router.get(
     "",
-    response_model=ListJson[OperationJson],
+    response_model=ListJson[ShownOperation],
     responses=_shows({"items": [OPERATION], "next_cursor": None}),
 )
 def list_operations(
@@ -202,107 +187,29 @@ def list_operations(
     with context.reading() as connection:
         wanted = asked.resolve(context, connection, app, action)
         part = fetch_shown_part(connection, wanted, page)
-    return answer_list(context, part, ShownOperation.as_json)
+    return answer_list(context, part)
 
 
 @router.get(
-    "/counts",
-    response_model=StateCountsJson,
-    responses=_shows(
-        {
-            "at": "2026-11-23T06:01:00Z",
-            "live": {"pending": 2, "queued": 1, "running": 3},
-            "live_is_whole": True,
-            "final": {
-                "succeeded": 1440,
-                "failed": 2,
-                "canceled": 0,
-                "skipped": 1,
-                "missed": 0,
-            },
-            "final_since": "2026-11-22T06:01:00Z",
-            "final_is_whole": True,
-        }
-    ),
-)
-def count_operations(
-    context: Viewer,
-    app: _AppQuery = None,
-    action: _ActionQuery = None,
-    since: Annotated[
-        Instant | None,
-        Query(description="Final ones recorded at or after this; 24 hours ago."),
-    ] = None,
-) -> Response:
-    """
-    Count operations by state: all live ones, and the final ones recorded lately.
-
-    `final_since` says since when was counted. It is later than what was asked for,
-    and `final_is_whole` is false, if there are too many operations since then.
-    """
-    app = context.narrow(app)
-    with context.reading() as connection:
-        uid = find_filtered(connection, app=app, action=action)
-        counts = count_states(connection, app=app, action_uid=uid, since=since)
-    return answer(make_counts_json(counts))
-
-
-@router.get(
-    "/facets",
-    response_model=FacetsJson,
-    responses=_shows(
-        {
-            "at": "2026-11-23T06:01:00Z",
-            "since": "2026-11-22T06:01:00Z",
-            "total": 2,
-            "state": {"running": 0, "succeeded": 1440, "failed": 2},
-            "retrying": 0,
-            "uncertain": 0,
-            "reason": {"step failed": 2},
-            "queue": {"heavy": 2},
-            "trigger": {"schedule": 2},
-            "app": {"shop": 2},
-        }
-    ),
-)
-def count_facets_of_operations(
-    context: Viewer,
-    asked: _Filter,
-    app: _AppQuery = None,
-    action: _ActionQuery = None,
-) -> Response:
-    """
-    Count what each filter of the list would find, with all the others in force.
-
-    Only the latest operations are looked at, those recorded at or after `since`.
-    """
-    with context.reading() as connection:
-        wanted = asked.resolve(context, connection, app, action)
-        facets = count_facets(connection, wanted)
-    return answer(make_facets_json(facets))
-
-
-@router.get(
-    "/{operation_id}", response_model=OperationJson, responses=_shows(OPERATION)
+    "/{operation_id}", response_model=ShownOperation, responses=_shows(OPERATION)
 )
 def read_operation(context: Viewer, operation_id: _Id) -> Response:
     """Return an operation with its steps."""
     with context.reading() as connection:
         shown = fetch_shown_operation(connection, operation_id, app=context.app)
-    return answer(shown.as_json())
+    return answer(shown)
 
 
 @router.get(
     "/{operation_id}/steps",
-    response_model=ListJson[StepJson],
+    response_model=ListJson[ShownStep],
     responses=_shows({"items": [STEP], "next_cursor": None}),
 )
 def list_steps(context: Viewer, operation_id: _Id) -> Response:
     """List the steps of an operation, in the order in which they run."""
     with context.reading() as connection:
         shown = fetch_shown_operation(connection, operation_id, app=context.app)
-    items = [step.as_json() for step in shown.steps]
-    return answer({"items": items, "next_cursor": None})
+    return answer({"items": shown.steps, "next_cursor": None})
 
 
 @router.get(
@@ -317,42 +224,9 @@ def list_deliveries(context: Viewer, operation_id: _Id, page: Paged) -> Response
     return answer_list(context, part, Delivery.as_json)
 
 
-class MailedListJson(ListJson[MailedUserJson], MailedJson):
-    """Users of the app, and what is true of all recipients."""
-
-
-@router.get("/{operation_id}/recipients", response_model=MailedListJson)
-def list_mailed(
-    context: Viewer,
-    operation_id: _Id,
-    page: Paged,
-    *,
-    inside: Annotated[
-        bool | None,
-        Query(alias="in", description="Only recipients, or only those left out."),
-    ] = None,
-    step: Annotated[
-        str | None, Query(description="The step that mails; absent: the first.")
-    ] = None,
-) -> Response:
-    """
-    List the users of the app, whether the operation mails them, and why.
-
-    Who is in was decided when the step began. Why others were left out is read from the
-    action as it was then, and from the users as they are now.
-    """
-    with context.reading() as connection:
-        found = fetch_mailed_part(
-            connection, operation_id, page, inside=inside, step=step, app=context.app
-        )
-    return answer_list(
-        context, found.part, MailedUser.as_json, more=dict(found.summarize())
-    )
-
-
 @router.get(
     "/{operation_id}/log",
-    response_model=LogJson,
+    response_model=LogPage,
     responses=_shows({"items": [LINE], "next_after": 1, "is_final": True}),
 )
 def read_log(
@@ -376,12 +250,12 @@ def read_log(
         found = fetch_log_page(
             connection, operation_id, after=after, limit=limit, app=context.app
         )
-    return answer(found.as_json())
+    return answer(found)
 
 
 @router.get(
     "/{operation_id}/state",
-    response_model=StateJson,
+    response_model=ReachedState,
     responses=_shows({"id": ID, "state": "succeeded", "is_final": True}),
 )
 async def read_state(
@@ -410,7 +284,7 @@ async def read_state(
         if found is None:  # it was removed meanwhile; reading it again says so
             found = await run_in_threadpool(_read_state, context, operation_id)
         state = found
-    return answer(make_state_json(operation_id, state))
+    return answer(make_reached(operation_id, state))
 
 
 def _read_state(context: Context, operation_id: UUID) -> OperationState:
@@ -420,7 +294,7 @@ def _read_state(context: Context, operation_id: UUID) -> OperationState:
 
 @router.post(
     "/{operation_id}/cancel",
-    response_model=OperationJson,
+    response_model=ShownOperation,
     responses=_shows({**OPERATION, "state": "canceled", "reason": "canceled"}),
 )
 @takes(
@@ -438,13 +312,13 @@ def cancel_operation(context: Operator, operation_id: _Id) -> Response:
     with context.writing() as connection:
         cancel_or_refuse(connection, operation_id, app=context.app, note=asked.note)
         shown = fetch_shown_operation(connection, operation_id, app=context.app)
-    return answer(shown.as_json())
+    return answer(shown)
 
 
 @router.post(
     "/{operation_id}/retry",
     status_code=202,
-    response_model=OperationJson,
+    response_model=ShownOperation,
     responses={202: _shows({**OPERATION, "state": "pending", "reason": None})[200]},
 )
 @takes(
@@ -470,7 +344,7 @@ def retry_operation(context: Operator, operation_id: _Id) -> Response:
         )
         shown = fetch_shown_operation(connection, operation_id, app=context.app)
     return answer(
-        shown.as_json(),
+        shown,
         status=HTTPStatus.ACCEPTED,
         location=f"/operations/{operation_id}",
     )

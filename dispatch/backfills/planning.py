@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.occurrences import Schedule, parse_timing
 from actions.read_actions import get_action_state
@@ -27,6 +26,7 @@ from models.database.engine import (
 from models.database.tables import operations, scheduled_actions
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
+from models.json_form import ASIDE
 from models.occurrence import make_operation_id
 from models.operation_state import OperationState
 from models.requests.backfills import Which
@@ -67,16 +67,6 @@ RUNS: Mapping[Which, frozenset[Recorded]] = MappingProxyType(
 )
 
 
-class PlannedOccurrenceJson(TypedDict):
-    """One occurrence of a list."""
-
-    occurrence: datetime
-    operation: UUID
-    recorded: Recorded
-    reason: str | None
-    runs: bool
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedOccurrence:
     """
@@ -90,35 +80,10 @@ class PlannedOccurrence:
     """
 
     occurrence: datetime
-    operation_id: UUID
+    operation_id: UUID = field(metadata={"serialization_alias": "operation"})
     recorded: Recorded
     reason: str | None
     runs: bool
-
-    def as_json(self) -> PlannedOccurrenceJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "occurrence": self.occurrence,
-            "operation": self.operation_id,
-            "recorded": self.recorded,
-            "reason": self.reason,
-            "runs": self.runs,
-        }
-
-
-PlanJson = TypedDict(
-    "PlanJson",
-    {
-        "action_uid": str,
-        "app": str,
-        "from": datetime,
-        "until": datetime,
-        "which": Which,
-        "total": int,
-        "by_recorded": dict[Recorded, int],
-        "occurrences": list[PlannedOccurrenceJson],
-    },
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,40 +94,25 @@ class Plan:
     Args:
         since: Aware UTC, inclusive.
         until: Aware UTC, exclusive.
+        total: How many occurrences it would run.
+        by_recorded: How many occurrences there are, by what is recorded of them.
         occurrences: All of the rule in that period, oldest first.
     """
 
     action_uid: str
-    action_name: str
     app: str
-    since: datetime
+    since: datetime = field(metadata={"serialization_alias": "from"})
     until: datetime
     which: Which
+    total: int
+    by_recorded: Mapping[Recorded, int]
     occurrences: tuple[PlannedOccurrence, ...]
+    action_name: str = field(metadata=ASIDE)
 
     @property
     def chosen(self) -> list[PlannedOccurrence]:
         """Those that it would run."""
         return [each for each in self.occurrences if each.runs]
-
-    @property
-    def by_recorded(self) -> dict[Recorded, int]:
-        """How many occurrences there are, by what is recorded of them."""
-        counts = Counter(each.recorded for each in self.occurrences)
-        return {each: counts[each] for each in Recorded if counts[each]}
-
-    def as_json(self) -> PlanJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "action_uid": self.action_uid,
-            "app": self.app,
-            "from": self.since,
-            "until": self.until,
-            "which": self.which,
-            "total": len(self.chosen),
-            "by_recorded": self.by_recorded,
-            "occurrences": [each.as_json() for each in self.occurrences],
-        }
 
 
 def plan_backfill(  # noqa: PLR0913 - what is asked for
@@ -209,7 +159,18 @@ def plan_backfill(  # noqa: PLR0913 - what is asked for
         raise UsageError(msg)
     judge = _Judge(connection, row, schedule, now=now, retention=retention)
     occurrences = judge.judge(found, which)
-    return Plan(row.uid, row.name, row.app, since, until, which, occurrences)
+    counts = Counter(each.recorded for each in occurrences)
+    return Plan(
+        action_uid=row.uid,
+        app=row.app,
+        since=since,
+        until=until,
+        which=which,
+        total=sum(each.runs for each in occurrences),
+        by_recorded={each: counts[each] for each in Recorded if counts[each]},
+        occurrences=occurrences,
+        action_name=row.name,
+    )
 
 
 def _fetch_action(connection: sa.Connection, uid: str, app: str | None) -> sa.Row[Any]:

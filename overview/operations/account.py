@@ -12,11 +12,9 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.tables import deliveries, domains
 from models.occurrence import (
-    NAMESPACE,
     format_occurrence,
     make_missed_id,
     make_operation_id,
@@ -26,7 +24,7 @@ from models.paging import Page
 from operations.causes import make_cause
 from operations.running.past_attempts import Outcome, read_attempts
 from overview.changes import ChangeFilter, fetch_changes
-from overview.operations.same_cause import SameCause, SameCauseJson, count_same_cause
+from overview.operations.same_cause import SameCause, count_same_cause
 from overview.operations.shown import ShownOperation, fetch_shown_operation
 
 #: Interventions that are told, the latest.
@@ -34,14 +32,6 @@ _INTERVENTIONS = 20
 
 #: Recipients that are named of each state of mails.
 _NAMED = 3
-
-
-class IdentityJson(TypedDict):
-    """How an id is computed: UUID version 5 of ``text`` in ``namespace``."""
-
-    namespace: UUID
-    text: str
-    is_proved: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +47,6 @@ class Identity:
 
     text: str
     is_proved: bool
-
-    def as_json(self) -> IdentityJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "namespace": NAMESPACE,
-            "text": self.text,
-            "is_proved": self.is_proved,
-        }
-
-
-class StretchJson(TypedDict):
-    """One attempt at one step, or a wait before the next attempt."""
-
-    step: str | None
-    attempt: int
-    state: str
-    began_at: datetime | None
-    ended_at: datetime | None
-    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +68,6 @@ class Stretch:
     ended_at: datetime | None
     error: str | None
 
-    def as_json(self) -> StretchJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "step": self.step,
-            "attempt": self.attempt,
-            "state": self.state,
-            "began_at": self.began_at,
-            "ended_at": self.ended_at,
-            "error": self.error,
-        }
-
-
-class MadeVersionJson(TypedDict):
-    """A version of a domain that it staged; ``version`` is null if it was reused."""
-
-    domain: str
-    version: int | None
-    rows: int | None
-    is_live: bool
-
 
 @dataclass(frozen=True, slots=True)
 class MadeVersion:
@@ -133,24 +84,6 @@ class MadeVersion:
     rows: int | None
     is_live: bool
 
-    def as_json(self) -> MadeVersionJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "domain": self.domain,
-            "version": self.version,
-            "rows": self.rows,
-            "is_live": self.is_live,
-        }
-
-
-class MadeMailsJson(TypedDict):
-    """Mails of one step in one state, and some of their recipients."""
-
-    step: str
-    state: str
-    count: int
-    first: list[str]
-
 
 @dataclass(frozen=True, slots=True)
 class MadeMails:
@@ -161,24 +94,6 @@ class MadeMails:
     count: int
     first: tuple[str, ...]
 
-    def as_json(self) -> MadeMailsJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "step": self.step,
-            "state": self.state,
-            "count": self.count,
-            "first": list(self.first),
-        }
-
-
-class InterventionJson(TypedDict):
-    """Somebody canceled it, or let it run again."""
-
-    at: datetime
-    by: str
-    change: str
-    note: str | None
-
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
@@ -188,28 +103,6 @@ class Intervention:
     by: str
     change: str
     note: str | None
-
-    def as_json(self) -> InterventionJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "at": self.at,
-            "by": self.by,
-            "change": self.change,
-            "note": self.note,
-        }
-
-
-class AccountJson(TypedDict):
-    """The account of an operation; ``same`` is null unless it failed."""
-
-    id: UUID
-    identity: IdentityJson
-    stretches: list[StretchJson]
-    same: SameCauseJson | None
-    versions: list[MadeVersionJson]
-    published: list[str]
-    mails: list[MadeMailsJson]
-    interventions: list[InterventionJson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,19 +126,6 @@ class Account:
     published: tuple[str, ...]
     mails: tuple[MadeMails, ...]
     interventions: tuple[Intervention, ...]
-
-    def as_json(self) -> AccountJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "id": self.operation.id,
-            "identity": self.identity.as_json(),
-            "stretches": [each.as_json() for each in self.stretches],
-            "same": None if self.same is None else self.same.as_json(),
-            "versions": [each.as_json() for each in self.versions],
-            "published": list(self.published),
-            "mails": [each.as_json() for each in self.mails],
-            "interventions": [each.as_json() for each in self.interventions],
-        }
 
 
 def fetch_account(

@@ -14,7 +14,6 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.engine import read_clock
 from models.database.tables import (
@@ -35,36 +34,6 @@ from operations.recipients import INSIDE, User, judge
 from overview.recipients import USERS_LOOKED_AT, read_stored, say_standing
 
 
-class MailedUserJson(TypedDict):
-    """
-    A user of the small app, whether they are a recipient, and why.
-
-    ``state`` and ``error`` are those of the mail; null: there is none.
-    """
-
-    user: str
-    name: str
-    email: str
-    is_in: bool
-    reason: str
-    state: MailState | None
-    error: str | None
-
-
-class MailedJson(TypedDict):
-    """
-    What is true of all recipients of a step.
-
-    ``is_frozen``: the step has begun, and so they were resolved. Else they are those
-    that it would have now. ``count`` is then null.
-    """
-
-    step: str | None
-    is_frozen: bool
-    count: int | None
-    warnings: list[str]
-
-
 @dataclass(frozen=True, slots=True)
 class MailedUser:
     """
@@ -83,18 +52,6 @@ class MailedUser:
     state: MailState | None
     error: str | None
 
-    def as_json(self) -> MailedUserJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "user": self.user.id,
-            "name": self.user.name,
-            "email": self.user.email,
-            "is_in": self.is_in,
-            "reason": self.reason,
-            "state": self.state,
-            "error": self.error,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class MailedPart:
@@ -111,15 +68,6 @@ class MailedPart:
     step: str | None
     count: int | None
     warnings: Sequence[str]
-
-    def summarize(self) -> MailedJson:
-        """Return the documented members beside the list; keys are only added."""
-        return {
-            "step": self.step,
-            "is_frozen": self.count is not None,
-            "count": self.count,
-            "warnings": list(self.warnings),
-        }
 
 
 @dataclass(frozen=True, slots=True)

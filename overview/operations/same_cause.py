@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.engine import read_clock
 from models.database.tables import TROUBLED, operations
@@ -21,16 +20,6 @@ DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
 #: Failed and missed operations that are looked at, at most; the latest.
 _LOOKED_AT = 5_000
-
-
-class SameCauseJson(TypedDict):
-    """How often failures of one cause were seen lately."""
-
-    day: int
-    week: int
-    first_at: datetime | None
-    last_at: datetime | None
-    since: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +40,6 @@ class SameCause:
     first_at: datetime | None
     last_at: datetime | None
     since: datetime
-
-    def as_json(self) -> SameCauseJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "day": self.day,
-            "week": self.week,
-            "first_at": self.first_at,
-            "last_at": self.last_at,
-            "since": self.since,
-        }
 
 
 def read_cause(

@@ -8,22 +8,24 @@ follows when a running one may end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from importlib import import_module
-from typing import Any
+from typing import Any, NotRequired
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
 from actions.read_actions import fetch_documents
 from models.database.engine import read_clock
-from models.fields.zone import load_zone
+from models.database.tables import operations
+from models.json_form import ASIDE
 from models.operation import order_steps
 from models.operation_state import (
     FINAL_STATES,
+    Mark,
     OperationState,
     Queue,
     StepState,
@@ -41,10 +43,32 @@ from operations.operation_filter import OperationFilter
 from operations.running.pace import Usual, estimate_steps
 from operations.running.taken import read_taken
 from overview.operations.beside import fetch_beside
-from overview.operations.operation_json import OperationJson, ProgressJson, StepJson
-from overview.operations.why_not import ALONE, Beside, Mark, Told, find_mark, tell_why
+from overview.operations.why_not import ALONE, Told, find_mark, tell_why
 
-_UTC = load_zone("UTC")
+
+class PartJson(TypedDict):
+    """
+    How far the unit of a step is that is worked on; its numbers are in ``unit``.
+
+    ``total``, ``per_second`` and ``seconds_left`` are null as long as nobody knows.
+    """
+
+    doing: str
+    unit: str
+    done: int
+    total: int | None
+    per_second: float | None
+    seconds_left: int | None
+
+
+class ProgressJson(TypedDict):
+    """How far a step is, as far as it reports that."""
+
+    step: NotRequired[str]
+    done: int
+    total: int
+    note: str
+    part: NotRequired[PartJson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +78,21 @@ class ShownStep:
 
     Args:
         attempt: The operation's attempt in which it last ran. 0: it has not begun.
-        progress: ``{"done", "total", "note"}``, as far as the step reports them.
         result: What the step did, in its own keys.
+        eta: When it will end if it takes as long as usual; null: unknown.
         usual: How long it usually takes. None: it is not running, or never succeeded.
     """
 
     name: str
     state: StepState
-    attempt: int = 0
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    progress: ProgressJson | None = None
-    result: Mapping[str, Any] | None = None
-    error: str | None = None
-    usual: Usual | None = None
+    attempt: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    progress: ProgressJson | None
+    result: Mapping[str, Any] | None
+    error: str | None
+    eta: datetime | None
+    usual: Usual | None = field(metadata=ASIDE)
 
     @property
     def took(self) -> timedelta | None:
@@ -76,38 +101,14 @@ class ShownStep:
             return None
         return self.finished_at - self.started_at
 
-    @property
-    def eta(self) -> datetime | None:
-        """When it will end if it takes as long as usual, aware UTC; None: unknown."""
-        if self.usual is None or self.started_at is None:
-            return None
-        return self.started_at + self.usual.took
-
-    def as_json(self) -> StepJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "name": self.name,
-            "state": self.state,
-            "attempt": self.attempt,
-            "started_at": self.started_at,
-            "finished_at": self.finished_at,
-            "progress": self.progress,
-            "result": self.result,
-            "error": self.error,
-            "eta": self.eta,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class MissedRange:
     """
-    The occurrences that one missed row covers.
+    The occurrences that one missed row covers, at least *count*; aware UTC.
 
     Args:
-        count: How many, at least.
         is_more: Whether there may be more than *count*.
-        first: The first occurrence, aware UTC.
-        last: The last occurrence, aware UTC.
     """
 
     count: int
@@ -127,13 +128,14 @@ class ShownOperation:
         triggered_by: Such as ``Scheduled action "name"``.
         reason: A ``Reason``, perhaps followed by free text. None: no reason is needed.
         send_at: The leader sends it, or its next attempt, then or later.
+        steps: In the order in which they run; empty if they were not asked for.
         details: Data that belong to its trigger or reason: see ``missed``.
+        zone: That of its action, in which ``why`` tells local times.
+        mark: Whether it is more than its state: between two attempts, or with uncertain
+            mails.
+        told: Why it did not run, or waits. None: it runs, or ran well.
         is_claimed: Whether a worker has claimed it. The worker of a canceled operation
             stops at its next progress point.
-        steps: In the order in which they run; empty if they were not asked for.
-        beside: What it waits for, or has met; see overview/operations/beside.py.
-        told: Why it did not run, or waits. None: it runs, or ran well.
-        zone: That of its action.
         took: How long it ran: see operations/running/taken.py. None: it has not, or
             still runs.
     """
@@ -144,9 +146,10 @@ class ShownOperation:
     action_revision: int
     app: str
     occurrence: datetime
-    user_id: str | None
+    user_id: str | None = field(metadata={"serialization_alias": "user"})
     trigger: Trigger
-    triggered_by: str
+    # the original spelling: docs/origin.md
+    triggered_by: str = field(metadata={"serialization_alias": "triggerrer"})
     queue: Queue
     state: OperationState
     reason: str | None
@@ -159,19 +162,15 @@ class ShownOperation:
     finished_at: datetime | None
     worker: str | None
     progress: ProgressJson | None
+    steps: tuple[ShownStep, ...]
     error: str | None
     details: Mapping[str, Any] | None
-    is_claimed: bool
-    steps: tuple[ShownStep, ...] = ()
-    beside: Beside = ALONE
-    told: Told | None = None
-    zone: ZoneInfo = _UTC
-    took: timedelta | None = None
-
-    @property
-    def mark(self) -> Mark | None:
-        """What it is called beside its state, if anything."""
-        return find_mark(self, self.beside.uncertain)
+    zone: str
+    mark: Mark | None
+    uncertain_mails: int
+    told: Told | None = field(metadata={"serialization_alias": "why"})
+    is_claimed: bool = field(metadata=ASIDE)
+    took: timedelta | None = field(metadata=ASIDE)
 
     @property
     def is_final(self) -> bool:
@@ -191,39 +190,9 @@ class ShownOperation:
             last=datetime.fromisoformat(details["last"]),
         )
 
-    def as_json(self) -> OperationJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "id": self.id,
-            "action_uid": self.action_uid,
-            "action_name": self.action_name,
-            "action_revision": self.action_revision,
-            "app": self.app,
-            "occurrence": self.occurrence,
-            "user": self.user_id,
-            "trigger": self.trigger,
-            # the original spelling: docs/origin.md
-            "triggerrer": self.triggered_by,
-            "queue": self.queue,
-            "state": self.state,
-            "reason": self.reason,
-            "attempt": self.attempt,
-            "attempts_allowed": self.attempts_allowed,
-            "recorded_at": self.recorded_at,
-            "send_at": self.send_at,
-            "sent_at": self.sent_at,
-            "started_at": self.started_at,
-            "finished_at": self.finished_at,
-            "worker": self.worker,
-            "progress": self.progress,
-            "steps": [step.as_json() for step in self.steps],
-            "error": self.error,
-            "details": self.details,
-            "zone": self.zone.key,
-            "mark": self.mark,
-            "uncertain_mails": self.beside.uncertain,
-            "why": None if self.told is None else self.told.as_json(self.zone),
-        }
+
+#: The members that rows have as they are.
+_KEPT = tuple(each.name for each in fields(ShownOperation) if each.name in operations.c)
 
 
 def fetch_shown_operation(
@@ -239,16 +208,23 @@ def fetch_shown_operation(
         NotFoundError: There is no such operation.
     """
     row = require_operation(connection, operation_id, app=app)
-    (shown,) = _tell(connection, _add_steps(connection, [row]))
+    (shown,) = _show(connection, [row], with_steps=True)
     running = [s.name for s in shown.steps if s.state is StepState.RUNNING]
     if not running:
         return shown
     usual = estimate_steps(connection, shown.action_uid, running)
     steps = tuple(
-        replace(step, usual=usual.get(step.name)) if step.name in running else step
+        estimate_end(step, usual[step.name]) if step.name in usual else step
         for step in shown.steps
     )
     return replace(shown, steps=steps)
+
+
+def estimate_end(step: ShownStep, usual: Usual) -> ShownStep:
+    """Return *step* with when it will end, if it runs."""
+    if step.state is not StepState.RUNNING or step.started_at is None:
+        return step
+    return replace(step, usual=usual, eta=step.started_at + usual.took)
 
 
 def fetch_shown_part(
@@ -306,7 +282,7 @@ def fetch_shown_operations(
     """
     rows = fetch_latest(connection, wanted, limit=limit)
     if not in_full:
-        return [_make_shown(row, ()) for row in rows]
+        return [_make_shown(row) for row in rows]
     return _show(connection, rows, with_steps=True)
 
 
@@ -315,35 +291,24 @@ def _show(
     rows: Sequence[sa.Row[Any]],
     with_steps: bool,  # noqa: FBT001 - passed on
 ) -> list[ShownOperation]:
-    shown = (
-        _add_steps(connection, rows)
-        if with_steps
-        else [_make_shown(row, ()) for row in rows]
-    )
-    return _tell(connection, shown)
-
-
-def _tell(
-    connection: sa.Connection, shown: Sequence[ShownOperation]
-) -> list[ShownOperation]:
-    """Return *shown* with why they did not run, or wait."""
-    if not shown:
+    """Return *rows* with why they did not run, or wait."""
+    if not rows:
         return []
     now = read_clock(connection)
-    known = fetch_beside(connection, shown, now=now)
+    steps = _fetch_steps(connection, rows) if with_steps else {}
+    known = fetch_beside(connection, rows, now=now)
     # The kinds of ``when`` take a while to import, and lists for people need none.
     zones = import_module("overview.zones").fetch_zones(
-        connection, {(each.action_uid, each.action_revision) for each in shown}
+        connection, {(row.action_uid, row.action_revision) for row in rows}
     )
-    return [
-        replace(
-            each,
-            beside=(beside := known.get(each.id, ALONE)),
-            told=tell_why(each, beside, now=now),
-            zone=zones.find(each.action_uid, each.action_revision, each.occurrence),
-        )
-        for each in shown
-    ]
+    shown = []
+    for row in rows:
+        beside = known.get(row.id, ALONE)
+        zone = zones.find(row.action_uid, row.action_revision, row.occurrence)
+        told = tell_why(row, beside, now=now, zone=zone)
+        bare = _make_shown(row, steps.get(row.id, ()), beside.uncertain)
+        shown.append(replace(bare, told=told, zone=zone.key))
+    return shown
 
 
 def describe_result(result: Mapping[str, Any] | None) -> str:
@@ -375,55 +340,41 @@ def _describe_value(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _add_steps(
+def _fetch_steps(
     connection: sa.Connection, rows: Sequence[sa.Row[Any]]
-) -> list[ShownOperation]:
-    """Return *rows* with their steps; of unclaimed ones, the steps that will run."""
-    if not rows:
-        return []
+) -> dict[UUID, tuple[ShownStep, ...]]:
+    """Return the steps of each; of unclaimed ones, the steps that will run."""
     recorded = fetch_steps(connection, [row.id for row in rows])
     unclaimed = {
         (row.action_uid, row.action_revision) for row in rows if row.id not in recorded
     }
     documents = fetch_documents(connection, unclaimed) if unclaimed else {}
-    return [
-        _make_shown(
-            row,
-            map(_make_step, recorded[row.id])
-            if row.id in recorded
-            else _foresee(row, documents.get((row.action_uid, row.action_revision))),
-        )
+    return {
+        row.id: tuple(map(_make_step, recorded[row.id]))
+        if row.id in recorded
+        else _foresee(row, documents.get((row.action_uid, row.action_revision)))
         for row in rows
-    ]
+    }
 
 
-def _make_shown(row: sa.Row[Any], steps: Iterable[ShownStep]) -> ShownOperation:
+def _make_shown(
+    row: sa.Row[Any], steps: tuple[ShownStep, ...] = (), uncertain: int = 0
+) -> ShownOperation:
+    kept = row._mapping  # noqa: SLF001 - public, by the documentation
     return ShownOperation(
-        id=row.id,
-        action_uid=row.action_uid,
+        **{name: kept[name] for name in _KEPT}
+        | {
+            "trigger": Trigger(row.trigger),
+            "queue": Queue(row.queue),
+            "state": OperationState(row.state),
+        },
         action_name=row.action_name,
-        action_revision=row.action_revision,
-        app=row.app,
-        occurrence=row.occurrence,
-        user_id=row.user_id,
-        trigger=Trigger(row.trigger),
-        triggered_by=row.triggered_by,
-        queue=Queue(row.queue),
-        state=OperationState(row.state),
-        reason=row.reason,
-        attempt=row.attempt,
-        attempts_allowed=row.attempts_allowed,
-        recorded_at=row.recorded_at,
-        send_at=row.send_at,
-        sent_at=row.sent_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        worker=row.worker,
-        progress=row.progress,
-        error=row.error,
-        details=row.details,
+        steps=steps,
+        zone="UTC",
+        mark=find_mark(row, uncertain),
+        uncertain_mails=uncertain,
+        told=None,
         is_claimed=row.claim_token is not None,
-        steps=tuple(steps),
         took=read_taken(row.taken_s),
     )
 
@@ -438,12 +389,18 @@ def _make_step(row: sa.Row[Any]) -> ShownStep:
         progress=row.progress,
         result=row.result,
         error=row.error,
+        eta=None,
+        usual=None,
     )
+
+
+#: What is known of a step that has not begun, beside its state.
+_NOTHING = (None,) * 7
 
 
 def _foresee(
     row: sa.Row[Any], document: Mapping[str, Any] | None
-) -> Iterable[ShownStep]:
+) -> tuple[ShownStep, ...]:
     """Return the steps of an operation that no worker has claimed."""
     asked = (document or {}).get("operations", {})
     # A final operation that never ran will not run its steps.
@@ -451,7 +408,7 @@ def _foresee(
     state = StepState.SKIPPED if is_final else StepState.PENDING
     # Of a run for which somebody chose some steps, the others are skipped.
     chosen = (row.details or {}).get(STEPS_KEY, asked)
-    return [
-        ShownStep(name, state if name in chosen else StepState.SKIPPED)
+    return tuple(
+        ShownStep(name, state if name in chosen else StepState.SKIPPED, 0, *_NOTHING)
         for name in order_steps(asked)
-    ]
+    )

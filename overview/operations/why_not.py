@@ -7,30 +7,22 @@ text yet: a face shows each with the clocks of its reader and in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from typing_extensions import TypedDict
-
-from models.operation_state import OperationState, Reason, is_awaiting
+from models.json_form import ASIDE
+from models.operation_state import Mark, OperationState, Reason, is_awaiting
 from models.units import show_instant
 from operations.notices.grouping import find_cause
 from overview.reasons import explain_reason, read_reason
 
 #: A sentence: its words, and the instants between them, aware UTC.
 Parts = tuple[str | datetime, ...]
-
-
-class Mark(StrEnum):
-    """What a row is called that is in more than its state."""
-
-    RETRYING = "retrying"  # pending, and tried before
-    UNCERTAIN = "uncertain"  # some of its mails may or may not have been sent
 
 
 class Remedy(StrEnum):
@@ -125,48 +117,34 @@ class Beside:
 ALONE = Beside()
 
 
-class WhyJson(TypedDict):
-    """Why an operation did not run, or waits; ``same`` filters the list for others."""
-
-    text: str
-    same: dict[str, str]
-    remedies: list[Remedy]
-    blocker: UUID | None
-
-
 @dataclass(frozen=True, slots=True)
 class Told:
     """
-    Why an operation did not run, or waits.
+    Why an operation did not run, or waits; ``same`` filters the list for others.
 
     Args:
-        parts: The sentence.
+        text: The sentence, each instant in the zone of the action and in UTC.
         same: The filters of the list of operations that find it and those like it;
             empty if that makes no sense.
         remedies: What can be done, the best first.
         blocker: The operation that is in its way, if one is known.
+        parts: The sentence.
     """
 
-    parts: Parts
-    same: Mapping[str, str] = field(default_factory=dict)
-    remedies: tuple[Remedy, ...] = ()
-    blocker: UUID | None = None
+    text: str
+    same: Mapping[str, str]
+    remedies: tuple[Remedy, ...]
+    blocker: UUID | None
+    parts: Parts = field(metadata=ASIDE)
 
-    def write(self, zone: ZoneInfo | None = None) -> str:
-        """Return the sentence as text, each instant in *zone* and in UTC."""
-        return "".join(
-            part if isinstance(part, str) else show_instant(part, zone)
-            for part in self.parts
-        )
 
-    def as_json(self, zone: ZoneInfo | None = None) -> WhyJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "text": self.write(zone),
-            "same": dict(self.same),
-            "remedies": list(self.remedies),
-            "blocker": self.blocker,
-        }
+def _say(
+    parts: Iterable[str | datetime],
+    same: Mapping[str, str],
+    remedies: tuple[Remedy, ...] = (),
+    blocker: UUID | None = None,
+) -> Told:
+    return Told("", same, remedies, blocker, tuple(parts))
 
 
 def find_mark(operation: Recorded, uncertain: int = 0) -> Mark | None:
@@ -178,8 +156,12 @@ def find_mark(operation: Recorded, uncertain: int = 0) -> Mark | None:
     return Mark.RETRYING if is_pending and is_tried else None
 
 
-def tell_why(  # noqa: PLR0911 - one return for each state
-    operation: Recorded, beside: Beside = ALONE, *, now: datetime
+def tell_why(
+    operation: Recorded,
+    beside: Beside = ALONE,
+    *,
+    now: datetime,
+    zone: ZoneInfo | None = None,
 ) -> Told | None:
     """
     Say why an operation did not run, did not succeed, or waits.
@@ -188,30 +170,31 @@ def tell_why(  # noqa: PLR0911 - one return for each state
         operation: Of any state.
         beside: What else is known about it.
         now: Aware UTC.
+        zone: In which the text tells local times, beside UTC. None: in UTC alone.
 
     Returns:
         None if there is nothing to say: it runs, or succeeded with all its mails.
     """
+    told = _tell(operation, beside, now)
+    if told is None:
+        return None
+    text = "".join(
+        part if isinstance(part, str) else show_instant(part, zone)
+        for part in told.parts
+    )
+    return replace(told, text=text)
+
+
+def _tell(operation: Recorded, beside: Beside, now: datetime) -> Told | None:
     state = OperationState(operation.state)
+    if state is OperationState.SUCCEEDED and not beside.uncertain:
+        return None
     match state:
         case OperationState.PENDING:
             return _tell_pending(operation, beside, now)
-        case OperationState.QUEUED:
-            return _tell_queued(operation, beside)
         case OperationState.RUNNING:
             return None
-        case OperationState.SUCCEEDED:
-            return _tell_uncertain(operation, beside) if beside.uncertain else None
-        case OperationState.FAILED:
-            return _tell_failed(operation, beside)
-        case OperationState.CANCELED:
-            return _tell_canceled(operation, beside)
-        case OperationState.SKIPPED:
-            return _tell_skipped(operation, beside)
-        case OperationState.MISSED:
-            return _tell_missed(operation, beside)
-        case _:
-            assert_never(state)
+    return _TELLS[state](operation, beside)
 
 
 def _tell_pending(operation: Recorded, beside: Beside, now: datetime) -> Told:
@@ -263,7 +246,7 @@ def _wait(
         same |= {} if found is None else {"reason": str(found)}
         if found in {Reason.PLATFORM, Reason.MAIL_SERVER_AWAY}:
             first = (*first, Remedy.DOCTOR)
-    return Told(tuple(parts), same, (*first, Remedy.CANCEL), blocker)
+    return _say(parts, same, (*first, Remedy.CANCEL), blocker)
 
 
 def _name_blocker(beside: Beside) -> Iterator[str | datetime]:
@@ -295,7 +278,7 @@ def _tell_queued(operation: Recorded, beside: Beside) -> Told:
 
 
 def _tell_uncertain(operation: Recorded, beside: Beside) -> Told:
-    return Told(
+    return _say(
         (_count_uncertain(beside.uncertain),),
         {"state": str(operation.state)},
         (Remedy.MAILS,),
@@ -322,7 +305,7 @@ def _tell_failed(operation: Recorded, beside: Beside) -> Told:
     if beside.uncertain:
         parts.append(f" {_count_uncertain(beside.uncertain)}")
         remedies = (Remedy.RETRY, Remedy.MAILS)
-    return Told(tuple(parts), {"same_as": str(operation.id)}, remedies)
+    return _say(parts, {"same_as": str(operation.id)}, remedies)
 
 
 def _tell_canceled(operation: Recorded, beside: Beside) -> Told:
@@ -331,14 +314,14 @@ def _tell_canceled(operation: Recorded, beside: Beside) -> Told:
     if found.reason is Reason.CANCELED:
         who = beside.by or "somebody"
         parts = ("canceled: ", f"{who} canceled it", *_give_end(operation), ".")
-        return Told(parts, same, (Remedy.RETRY,))
+        return _say(parts, same, (Remedy.RETRY,))
     remedies = {
         Reason.ACTION_DELETED: (),
         Reason.ACTION_INACTIVE: (Remedy.EDIT, Remedy.RETRY),
     }
     parts = (_explain(operation), *_give_end(operation), ".")
     chosen = (Remedy.RETRY,) if found.reason is None else remedies.get(found.reason)
-    return Told(parts, same, (Remedy.RETRY,) if chosen is None else chosen)
+    return _say(parts, same, (Remedy.RETRY,) if chosen is None else chosen)
 
 
 def _tell_skipped(operation: Recorded, beside: Beside) -> Told:
@@ -351,10 +334,10 @@ def _tell_skipped(operation: Recorded, beside: Beside) -> Told:
             " was not final, and overlap is skip.",
         )
         remedies = (Remedy.BLOCKER, Remedy.BACKFILL, Remedy.EDIT)
-        return Told(parts, same, remedies, beside.blocker)
+        return _say(parts, same, remedies, beside.blocker)
     gone = found is Reason.NO_LONGER_TRUE
     parts = (f"{_explain(operation)}.",)
-    return Told(parts, same, () if gone else (Remedy.BACKFILL, Remedy.EDIT))
+    return _say(parts, same, () if gone else (Remedy.BACKFILL, Remedy.EDIT))
 
 
 def _tell_missed(operation: Recorded, beside: Beside) -> Told:
@@ -366,7 +349,7 @@ def _tell_missed(operation: Recorded, beside: Beside) -> Told:
         what = _count_missed(operation.details or {}) if found else []
         parts += [*([" (", *what, ")"] if what else []), "."]
         remedies = (Remedy.BACKFILL,) if found is Reason.RESTORED else ()
-        return Told(tuple(parts), same, remedies)
+        return _say(parts, same, remedies)
     parts = ["outage: ", *_count_missed(operation.details or {}), ". "]
     if beside.outage is not None:
         since, until = beside.outage
@@ -374,7 +357,7 @@ def _tell_missed(operation: Recorded, beside: Beside) -> Told:
     else:
         parts.append("No scheduler led in time")
     parts.append(", and catch_up does not include it.")
-    return Told(tuple(parts), same, (Remedy.BACKFILL, Remedy.EDIT))
+    return _say(parts, same, (Remedy.BACKFILL, Remedy.EDIT))
 
 
 def _count_missed(details: Mapping[str, Any]) -> list[str | datetime]:
@@ -421,3 +404,13 @@ def _explain(operation: Recorded) -> str:
         return found.meaning
     detail = f" ({found.detail})" if found.detail else ""
     return f"{found.reason}: {explain_reason(found.reason)}{detail}"
+
+
+_TELLS: Mapping[OperationState, Callable[[Recorded, Beside], Told]] = {
+    OperationState.QUEUED: _tell_queued,
+    OperationState.SUCCEEDED: _tell_uncertain,
+    OperationState.FAILED: _tell_failed,
+    OperationState.CANCELED: _tell_canceled,
+    OperationState.SKIPPED: _tell_skipped,
+    OperationState.MISSED: _tell_missed,
+}

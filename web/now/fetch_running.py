@@ -29,7 +29,7 @@ from operations.list_operations import fetch_steps
 from operations.operation_filter import belongs_to, is_tried_before
 from operations.running.pace import RUNS
 from operations.running.taken import seconds_taken
-from overview.operations.operation_json import ProgressJson
+from overview.operations.shown import ProgressJson
 from overview.zones import find_zone
 
 #: The most operations that are listed.

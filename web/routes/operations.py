@@ -110,7 +110,7 @@ def _count_earlier(connection: sa.Connection, asked: Asked) -> int:
 def _find_offset(rows: Iterable[ShownOperation], clocks: Clocks) -> str:
     """Return the offset of most of the times, for the head of the column."""
     offsets = Counter(
-        format_offset(row.occurrence.astimezone(clocks.find_zone(row.zone.key)))
+        format_offset(row.occurrence.astimezone(clocks.find_zone(row.zone)))
         for row in rows
     )
     return offsets.most_common(1)[0][0] if offsets else ""

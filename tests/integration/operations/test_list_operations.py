@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from models.database.engine import reading
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.paging import Page
-from operations.count_states import count_states
 from operations.list_operations import (
     BOUNDS,
     Bounds,
@@ -287,42 +286,3 @@ def test_operation_of_another_app_is_unknown(seven: sa.Engine):
     assert own is not None
     assert "daily" == own.action_name
     assert others is None
-
-
-def test_counts_are_by_state(seven: sa.Engine):
-    """
-    Live ones are all counted, final ones if they were recorded lately.
-    """
-    edit(seven, ALL[1].id, state="succeeded")
-    recorded_at = get(seven, ALL[0].id).recorded_at
-    edit(seven, ALL[0].id, recorded_at=recorded_at - timedelta(hours=25))
-    edit(seven, ALL[3].id, recorded_at=recorded_at - timedelta(hours=25))
-
-    with reading(seven) as connection:
-        counts = count_states(connection, app="app", action_uid="daily")
-        others = count_states(connection, app="other")
-        two_days_ago = counts.at - timedelta(days=2)
-        longer = count_states(connection, since=two_days_ago)
-
-    assert {"pending": 2, "queued": 0, "running": 0} == counts.live
-    assert [1, 3, 0, 0, 0] == list(counts.final.values())
-    assert ["succeeded", "failed", "canceled", "skipped", "missed"] == list(
-        counts.final
-    )
-    assert (True, True) == (counts.live_is_whole, counts.final_is_whole)
-    assert timedelta(hours=24) == counts.at - counts.since
-    assert 0 == sum(others.live.values()) + sum(others.final.values())
-    assert 4 == longer.final[OperationState.FAILED]
-
-
-def test_counts_say_where_they_end(seven: sa.Engine):
-    """
-    Beyond a number, only the latest are counted, and since when is told.
-    """
-    with reading(seven) as connection:
-        counts = count_states(connection, most=2)
-
-    assert (False, False) == (counts.live_is_whole, counts.final_is_whole)
-    assert 3 == sum(counts.live.values())
-    assert 1 == sum(counts.final.values())
-    assert get(seven, ALL[5].id).recorded_at == counts.since

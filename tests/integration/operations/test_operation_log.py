@@ -317,10 +317,10 @@ def test_log_is_read_in_parts(recorded: sa.Engine, ports: Ports):
         first = fetch_log_page(connection, DAILY.id, after=0, limit=3)
         second = fetch_log_page(connection, DAILY.id, after=3, limit=3)
         third = fetch_log_page(connection, DAILY.id, after=5, limit=3)
-    assert ["1", "2", "3"] == [line.text for line in first.lines]
-    assert ["4", "5"] == [line.text for line in second.lines]
+    assert ["1", "2", "3"] == [line.text for line in first.items]
+    assert ["4", "5"] == [line.text for line in second.items]
     pages = (first, second, third)
-    assert [3, 5, 5] == [page.following for page in pages]
+    assert [3, 5, 5] == [page.next_after for page in pages]
     assert [False, True, True] == [page.is_final for page in pages]
 
 

@@ -143,7 +143,7 @@ def test_operation_waits_without_a_worker(engine: sa.Engine, ports: Ports):
         shown = fetch_shown_operation(connection, DAILY.id)
     assert "to end" in hindrance
     assert shown.told is not None
-    assert "Waits for the task's own end (shop.report), until " in shown.told.write()
+    assert "Waits for the task's own end (shop.report), until " in shown.told.text
     assert shown.mark is None
     edit(engine, DAILY.id, send_at=get_now(engine) - MINUTE)
     assert [] == get_sendable(engine)
@@ -302,7 +302,7 @@ def test_deadline_ends_it(engine: sa.Engine, ports: Ports):
         shown = fetch_shown_operation(connection, DAILY.id)
         assert [] == fetch_overdue(connection, limit=9)
     assert shown.told is not None
-    assert "nobody takes queue reports" in shown.told.write()
+    assert "nobody takes queue reports" in shown.told.text
 
     assert 1 == end_what_is_overdue(engine)
 

@@ -55,29 +55,22 @@ RESOURCES: Mapping[str, str] = {
     """,
     "operations": """
         GET /operations
-        GET /operations/counts
-        GET /operations/facets
         GET /operations/{operation_id}
         GET /operations/{operation_id}/steps
-        GET /operations/{operation_id}/account
         GET /operations/{operation_id}/deliveries
-        GET /operations/{operation_id}/recipients
         GET /operations/{operation_id}/log
         GET /operations/{operation_id}/state
         POST /operations/{operation_id}/cancel
         POST /operations/{operation_id}/retry
     """,
     "bulk changes": """
-        GET /bulk
         POST /bulk
         GET /bulk/{bulk_id}
         POST /bulk/{bulk_id}/cancel
     """,
     "backfills": """
-        GET /actions/{uid}/backfills
         POST /actions/{uid}/backfills
         GET /backfills/{backfill_id}
-        GET /backfills/{backfill_id}/occurrences
         POST /backfills/{backfill_id}/cancel
     """,
     "events": """

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from cli.operations_watch import describe, find_warnings
 from models.operation_state import OperationState, StepState
 from overview.operations.shown import ShownOperation, ShownStep
-from tests.shown import make_shown_operation
+from tests.shown import make_shown_operation, make_shown_step
 
 THEN = datetime(2026, 11, 23, 6, tzinfo=UTC)
-STARTED = ShownStep("refresh", StepState.SUCCEEDED, started_at=THEN)
+STARTED = make_shown_step("refresh", StepState.SUCCEEDED, started_at=THEN)
 
 
 def make_shown(state: str, *steps: ShownStep) -> ShownOperation:
@@ -34,7 +34,7 @@ def test_operation_begins_before_its_first_step():
     """
     That it runs is told first; a step that has not begun is not told of.
     """
-    waiting = ShownStep("publish", StepState.PENDING)
+    waiting = make_shown_step("publish", StepState.PENDING)
 
     lines = describe(make_shown("running", STARTED, waiting))
 

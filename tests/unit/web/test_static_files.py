@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from models.operation_state import OperationState
+from models.operation_state import Mark, OperationState
 from operations.operation_log import LogLevel
 from overview.calendar.counted import HourKind
-from overview.operations.why_not import Mark
 from web.static_files import STATIC
 
 WEB = Path(__file__).parents[3] / "web"

@@ -139,10 +139,10 @@ def test_listing_stores_nothing(engine: sa.Engine):
     """
     uid = post_daily(engine)
 
-    found = plan(engine, uid).as_json()
+    found = plan(engine, uid)
 
     assert [] == fetch_all(engine)
-    assert (7, {"nothing": 7}) == (found["total"], found["by_recorded"])
+    assert (7, {"nothing": 7}) == (found.total, found.by_recorded)
 
 
 def test_what_the_next_tick_decides_is_left_to_it(engine: sa.Engine):

@@ -9,8 +9,8 @@ import pytest
 from cli.demo.check import check, find_minutes
 from cli.demo.data import EVERY_MINUTE, MISSED, REPORT
 from models.operation_state import OperationState, StepState, Trigger
-from overview.operations.shown import ShownOperation, ShownStep
-from tests.shown import make_shown_operation
+from overview.operations.shown import ShownOperation
+from tests.shown import make_shown_operation, make_shown_step
 
 START = datetime(2026, 11, 23, 6, 0, 10, tzinfo=UTC)
 END = datetime(2026, 11, 23, 6, 2, tzinfo=UTC)
@@ -35,8 +35,8 @@ def _make(
         state=OperationState(state),
         attempt=attempt,
         steps=(
-            ShownStep("send_execsum", StepState.SUCCEEDED, result={"sent": sent}),
-            ShownStep("refresh", StepState.SUCCEEDED),
+            make_shown_step("send_execsum", StepState.SUCCEEDED, result={"sent": sent}),
+            make_shown_step("refresh", StepState.SUCCEEDED),
         ),
     )
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from cli.demo.screen import find_news
 from models.operation_state import OperationState, StepState
-from overview.operations.shown import ShownStep
-from tests.shown import make_shown_operation
+from tests.shown import make_shown_operation, make_shown_step
 
 TICK_AT = datetime(2026, 11, 23, 6, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -20,7 +19,7 @@ def test_lines_have_the_time_at_which_it_happened():
     What an occurrence of long ago led to stands behind the tick that found it, and
     its end behind its last step.
     """
-    step = ShownStep(
+    step = make_shown_step(
         "send_email",
         StepState.SUCCEEDED,
         finished_at=TICK_AT + 3 * SECOND,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from models.operation_state import OperationState, StepState
 from operations.running.pace import Usual
-from overview.operations.shown import ShownStep
-from tests.shown import make_shown_operation
+from overview.operations.shown import estimate_end
+from tests.shown import make_shown_operation, make_shown_step
 
 SIX = datetime(2026, 11, 23, 6, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -17,19 +18,12 @@ def test_step_that_runs_ends_as_usual():
     """
     What it took before counts from when it began.
     """
-    step = ShownStep(
-        "refresh", StepState.RUNNING, started_at=SIX, usual=Usual(MINUTE, runs=3)
-    )
+    running = make_shown_step("refresh", StepState.RUNNING, started_at=SIX)
+    usual = Usual(MINUTE, runs=3)
 
-    assert SIX + MINUTE == step.eta
-    assert step.took is None
-
-
-def test_step_that_never_succeeded_has_no_end_in_sight():
-    """
-    Nothing is guessed.
-    """
-    assert ShownStep("refresh", StepState.RUNNING, started_at=SIX).eta is None
+    assert SIX + MINUTE == estimate_end(running, usual).eta
+    assert running.took is None
+    assert estimate_end(replace(running, state=StepState.FAILED), usual).eta is None
 
 
 def test_missed_row_stands_for_all_that_an_outage_took():

@@ -9,11 +9,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from models.operation_state import OperationState, Reason
+from models.operation_state import Mark, OperationState, Reason
 from overview.operations.why_not import (
     ALONE,
     Beside,
-    Mark,
     Place,
     Remedy,
     Told,
@@ -36,7 +35,7 @@ MISSED = {
 
 def tell(beside: Beside = ALONE, **given: Any) -> Told:
     """Return what is told at SIX of an operation with these fields."""
-    told = tell_why(make_shown_operation(**given), beside, now=SIX)
+    told = tell_why(make_shown_operation(**given), beside, now=SIX, zone=LONDON)
     assert told is not None
     return told
 
@@ -178,7 +177,7 @@ def test_row_says_why(given: dict[str, Any], beside: Beside, sentence: str):
     """
     One sentence in the words of whoever refused, with both clocks.
     """
-    assert sentence == tell(beside, **given).write(LONDON)
+    assert sentence == tell(beside, **given).text
 
 
 @pytest.mark.parametrize("state", ["running", "succeeded"])
@@ -199,7 +198,7 @@ def test_every_state_and_reason_has_an_end(state: str, reason: str | None):
     told = tell_why(operation, now=SIX)
 
     if told is not None:
-        text = told.write()
+        text = told.text
         assert text.endswith(".")
         assert text.isprintable()
         assert ".." not in text
@@ -211,7 +210,7 @@ def test_error_of_a_megabyte_is_one_short_line():
     """
     told = tell(state="failed", reason=Reason.STEP_FAILED, error="x" * 2**20)
 
-    assert len(told.write()) < 500
+    assert len(told.text) < 500
 
 
 @pytest.mark.parametrize(
