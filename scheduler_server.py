@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ from dispatch.clocks import notice_clock_set_back
 from migrations.schema_revisions import explaining_schema
 from models.errors import MinutehandError, UnreachableError
 from overview.installation.metrics import giving_metrics
-from settings import Settings, read_settings
+from settings import Settings, read_notify_socket, read_settings
 from telemetry import TICKS, Event
 
 log = structlog.get_logger()
@@ -174,15 +175,37 @@ def run(
             while not stop.is_set():
                 pause_s = scheduler.wake()
                 presence.keep()
+                tell_systemd("WATCHDOG=1")
                 if leader.fence is None:
                     leading.stand_by(wait=wait_for_lease)
                 else:
                     scheduler.ensure()
                 stop.wait(pause_s)
     finally:
+        tell_systemd("STOPPING=1")
         scheduler.stop()
         presence.end()
         log.info(Event.SCHEDULER_STOPPED)
+
+
+def _try_to_make(settings: Settings) -> Scheduler:
+    tell_systemd("WATCHDOG=1")
+    return make_scheduler(settings)
+
+
+def tell_systemd(state: str) -> None:
+    """Tell systemd *state*, if it started us as a service of ``Type=notify``."""
+    address = read_notify_socket()
+    if address is None:
+        return
+    if address.startswith("@"):  # a name of Linux that is no file
+        address = f"\0{address[1:]}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+        notified.settimeout(PAUSE_S)
+        try:
+            notified.sendto(state.encode(), address)
+        except OSError as error:
+            log.warning(Event.SYSTEMD_UNREACHABLE, error=str(error))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -203,7 +226,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = read_settings()
         prepare_scheduler(settings)
-        scheduler = keep_trying(lambda: make_scheduler(settings), stop, PAUSE_S)
+        tell_systemd("READY=1")
+        scheduler = keep_trying(lambda: _try_to_make(settings), stop, PAUSE_S)
         if scheduler is not None:
             run(scheduler, stop, wait_for_lease=not options.no_wait)
     except MinutehandError as error:

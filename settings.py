@@ -704,6 +704,11 @@ def read_child_environment() -> dict[str, str]:
     return {"POLARS_MAX_THREADS": _READER_THREADS, **kept, **_ALLOCATOR}
 
 
+def read_notify_socket() -> str | None:
+    """Return where systemd hears from a service; None: it did not ask."""
+    return os.environ.get("NOTIFY_SOCKET")
+
+
 def is_color_wanted(environ: Mapping[str, str] | None = None) -> bool:
     """Tell whether ``NO_COLOR`` (no-color.org) is unset or empty."""
     return not (os.environ if environ is None else environ).get("NO_COLOR")

@@ -64,6 +64,10 @@ class Event(StrEnum):
         "A request was answered with 503: the database was away, or nothing was free.",
     )
     TICK_DONE = "tick_done", "A tick recorded what was due; the counts say how much."
+    SYSTEMD_UNREACHABLE = (
+        "systemd_unreachable",
+        "systemd did not take the sign of life that it asks for, and may restart us.",
+    )
     DATABASE_UNREACHABLE = (
         "database_unreachable",
         "The database did not answer in time, or accepts no writes; tried again soon.",
@@ -363,6 +367,7 @@ TOLD_AGAIN_S = 60.0
 #: What is tried about once a second, and may keep failing for the same cause.
 _REPEATING = frozenset(
     {
+        Event.SYSTEMD_UNREACHABLE,
         Event.DATABASE_UNREACHABLE,
         Event.CLOCK_SKEWED,
         Event.SEND_FAILED,

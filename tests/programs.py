@@ -47,6 +47,7 @@ PROGRAMS = {
         Program("nodejs", ("node",)),
         Program("pgbouncer", ("pgbouncer",)),
         Program("rabbitmq-server", ("rabbitmq-server",)),
+        Program("systemd", ("systemd-analyze",)),
     )
 }
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -23,7 +25,7 @@ from models.errors import ConflictError
 from models.operation_state import Queue
 from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
-from scheduler_server import PAUSE_S, Scheduler, run
+from scheduler_server import PAUSE_S, Scheduler, run, tell_systemd
 from tests.scheduling import (
     MINUTE,
     Clock,
@@ -273,3 +275,37 @@ def test_standby_leaves_maintenance_alone(engine: sa.Engine):
 
     assert 1 == fetch_action(engine, MAINTENANCE_UID).revision
     assert not standby.ensure()
+
+
+def test_systemd_hears_that_it_lives_and_stops(
+    engine: sa.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    What hangs says nothing, and is started again when the watchdog's time is over.
+    """
+    place = tmp_path / "notify"
+    scheduler = make_scheduler(engine)
+    stop = threading.Event()
+    scheduler.on_tick.append(lambda _report: stop.set())
+    monkeypatch.setenv("NOTIFY_SOCKET", str(place))
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(place))
+        run(scheduler, stop)
+        said = [systemd.recv(100), systemd.recv(100)]
+
+    assert [b"WATCHDOG=1", b"STOPPING=1"] == said
+
+
+def test_systemd_that_is_away_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    A socket that is gone is a line in the log.
+    """
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
+
+    with capture_logs() as logs:
+        tell_systemd("WATCHDOG=1")
+
+    assert ["systemd_unreachable"] == [each["event"] for each in logs]
