@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 from uuid import UUID, uuid4
@@ -400,9 +400,9 @@ class Leadership:
     """
 
     fence: int
-    hostname: str
+    hostname: str = field(metadata={"serialization_alias": "host"})
     pid: int
-    acquired_at: datetime
+    acquired_at: datetime = field(metadata={"serialization_alias": "since"})
     released_at: datetime | None
 
 

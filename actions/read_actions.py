@@ -228,16 +228,6 @@ def fetch_documents(
     return {(row.uid, row.revision): row.document for row in rows}
 
 
-class QuarantinedJson(TypedDict):
-    """An action that could not be read, and is left out until it is edited."""
-
-    uid: str
-    app: str
-    name: str
-    quarantined_at: datetime
-    quarantine_reason: str | None
-
-
 @dataclass(frozen=True, slots=True)
 class Quarantined:
     """An action that the tick leaves out: since when (aware UTC), and why."""
@@ -247,16 +237,6 @@ class Quarantined:
     name: str
     quarantined_at: datetime
     quarantine_reason: str | None
-
-    def as_json(self) -> QuarantinedJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "uid": self.uid,
-            "app": self.app,
-            "name": self.name,
-            "quarantined_at": self.quarantined_at,
-            "quarantine_reason": self.quarantine_reason,
-        }
 
 
 def fetch_quarantined(

@@ -7,13 +7,12 @@ read_actions alone, without the kinds of ``when``, which take a while to import.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.occurrences import Due, find_due, parse_timing
 from actions.read_actions import ActionState, get_action_state
@@ -21,6 +20,7 @@ from models.database.tables import DUE_ACTIONS, scheduled_actions
 from models.errors import RuleError
 from models.fields.delay import Delay
 from models.fields.zone import load_zone
+from models.json_form import ASIDE
 
 #: Later than any occurrence.
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
@@ -81,17 +81,6 @@ def find_next_due(row: sa.Row[Any], *, count: int) -> list[Due]:
     )
 
 
-class NextDueJson(TypedDict):
-    """An action that is due next; ``event`` is what it waits for, if anything."""
-
-    uid: str
-    app: str
-    name: str
-    next_due_at: datetime
-    occurrence: datetime | None
-    event: str | None
-
-
 @dataclass(frozen=True, slots=True)
 class NextDue:
     """
@@ -99,6 +88,7 @@ class NextDue:
 
     Args:
         next_due_at: When the tick looks at it next, aware UTC.
+        occurrence: The one that comes next, aware UTC. None: as *due*.
         event: What it waits for; None: it is driven by time.
         due: The occurrence that comes next, and when it is sent; None: it is driven by
             an event.
@@ -108,19 +98,9 @@ class NextDue:
     app: str
     name: str
     next_due_at: datetime
+    occurrence: datetime | None
     event: str | None
-    due: Due | None
-
-    def as_json(self) -> NextDueJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "uid": self.uid,
-            "app": self.app,
-            "name": self.name,
-            "next_due_at": self.next_due_at,
-            "occurrence": None if self.due is None else self.due.occurrence,
-            "event": self.event,
-        }
+    due: Due | None = field(metadata=ASIDE)
 
 
 def fetch_next_due(
@@ -150,14 +130,10 @@ def fetch_next_due(
         .order_by(_kept.next_due_at)
         .limit(limit)
     )
-    return [
-        NextDue(
-            row.uid,
-            row.app,
-            row.name,
-            row.next_due_at,
-            row.event,
-            next(iter(find_next_due(row, count=1)), None),
-        )
-        for row in connection.execute(query)
-    ]
+    found = []
+    for row in connection.execute(query):
+        due = next(iter(find_next_due(row, count=1)), None)
+        occurrence = None if due is None else due.occurrence
+        known = row.uid, row.app, row.name, row.next_due_at
+        found.append(NextDue(*known, occurrence, row.event, due))
+    return found

@@ -50,7 +50,7 @@ from operations.claiming.heart import Heart
 from operations.domains import Limits
 from operations.fleet.installation import fetch_installation
 from operations.fleet.presence import Presence, make_process
-from operations.fleet.processes import Role
+from operations.fleet.processes import ProcessRole
 from operations.mail.senders import Senders
 from operations.ports import Ports, Retention
 from operations.running.worker import Worker
@@ -179,7 +179,7 @@ def _read_installation(engine: sa.Engine) -> str | None:
 
 def make_presence(settings: Settings, engine: sa.Engine) -> Presence:
     """Return what gives the signs of life of a scheduler."""
-    process = make_process(settings, Role.SCHEDULER)
+    process = make_process(settings, ProcessRole.SCHEDULER)
     return Presence(process, partial(writing, engine))
 
 

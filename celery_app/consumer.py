@@ -34,7 +34,7 @@ from models.database.engine import read_host_clock, reading, writing
 from models.database.plain_json import make_plain_text
 from models.errors import UnreachableError, UsageError
 from operations.fleet.installation import fetch_installation
-from operations.fleet.strangers import Reason, Stranger, record_stranger
+from operations.fleet.strangers import Stranger, StrangerReason, record_stranger
 from telemetry import Event
 
 log = structlog.get_logger()
@@ -97,10 +97,10 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
                 theirs = read_installation(message)
                 # without the header, an older version sent it, or somebody by hand
                 if theirs is not None and ours is not None and theirs != ours:
-                    self._return(message, Reason.OTHER_INSTALLATION, theirs)
+                    self._return(message, StrangerReason.OTHER_INSTALLATION, theirs)
                     return
                 if name not in self.strategies:
-                    self._return(message, Reason.UNKNOWN_TASK, name)
+                    self._return(message, StrangerReason.UNKNOWN_TASK, name)
                     return
                 make_anew(message, name, self.app.amqp.as_task_v2)
             except UnreadableError as error:
@@ -160,7 +160,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         if not self._told.ask("database", now=time.monotonic()):
             log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
 
-    def _return(self, message: Any, reason: Reason, name: str) -> None:
+    def _return(self, message: Any, reason: StrangerReason, name: str) -> None:
         """Put *message* back behind all others, and report it."""
         queue = self._find_queue(message)
         if queue is None:
@@ -175,7 +175,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
     def _set_aside(self, message: Any, problem: str) -> None:
         """Put *message* where people find it, and workers do not; report it."""
         queue = self._find_queue(message) or ""
-        self.tell(queue, Reason.UNREADABLE, problem, _identify(message))
+        self.tell(queue, StrangerReason.UNREADABLE, problem, _identify(message))
         entry = Entry.make(message, queue=queue, problem=problem, at=read_host_clock())
         self._let_go(message, partial(self._keep, message, entry))
 
@@ -268,7 +268,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         return next((q for q, tag in tags.items() if tag == info["consumer_tag"]), None)
 
     def tell(
-        self, queue: str, reason: Reason, name: str, identity: str | None = None
+        self, queue: str, reason: StrangerReason, name: str, identity: str | None = None
     ) -> None:
         """
         Log what is not ours, and record it for doctor: each thing once a minute.

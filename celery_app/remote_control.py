@@ -16,7 +16,7 @@ from celery.worker.consumer import control as celery_control
 from celery.worker.control import Panel
 
 from celery_app.received import UnreadableError
-from operations.fleet.strangers import Reason
+from operations.fleet.strangers import StrangerReason
 
 #: What changes nothing, costs little, and shows no setting.
 QUESTIONS = frozenset(
@@ -106,11 +106,11 @@ class _Pidbox(pidbox.Pidbox):  # type: ignore[misc]  # Celery has no type hints
         return None if body.get("reply_to") else asked
 
     def _refuse(self, name: str) -> dict[str, str]:
-        self.c.tell(self._name, Reason.COMMAND, name)
+        self.c.tell(self._name, StrangerReason.COMMAND, name)
         return {"error": _REFUSED.format(", ".join(sorted(QUESTIONS)))}
 
     def _drop(self, _message: Any, error: Exception) -> None:
-        self.c.tell(self._name, Reason.COMMAND, str(error))
+        self.c.tell(self._name, StrangerReason.COMMAND, str(error))
 
     @property
     def _name(self) -> str:

@@ -21,7 +21,7 @@ from celery import bootsteps
 from models.database.engine import make_engine, writing
 from models.operation_state import WORKER_QUEUES
 from operations.fleet.presence import Presence, make_process
-from operations.fleet.processes import RENEW_EVERY, Role
+from operations.fleet.processes import RENEW_EVERY, ProcessRole
 from settings import Settings, read_settings
 from telemetry import Event
 
@@ -79,7 +79,7 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
         settings = self._settings or read_settings()
         process = make_process(
             settings,
-            Role.WORKER,
+            ProcessRole.WORKER,
             name=worker.hostname,
             concurrency=worker.concurrency,
         )

@@ -43,7 +43,7 @@ def doctor(
     """
     findings = list(_find(tzdata=tzdata, scheduler=scheduler))
     if json:
-        print_json([finding.as_json() for finding in findings])
+        print_json(findings)
     else:
         print_findings(findings)
     if find_worst(findings) is Health.BAD:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from importlib import import_module
 from typing import Annotated
 
@@ -41,16 +42,16 @@ def list_queues(*, json: JsonOption = False) -> None:
     with read_database() as connection:
         found = fetch_queues(connection)
     if json:
-        print_json([each.as_json() for each in found])
+        print_json(found)
         return
     print_table(
         ("queue", "waiting", "oldest", "taken 1 h", "empty in", "workers", "paused"),
         (
             [
                 each.queue,
-                str(each.depth),
-                _show_oldest(each),
-                str(each.as_json()["taken_1_h"]),
+                str(each.waiting),
+                "-" if each.oldest_s is None else _show_age(each.oldest_s),
+                str(each.taken_1_h),
                 _show_end(each),
                 f"{each.workers} ({each.slots} at a time)",
                 "-" if each.pause is None else describe_pause(each.pause),
@@ -61,16 +62,14 @@ def list_queues(*, json: JsonOption = False) -> None:
     )
 
 
-def _show_oldest(shown: ShownQueue) -> str:
-    since = shown.waiting.since
-    return "-" if since is None else format_age(shown.now - since)
+def _show_age(seconds: float) -> str:
+    return format_age(timedelta(seconds=seconds))
 
 
 def _show_end(shown: ShownQueue) -> str:
-    if not shown.depth:
+    if not shown.waiting:
         return "-"
-    end = shown.empty_in
-    return "no end" if end is None else format_age(end)
+    return "no end" if shown.empty_in_s is None else _show_age(shown.empty_in_s)
 
 
 def pause(

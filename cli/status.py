@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
 
 from rich.text import Text
 
-from actions.leader import Holder
 from actions.read_rules import NextDue
 from cli.connection import get_settings, read_database
 from cli.doctor import STYLES, print_findings
@@ -23,12 +24,11 @@ from cli.output import (
     style_state,
 )
 from models.units import format_age, format_bytes
-from operations.fleet.processes import Seen
-from overview.doctor.checks.scheduler import describe_leader
 from overview.doctor.finding import Health
-from overview.installation.paused import Paused
-from overview.installation.queues import LIVE_IN_ORDER, Waiting
-from overview.installation.status import Status, fetch_status
+from overview.installation.figures import Backlog
+from overview.installation.queues import LIVE_IN_ORDER, count_live
+from overview.installation.status import Paused, Status, fetch_status
+from overview.installation.workers import ShownProcess
 
 #: What has a table of its own.
 _SHOWN_BELOW = frozenset({"last", "mails", "quarantine"})
@@ -51,7 +51,7 @@ def status(*, json: JsonOption = False) -> None:
     with read_database() as connection:
         found = fetch_status(connection, get_settings())
     if json:
-        print_json(found.as_json())
+        print_json(found)
         return
     _print_leader(found)
     _print_wrong(found)
@@ -65,15 +65,19 @@ def _print_leader(found: Status) -> None:
     holder, ticked_at = found.leader, found.last_tick_at
     tick = "never"
     if ticked_at is not None:
-        tick = f"{format_both(ticked_at)} ({format_age(found.now - ticked_at)} ago)"
-    leads = holder is not None and not holder.is_stale
+        tick = f"{format_both(ticked_at)} ({_show_age(found.tick_age_s)} ago)"
+    beat = None if holder is None else f"{_show_age(holder.heartbeat_age_s)} ago"
+    leads = holder is not None and not holder.stale
     print_fields(
         [
             ("health", Text(found.health.value, style=STYLES[found.health])),
-            ("leader", describe_leader(holder) if holder and leads else "nobody"),
-            ("since", None if holder is None else format_both(holder.acquired_at)),
+            (
+                "leader",
+                f"{holder.host} (pid {holder.pid})" if holder and leads else "nobody",
+            ),
+            ("since", None if holder is None else format_both(holder.since)),
             ("fence", None if holder is None else str(holder.fence)),
-            ("heartbeat", _describe_heartbeat(holder)),
+            ("heartbeat", beat),
             ("last tick", tick),
             ("paused", _describe_paused(found.paused)),
         ]
@@ -98,24 +102,20 @@ def _print_backlog(found: Status) -> None:
         ("queue", "workers", *LIVE_IN_ORDER, "oldest waits"),
         (
             [
-                each.queue,
-                str(len(found.find_takers(each.queue))),
-                *_show_waiting(found.now, each),
+                queue,
+                str(each.workers),
+                *map(str, found.backlog[queue].values()),
+                _show_age(each.oldest_s),
             ]
-            for each in found.group_by_queue()
+            for queue, each in found.queues.items()
         ),
         empty="",
     )
-    by_app = found.group_by_app()
+    by_app = group_by_app(found.backlog_by_app)
     if by_app:
         out().print()
         print_table(
-            ("app", "queue", *LIVE_IN_ORDER, "oldest waits"),
-            (
-                [each.app or "", each.queue, *_show_waiting(found.now, each)]
-                for each in by_app[:_APPS]
-            ),
-            empty="",
+            ("app", "queue", *LIVE_IN_ORDER, "oldest waits"), by_app[:_APPS], empty=""
         )
         if len(by_app) > _APPS:
             print_below(
@@ -123,9 +123,28 @@ def _print_backlog(found: Status) -> None:
             )
 
 
-def _show_waiting(now: datetime, waiting: Waiting) -> list[str]:
-    oldest = "-" if waiting.since is None else format_age(now - waiting.since)
-    return [*(str(count) for count in waiting.counts.values()), oldest]
+def group_by_app(backlog: Sequence[Backlog]) -> list[list[str]]:
+    """Return a row for each app and queue, what waits longest first. Pure."""
+    groups: defaultdict[tuple[str, str], list[Backlog]] = defaultdict(list)
+    for each in backlog:
+        groups[each.app, each.queue].append(each)
+    # Groups in which nothing waits come last.
+    oldest = {
+        key: max((e.oldest_s for e in group if e.oldest_s is not None), default=-1.0)
+        for key, group in groups.items()
+    }
+    return [
+        [
+            *key,
+            *map(str, count_live(groups[key]).values()),
+            _show_age(oldest[key] if oldest[key] >= 0 else None),
+        ]
+        for key in sorted(groups, key=lambda key: -oldest[key])
+    ]
+
+
+def _show_age(seconds: float | None) -> str:
+    return "-" if seconds is None else format_age(timedelta(seconds=seconds))
 
 
 def _print_processes(found: Status) -> None:
@@ -135,10 +154,10 @@ def _print_processes(found: Status) -> None:
         ("process", "takes", "at a time", "last sign", ""),
         (
             [
-                each.process.name,
-                ", ".join(each.process.queues) or each.process.role.value,
-                str(each.process.concurrency or "-"),
-                f"{format_age(each.age)} ago",
+                each.name,
+                ", ".join(each.queues or ()) or each.role.value,
+                str(each.concurrency or "-"),
+                f"{_show_age(each.heartbeat_age_s)} ago",
                 _describe_process(each),
             ]
             for each in found.processes
@@ -147,17 +166,16 @@ def _print_processes(found: Status) -> None:
     )
 
 
-def _describe_process(seen: Seen) -> str:
-    if not seen.is_alive:
+def _describe_process(shown: ShownProcess) -> str:
+    if not shown.alive:
         return "gone"
-    if seen.drain_asked_at is not None:
-        return "draining" if seen.process.queues else "takes nothing new"
-    free = seen.process.free_bytes
-    return "" if free is None else f"{format_bytes(free)} free"
+    if shown.drain_asked_at is not None:
+        return "draining" if shown.queues else "takes nothing new"
+    return "" if shown.free_bytes is None else f"{format_bytes(shown.free_bytes)} free"
 
 
 def _print_troubles(found: Status) -> None:
-    if found.troubles:
+    if found.last_hour:
         out().print()
         print_table(
             ("last hour", "app", "count", "reason", "latest"),
@@ -169,13 +187,13 @@ def _print_troubles(found: Status) -> None:
                     each.reason,
                     f"{format_age(found.now - each.latest_at)} ago",
                 ]
-                for each in found.troubles
+                for each in found.last_hour
             ),
             empty="",
         )
-    if found.uncertain:
+    if found.uncertain_mails:
         out().print()
-        print_fields([("uncertain mails", f"{found.uncertain} in all")])
+        print_fields([("uncertain mails", f"{found.uncertain_mails} in all")])
 
 
 def _print_actions(found: Status) -> None:
@@ -198,10 +216,6 @@ def _print_actions(found: Status) -> None:
     )
 
 
-def _describe_heartbeat(holder: Holder | None) -> str | None:
-    return None if holder is None else f"{format_age(holder.heartbeat_age)} ago"
-
-
 def _describe_paused(paused: Paused) -> str | None:
     if not (paused.actions or paused.all or paused.apps or paused.queues):
         return None
@@ -209,8 +223,7 @@ def _describe_paused(paused: Paused) -> str | None:
     if paused.all is not None:
         lines.append(f"the whole installation {describe_pause(paused.all)}")
     lines += [
-        f"queue {queue.value} {describe_pause(each)}"
-        for queue, each in paused.queues.items()
+        f"queue {queue} {describe_pause(each)}" for queue, each in paused.queues.items()
     ]
     lines += [f"app {uid} {describe_pause(each)}" for uid, each in paused.apps.items()]
     shown = lines[: _PAUSES + 1]

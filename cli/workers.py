@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ from cli.output import out, print_json, print_note, print_table
 from models.units import format_age
 from operations.fleet.draining import find_worker
 from operations.fleet.processes import RENEW_EVERY
-from overview.installation.workers import WorkerAtWork, fetch_workers, set_drained
+from overview.installation.workers import ShownWorker, fetch_workers, set_drained
 
 _NameArgument = Annotated[
     str,
@@ -34,19 +35,19 @@ def list_workers(*, json: JsonOption = False) -> None:
     with read_database() as connection:
         found = fetch_workers(connection)
     if json:
-        print_json([each.as_json() for each in found])
+        print_json(found)
         return
     print_table(
         ("worker", "state", "takes", "runs", "taken 1 h", "last sign", "version"),
         (
             [
-                each.seen.process.name,
+                each.name,
                 each.state,
-                ", ".join(each.seen.process.queues) or "nothing",
-                f"{len(each.running)} of {each.seen.process.concurrency or '-'}",
-                str(each.taken),
-                f"{format_age(each.seen.age)} ago",
-                each.seen.process.version,
+                ", ".join(each.queues or ()) or "nothing",
+                f"{len(each.running)} of {each.concurrency or '-'}",
+                str(each.taken_1_h),
+                f"{format_age(timedelta(seconds=each.heartbeat_age_s))} ago",
+                each.version,
             ]
             for each in found
         ),
@@ -91,7 +92,7 @@ _WITHIN = f"within {RENEW_EVERY.total_seconds():.0f} seconds"
 
 def _set(
     name: str, *, drained: bool, note: str | None, json: bool
-) -> WorkerAtWork | None:
+) -> ShownWorker | None:
     """Drain or resume the worker *name*; None: it was printed as JSON."""
     with write_database() as connection:
         worker_id = find_worker(connection, name)
@@ -99,6 +100,6 @@ def _set(
             connection, worker_id, drained=drained, by=get_actor(), note=note
         )
     if json:
-        print_json(found.as_json())
+        print_json(found)
         return None
     return found

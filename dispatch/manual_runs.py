@@ -23,7 +23,7 @@ from models.occurrence import make_manual_id
 from models.operation import order_steps
 from models.operation_state import OperationState, Overlap, Queue, Trigger
 from operations.claiming.obstacles import STEPS_KEY
-from operations.fleet.processes import Role, fetch_processes
+from operations.fleet.processes import ProcessRole, fetch_processes
 from operations.list_operations import fetch_operation
 from operations.record import record
 
@@ -255,7 +255,7 @@ def _refuse_older_workers(connection: sa.Connection) -> None:
     """
     for seen in fetch_processes(connection):
         process = seen.process
-        is_worker = process.role is Role.WORKER or process.queues
+        is_worker = process.role is ProcessRole.WORKER or process.queues
         if is_worker and seen.is_alive and process.revision < _KNOWS_STEPS:
             msg = (
                 f"worker {process.name} is of version {process.version}, which runs all"

@@ -19,7 +19,7 @@ OFFERED = 20
 #: Among so many of the latest, those that begin as was typed are looked for.
 _LOOKED_AT = 1000
 
-#: As operations.fleet.processes.Role.WORKER is stored; that module has more to import.
+#: As ProcessRole.WORKER of operations/fleet/processes.py is stored, which imports more.
 _WORKER = "worker"
 
 

@@ -23,10 +23,9 @@ from operations.adapters.smtp import make_mailer
 from operations.mail.senders import Senders
 from operations.mail.trial import Trials
 from overview.doctor.checks import FAR, NEAR
-from overview.doctor.examine import find_trouble
+from overview.doctor.examine import find_obstacle, find_trouble
 from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.metrics import WorkMetrics
-from overview.installation.readiness import find_obstacle
 from serving.kept import Kept
 from serving.limits import Limits
 from serving.shared import Shared

@@ -14,7 +14,7 @@ from models.database.engine import db_now, read_host_clock, writing
 from models.database.tables import processes
 from models.operation_state import WORKER_QUEUES
 from operations.fleet.agreement import describe_settings
-from operations.fleet.processes import Process, Role, record_sign
+from operations.fleet.processes import Process, ProcessRole, record_sign
 from settings import read_settings
 
 #: Those of an installation that says nothing.
@@ -26,13 +26,13 @@ def make_worker(
 ) -> Process:
     """Return a worker of *host* that takes *queues*, four operations at a time."""
     worker = Process(
-        role=Role.WORKER,
+        role=ProcessRole.WORKER,
         name=f"celery@{host}",
         hostname=host,
         pid=1,
         version="0",
         revision=get_newest_revision(),
-        settings=describe_settings(SETTINGS, Role.WORKER),
+        settings=describe_settings(SETTINGS, ProcessRole.WORKER),
         queues=tuple(queues),
         concurrency=4,
         free_bytes=50 * 1024**3,

@@ -11,46 +11,20 @@ from actions.pausing.pause_state import tag_pause
 from actions.pausing.queues import (
     PausedQueueJson,
     ResumedQueueJson,
-    fetch_queue_pause,
     pause_queue,
     resume_queue,
 )
-from actions.pausing.targets import TargetPauseJson
-from api.answers import ROOT, ListJson, answer, answer_list
+from api.answers import ROOT, answer
 from api.guarding import ApiRoute, takes
 from models.operation_state import Queue
-from models.paging import Part
 from models.requests.actions import NoteModel, PauseModel
-from overview.installation.queues import ShownQueue, ShownQueueJson, fetch_queues
-from overview.installation.workers import WorkerJson, set_drained
-from serving.context import Context, Operator, Viewer
+from overview.installation.workers import ShownWorker, set_drained
+from serving.context import Context, Operator
 
 router = APIRouter(prefix=ROOT, tags=["system"], route_class=ApiRoute)
 
 #: What all small apps share.
 _SHARED = "queues and workers"
-
-
-@router.get("/queues", response_model=ListJson[ShownQueueJson])
-def list_queues(context: Viewer) -> Response:
-    """
-    List the queues: what waits in each, how fast it is taken, whether it is paused.
-
-    This needs a key of the installation.
-    """
-    context.demand_installation(_SHARED)
-    with context.reading() as connection:
-        found = fetch_queues(connection)
-    return answer_list(context, Part(found, None), ShownQueue.as_json)
-
-
-@router.get("/queues/{queue}/pause", response_model=TargetPauseJson)
-def read_queue_pause(context: Viewer, queue: Queue) -> Response:
-    """Return the pause of a queue, if it has one."""
-    with context.reading() as connection:
-        pause = fetch_queue_pause(connection, queue)
-    told = None if pause is None else pause.seen_by(context.app).as_json()
-    return answer({"pause": told}, etag=tag_pause(pause))
 
 
 @router.put("/queues/{queue}/pause", response_model=PausedQueueJson)
@@ -90,7 +64,7 @@ def resume_one_queue(context: Operator, queue: Queue) -> Response:
     return answer(resumed.as_json(), etag=tag_pause(None))
 
 
-@router.post("/workers/{worker_id}/drain", response_model=WorkerJson)
+@router.post("/workers/{worker_id}/drain", response_model=ShownWorker)
 @takes(
     NoteModel, examples={"before a deployment": {"note": "new kernel"}}, required=False
 )
@@ -105,7 +79,7 @@ def drain_one_worker(context: Operator, worker_id: UUID) -> Response:
     return _set_drained(context, worker_id, drained=True)
 
 
-@router.post("/workers/{worker_id}/resume", response_model=WorkerJson)
+@router.post("/workers/{worker_id}/resume", response_model=ShownWorker)
 @takes(NoteModel, examples={"it is not stopped": {}}, required=False)
 def resume_one_worker(context: Operator, worker_id: UUID) -> Response:
     """
@@ -127,4 +101,4 @@ def _set_drained(context: Context, worker_id: UUID, *, drained: bool) -> Respons
             by=context.caller.name,
             note=asked.note,
         )
-    return answer(found.as_json())
+    return answer(found)

@@ -15,9 +15,14 @@ from api.guarding import ApiRoute
 from models.fields.field_types import Instant
 from models.paging import Part
 from overview.actions.auditing import AuditJson, audit_all
-from overview.doctor.finding import DoctorJson, make_doctor_json
-from overview.installation.status import AppStatusJson, StatusJson, fetch_status
-from overview.installation.workers import WorkerAtWork, WorkerJson, fetch_workers
+from overview.doctor.finding import Examined, find_worst
+from overview.installation.status import (
+    AppStatus,
+    Status,
+    fetch_app_status,
+    fetch_status,
+)
+from overview.installation.workers import ShownWorker, fetch_workers
 from serving.context import Viewer
 from serving.guarding import heavy
 
@@ -27,7 +32,7 @@ router = APIRouter(tags=["system"], route_class=ApiRoute)
 _AUDIT_WITHIN = timedelta(seconds=25)
 
 
-@router.get(f"{ROOT}/status", response_model=StatusJson | AppStatusJson)
+@router.get(f"{ROOT}/status", response_model=Status | AppStatus)
 def read_status(
     context: Viewer,
     app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
@@ -39,11 +44,13 @@ def read_status(
     """
     app = context.narrow(app)
     with context.reading() as connection:
-        found = fetch_status(connection, context.services.settings, app=app)
-    return answer(found.as_json() if app is None else found.as_app_json())
+        settings = context.services.settings
+        if app is None:
+            return answer(fetch_status(connection, settings))
+        return answer(fetch_app_status(connection, settings, app))
 
 
-@router.get(f"{ROOT}/workers", response_model=ListJson[WorkerJson])
+@router.get(f"{ROOT}/workers", response_model=ListJson[ShownWorker])
 def list_workers(context: Viewer) -> Response:
     """
     List the workers, and what each of them runs now.
@@ -53,10 +60,10 @@ def list_workers(context: Viewer) -> Response:
     context.demand_installation("the list of workers")
     with context.reading() as connection:
         found = fetch_workers(connection)
-    return answer_list(context, Part(found, None), WorkerAtWork.as_json)
+    return answer_list(context, Part(found, None))
 
 
-@router.get(f"{ROOT}/doctor", response_model=DoctorJson)
+@router.get(f"{ROOT}/doctor", response_model=Examined)
 @heavy
 async def examine(context: Viewer) -> Response:
     """
@@ -67,7 +74,7 @@ async def examine(context: Viewer) -> Response:
     """
     context.demand_installation("what doctor finds")
     findings, age_s = await context.services.examine()
-    return answer(make_doctor_json(findings, age_s))
+    return answer(Examined(find_worst(findings), findings, round(age_s, 3)))
 
 
 @router.get(f"{ROOT}/audit", response_model=AuditJson)

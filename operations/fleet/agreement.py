@@ -7,17 +7,17 @@ from hashlib import blake2b
 from pydantic import BaseModel, SecretStr
 
 from models.fields.server_url import hide_sign_in
-from operations.fleet.processes import Role
+from operations.fleet.processes import ProcessRole
 
 #: The settings that all processes of a role must share. The database is missing here: a
 #: process that uses another database has no row in this one.
 AGREED = {
-    Role.SCHEDULER: (
+    ProcessRole.SCHEDULER: (
         *("broker_url", "queue_prefix", "timezone"),
         *("lookback", "lease_ttl", "lease_heartbeat"),
         *("maintenance_enabled", "maintenance_at", "notice_mail"),
     ),
-    Role.WORKER: (
+    ProcessRole.WORKER: (
         *("broker_url", "queue_prefix", "timezone", "workspace", "retention"),
         *("operation_lease", "operation_heartbeat", "webhook_secret"),
         "webhook_allowed_hosts",
@@ -25,7 +25,7 @@ AGREED = {
 }
 
 
-def describe_settings(settings: BaseModel, role: Role) -> dict[str, str]:
+def describe_settings(settings: BaseModel, role: ProcessRole) -> dict[str, str]:
     """
     Return the settings that processes of *role* must share, by variable, as text.
 

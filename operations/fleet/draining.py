@@ -17,7 +17,7 @@ from models.database.engine import db_now
 from models.database.journal import note_change
 from models.database.tables import ALIVE_FOR, processes
 from models.errors import ConflictError, NotFoundError
-from operations.fleet.processes import Role
+from operations.fleet.processes import ProcessRole
 
 #: The first schema whose workers know how to.
 _KNOWN_SINCE = "0003"
@@ -107,7 +107,7 @@ def find_worker(connection: sa.Connection, name: str) -> UUID:
     ids: Sequence[UUID] = (
         connection.execute(
             sa.select(_kept.id).where(
-                _kept.role == Role.WORKER,
+                _kept.role == ProcessRole.WORKER,
                 _kept.name == name,
                 _kept.heartbeat_at > db_now(-ALIVE_FOR),
             )
@@ -129,7 +129,7 @@ def _lock(connection: sa.Connection, worker_id: UUID) -> sa.Row[Any]:
         sa.select(
             processes, (_kept.heartbeat_at > db_now(-ALIVE_FOR)).label("is_alive")
         )
-        .where(_kept.id == worker_id, _kept.role == Role.WORKER)
+        .where(_kept.id == worker_id, _kept.role == ProcessRole.WORKER)
         .with_for_update()
     ).one_or_none()
     if row is None:

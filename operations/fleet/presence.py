@@ -23,7 +23,7 @@ from operations.fleet.agreement import describe_settings
 from operations.fleet.processes import (
     RENEW_EVERY,
     Process,
-    Role,
+    ProcessRole,
     measure_free,
     record_end,
     record_sign,
@@ -37,7 +37,7 @@ Connect = Callable[[], AbstractContextManager[sa.Connection]]
 
 def make_process(
     settings: BaseModel,
-    role: Role,
+    role: ProcessRole,
     *,
     name: str | None = None,
     concurrency: int | None = None,

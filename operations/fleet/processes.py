@@ -29,7 +29,7 @@ RENEW_EVERY = timedelta(seconds=20)
 KEPT_FOR = timedelta(days=1)
 
 
-class Role(StrEnum):
+class ProcessRole(StrEnum):
     """What a process is for."""
 
     SCHEDULER = "scheduler"
@@ -57,7 +57,7 @@ class Process:
         id: Random; another one at each start.
     """
 
-    role: Role
+    role: ProcessRole
     name: str
     hostname: str
     pid: int
@@ -115,7 +115,7 @@ def measure_free(folder: Path) -> int | None:
 def has_older_worker(connection: sa.Connection, revision: str) -> bool:
     """Return whether a worker is alive whose newest schema is before *revision*."""
     older = sa.exists().where(
-        processes.c.role == Role.WORKER,
+        processes.c.role == ProcessRole.WORKER,
         processes.c.heartbeat_at > db_now(-ALIVE_FOR),
         processes.c.revision < revision,
     )
@@ -187,7 +187,7 @@ def fetch_processes(connection: sa.Connection) -> list[Seen]:
 
 def _read(row: sa.Row[Any]) -> Seen:
     process = Process(
-        role=Role(row.role),
+        role=ProcessRole(row.role),
         name=row.name,
         hostname=row.hostname,
         pid=row.pid,

@@ -18,7 +18,7 @@ _FRESH = timedelta(minutes=5)
 _KEPT = timedelta(days=1)
 
 
-class Reason(StrEnum):
+class StrangerReason(StrEnum):
     """Why a message is not ours."""
 
     OTHER_INSTALLATION = "other installation"
@@ -37,7 +37,7 @@ class Stranger:
     """
 
     queue: str
-    reason: Reason
+    reason: StrangerReason
     name: str
 
     @property
@@ -46,25 +46,25 @@ class Stranger:
         queue, name = self.queue, self.name
         purge = f"celery --app celery_app purge -Q {queue}"
         match self.reason:
-            case Reason.OTHER_INSTALLATION:
+            case StrangerReason.OTHER_INSTALLATION:
                 return (
                     f"Installation {name} sends to {queue} too. Give each installation "
                     "a MINUTEHAND_QUEUE_PREFIX or a broker of its own. If the other is "
                     f"gone, run: {purge} (our own messages are sent again)."
                 )
-            case Reason.UNKNOWN_TASK:
+            case StrangerReason.UNKNOWN_TASK:
                 return (
                     f"Somebody sends the task {name!r} to {queue}, and our workers do "
                     "not know it. Send it to a queue of its own project. To remove it, "
                     f"run: {purge} (our own messages are sent again)."
                 )
-            case Reason.UNREADABLE:
+            case StrangerReason.UNREADABLE:
                 return (
                     f"A message in {queue} could not be read: {name}. Find out who "
                     "sends to our queues. It was put aside, which is shown by: "
                     "minutehand queues aside"
                 )
-            case Reason.COMMAND:
+            case StrangerReason.COMMAND:
                 return (
                     f"Somebody sends {name!r} to our workers ({queue}); they answer "
                     "questions, and obey no command. To stop a worker, send it "
@@ -97,4 +97,4 @@ def fetch_strangers(connection: sa.Connection) -> list[Stranger]:
         .where(strangers.c.seen_at >= since)
         .order_by(strangers.c.queue, strangers.c.reason, strangers.c.name)
     )
-    return [Stranger(row.queue, Reason(row.reason), row.name) for row in rows]
+    return [Stranger(row.queue, StrangerReason(row.reason), row.name) for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from statistics import median
 from uuid import UUID
@@ -45,9 +45,9 @@ class Working:
         since: When its current step began, aware UTC. None: no step runs.
     """
 
-    operation_id: UUID
+    operation_id: UUID = field(metadata={"serialization_alias": "operation"})
     action_uid: str
-    verb: str
+    verb: str = field(metadata={"serialization_alias": "what"})
     since: datetime | None
 
     def as_json(self) -> WorkingJson:

@@ -40,7 +40,7 @@ from models.database.tables import (
 )
 from models.database.transaction import Answer, AtOnce, Transaction
 from models.operation_state import LANES, OperationState, Queue, Trigger
-from operations.fleet.processes import Role
+from operations.fleet.processes import ProcessRole
 from operations.paused_queues import PAUSED
 from operations.turns import HAS_TURN
 
@@ -262,7 +262,7 @@ def fetch_share(connection: sa.Connection, part: float) -> int | None:
         return None
     rows = connection.execute(
         sa.select(processes.c.queues, processes.c.concurrency).where(
-            processes.c.role == Role.WORKER,
+            processes.c.role == ProcessRole.WORKER,
             processes.c.heartbeat_at > db_now(-ALIVE_FOR),
         )
     )

@@ -1,4 +1,4 @@
-"""Examine the installation for problems, for every face."""
+"""Examine the installation for problems, for every face; and whether we can serve."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from urllib.request import urlopen
 import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
+from migrations.schema_revisions import check_schema
 from models.database.engine import read_clock, reading, reading_once
-from models.errors import RefusedError
+from models.errors import RefusedError, UnreachableError, UsageError
 from models.units import format_age
 from overview.doctor.checks import LOOKS
 from overview.doctor.finding import Finding, Health, View, find_worst
@@ -108,3 +109,21 @@ def _read_metrics(url: str) -> dict[str, float]:
         lines = answer.read().decode().splitlines()
     pairs = [line.split(" ") for line in lines if line.startswith("minutehand_")]
     return {pair[0]: float(pair[1]) for pair in pairs if "{" not in pair[0]}
+
+
+def find_obstacle(engine: sa.Engine) -> str | None:
+    """
+    Return why requests cannot be served now; None: they can.
+
+    Who asks is not known, so it names no host and repeats no error of the database.
+    """
+    try:
+        check_schema(engine)
+    except UnreachableError:
+        return "the database does not answer. minutehand doctor says why"
+    except UsageError:
+        return (
+            "this version does not work with the schema of its database."
+            " minutehand doctor says what to do"
+        )
+    return None

@@ -9,7 +9,6 @@ from enum import StrEnum
 from functools import cached_property
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.leader import Holder, fetch_holder
 from models.fields.zone import load_zone
@@ -28,21 +27,6 @@ class Health(StrEnum):
     BAD = "bad"
 
 
-class FindingJson(TypedDict):
-    """
-    What one look found; ``health`` is ok, look or bad.
-
-    ``title`` says it in a few words, "" if it is good; ``since`` is when it began, if
-    that is known.
-    """
-
-    subject: str
-    health: Health
-    detail: str
-    title: str
-    since: datetime | None
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """
@@ -52,7 +36,8 @@ class Finding:
         subject: What was looked at, in a word or two.
         health: ``BAD`` only if runs are late or lost, or will be.
         detail: What was found and, unless it is good, what to do.
-        title: The same in a few words, without the name of a host or of an app.
+        title: The same in a few words, without the name of a host or of an app; "" if
+            it is good.
         since: When it began, aware UTC. None: unknown, or nothing has.
         queue: The queue that it is about.
     """
@@ -74,16 +59,6 @@ class Finding:
         """The title; what has none needs a look."""
         return self.title or f"{self.subject} needs a look"
 
-    def as_json(self) -> FindingJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "subject": self.subject,
-            "health": self.health,
-            "detail": self.detail,
-            "title": "" if self.health is Health.GOOD else self.title,
-            "since": self.since,
-        }
-
 
 def find_worst(findings: Iterable[Finding]) -> Health:
     """Return the worst health of *findings*; good if there are none."""
@@ -92,7 +67,8 @@ def find_worst(findings: Iterable[Finding]) -> Health:
     return next((each for each in worst_first if each in found), Health.GOOD)
 
 
-class DoctorJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Examined:
     """
     What doctor found, and the worst of it.
 
@@ -101,17 +77,8 @@ class DoctorJson(TypedDict):
     """
 
     health: Health
-    findings: list[FindingJson]
+    findings: Sequence[Finding]
     age_s: float
-
-
-def make_doctor_json(findings: Sequence[Finding], age_s: float) -> DoctorJson:
-    """Return the documented object; keys are only added."""
-    return {
-        "health": find_worst(findings),
-        "findings": [each.as_json() for each in findings],
-        "age_s": round(age_s, 3),
-    }
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,19 @@ with the history.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.lookup import SYSTEM_APP
-from models.database.engine import db_now
-from models.database.sql_time import seconds_between
+from models.database.engine import db_now, read_clock
+from models.database.sql_time import minute_of, seconds_between
 from models.database.tables import (
     LIVE,
     PENDING,
@@ -31,6 +31,7 @@ from models.database.tables import (
     operations,
     scheduled_actions,
 )
+from models.json_form import ASIDE
 from models.operation_state import (
     FINAL_STATES,
     TROUBLED_STATES,
@@ -39,11 +40,17 @@ from models.operation_state import (
     Reason,
     Trigger,
 )
-from operations.fleet.processes import Role, Seen
+from operations.fleet.processes import ProcessRole, Seen
 from operations.running.taken import seconds_taken
 
 #: Operations among which the last success is looked for.
 _LATEST = 1_000
+
+#: The most operations that the lag is found from, the latest first: some 20 ms.
+LAG_LOOKED_AT = 10_000
+
+#: Of a hundred operations, this many started as fast or faster.
+_PERCENT = 95
 
 #: How far "lately" reaches back.
 LATELY = timedelta(hours=1)
@@ -52,21 +59,23 @@ LATELY = timedelta(hours=1)
 @dataclass(frozen=True, slots=True)
 class Backlog:
     """
-    The live operations of one app in one queue and state.
+    The live operations of an app in a queue and state.
 
     Args:
         count: How many operations.
         waiting_since: When the oldest operation that no worker has taken was to be
             sent, aware UTC. None: none of them is waiting. Running operations are not,
             nor are those whose next attempt is still to come.
+        oldest_s: How many seconds ago that was.
         waiting: How many of them are waiting.
     """
 
-    queue: Queue
     app: str
+    queue: Queue
     state: OperationState
     count: int
     waiting_since: datetime | None
+    oldest_s: float | None = None
     waiting: int = 0
 
 
@@ -87,15 +96,29 @@ def fetch_backlog(
             sa.func.count(),
             sa.func.min(sa.case((waits, since)), type_=kept.send_at.type),
             sa.func.sum(sa.case((waits, 1), else_=0)),
+            db_now(),
         )
         .where(LIVE.of(), *_of(app))
         .group_by(kept.queue, kept.app, kept.state)
         .order_by(kept.queue, kept.app, kept.state)
     )
     return [
-        Backlog(Queue(queue), app, OperationState(state), count, since, int(waiting))
-        for queue, app, state, count, since, waiting in rows
+        Backlog(
+            app,
+            Queue(queue),
+            OperationState(state),
+            count,
+            since,
+            find_age_s(now, since),
+            int(waiting),
+        )
+        for queue, app, state, count, since, waiting, now in rows
     ]
+
+
+def find_age_s(now: datetime, since: datetime | None) -> float | None:
+    """Return how many seconds ago *since* was; None: it never was."""
+    return None if since is None else round((now - since).total_seconds(), 3)
 
 
 def find_oldest(backlog: Iterable[Backlog]) -> datetime | None:
@@ -139,7 +162,7 @@ def fetch_held(connection: sa.Connection) -> Held | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class RecentTrouble:
     """
     Operations of an app that failed or were missed, or mails that are uncertain.
 
@@ -159,7 +182,7 @@ class Trouble:
 
 def fetch_troubles(
     connection: sa.Connection, *, app: str | None = None
-) -> list[Trouble]:
+) -> list[RecentTrouble]:
     """Return what went wrong lately (in *app*), by reason, the most first."""
     failed = sa.select(
         operations.c.app,
@@ -188,7 +211,7 @@ def fetch_troubles(
         )
     )
     found = [
-        Trouble(*row)
+        RecentTrouble(*row)
         for query in (
             failed.group_by(operations.c.app, operations.c.state, operations.c.reason),
             uncertain.group_by(operations.c.app, deliveries.c.state, deliveries.c.step),
@@ -215,27 +238,15 @@ def _of(app: str | None) -> tuple[sa.ColumnElement[bool], ...]:
     return () if app is None else (operations.c.app == app,)
 
 
-class RunningJson(TypedDict):
-    """An operation that a worker runs, and how far it is."""
-
-    id: UUID
-    app: str
-    action_uid: str
-    trigger: Trigger
-    attempt: int
-    started_at: datetime | None
-    progress: dict[str, Any] | None
-
-
 @dataclass(frozen=True, slots=True)
 class Running:
     """
-    An operation that a worker runs.
+    An operation that a worker runs, and how far it is.
 
     Args:
-        worker: The name of the worker.
         progress: ``{"step", "done", "total", "note"}``, as far as its step reports
             them.
+        worker: The name of the worker, which names its host: not for tenants.
     """
 
     id: UUID
@@ -244,20 +255,8 @@ class Running:
     trigger: Trigger
     attempt: int
     started_at: datetime | None
-    worker: str | None
     progress: dict[str, Any] | None
-
-    def as_json(self) -> RunningJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "id": self.id,
-            "app": self.app,
-            "action_uid": self.action_uid,
-            "trigger": self.trigger,
-            "attempt": self.attempt,
-            "started_at": self.started_at,
-            "progress": self.progress,
-        }
+    worker: str | None = field(metadata=ASIDE)
 
 
 def fetch_running(
@@ -268,16 +267,13 @@ def fetch_running(
     rows = connection.execute(
         sa.select(
             *(kept.id, kept.app, kept.action_uid, kept.trigger, kept.attempt),
-            *(kept.started_at, kept.worker, kept.progress),
+            *(kept.started_at, kept.progress, kept.worker),
         )
         .where(LIVE.of(), kept.state == OperationState.RUNNING, *_of(app))
         .order_by(kept.started_at, kept.id)
         .limit(limit)
     )
-    return [
-        Running(**{**row._mapping, "trigger": Trigger(row.trigger)})  # noqa: SLF001 - SQLAlchemy's public name for it
-        for row in rows
-    ]
+    return [Running(*row) for row in rows]
 
 
 def fetch_last_success(
@@ -408,7 +404,81 @@ def find_takers(seen: Sequence[Seen], queue: Queue) -> list[Seen]:
     return [
         each
         for each in seen
-        if each.process.role is Role.WORKER
+        if each.process.role is ProcessRole.WORKER
         and each.is_alive
         and queue.value in each.process.queues
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """
+    How long operations waited from being recorded to their first start.
+
+    Args:
+        since: Aware UTC.
+        count: How many operations have started.
+        p95: Of 100, 95 started within this time. None: none has started.
+        by_minute: The same of those recorded in a minute.
+    """
+
+    since: datetime
+    count: int
+    p95: timedelta | None
+    by_minute: Mapping[datetime, timedelta]
+
+
+def fetch_lag(
+    connection: sa.Connection,
+    *,
+    app: str | None = None,
+    within: timedelta = LATELY,
+    most: int = LAG_LOOKED_AT,
+) -> Lag:
+    """
+    Return how long what was recorded lately waited for its first start.
+
+    Args:
+        app: Uid of the only small app that counts. None: all.
+        within: How far back to look.
+        most: The most operations to look at.
+    """
+    kept = operations.c
+    since = read_clock(connection) - within
+    rows = connection.execute(
+        sa.select(
+            minute_of(kept.recorded_at).label("minute"),
+            seconds_between(kept.recorded_at, kept.started_at).label("waited"),
+        )
+        .where(kept.recorded_at >= since, kept.started_at.is_not(None), *_of(app))
+        .order_by(kept.recorded_at.desc())
+        .limit(most)
+    ).all()
+    if len(rows) == most:
+        since = rows[-1].minute
+    waits: dict[datetime, list[float]] = {}
+    for minute, waited in rows:
+        waits.setdefault(minute, []).append(max(0.0, float(waited)))
+    everything = [each for found in waits.values() for each in found]
+    return Lag(
+        since=since,
+        count=len(everything),
+        p95=find_p95(everything) if everything else None,
+        by_minute={minute: find_p95(found) for minute, found in waits.items()},
+    )
+
+
+def find_p95(waits: list[float]) -> timedelta:
+    """
+    Return the time within which 95 of 100 *waits* (seconds, at least one) ended.
+
+    >>> find_p95([float(each) for each in range(1, 101)])
+    datetime.timedelta(seconds=95)
+    """
+    place = math.ceil(len(waits) * _PERCENT / 100) - 1
+    return timedelta(seconds=sorted(waits)[place])
+
+
+def count_slots(takers: Sequence[Seen]) -> int:
+    """Return how many operations these workers run at a time."""
+    return sum(each.process.concurrency or 0 for each in takers)

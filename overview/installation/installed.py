@@ -5,11 +5,10 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from importlib.metadata import version
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from migrations.schema_revisions import get_newest_revision
 from models.database.tables import (
@@ -30,7 +29,8 @@ _SCHEMA = sa.table("alembic_version", sa.column("version_num", sa.Text))
 _BROKERS = {"memory": "in memory", "amqp": "RabbitMQ", "amqps": "RabbitMQ"}
 
 
-class KeptJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Retained:
     """How long rows are kept (null: for good), and the oldest (null: there is none)."""
 
     what: str
@@ -38,7 +38,8 @@ class KeptJson(TypedDict):
     oldest_at: datetime | None
 
 
-class SettingJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class SettingInEffect:
     """A setting in effect, without secrets; ``source``: default, environment, ..."""
 
     name: str
@@ -46,75 +47,26 @@ class SettingJson(TypedDict):
     source: str
 
 
-class InstallationJson(TypedDict):
-    """What is installed; settings are those of the web process that answers."""
-
-    versions: dict[str, str]
-    retention: list[KeptJson]
-    settings: list[SettingJson]
-
-
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """
-    How long rows are kept.
-
-    Args:
-        what: Such as operations.
-        kept_for: None: for good.
-        oldest_at: Aware UTC. None: there are none.
-    """
-
-    what: str
-    kept_for: timedelta | None
-    oldest_at: datetime | None
-
-    def as_json(self) -> KeptJson:
-        """Return the documented object; keys are only added."""
-        kept = None if self.kept_for is None else self.kept_for.total_seconds()
-        return {"what": self.what, "kept_for_s": kept, "oldest_at": self.oldest_at}
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A setting in effect, without secrets, and where its value is from."""
-
-    name: str
-    value: str
-    source: str
-
-    def as_json(self) -> SettingJson:
-        """Return the documented object; keys are only added."""
-        return {"name": self.name, "value": self.value, "source": self.source}
-
-
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """What is installed: versions by what they are of, retention, settings."""
+class Installed:
+    """What is installed; settings are those of the process that answers."""
 
     versions: Mapping[str, str]
-    retention: Sequence[Kept]
-    settings: Sequence[Setting]
-
-    def as_json(self) -> InstallationJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "versions": dict(self.versions),
-            "retention": [each.as_json() for each in self.retention],
-            "settings": [each.as_json() for each in self.settings],
-        }
+    retention: Sequence[Retained]
+    settings: Sequence[SettingInEffect]
 
 
-def fetch_installation(connection: sa.Connection, settings: Settings) -> Installation:
+def fetch_installed(connection: sa.Connection, settings: Settings) -> Installed:
     """Return what is installed; *settings* are those of this process."""
-    return Installation(
-        fetch_versions(connection, settings),
-        fetch_retention(connection, settings),
-        list_settings(settings),
+    found = describe_settings(settings)
+    return Installed(
+        _fetch_versions(connection, settings),
+        _fetch_retention(connection, settings),
+        [SettingInEffect(name, *found[name]) for name in sorted(found)],
     )
 
 
-def fetch_versions(connection: sa.Connection, settings: Settings) -> dict[str, str]:
+def _fetch_versions(connection: sa.Connection, settings: Settings) -> dict[str, str]:
     """Return the versions of the program, of its schema, and of what both stand on."""
     found = connection.execute(sa.select(_SCHEMA)).scalars().all()
     wanted = get_newest_revision()
@@ -133,7 +85,7 @@ def fetch_versions(connection: sa.Connection, settings: Settings) -> dict[str, s
     }
 
 
-def fetch_retention(connection: sa.Connection, settings: Settings) -> list[Kept]:
+def _fetch_retention(connection: sa.Connection, settings: Settings) -> list[Retained]:
     """Return how long what is kept; each of the oldest is found by an index."""
     long = settings.retention
     usual = Retention(operations=long)
@@ -153,16 +105,14 @@ def fetch_retention(connection: sa.Connection, settings: Settings) -> list[Kept]
         ("record of changes", None, changes.c.at),
     )
     return [
-        Kept(what, kept_for, connection.execute(sa.select(_find_least(at))).scalar())
+        Retained(
+            what,
+            None if kept_for is None else kept_for.total_seconds(),
+            connection.execute(sa.select(_find_least(at))).scalar(),
+        )
         for what, kept_for, at in told
     ]
 
 
 def _find_least(at: sa.ColumnElement[datetime]) -> sa.ColumnElement[datetime]:
     return sa.func.min(at, type_=operations.c.recorded_at.type)
-
-
-def list_settings(settings: Settings) -> list[Setting]:
-    """Return every setting in effect, without secrets, by name."""
-    found = describe_settings(settings)
-    return [Setting(name, *found[name]) for name in sorted(found)]

@@ -13,7 +13,7 @@ from actions.leader import Holder, Leadership, fetch_holder, fetch_leaderships
 from models.database.engine import read_clock
 from models.database.tables import TROUBLED, operations
 from models.operation_state import OperationState
-from operations.fleet.processes import Role, Seen, fetch_processes
+from operations.fleet.processes import ProcessRole, Seen, fetch_processes
 
 #: The most leaderships that are told.
 _MOST = 10
@@ -77,7 +77,7 @@ def fetch_leaders(connection: sa.Connection) -> Leaders:
     standbys = [
         each
         for each in fetch_processes(connection)
-        if each.process.role is Role.SCHEDULER
+        if each.process.role is ProcessRole.SCHEDULER
         and each.is_alive
         and not (
             holder is not None
@@ -214,7 +214,7 @@ def find_unled(
         now: Aware UTC.
         missed: The first occurrence (aware UTC) that a leader found missed, by fence.
     """
-    schedulers = [each for each in seen if each.process.role is Role.SCHEDULER]
+    schedulers = [each for each in seen if each.process.role is ProcessRole.SCHEDULER]
     found = []
     for later, former in pairwise(led):
         end = _find_end(former, schedulers) or (missed or {}).get(later.fence)

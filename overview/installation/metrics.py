@@ -37,8 +37,8 @@ from overview.doctor.examine import look
 from overview.doctor.finding import Health, View, find_worst
 from overview.installation.figures import (
     Backlog,
+    RecentTrouble,
     Spread,
-    Trouble,
     count_finished,
     count_uncertain,
     fetch_backlog,
@@ -271,7 +271,7 @@ def _fill_apps(
     named: set[str],
     now: datetime,
     backlog: Sequence[Backlog],
-    troubles: Sequence[Trouble],
+    troubles: Sequence[RecentTrouble],
 ) -> None:
     """Fill the series of the apps in *named*, and one for the sum of all others."""
     by_app: dict[str, list[Backlog]] = defaultdict(list)

@@ -14,9 +14,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
-from actions.pausing.pause_state import Pause, PauseJson
+from actions.pausing.pause_state import PauseJson
 from actions.pausing.queues import fetch_queue_pauses
 from models.database.engine import read_clock
 from models.database.sql_time import minutes_ago
@@ -25,7 +24,9 @@ from models.operation_state import OperationState, Queue
 from operations.fleet.processes import fetch_processes
 from overview.installation.figures import (
     Backlog,
+    count_slots,
     fetch_backlog,
+    find_age_s,
     find_oldest,
     find_takers,
 )
@@ -45,35 +46,25 @@ LIVE_IN_ORDER = (OperationState.PENDING, OperationState.QUEUED, OperationState.R
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """
-    The live operations of one queue, or of one app in it.
-
-    Args:
-        app: Uid of the small app. None: the whole queue.
-        counts: How many, by state; has each of the live states.
-        since: When the oldest operation that no worker has taken was to be sent, aware
-            UTC. None: none is waiting.
-    """
-
-    queue: Queue
-    app: str | None
-    counts: Mapping[OperationState, int]
-    since: datetime | None
-
-
-class ShownQueueJson(TypedDict):
+class ShownQueue:
     """
     A queue, and how it gets on.
 
-    ``waiting`` operations were taken by no worker yet: those that are ``pending``
-    and those that were sent, ``queued``; ``later`` of them are to be sent later, such
-    as those between two attempts. ``oldest_s`` is the age of the oldest of them
-    that is due; null: none is. ``taken_15_min`` and ``taken_1_h`` were begun by workers
-    within that time. ``empty_in_s``: how long what waits would take at the pace of the
-    last 15 minutes if nothing came in; null if nothing was taken, no worker takes from
-    it, or it is paused.
-    ``history`` is how many waited at each full minute before, the latest last.
+    Args:
+        pause: None: it is not paused.
+        waiting: Operations that no worker has taken yet: those that are *pending*, and
+            those that were sent, *queued*.
+        later: So many of them are to be sent later, such as between two attempts.
+        waiting_since: When the oldest that is due was to be sent. None: none is.
+        oldest_s: How many seconds ago that was.
+        workers: How many living workers take from it.
+        slots: How many operations these run at a time.
+        taken_15_min: Begun by workers within that time.
+        taken_1_h: The same.
+        empty_in_s: How long what waits would take at the pace of the last 15 minutes if
+            nothing came in. None: nothing was taken, no worker takes from it, or it is
+            paused.
+        history: How many waited at each full minute before, the latest last.
     """
 
     queue: Queue
@@ -90,7 +81,7 @@ class ShownQueueJson(TypedDict):
     taken_15_min: int
     taken_1_h: int
     empty_in_s: float | None
-    history: list[int]
+    history: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,71 +102,6 @@ class Pace:
         return sum(count for ago, count in self.taken.items() if ago < minutes)
 
 
-@dataclass(frozen=True, slots=True)
-class ShownQueue:
-    """
-    A queue at this moment.
-
-    Args:
-        waiting: Its live operations.
-        workers: How many living workers take from it.
-        slots: How many operations these run at a time.
-        pause: None: it is not paused.
-        later: How many of those that wait are to be sent later.
-    """
-
-    now: datetime
-    waiting: Waiting
-    pace: Pace
-    workers: int
-    slots: int
-    pause: Pause | None
-    later: int = 0
-
-    @property
-    def queue(self) -> Queue:
-        """Which queue it is."""
-        return self.waiting.queue
-
-    @property
-    def depth(self) -> int:
-        """How many operations no worker has taken yet."""
-        counts = self.waiting.counts
-        return counts[OperationState.PENDING] + counts[OperationState.QUEUED]
-
-    @property
-    def empty_in(self) -> timedelta | None:
-        """How long what waits would take at the pace of late; None: it has no end."""
-        if not self.depth:
-            return timedelta(0)
-        taken = self.pace.count_taken(LATELY)
-        if not taken or not self.workers or self.pause is not None:
-            return None
-        return timedelta(minutes=LATELY) * self.depth / taken
-
-    def as_json(self) -> ShownQueueJson:
-        """Return the documented object; keys are only added."""
-        counts, end = self.waiting.counts, self.empty_in
-        history = [self.pace.waited.get(ago, 0) for ago in range(HISTORY, 0, -1)]
-        return {
-            "queue": self.queue,
-            "pause": None if self.pause is None else self.pause.as_json(),
-            "waiting": self.depth,
-            "pending": counts[OperationState.PENDING],
-            "queued": counts[OperationState.QUEUED],
-            "later": self.later,
-            "running": counts[OperationState.RUNNING],
-            "waiting_since": self.waiting.since,
-            "oldest_s": find_age_s(self.now, self.waiting.since),
-            "workers": self.workers,
-            "slots": self.slots,
-            "taken_15_min": self.pace.count_taken(LATELY),
-            "taken_1_h": self.pace.count_taken(HISTORY),
-            "empty_in_s": None if end is None else round(end.total_seconds(), 3),
-            "history": [*history, self.depth],
-        }
-
-
 def fetch_queues(connection: sa.Connection) -> list[ShownQueue]:
     """Return every queue."""
     now = read_clock(connection)
@@ -185,24 +111,50 @@ def fetch_queues(connection: sa.Connection) -> list[ShownQueue]:
     paces = fetch_paces(connection, now=now)
     found = []
     for queue in Queue:
-        takers = find_takers(seen, queue)
         ours = [each for each in backlog if each.queue is queue]
-        found.append(
-            ShownQueue(
-                now,
-                make_waiting(queue, None, ours),
-                paces.get(queue, Pace()),
-                len(takers),
-                sum(each.process.concurrency or 0 for each in takers),
-                pauses.get(queue),
-                sum(
-                    each.count - each.waiting
-                    for each in ours
-                    if each.state is not OperationState.RUNNING
-                ),
-            )
+        counts = count_live(ours)
+        pace = paces.get(queue, Pace())
+        takers = find_takers(seen, queue)
+        pause = pauses.get(queue)
+        waiting = counts[OperationState.PENDING] + counts[OperationState.QUEUED]
+        since = find_oldest(ours)
+        served = bool(takers) and pause is None
+        history = [pace.waited.get(ago, 0) for ago in range(HISTORY, 0, -1)]
+        shown = ShownQueue(
+            queue=queue,
+            pause=None if pause is None else pause.as_json(),
+            waiting=waiting,
+            pending=counts[OperationState.PENDING],
+            queued=counts[OperationState.QUEUED],
+            later=waiting - sum(each.waiting for each in ours),
+            running=counts[OperationState.RUNNING],
+            waiting_since=since,
+            oldest_s=find_age_s(now, since),
+            workers=len(takers),
+            slots=count_slots(takers),
+            taken_15_min=pace.count_taken(LATELY),
+            taken_1_h=pace.count_taken(HISTORY),
+            empty_in_s=_find_end_s(waiting, pace, served=served),
+            history=[*history, waiting],
         )
+        found.append(shown)
     return found
+
+
+def _find_end_s(waiting: int, pace: Pace, *, served: bool) -> float | None:
+    """Return how long what waits would take at the pace of late; None: no end."""
+    if not waiting:
+        return 0.0
+    taken = pace.count_taken(LATELY)
+    return round(60 * LATELY * waiting / taken, 3) if taken and served else None
+
+
+def count_live(backlog: Iterable[Backlog]) -> dict[OperationState, int]:
+    """Return how many operations are in each of the live states."""
+    counted: Counter[OperationState] = Counter()
+    for each in backlog:
+        counted[each.state] += each.count
+    return {state: counted[state] for state in LIVE_IN_ORDER}
 
 
 def fetch_paces(connection: sa.Connection, *, now: datetime) -> dict[Queue, Pace]:
@@ -277,18 +229,3 @@ def count_taken(connection: sa.Connection) -> dict[str, int]:
         .group_by(kept.worker)
     )
     return {worker: count for worker, count in rows if worker is not None}
-
-
-def make_waiting(queue: Queue, app: str | None, backlog: Iterable[Backlog]) -> Waiting:
-    """Return *backlog*, all of which is of one queue (and app), together."""
-    kept = list(backlog)
-    counted: Counter[OperationState] = Counter()
-    for each in kept:
-        counted[each.state] += each.count
-    counts = {state: counted[state] for state in LIVE_IN_ORDER}
-    return Waiting(queue, app, counts, find_oldest(kept))
-
-
-def find_age_s(now: datetime, since: datetime | None) -> float | None:
-    """Return how many seconds ago *since* was; None: it never was."""
-    return None if since is None else round((now - since).total_seconds(), 3)

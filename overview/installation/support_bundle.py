@@ -7,25 +7,24 @@ failed the bundle has the state, the reason and the times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
+from actions.leader import Leadership
 from models.database.engine import db_now
 from models.database.tables import TROUBLED, operations
-from overview.doctor.finding import Finding, FindingJson
-from overview.installation.installed import InstallationJson, fetch_installation
-from overview.installation.status import (
-    LeaderJson,
-    LeadershipJson,
-    QueueJson,
-    fetch_status,
+from overview.doctor.finding import Finding
+from overview.installation.installed import (
+    Installed,
+    SettingInEffect,
+    fetch_installed,
 )
-from overview.installation.workers import ProcessJson
+from overview.installation.status import QueueNow, ShownLeader, fetch_status
+from overview.installation.workers import ShownProcess
 from settings import Settings
 
 #: The most failures and processes.
@@ -49,7 +48,8 @@ _PERSONAL = frozenset(
 )
 
 
-class FailureJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class NamelessFailure:
     """An operation that failed or was missed, without whose it is."""
 
     id: UUID
@@ -64,95 +64,88 @@ class FailureJson(TypedDict):
     worker: str | None
 
 
-class BundleJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Bundle:
     """A support bundle; ``failures`` are the latest hundred of a day."""
 
     made_at: datetime
-    installation: InstallationJson
-    doctor: list[FindingJson]
-    leader: LeaderJson | None
-    leaderships: list[LeadershipJson]
+    installation: Installed
+    doctor: Sequence[Finding]
+    leader: ShownLeader | None
+    leaderships: Sequence[Leadership]
     last_tick_at: datetime | None
     tick_age_s: float | None
     lag_s: float
-    backlog: dict[str, dict[str, int]]
-    queues: dict[str, QueueJson]
-    paused: dict[str, Any]
-    processes: list[ProcessJson]
+    backlog: Mapping[str, Mapping[str, int]]
+    queues: Mapping[str, QueueNow]
+    paused: Mapping[str, object]
+    processes: Sequence[ShownProcess]
     uncertain_mails: int
-    failures: list[FailureJson]
+    failures: Sequence[NamelessFailure]
 
 
 def make_bundle(
     connection: sa.Connection, settings: Settings, findings: Sequence[Finding]
-) -> BundleJson:
+) -> Bundle:
     """
     Return a support bundle, of at most some hundred kilobytes.
 
     Args:
         findings: What doctor found.
     """
-    status = fetch_status(connection, settings).as_json()
-    installation = fetch_installation(connection, settings).as_json()
-    for each in installation["settings"]:
-        if each["name"] in _PERSONAL and each["value"] not in {"not set", "none"}:
-            each["value"] = "set"
-    paused = status["paused"]
-    return {
-        "made_at": status["now"],
-        "installation": installation,
-        "doctor": [_strip(each) for each in findings],
-        "leader": status["leader"],
-        "leaderships": status["leaderships"],
-        "last_tick_at": status["last_tick_at"],
-        "tick_age_s": status["tick_age_s"],
-        "lag_s": status["lag_s"],
-        "backlog": status["backlog"],
-        "queues": status["queues"],
-        "paused": {
-            "all": paused["all"] is not None,
-            "apps": len(paused["apps"]),
-            "actions": paused["actions"],
-            "queues": sorted(paused["queues"]),
+    status = fetch_status(connection, settings)
+    installed = fetch_installed(connection, settings)
+    paused = status.paused
+    return Bundle(
+        made_at=status.now,
+        installation=replace(
+            installed, settings=[_hide_names(each) for each in installed.settings]
+        ),
+        doctor=[_strip(each) for each in findings],
+        leader=status.leader,
+        leaderships=status.leaderships,
+        last_tick_at=status.last_tick_at,
+        tick_age_s=status.tick_age_s,
+        lag_s=status.lag_s,
+        backlog=status.backlog,
+        queues=status.queues,
+        paused={
+            "all": paused.all is not None,
+            "apps": len(paused.apps),
+            "actions": paused.actions,
+            "queues": sorted(paused.queues),
         },
-        "processes": status["processes"][:_MOST],
-        "uncertain_mails": status["uncertain_mails"],
-        "failures": _fetch_failures(connection),
-    }
+        processes=[
+            replace(each, drain_asked_by=None) for each in status.processes[:_MOST]
+        ],
+        uncertain_mails=status.uncertain_mails,
+        failures=_fetch_failures(connection),
+    )
 
 
-def _strip(finding: Finding) -> FindingJson:
+def _hide_names(setting: SettingInEffect) -> SettingInEffect:
+    names = setting.name in _PERSONAL and setting.value not in {"not set", "none"}
+    return replace(setting, value="set") if names else setting
+
+
+def _strip(finding: Finding) -> Finding:
     """Return a finding without what names a small app."""
-    told = finding.as_json()
-    if finding.subject not in _OF_ALL:
-        told["detail"] = (
-            "left out, since it may name small apps; see queues, backlog and failures"
-        )
-    return told
+    if finding.subject in _OF_ALL:
+        return finding
+    hidden = "left out, since it may name small apps; see queues, backlog and failures"
+    return replace(finding, detail=hidden)
 
 
-def _fetch_failures(connection: sa.Connection) -> list[FailureJson]:
+def _fetch_failures(connection: sa.Connection) -> list[NamelessFailure]:
     kept = operations.c
-    columns = [kept[name] for name in FailureJson.__annotations__]
     rows = connection.execute(
-        sa.select(*columns)
+        sa.select(*(kept[each.name] for each in fields(NamelessFailure)))
         .where(TROUBLED.of(), kept.finished_at >= db_now(-_LATELY))
         .order_by(kept.finished_at.desc())
         .limit(_MOST)
     )
+    found = (NamelessFailure(*row) for row in rows)
+    # after the colon is what a server or a tenant said
     return [
-        {
-            "id": row.id,
-            "state": row.state,
-            # after the colon is what a server or a tenant said
-            "reason": (row.reason or "").partition(":")[0],
-            "queue": row.queue,
-            "trigger": row.trigger,
-            "attempt": row.attempt,
-            "recorded_at": row.recorded_at,
-            "started_at": row.started_at,
-            "finished_at": row.finished_at,
-            "worker": row.worker,
-        }
-        for row in rows
+        replace(each, reason=(each.reason or "").partition(":")[0]) for each in found
     ]

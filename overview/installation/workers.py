@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.tables import scheduled_actions
 from operations.fleet.draining import drain_worker, refuse_worker, resume_worker
-from operations.fleet.processes import Role, Seen, fetch_processes
-from overview.installation.figures import Running, RunningJson, fetch_running
+from operations.fleet.processes import ProcessRole, Seen, fetch_processes
+from overview.installation.figures import Running, fetch_running
 from overview.installation.queues import count_taken
 
 #: The most operations that are looked at, the longest running first.
@@ -41,7 +40,8 @@ class WorkerState(StrEnum):
     SILENT = "silent"
 
 
-class ProcessJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ShownProcess:
     """
     A scheduler or worker; ``alive``: its last sign is recent.
 
@@ -49,30 +49,35 @@ class ProcessJson(TypedDict):
     and ``concurrency`` are null of a scheduler.
     """
 
-    role: Role
+    role: ProcessRole
     name: str
     host: str
     pid: int
     version: str
     schema: str
-    queues: list[str] | None
+    queues: Sequence[str] | None
     concurrency: int | None
     clock_skew_s: float | None
     free_bytes: int | None
-    settings: dict[str, str]
+    settings: Mapping[str, str]
     started_at: datetime
     heartbeat_at: datetime
     heartbeat_age_s: float
     alive: bool
+    id: UUID
+    drain_asked_at: datetime | None
+    drain_asked_by: str | None
 
 
-class AtWorkJson(RunningJson):
+@dataclass(frozen=True, slots=True)
+class AtWork(Running):
     """An operation that a worker runs; ``action`` is the name of its action."""
 
     action: str | None
 
 
-class WorkerJson(ProcessJson):
+@dataclass(frozen=True, slots=True)
+class ShownWorker(ShownProcess):
     """
     A worker, alive or gone without signing off, and what it runs.
 
@@ -81,56 +86,38 @@ class WorkerJson(ProcessJson):
     ``drain_asked_at`` is since when it is asked to take nothing new; null: it is not.
     """
 
-    id: UUID
     state: WorkerState
-    running: list[AtWorkJson]
+    running: Sequence[AtWork]
     taken_1_h: int
-    drain_asked_at: datetime | None
-    drain_asked_by: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerAtWork:
-    """
-    A worker, and the operations that it runs, the longest running first.
-
-    Args:
-        taken: How many it began within the last hour.
-        names: Those of the actions of what it runs, by uid.
-    """
-
-    seen: Seen
-    running: Sequence[Running]
-    taken: int = 0
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def state(self) -> WorkerState:
-        """What it does, in a word."""
-        if not self.seen.is_alive:
-            return WorkerState.SILENT
-        if self.seen.drain_asked_at is not None:
-            is_done = not self.seen.process.queues and not self.running
-            return WorkerState.DRAINED if is_done else WorkerState.DRAINING
-        return WorkerState.WORKING if self.running else WorkerState.IDLE
-
-    def as_json(self) -> WorkerJson:
-        """Return the documented object; keys are only added."""
-        return {
-            **make_process_json(self.seen),
-            "id": self.seen.process.id,
-            "state": self.state,
-            "running": [
-                {**each.as_json(), "action": self.names.get(each.action_uid)}
-                for each in self.running
-            ],
-            "taken_1_h": self.taken,
-            "drain_asked_at": self.seen.drain_asked_at,
-            "drain_asked_by": self.seen.drain_asked_by,
-        }
+def make_process(seen: Seen) -> ShownProcess:
+    """Return a scheduler or a worker as faces show it."""
+    process = seen.process
+    is_worker = process.role is ProcessRole.WORKER
+    return ShownProcess(
+        role=process.role,
+        name=process.name,
+        host=process.hostname,
+        pid=process.pid,
+        version=process.version,
+        schema=process.revision,
+        queues=process.queues if is_worker else None,
+        concurrency=process.concurrency,
+        clock_skew_s=process.clock_skew_s,
+        free_bytes=process.free_bytes,
+        settings=process.settings,
+        started_at=seen.started_at,
+        heartbeat_at=seen.heartbeat_at,
+        heartbeat_age_s=round(seen.age.total_seconds(), 3),
+        alive=seen.is_alive,
+        id=process.id,
+        drain_asked_at=seen.drain_asked_at,
+        drain_asked_by=seen.drain_asked_by,
+    )
 
 
-def fetch_workers(connection: sa.Connection) -> list[WorkerAtWork]:
+def fetch_workers(connection: sa.Connection) -> list[ShownWorker]:
     """Return every worker that has a row, by name."""
     running: defaultdict[str | None, list[Running]] = defaultdict(list)
     for each in fetch_running(connection, limit=_MOST):
@@ -138,16 +125,34 @@ def fetch_workers(connection: sa.Connection) -> list[WorkerAtWork]:
     taken = count_taken(connection)
     uids = {each.action_uid for several in running.values() for each in several}
     names = _fetch_names(connection, uids)
-    return [
-        WorkerAtWork(
-            seen,
-            running[seen.process.name] if seen.is_alive else (),
-            taken.get(seen.process.name, 0),
-            names,
+    found = []
+    for seen in fetch_processes(connection):
+        if seen.process.role is not ProcessRole.WORKER:
+            continue
+        process = make_process(seen)
+        at_work = [
+            AtWork(**asdict(each), action=names.get(each.action_uid))
+            for each in (running[process.name] if process.alive else ())
+        ]
+        found.append(
+            ShownWorker(
+                **{each.name: getattr(process, each.name) for each in fields(process)},
+                state=_judge(process, at_work),
+                running=at_work,
+                taken_1_h=taken.get(process.name, 0),
+            )
         )
-        for seen in fetch_processes(connection)
-        if seen.process.role is Role.WORKER
-    ]
+    return found
+
+
+def _judge(process: ShownProcess, running: Sequence[AtWork]) -> WorkerState:
+    """Say what a worker does, in a word."""
+    if not process.alive:
+        return WorkerState.SILENT
+    if process.drain_asked_at is not None:
+        is_done = not process.queues and not running
+        return WorkerState.DRAINED if is_done else WorkerState.DRAINING
+    return WorkerState.WORKING if running else WorkerState.IDLE
 
 
 def _fetch_names(connection: sa.Connection, uids: Collection[str]) -> dict[str, str]:
@@ -158,14 +163,14 @@ def _fetch_names(connection: sa.Connection, uids: Collection[str]) -> dict[str, 
     return {row.uid: row.name for row in rows}
 
 
-def fetch_worker(connection: sa.Connection, worker_id: UUID) -> WorkerAtWork:
+def fetch_worker(connection: sa.Connection, worker_id: UUID) -> ShownWorker:
     """
     Return a worker.
 
     Raises:
         NotFoundError: There is none with this id.
     """
-    workers = {each.seen.process.id: each for each in fetch_workers(connection)}
+    workers = {each.id: each for each in fetch_workers(connection)}
     if worker_id not in workers:
         refuse_worker(worker_id)
     return workers[worker_id]
@@ -178,7 +183,7 @@ def set_drained(
     drained: bool,
     by: str | None,
     note: str | None = None,
-) -> WorkerAtWork:
+) -> ShownWorker:
     """
     Drain a worker, or let it take work again; return how it is asked to be.
 
@@ -190,26 +195,3 @@ def set_drained(
     else:
         resume_worker(connection, worker_id, note=note)
     return fetch_worker(connection, worker_id)
-
-
-def make_process_json(seen: Seen) -> ProcessJson:
-    """Return the documented object of a scheduler or a worker; keys are only added."""
-    process = seen.process
-    is_worker = process.role is Role.WORKER
-    return {
-        "role": process.role,
-        "name": process.name,
-        "host": process.hostname,
-        "pid": process.pid,
-        "version": process.version,
-        "schema": process.revision,
-        "queues": list(process.queues) if is_worker else None,
-        "concurrency": process.concurrency,
-        "clock_skew_s": process.clock_skew_s,
-        "free_bytes": process.free_bytes,
-        "settings": dict(process.settings),
-        "started_at": seen.started_at,
-        "heartbeat_at": seen.heartbeat_at,
-        "heartbeat_age_s": round(seen.age.total_seconds(), 3),
-        "alive": seen.is_alive,
-    }

@@ -168,9 +168,9 @@ ASKED = (
     *("/settings", "/settings/changes", "/settings/doctor"),
     *(f"{ROOT}/operations?state=missed", f"{ROOT}/operations?reason=overlap"),
     *(f"{ROOT}/operations/counts", f"{ROOT}/operations/facets?text=copy"),
-    *(f"{ROOT}/status", f"{ROOT}/now?app=shop", f"{ROOT}/minutes", f"{ROOT}/load"),
+    *(f"{ROOT}/status", f"{ROOT}/status?app=shop", f"{ROOT}/load"),
     f"{ROOT}/actions/copy1/why?at={{queued}}",
-    *(f"{ROOT}/mails/counts", f"{ROOT}/events", f"{ROOT}/support-bundle"),
+    *(f"{ROOT}/mails/counts", f"{ROOT}/events", "/settings/support-bundle"),
 )
 
 

@@ -18,7 +18,7 @@ from celery_app.foreign_queues import measure_queue
 from celery_app.redis_transport import Channel as RedisChannel
 from models.database.engine import reading
 from models.operation_state import Queue
-from operations.fleet.strangers import Reason, fetch_strangers
+from operations.fleet.strangers import StrangerReason, fetch_strangers
 from tests.chaos.installation import PATIENT, Installation
 from tests.neighbours.hostile import (
     BODIES,
@@ -157,7 +157,7 @@ def test_commands_of_strangers_are_refused(installation: Installation) -> None:
         for name, answer in answers.items()
         if "refused" not in answer["worker@tests"].get("error", "")
     ]
-    assert {(Reason.COMMAND, "minutehand.pidbox")} == {
+    assert {(StrangerReason.COMMAND, "minutehand.pidbox")} == {
         (each.reason, each.queue) for each in told
     }
     assert "shutdown" in {each.name for each in told}

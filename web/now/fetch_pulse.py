@@ -10,24 +10,24 @@ import sqlalchemy as sa
 
 from actions.leader import Holder, get_last_tick_at
 from actions.lookup import SYSTEM_APP, fetch_app
-from actions.pausing.pause_state import Pause
+from actions.pausing.pause_state import PauseJson
 from models.database.engine import read_clock
 from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
-from operations.fleet.processes import Role, Seen
+from operations.fleet.processes import ProcessRole, Seen
 from overview.doctor.checks import FOR_APPS, ON_NOW
 from overview.doctor.checks.hosts import find_silent
 from overview.doctor.examine import look
 from overview.doctor.finding import Finding, View
 from overview.installation.figures import find_oldest, find_takers
-from overview.installation.paused import fetch_paused
+from overview.installation.status import fetch_app_paused, fetch_paused
 from settings import Settings
 
 _kept = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
-class QueueNow:
+class QueuePulse:
     """
     What waits in a queue.
 
@@ -66,10 +66,10 @@ class Pulse:
     leader: Holder | None
     unled_since: datetime | None
     last_tick_at: datetime | None
-    queues: Sequence[QueueNow]
+    queues: Sequence[QueuePulse]
     alive: int
     silent: Sequence[Seen]
-    paused: Pause | None
+    paused: PauseJson | None
     has_actions: bool
     findings: Sequence[Finding]
 
@@ -89,8 +89,7 @@ def fetch_pulse(
     findings = list(look(view, ON_NOW if app is None else FOR_APPS))
     holder = view.holder
     is_led = holder is not None and not holder.is_stale
-    workers = [each for each in view.seen if each.process.role is Role.WORKER]
-    paused = fetch_paused(connection, app)
+    workers = [each for each in view.seen if each.process.role is ProcessRole.WORKER]
     return Pulse(
         now=view.now,
         leader=holder if is_led else None,
@@ -99,15 +98,22 @@ def fetch_pulse(
         queues=[_make_queue(queue, view) for queue in Queue],
         alive=sum(each.is_alive for each in workers),
         silent=find_silent(workers) if app is None else [],
-        paused=paused.all or (None if app is None else paused.apps.get(app)),
+        paused=_fetch_pause(connection, app),
         has_actions=_has_actions(connection, app),
         findings=findings,
     )
 
 
-def _make_queue(queue: Queue, view: View) -> QueueNow:
+def _fetch_pause(connection: sa.Connection, app: str | None) -> PauseJson | None:
+    if app is None:
+        return fetch_paused(connection).all
+    paused = fetch_app_paused(connection, app)
+    return paused.all or paused.app
+
+
+def _make_queue(queue: Queue, view: View) -> QueuePulse:
     ours = [each for each in view.backlog if each.queue is queue]
-    return QueueNow(
+    return QueuePulse(
         queue,
         waiting=sum(each.waiting for each in ours),
         since=find_oldest(ours),

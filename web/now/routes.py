@@ -11,9 +11,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from overview.doctor.finding import Finding, Health
-from overview.installation.figures import LATELY
-from overview.installation.lag import Lag, fetch_lag
+from overview.installation.figures import LATELY, Lag, fetch_lag
 from serving.context import Context, Viewer
+from web.charts.spark import Spark, draw_spark
 from web.clocks import Clocks, find_zone
 from web.guarding import PageRoute
 from web.now.begin import make_begin_values
@@ -23,7 +23,6 @@ from web.now.fetch_not_run import NotRunKind, NotRunList, fetch_not_run
 from web.now.fetch_pulse import Pulse, fetch_pulse
 from web.now.fetch_running import fetch_coming, fetch_under_way
 from web.now.minute_rail import Rail, draw_rail
-from web.now.spark import Spark, draw_spark
 from web.now.verdict import DayCounts, judge
 from web.preferences import read_preferences
 from web.reading import Unread, read_part

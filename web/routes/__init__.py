@@ -26,13 +26,13 @@ from web.routes import (
     operations,
     operations_bulk,
     search,
-    settings,
     settings_keys,
     sign_in,
     static,
     timeline,
-    workers,
 )
+from web.settings import routes as settings
+from web.workers import routes as workers
 
 PUBLIC_ROUTERS = (
     sign_in.router,

@@ -29,7 +29,7 @@ from overview.apps.shown import (
     fetch_app_part,
     fetch_detailed_app,
 )
-from overview.installation.status import fetch_status
+from overview.installation.status import fetch_app_status
 from overview.operations.shown import fetch_shown_part
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, Refused, make_refused, read_form
@@ -79,7 +79,7 @@ def show_app(context: Viewer, app: str) -> Response:
     values = {
         "app": app,
         "found": found,
-        "status": read(lambda c: fetch_status(c, settings, app=app)),
+        "status": read(lambda c: fetch_app_status(c, settings, app)),
         "troubled": read(lambda c: fetch_action_part(c, troubled, Page(_SOME))),
         "failures": read(
             lambda c: fetch_shown_part(c, failed, Page(_FEW), with_steps=False)

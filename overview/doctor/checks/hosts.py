@@ -17,12 +17,10 @@ from overview.doctor.thresholds import LITTLE_SPACE, NO_SPACE, SILENT_FOR
 def look_at_clocks(view: View) -> Iterator[Finding]:
     """Compare the clocks of this host and of all processes with the database's."""
     own = read_host_clock() - view.now
-    yield Finding(
-        "clock",
-        _judge_clock(own),
-        f"this host differs from the database by {own.total_seconds():+.1f} s",
-        "this host's clock is wrong",
-    )
+    health = _judge_clock(own)
+    title = "" if health is Health.GOOD else "this host's clock is wrong"
+    found = f"this host differs from the database by {own.total_seconds():+.1f} s"
+    yield Finding("clock", health, found, title)
     by_host: dict[str, float] = {}
     for each in view.alive:
         skew_s = each.process.clock_skew_s

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from actions.leader import Holder, get_last_tick_at, get_send_failure, get_set_back
 from actions.pausing.pause_state import fetch_app_pauses, fetch_pauses
 from models.units import format_age
-from operations.fleet.processes import Role, Seen
+from operations.fleet.processes import ProcessRole, Seen
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import LAG_LONG, LOST_BEATS, TICK_LATE_AFTER
-from overview.installation.lag import fetch_lag
+from overview.installation.figures import fetch_lag
 
 _UNLED = (
     "Until one leads, nothing new is recorded or sent. What falls due meanwhile runs if"
@@ -70,7 +70,7 @@ def find_standbys(seen: Sequence[Seen], holder: Holder) -> list[Seen]:
     return [
         each
         for each in seen
-        if each.process.role is Role.SCHEDULER
+        if each.process.role is ProcessRole.SCHEDULER
         and each.is_alive
         and (each.process.hostname, each.process.pid) != (holder.hostname, holder.pid)
     ]

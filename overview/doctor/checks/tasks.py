@@ -19,5 +19,5 @@ def look_at_tasks(view: View) -> Iterator[Finding]:
     for found in look(queues, view.settings):
         bad = Health.DOUBTFUL if found.is_reachable else Health.BAD
         health = Health.GOOD if found.is_well else bad
-        title = "tasks of users' own cannot run"
+        title = "" if found.is_well else "tasks of users' own cannot run"
         yield Finding(found.subject, health, found.detail, title)

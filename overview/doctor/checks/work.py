@@ -10,7 +10,7 @@ from actions.pausing.queues import fetch_queue_pauses
 from actions.read_actions import fetch_quarantined
 from models.operation_state import OperationState, Queue
 from models.units import format_age
-from operations.fleet.processes import Role, Seen
+from operations.fleet.processes import ProcessRole, Seen
 from operations.list_operations import fetch_stuck
 from operations.sending.why_not_sent import fetch_unsent
 from overview.doctor.finding import Finding, Health, View
@@ -131,7 +131,8 @@ def _judge_untaken(
         (
             each.age
             for each in view.seen
-            if each.process.role is Role.WORKER and queue.value in each.process.queues
+            if each.process.role is ProcessRole.WORKER
+            and queue.value in each.process.queues
         ),
         default=None,
     )

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import make_engine, reading
-from operations.fleet.processes import Role, Seen, fetch_processes
+from operations.fleet.processes import ProcessRole, Seen, fetch_processes
 from tests.servers import PATIENCE_S, run_process, wait_until
 
 OURS = (sys.executable, "-m", "cli.main", "worker", "-c", "1", "-Q", "quick,celery")
@@ -70,7 +70,7 @@ def test_worker_has_a_row_for_as_long_as_it_runs(
         assert 0 == worker.wait(PATIENCE_S)
 
     assert [] == fetch(shared)
-    assert (Role.WORKER, 1, True) == (
+    assert (ProcessRole.WORKER, 1, True) == (
         seen.process.role,
         seen.process.concurrency,
         seen.is_alive,
@@ -109,6 +109,6 @@ def test_embedded_worker_has_a_row_beside_its_scheduler(
         process.send_signal(signal.SIGTERM)
         assert 0 == process.wait(PATIENCE_S)
 
-    assert {"quick", "heavy", "celery"} == set(seen[Role.WORKER].process.queues)
-    assert process.pid == seen[Role.SCHEDULER].process.pid
+    assert {"quick", "heavy", "celery"} == set(seen[ProcessRole.WORKER].process.queues)
+    assert process.pid == seen[ProcessRole.SCHEDULER].process.pid
     assert [] == fetch(shared)

@@ -28,7 +28,7 @@ from models.database.tables import (
     zones,
 )
 from operations.fleet.processes import Process
-from operations.fleet.strangers import Reason, Stranger, record_stranger
+from operations.fleet.strangers import Stranger, StrangerReason, record_stranger
 from telemetry import IS_LEADER, LAST_TICK
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker
@@ -308,7 +308,7 @@ def test_stranger_in_our_queues_is_bad_and_named(call: Call):
     """
     With the other installation's id, and what to do, until nobody meets it any more.
     """
-    other = Stranger("minutehand.quick", Reason.OTHER_INSTALLATION, "0f3a")
+    other = Stranger("minutehand.quick", StrangerReason.OTHER_INSTALLATION, "0f3a")
     with writing(get_engine()) as connection:
         record_stranger(connection, other, worker="a@b")
         record_stranger(connection, other, worker="c@d")

@@ -18,7 +18,7 @@ from models.database.engine import db_now, make_engine, writing
 from models.database.tables import breakers, deliveries, leases, operations
 from models.operation_state import Reason
 from operations.adapters.breaker import Breaker
-from operations.fleet.processes import Process, Role
+from operations.fleet.processes import Process, ProcessRole
 from overview.doctor.thresholds import LITTLE_SPACE, NO_SPACE
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker
@@ -212,7 +212,7 @@ def test_dead_leader_is_told_with_what_comes(call: Call):
             )
         )
     alone = find(call("doctor", "--json"), "leader")
-    standby = replace(make_worker("b"), role=Role.SCHEDULER, name="scheduler@b")
+    standby = replace(make_worker("b"), role=ProcessRole.SCHEDULER, name="scheduler@b")
     sign(standby)
     health, detail = find(call("doctor", "--json"), "leader")
 
@@ -338,7 +338,9 @@ def test_scheduler_has_no_queues(call: Call):
     """
     It is a process as others, and takes nothing.
     """
-    sign(replace(make_worker(), role=Role.SCHEDULER, queues=(), concurrency=None))
+    sign(
+        replace(make_worker(), role=ProcessRole.SCHEDULER, queues=(), concurrency=None)
+    )
 
     (process,) = call("status", "--json").data["processes"]
 

@@ -98,18 +98,12 @@ RESOURCES: Mapping[str, str] = {
     """,
     "the system": """
         GET /status
-        GET /now
-        GET /minutes
         GET /workers
         POST /workers/{worker_id}/drain
         POST /workers/{worker_id}/resume
-        GET /queues
-        GET /queues/{queue}/pause
         PUT /queues/{queue}/pause
         DELETE /queues/{queue}/pause
         GET /doctor
-        GET /installation
-        GET /support-bundle
         GET /audit
         GET /load
         GET /stream

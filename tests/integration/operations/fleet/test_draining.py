@@ -12,7 +12,7 @@ from models.database.tables import ALIVE_FOR
 from models.errors import ConflictError, NotFoundError
 from models.paging import Page
 from operations.fleet.draining import drain_worker, find_worker, resume_worker
-from operations.fleet.processes import Role, fetch_processes, record_sign
+from operations.fleet.processes import ProcessRole, fetch_processes, record_sign
 from overview.changes import ChangeFilter, fetch_changes
 from tests.presence import give_sign, make_worker
 
@@ -80,7 +80,7 @@ def test_who_is_gone_cannot_be_drained(engine: sa.Engine):
     """
     give_sign(engine, WORKER, age=ALIVE_FOR * 2)
     old = make_worker("old", revision="0002", version="0.8.0")
-    leader = make_worker("leader", role=Role.SCHEDULER)
+    leader = make_worker("leader", role=ProcessRole.SCHEDULER)
     give_sign(engine, old)
     give_sign(engine, leader)
 

@@ -18,7 +18,7 @@ from operations.fleet.agreement import describe_settings
 from operations.fleet.presence import Presence
 from operations.fleet.processes import (
     KEPT_FOR,
-    Role,
+    ProcessRole,
     Seen,
     fetch_processes,
     record_end,
@@ -121,7 +121,7 @@ def test_secrets_are_told_as_digests():
             make_settings(
                 WEBHOOK_SECRET=secret, BROKER_URL="redis://ada:hunter2@broker:6379/1"
             ),
-            Role.WORKER,
+            ProcessRole.WORKER,
         )
         for secret in ("first secret", "second secret")
     ]
@@ -141,7 +141,7 @@ def test_parameters_of_an_address_are_told_as_digests():
             make_settings(
                 BROKER_URL=f"redis+socket:///run/r.sock?virtual_host={database}"
             ),
-            Role.WORKER,
+            ProcessRole.WORKER,
         )["MINUTEHAND_BROKER_URL"]
         for database in (271, 272)
     ]
@@ -158,9 +158,11 @@ def test_each_role_is_asked_only_for_what_it_uses():
     """
     settings = make_settings()
 
-    assert "MINUTEHAND_WORKSPACE" in describe_settings(settings, Role.WORKER)
-    assert "MINUTEHAND_WORKSPACE" not in describe_settings(settings, Role.SCHEDULER)
-    assert "MINUTEHAND_LOOKBACK" in describe_settings(settings, Role.SCHEDULER)
+    assert "MINUTEHAND_WORKSPACE" in describe_settings(settings, ProcessRole.WORKER)
+    assert "MINUTEHAND_WORKSPACE" not in describe_settings(
+        settings, ProcessRole.SCHEDULER
+    )
+    assert "MINUTEHAND_LOOKBACK" in describe_settings(settings, ProcessRole.SCHEDULER)
 
 
 def test_database_that_is_away_ends_nobody():

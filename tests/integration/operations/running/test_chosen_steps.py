@@ -13,7 +13,7 @@ from models.database.engine import reading, writing
 from models.errors import ConflictError, InvalidDocumentError, StepError, UsageError
 from operations.cancel_and_retry import reopen, retry_or_refuse
 from operations.claiming.claim import claim_operation
-from operations.fleet.processes import Process, Role, record_sign
+from operations.fleet.processes import Process, ProcessRole, record_sign
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepFunction, StepResult
 from operations.running.attempt import Attempt
@@ -149,7 +149,7 @@ def test_steps_are_not_chosen_beside_an_older_worker(engine: sa.Engine, uid: str
     It would run all of them, so it is upgraded first.
     """
     worker = Process(
-        Role.WORKER, "heavy@old", "old", 1, "0.1", "0002", {}, queues=["heavy"]
+        ProcessRole.WORKER, "heavy@old", "old", 1, "0.1", "0002", {}, queues=["heavy"]
     )
     with writing(engine) as connection:
         record_sign(connection, worker)

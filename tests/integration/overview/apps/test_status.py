@@ -11,7 +11,7 @@ from actions.leader import Leader
 from models.database.engine import reading
 from models.errors import NotFoundError
 from models.json_form import write_json
-from overview.installation.status import AppStatusJson, fetch_status
+from overview.installation.status import AppStatus, fetch_app_status, fetch_status
 from overview.installation.workers import fetch_workers
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import (
@@ -52,10 +52,10 @@ def _busy(engine: sa.Engine) -> None:
     give_sign(engine, make_worker("Qhost", name="quick@Qhost"))
 
 
-def fetch(engine: sa.Engine, app: str) -> AppStatusJson:
+def fetch(engine: sa.Engine, app: str) -> AppStatus:
     """Return the state of an app."""
     with reading(engine) as connection:
-        return fetch_status(connection, SETTINGS, app=app).as_app_json()
+        return fetch_app_status(connection, SETTINGS, app)
 
 
 def test_app_sees_its_own_work(engine: sa.Engine):
@@ -65,12 +65,12 @@ def test_app_sees_its_own_work(engine: sa.Engine):
     found = fetch(engine, "app")
 
     assert (True, 1, 1) == (
-        found["is_led"],
-        found["backlog"]["quick"]["pending"],
-        found["backlog"]["quick"]["running"],
+        found.is_led,
+        found.backlog["quick"]["pending"],
+        found.backlog["quick"]["running"],
     )
-    assert [RUNNING.id] == [each["id"] for each in found["running"]]
-    assert found["lag_s"] > 0
+    assert [RUNNING.id] == [each.id for each in found.running]
+    assert found.lag_s > 0
 
 
 def test_app_sees_nothing_of_others(engine: sa.Engine):
@@ -86,9 +86,9 @@ def test_other_app_sees_its_trouble(engine: sa.Engine):
     """
     found = fetch(engine, "Qother")
 
-    assert ["Qreason"] == [each.reason for each in found["last_hour"]]
-    assert 0 == found["lag_s"]
-    assert [] == found["running"]
+    assert ["Qreason"] == [each.reason for each in found.last_hour]
+    assert 0 == found.lag_s
+    assert [] == found.running
 
 
 def test_workers_are_shown_with_what_they_run(engine: sa.Engine):
@@ -97,11 +97,10 @@ def test_workers_are_shown_with_what_they_run(engine: sa.Engine):
     """
     give_sign(engine, make_worker("Qgone"), age=timedelta(hours=1))
     with reading(engine) as connection:
-        found = [each.as_json() for each in fetch_workers(connection)]
+        found = fetch_workers(connection)
 
     assert [("celery@Qgone", False, []), ("quick@Qhost", True, [RUNNING.id])] == [
-        (each["name"], each["alive"], [run["id"] for run in each["running"]])
-        for each in found
+        (each.name, each.alive, [run.id for run in each.running]) for each in found
     ]
 
 
@@ -110,11 +109,11 @@ def test_installation_sees_all_that_runs(engine: sa.Engine):
     And how long the oldest waits.
     """
     with reading(engine) as connection:
-        found = fetch_status(connection, SETTINGS).as_json()
+        found = fetch_status(connection, SETTINGS)
 
-    assert [RUNNING.id] == [each["id"] for each in found["running"]]
-    assert found["lag_s"] > 0
-    assert found["tick_age_s"] is None
+    assert [RUNNING.id] == [each.id for each in found.running]
+    assert found.lag_s > 0
+    assert found.tick_age_s is None
 
 
 def test_unknown_app_is_unknown(engine: sa.Engine):

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps
-from overview.installation.status import fetch_status
+from overview.installation.status import fetch_app_status
 from tests.presence import SETTINGS
 from tests.scheduling import add_app, get_now, make_operation, record_all
 
@@ -51,10 +51,8 @@ def test_status_says_what_the_last_ones_touched(
     add_step(engine, 3, "publish", {"published": ["data", "design"], "moved": []})
 
     with reading(engine) as connection:
-        found = fetch_status(connection, SETTINGS, app="app").as_app_json()["touched"]
-        others = fetch_status(connection, SETTINGS, app="other").as_app_json()[
-            "touched"
-        ]
+        found = fetch_app_status(connection, SETTINGS, "app").touched
+        others = fetch_app_status(connection, SETTINGS, "other").touched
 
     assert (kind, refreshed, reused) == (
         found["refresh"]["kind"],

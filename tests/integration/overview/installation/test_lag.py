@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import reading
-from overview.installation.lag import fetch_lag
+from overview.installation.figures import fetch_lag
 from tests.scheduling import MINUTE, edit, get_now, make_operation, record_all
 
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from models.database.engine import writing
 from models.database.tables import domains
 from operations.record import record
-from overview.installation.status import fetch_status
+from overview.installation.status import fetch_app_status, fetch_status
 from tests.presence import SETTINGS
 from tests.scheduling import MONDAY, add_app, edit, make_operation
 
@@ -34,19 +34,18 @@ def test_last_success_and_last_data_are_told(engine: sa.Engine):
                 app="shop", name="a", source={"file": "a.csv"}, published_at=MONDAY
             )
         )
-        whole = fetch_status(connection, SETTINGS).as_json()
+        whole = fetch_status(connection, SETTINGS)
         apps = {
-            uid: fetch_status(connection, SETTINGS, app=uid).as_app_json()
+            uid: fetch_app_status(connection, SETTINGS, uid)
             for uid in ("shop", "books", "new")
         }
 
     assert (MONDAY + hour, MONDAY) == (
-        whole["last_success_at"],
-        whole["data_updated_at"],
+        whole.last_success_at,
+        whole.data_updated_at,
     )
     told = {
-        uid: (each["last_success_at"], each["data_updated_at"])
-        for uid, each in apps.items()
+        uid: (each.last_success_at, each.data_updated_at) for uid, each in apps.items()
     }
     assert {
         "shop": (MONDAY, MONDAY),

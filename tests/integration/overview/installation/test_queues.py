@@ -57,19 +57,19 @@ def test_what_waits_is_counted_with_its_age(engine: sa.Engine):
     record(engine, 2, ago=2 * MINUTE, state="queued", sent_at=get_now(engine))
     record(engine, 3, ago=9 * MINUTE, waited=MINUTE)
 
-    shown, empty = fetch(engine).as_json(), fetch(engine, Queue.HEAVY).as_json()
+    shown, empty = fetch(engine), fetch(engine, Queue.HEAVY)
 
     assert (2, 1, 1, 1) == (
-        shown["waiting"],
-        shown["pending"],
-        shown["queued"],
-        shown["running"],
+        shown.waiting,
+        shown.pending,
+        shown.queued,
+        shown.running,
     )
-    assert shown["oldest_s"] == pytest.approx(180, abs=30)
+    assert shown.oldest_s == pytest.approx(180, abs=30)
     assert (0, None, 0.0) == (
-        empty["waiting"],
-        empty["oldest_s"],
-        empty["empty_in_s"],
+        empty.waiting,
+        empty.oldest_s,
+        empty.empty_in_s,
     )
 
 
@@ -84,19 +84,19 @@ def test_pace_tells_when_it_is_empty(engine: sa.Engine):
     record(engine, 9, ago=80 * MINUTE, waited=MINUTE)
     for number in range(10, 12):
         record(engine, number, ago=MINUTE)
-    unserved = fetch(engine).empty_in
+    unserved = fetch(engine).empty_in_s
     give_sign(engine, make_worker())
 
-    shown = fetch(engine).as_json()
+    shown = fetch(engine)
     with writing(engine) as connection:
         pause_queue(connection, Queue.QUICK)
-    paused = fetch(engine).as_json()
+    paused = fetch(engine)
 
-    assert (3, 5) == (shown["taken_15_min"], shown["taken_1_h"])
-    assert 15 * 60 * 2 / 3 == shown["empty_in_s"]
+    assert (3, 5) == (shown.taken_15_min, shown.taken_1_h)
+    assert 15 * 60 * 2 / 3 == shown.empty_in_s
     assert unserved is None
-    assert paused["empty_in_s"] is None
-    assert paused["pause"] is not None
+    assert paused.empty_in_s is None
+    assert paused.pause is not None
 
 
 def test_what_nobody_takes_has_no_end(engine: sa.Engine):
@@ -105,7 +105,7 @@ def test_what_nobody_takes_has_no_end(engine: sa.Engine):
     """
     record(engine, 1, ago=MINUTE)
 
-    assert fetch(engine).empty_in is None
+    assert fetch(engine).empty_in_s is None
 
 
 def test_what_waited_long_counts_while_others_wait_as_long(engine: sa.Engine):
@@ -115,7 +115,7 @@ def test_what_waited_long_counts_while_others_wait_as_long(engine: sa.Engine):
     record(engine, 1, ago=5 * HOUR, waited=5 * HOUR - MINUTE)
     record(engine, 2, ago=5 * HOUR)
 
-    assert 1 == fetch(engine).as_json()["taken_15_min"]
+    assert 1 == fetch(engine).taken_15_min
 
 
 def test_history_is_what_waited_at_each_minute(engine: sa.Engine):
@@ -126,7 +126,7 @@ def test_history_is_what_waited_at_each_minute(engine: sa.Engine):
     record(engine, 2, ago=5.5 * MINUTE)
     record(engine, 3, ago=20.5 * MINUTE, state="skipped")
 
-    history = fetch(engine).as_json()["history"]
+    history = fetch(engine).history
 
     assert 61 == len(history)
     waited = [60 - place for place, count in enumerate(history) if count]
@@ -150,7 +150,7 @@ def test_workers_say_what_they_do(engine: sa.Engine):
                 drain_worker(connection, worker.id, by="ada", note=None)
     with reading(engine) as connection:
         for each in fetch_workers(connection):
-            told[each.seen.process.name] = (each.state, each.taken)
+            told[each.name] = (each.state, each.taken_1_h)
 
     assert {
         "idle@h": (WorkerState.IDLE, 0),
@@ -174,7 +174,7 @@ def test_status_and_doctor_name_a_paused_queue(engine: sa.Engine):
         view = View(connection, read_settings({}, env_file=None), get_now(engine))
         quick, *_ = [f for f in look_at_queues(view) if f.subject == "queue quick"]
 
-    assert "new mail server" == status.paused.queues[Queue.QUICK].note
+    assert "new mail server" == status.paused.queues[Queue.QUICK]["note"]
     assert "look" == quick.health
     assert " by ada (new mail server): nothing of it is sent." in quick.detail
     assert "minutehand queues resume quick. 1 wait" in quick.detail

@@ -12,7 +12,7 @@ from models.database.engine import reading, writing
 from models.json_form import write_json
 from models.operation_state import Queue
 from overview.doctor.examine import find_trouble
-from overview.installation.installed import fetch_installation
+from overview.installation.installed import fetch_installed
 from overview.installation.support_bundle import make_bundle
 from settings import read_settings
 from tests.integration.api.prepared import prepare
@@ -68,8 +68,8 @@ def test_failures_have_their_reason_and_nobodys_words(engine: sa.Engine):
     with reading(engine) as connection:
         bundle = make_bundle(connection, SETTINGS, [])
 
-    (failure,) = bundle["failures"]
-    assert (operation.id, "step failed") == (failure["id"], failure["reason"])
+    (failure,) = bundle.failures
+    assert (operation.id, "step failed") == (failure.id, failure.reason)
     assert "ada" not in write_json(bundle)
 
 
@@ -82,12 +82,12 @@ def test_installation_tells_versions_and_what_is_kept(engine: sa.Engine):
     old = get_now(engine) - timedelta(days=3)
     edit(engine, operation.id, recorded_at=old)
     with reading(engine) as connection:
-        found = fetch_installation(connection, SETTINGS)
+        found = fetch_installed(connection, SETTINGS)
 
     names = {"postgresql": "PostgreSQL", "sqlite": "SQLite"}
     assert found.versions["database"].startswith(names[engine.dialect.name])
     assert "Redis" == found.versions["broker"]
     kept = {each.what: each for each in found.retention}
     operations = kept["operations, their steps and logs"]
-    assert (timedelta(days=30), old) == (operations.kept_for, operations.oldest_at)
-    assert kept["record of changes"].kept_for is None
+    assert (30 * 86_400, old) == (operations.kept_for_s, operations.oldest_at)
+    assert kept["record of changes"].kept_for_s is None

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.errors import NotFoundError, UsageError
 from models.operation_state import OperationState, Queue
-from operations.fleet.processes import Process, Role, record_sign
+from operations.fleet.processes import Process, ProcessRole, record_sign
 from overview.load.fetching import Whose
 from overview.timeline.window import MOST_RUNS, Timeline, fetch_timeline
 from tests.scheduling import (
@@ -126,7 +126,7 @@ def run_worker(engine: sa.Engine, slots: int) -> None:
         record_sign(
             connection,
             Process(
-                role=Role.WORKER,
+                role=ProcessRole.WORKER,
                 name="quick@host",
                 hostname="host",
                 pid=1,

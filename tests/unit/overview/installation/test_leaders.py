@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from actions.leader import Holder, Leadership
-from operations.fleet.processes import Process, Role, Seen
+from operations.fleet.processes import Process, ProcessRole, Seen
 from overview.installation.leaders import Unled, find_unled
 
 NOW = datetime(2026, 10, 20, 2, 0, tzinfo=UTC)
@@ -56,7 +56,7 @@ def test_killed_leader_ended_with_its_last_sign():
     """
     The row of a process that was killed stays for a day.
     """
-    process = Process(Role.SCHEDULER, "s", "host1", 1, "0", "0", {})
+    process = Process(ProcessRole.SCHEDULER, "s", "host1", 1, "0", "0", {})
     seen = Seen(process, NOW - 90 * MINUTE, NOW - 72 * MINUTE, 72 * MINUTE)
     history = [led(2, 50, None), led(1, 90, None)]
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from overview.installation.leaders import Unled
+from web.charts.spark import draw_spark
 from web.now.fetch_minutes import Minutes
 from web.now.minute_rail import draw_rail
-from web.now.spark import draw_spark
 
 NOW = datetime(2026, 10, 20, 2, 2, 37, tzinfo=UTC)
 THIS = NOW.replace(second=0)

@@ -10,10 +10,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from models.errors import UnreachableError
+from models.json_form import write_json
 from models.paging import Page, Part
 from overview.changes import ChangeFilter, fetch_changes, verify_changes
 from overview.doctor.finding import Finding, Health
-from overview.installation.installed import fetch_installation
+from overview.installation.installed import fetch_installed
+from overview.installation.support_bundle import make_bundle
 from serving.access.key_json import ShownKey
 from serving.access.manage_keys import fetch_keys
 from serving.access.roles import Role
@@ -46,7 +48,7 @@ def show_settings(context: Viewer) -> Response:
     is_list = isinstance(part, Part)
     return render(
         context,
-        "settings.html",
+        "settings/settings.html",
         {
             "part": part,
             "query": query,
@@ -78,7 +80,7 @@ def show_changes(context: Admin) -> Response:
     part = read_part(context, lambda each: fetch_changes(each, wanted, page))
     return render(
         context,
-        "settings_changes.html",
+        "settings/changes.html",
         {
             "part": part,
             "query": query,
@@ -95,7 +97,7 @@ def verify(context: Admin) -> Response:
     """Follow the chain of the record of changes, and tell whether it is whole."""
     context.demand_installation("the chain of changes")
     found = read_part(context, verify_changes)
-    return render(context, "settings_verified.html", {"found": found})
+    return render(context, "settings/verified.html", {"found": found})
 
 
 @router.get("/doctor")
@@ -120,7 +122,7 @@ def _render_doctor(
         findings = sorted(findings, key=lambda each: worst_first.index(each.health))
         count = sum(each.health is not Health.GOOD for each in findings)
     values = {"findings": findings, "age_s": age_s, "count": count}
-    return render(context, "settings_doctor.html", values)
+    return render(context, "settings/doctor.html", values)
 
 
 @router.get("/installation")
@@ -128,5 +130,25 @@ def show_installation(context: Admin) -> Response:
     """Tell versions, settings in effect, and how long what is kept."""
     context.demand_installation("what is installed")
     settings = context.services.settings
-    found = read_part(context, lambda each: fetch_installation(each, settings))
-    return render(context, "settings_installation.html", {"found": found})
+    found = read_part(context, lambda each: fetch_installed(each, settings))
+    return render(context, "settings/installation.html", {"found": found})
+
+
+@router.get("/support-bundle")
+@heavy
+async def download_support_bundle(context: Admin) -> Response:
+    """Give what somebody who helps from afar needs to see, as a file."""
+    context.demand_installation("a support bundle")
+    findings, _age_s = await context.services.examine()
+    return await run_in_threadpool(_write_bundle, context, findings)
+
+
+def _write_bundle(context: Context, findings: list[Finding]) -> Response:
+    with context.reading() as connection:
+        bundle = make_bundle(connection, context.services.settings, findings)
+    name = 'attachment; filename="minutehand-support.json"'
+    return Response(
+        write_json(bundle),
+        media_type="application/json",
+        headers={"Content-Disposition": name},
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from models.operation_state import Queue
-from web.charts.depth import draw_depth
-from web.worker_words import tell_commands
+from web.charts.spark import draw_depth
+from web.workers.routes import tell_commands
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
@@ -10,25 +12,28 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.pausing.queues import pause_queue, resume_queue
+from models.database.engine import read_clock
 from models.errors import InvalidDocumentError, UsageError
 from models.operation_state import WORKER_QUEUES, Queue
 from models.requests.actions import NoteModel, PauseModel
 from operations.fleet.processes import RENEW_EVERY
 from overview.installation.leaders import fetch_leaders
-from overview.installation.queues import fetch_queues
-from overview.installation.status import fetch_status
+from overview.installation.queues import ShownQueue, fetch_queues
+from overview.installation.status import fetch_app_status
 from overview.installation.workers import fetch_worker, fetch_workers, set_drained
 from serving.context import Context, Operator, Viewer
-from web.charts.depth import draw_depth
+from web.charts.spark import draw_depth
 from web.clocks import format_iso
 from web.forms import Form, Refused, make_refused, read_form
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
 from web.reading import Unread, read_part
 from web.rendering import render
-from web.worker_words import tell_commands, tell_verdict
 
 router = APIRouter(prefix="/workers", include_in_schema=False, route_class=PageRoute)
+
+#: The prefix that queues have unless a setting says otherwise.
+_USUAL_PREFIX = "minutehand"
 
 #: What all small apps share.
 _SHARED = "queues and workers"
@@ -37,32 +42,21 @@ _SHARED = "queues and workers"
 @router.get("")
 def show_workers(context: Viewer) -> Response:
     """Show whether what waits is taken, by whom, and who leads."""
-    if context.app is not None:
-        read = partial(
-            fetch_status, settings=context.services.settings, app=context.app
-        )
-        status = read_part(context, read)
-        return render(context, "workers_of_app.html", {"status": status})
-    queues = read_part(context, fetch_queues)
     settings = context.services.settings
-    untaken = (
-        []
-        if isinstance(queues, Unread)
-        else [
-            each.queue
-            for each in queues
-            if each.queue in WORKER_QUEUES and not each.workers
-        ]
-    )
+    if context.app is not None:
+        read = partial(fetch_app_status, settings=settings, app=context.app)
+        status = read_part(context, read)
+        return render(context, "workers/workers_of_app.html", {"status": status})
+    queues = read_part(context, fetch_queues)
+    known = [] if isinstance(queues, Unread) else queues
+    untaken = [e.queue for e in known if e.queue in WORKER_QUEUES and not e.workers]
     return render(
         context,
-        "workers.html",
+        "workers/workers.html",
         {
             "queues": queues,
-            "verdict": "" if isinstance(queues, Unread) else tell_verdict(queues),
-            "depths": {}
-            if isinstance(queues, Unread)
-            else {e.queue: draw_depth(e.as_json()["history"]) for e in queues},
+            "verdict": tell_verdict(known) if known else "",
+            "depths": {each.queue: draw_depth(each.history) for each in known},
             "workers": read_part(context, fetch_workers),
             "leaders": read_part(context, fetch_leaders),
             "commands": tell_commands(
@@ -141,10 +135,9 @@ def drain(context: Operator, worker_id: UUID) -> Response:
             by=context.caller.name,
             note=asked.note,
         )
-    name = found.seen.process.name
     return go_to(
         "/workers",
-        f"Draining {name}; it takes nothing new within {_WITHIN}.",
+        f"Draining {found.name}; it takes nothing new within {_WITHIN}.",
         undo=f"/workers/{worker_id}/resume",
     )
 
@@ -158,8 +151,9 @@ def take_again(context: Operator, worker_id: UUID) -> Response:
         found = set_drained(
             connection, worker_id, drained=False, by=context.caller.name
         )
-    name = found.seen.process.name
-    return go_to("/workers", f"Resumed {name}; it takes operations within {_WITHIN}.")
+    return go_to(
+        "/workers", f"Resumed {found.name}; it takes operations within {_WITHIN}."
+    )
 
 
 _WITHIN = f"{RENEW_EVERY.total_seconds():.0f} seconds"
@@ -170,14 +164,15 @@ def _ask_pause(
 ) -> Response:
     context.demand_installation(_SHARED)
     with context.reading() as connection:
+        now = read_clock(connection)
         found = next(e for e in fetch_queues(connection) if e.queue is queue)
     return render(
         context,
-        "queue_pause.html",
+        "workers/queue_pause.html",
         {
             "shown": found,
-            "waits": _count(found.depth, "waits", "wait"),
-            "example": format_iso(found.now + timedelta(hours=1)),
+            "waits": _count(found.waiting, "waits", "wait"),
+            "example": format_iso(now + timedelta(hours=1)),
             "form": form,
             "refused": of,
         },
@@ -198,11 +193,11 @@ def _ask_drain(
     alone = [
         each.queue.value
         for each in queues
-        if each.workers == 1 and each.queue.value in found.seen.process.queues
+        if each.workers == 1 and each.queue in (found.queues or ())
     ]
     return render(
         context,
-        "worker_drain.html",
+        "workers/worker_drain.html",
         {
             "worker": found,
             "alone": alone,
@@ -217,3 +212,68 @@ def _ask_drain(
 def _count(number: int, one: str, more: str) -> str:
     noun, verb = ("operation", one) if number == 1 else ("operations", more)
     return f"{number:,} {noun} {verb}"
+
+
+def tell_verdict(queues: Sequence[ShownQueue]) -> str:
+    """Return in a sentence or two which queues of our workers are served."""
+    queues = [each for each in queues if each.queue in WORKER_QUEUES]
+    served = [e.queue.value for e in queues if e.workers and e.pause is None]
+    paused = [e.queue.value for e in queues if e.pause is not None]
+    left = [e.queue.value for e in queues if not e.workers and e.pause is None]
+    if len(served) == len(queues):
+        return "Every queue is served."
+    if len(left) == len(queues):
+        return "No queue is served: no worker takes anything."
+    told = []
+    if served:
+        told.append(f"{_join(served)} {_be(served)} served.")
+    if paused:
+        told.append(f"{_join(paused)} {_be(paused)} paused.")
+    if left:
+        told.append(f"{_join(left)} {_be(left)} not{' served' if not served else ''}.")
+    return " ".join(told)
+
+
+def _be(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _join(names: Sequence[str]) -> str:
+    """
+    Return *names* as one says them.
+
+    >>> _join(["quick", "heavy", "celery"])
+    'quick, heavy and celery'
+    """
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def tell_commands(
+    queues: Sequence[Queue], *, prefix: str, broker_url: str
+) -> list[tuple[str, str]]:
+    """
+    Return what starts a worker of this installation: labels, and lines for a shell.
+
+    Args:
+        queues: Those that it is to take; none: quick.
+        prefix: ``MINUTEHAND_QUEUE_PREFIX``; a worker of another prefix takes nothing.
+        broker_url: Of this process; only its scheme matters.
+    """
+    if broker_url.startswith("memory"):
+        return [("Everything in one process", "minutehand up")]
+    names = ",".join(each.value for each in queues) or Queue.QUICK.value
+    name = names.partition(",")[0]
+    given = prefix or "none"
+    own = (
+        ""
+        if given == _USUAL_PREFIX
+        else f"MINUTEHAND_QUEUE_PREFIX={shlex.quote(given)} "
+    )
+    return [
+        ("Start a worker", f"{own}minutehand worker -Q {names} -n {name}@%h"),
+        (
+            "Or, with Celery's own options",
+            f"{own}celery -A celery_app worker -Q {names} -n {name}@%h",
+        ),
+    ]

@@ -119,7 +119,7 @@ def test_doctor_and_installation_are_shown(browser: TestClient, engine: sa.Engin
     enter(browser, new_key(engine))
     doctor = read(browser, "/settings/doctor")
     installation = read(browser, "/settings/installation")
-    bundle = browser.get("/api/v1/support-bundle")
+    bundle = browser.get("/settings/support-bundle")
 
     assert "need a look" in doctor
     assert "minutehand scheduler" in doctor
@@ -132,7 +132,7 @@ def test_doctor_and_installation_are_shown(browser: TestClient, engine: sa.Engin
 
 ADMINS = (
     *("/settings/changes", "/settings/changes/verify", "/settings/installation"),
-    "/settings/keys/new",
+    *("/settings/keys/new", "/settings/support-bundle"),
 )
 
 

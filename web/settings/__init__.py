@@ -1,0 +1,1 @@
+"""The pages of the settings: keys and preferences, changes, doctor, installation."""
