@@ -35,13 +35,13 @@ from cli.output import (
 from models.decision import get_action_name
 from models.operation_state import LIVE_STATES, OperationState, Reason, Trigger
 from operations.operation_filter import OperationFilter
+from operations.reasons import STATES, read_reason
 from overview.operations.shown import (
     MissedRange,
     ShownOperation,
     fetch_shown_operation,
     fetch_shown_operations,
 )
-from overview.reasons import explain_state, read_reason
 
 
 def list_operations(  # noqa: PLR0913 - the options of the command
@@ -166,7 +166,7 @@ def _explain_state(state: OperationState) -> Text:
     """Return a state, and below it, while the operation is live, what that means."""
     text = style_state(state)
     if state in LIVE_STATES:
-        return Text.assemble(text, f"\n{explain_state(state)}")
+        return Text.assemble(text, f"\n{STATES[state]}")
     return text
 
 

@@ -20,7 +20,7 @@ from models.database.tables import (
 )
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.paging import Page
-from operations.causes import Cause, has_cause
+from operations.causes import CausePattern, has_cause
 
 Conditions = list[sa.ColumnElement[bool] | sa.TextClause]
 Columns = ReadOnlyColumnCollection[str, Any]
@@ -56,7 +56,7 @@ class OperationFilter:
     until: datetime | None = None
     recorded_since: datetime | None = None
     recorded_until: datetime | None = None
-    cause: Cause | None = None
+    cause: CausePattern | None = None
     is_retrying: bool = False
     is_uncertain: bool = False
 

@@ -4,15 +4,15 @@ What every face shows: status, findings, figures and metrics, as plain data.
 Functions take a connection and return dataclasses, which models/json_form.py writes. A
 face only formats them. Its rooms:
 
-- now: what is wrong at this moment, and what comes next
 - installation: its state and figures; queues, workers and leaders
-- doctor: what looks for problems
+- doctor: what looks for problems, and from when on something is one
+- why: why something ran, waits or did not run
 - actions, operations, apps: each has one kind of thing with all that is known about it
 - previews: what would happen, of a rule, an edit or a run
 - load, calendar, timeline: what ran and what will, by time
 
-Beside them: what several rooms use (reasons, zones, recipients), and what is
-of no room: backfills, bulk, changes, events, happenings, search.
+Beside them: what several rooms use (zones, recipients), and what is of no room:
+backfills, bulk, changes, events, live_events, search.
 
 The faces and the scheduler import this room, which writes nothing.
 """

@@ -25,10 +25,10 @@ from anyio import CapacityLimiter, to_thread
 
 from models.errors import UnreachableError
 from models.json_form import write_json
-from overview.happenings import Happening, Sight, look
+from overview.live_events import LiveEvent, Sight, look
 
 #: Looks for what has happened since it looked last.
-Look = Callable[[Sight | None], tuple[list[Happening], Sight]]
+Look = Callable[[Sight | None], tuple[list[LiveEvent], Sight]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +263,11 @@ class Hub:
             if self._listeners:
                 heard_at = loop.time()
 
-    async def _look_once(self, before: Sight | None) -> tuple[list[Happening], Sight]:
+    async def _look_once(self, before: Sight | None) -> tuple[list[LiveEvent], Sight]:
         # Not in one of the threads of requests: however busy these are, it looks.
         return await to_thread.run_sync(self.look, before, limiter=self._thread)
 
-    def tell(self, happening: Happening) -> None:
+    def tell(self, happening: LiveEvent) -> None:
         """Number an event, keep it, and tell it to all who may know of it."""
         self.number += 1
         text = (

@@ -37,6 +37,8 @@ from models.occurrence import LOOKBACK, make_operation_id
 from models.operation_state import Overlap, Queue, Trigger
 from operations.record import record
 from operations.sending.order import Message
+from overview.why.circumstances import fetch_circumstances
+from overview.why.sentences import ALONE, tell_why
 from scheduler_server import Scheduler
 from settings import read_settings
 
@@ -420,3 +422,12 @@ def add_event(
                 recorded_at=recorded_at or instant,
             )
         )
+
+
+def say_why(connection: sa.Connection, operation_id: UUID) -> str:
+    """Return why an operation did not run, or waits; "": there is nothing to say."""
+    query = sa.select(operations).where(operations.c.id == operation_id)
+    row, now = connection.execute(query).one(), read_clock(connection)
+    known = fetch_circumstances(connection, [row], now=now)
+    why = tell_why(row, known.get(operation_id, ALONE), now=now)
+    return "" if why is None else why.text

@@ -15,7 +15,7 @@ from typing import get_args
 import pytest
 from prometheus_client import Counter
 
-from actions.explaining.why import EXIT_WORDS
+from actions.explaining.why import EXIT_WORDS, STATE_WORDS
 from actions.previews.sentences import HAPPENED, WAS
 from celery_app.routing import TASK_OF_QUEUE
 from cli.demo.screen import MARKS
@@ -36,6 +36,7 @@ from models.operation_state import (
     WORKER_QUEUES,
     OperationState,
     Queue,
+    Reason,
     StepState,
 )
 from models.revision import EXITS
@@ -53,6 +54,7 @@ from operations.mail.words import FALLBACK, read_sentences
 from operations.notices.grouping import NoticeKind
 from operations.notices.stored import KINDS
 from operations.notices.wording import EVENT_TYPES
+from operations.reasons import REASONS, STATES
 from operations.steps import STEPS
 from operations.steps.publish import KINDS as PUBLISHED
 from overview.doctor.finding import Health
@@ -110,6 +112,9 @@ def find_steps_that_use(name: str) -> set[str]:
         ("operations/steps/publish.py: KINDS", PUBLISHED, PublishModel.model_fields),
         ("dispatch/dispatcher.py: DECISIONS", DECISIONS, TRANSITIONS[None]),
         ("actions/explaining/why.py: EXIT_WORDS", EXIT_WORDS, EXITS),
+        ("actions/explaining/why.py: STATE_WORDS", STATE_WORDS, OperationState),
+        ("operations/reasons.py: REASONS", REASONS, Reason),
+        ("operations/reasons.py: STATES", STATES, OperationState),
         ("actions/previews/sentences.py: HAPPENED", HAPPENED, EventName),
         ("actions/previews/sentences.py: WAS", WAS, EventName),
         ("operations/notices/stored.py: KINDS", KINDS, TROUBLED_STATES),

@@ -19,7 +19,7 @@ from models.errors import MinutehandError, UnreachableError
 from models.json_form import write_json
 from models.operation_state import OperationState
 from models.units import capitalize, format_age, format_bytes
-from overview.reasons import explain_state
+from operations.reasons import STATES
 from serving.access.roles import Role
 from serving.context import Context
 from serving.refusals import find_status
@@ -240,9 +240,7 @@ def _tell_age(age: timedelta | float) -> str:
 
 def _tell_meaning(state: str) -> str | None:
     """Return what the state of an operation means. None: it is none, but a mark."""
-    return (
-        explain_state(OperationState(state)) if state in set(OperationState) else None
-    )
+    return STATES[OperationState(state)] if state in set(OperationState) else None
 
 
 def _tell_lag(lag: timedelta | float) -> str:

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import assert_never
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -35,7 +34,7 @@ from actions.occurrences import parse_timing
 from actions.when.searching import find_last, find_occurrences
 from models.errors import RuleError
 from models.fields.zone import load_zone
-from models.operation_state import OperationState, Reason, Trigger, is_awaiting
+from models.operation_state import OperationState, Reason, Trigger
 from models.revision import Change
 from models.units import show_instant
 
@@ -77,9 +76,8 @@ class History:
         next_due_at: The first instant that is not decided yet. None: it is never due
             again.
         events: The events that may have led to occurrences in that minute.
-        hindrances: What each unclaimed operation is waiting for.
-        taken: When a worker last took one of the latest operations of each queue. None:
-            nobody asked.
+        told: Why each operation did not run or waits, a sentence without its end, as
+            far as somebody asked.
         paused_until: When the action's pause ends by itself. None: it is not paused, or
             the pause has no end.
     """
@@ -93,8 +91,7 @@ class History:
     now: datetime
     next_due_at: datetime | None = None
     events: Sequence[RecordedEvent] = ()
-    hindrances: Mapping[UUID, str] = field(default_factory=dict)
-    taken: Mapping[str, datetime] | None = None
+    told: Mapping[UUID, str] = field(default_factory=dict)
     paused_until: datetime | None = None
 
     @property
@@ -200,46 +197,37 @@ def _explain_decided(history: History, operation: RecordedOperation) -> Answer:
     return replace(answer, text=answer.text + moved)
 
 
+#: What became of an operation, by its state: in a word, and in some.
+STATE_WORDS = {
+    OperationState.PENDING: (Verdict.WAITING, "it waits to be sent"),
+    OperationState.QUEUED: (Verdict.WAITING, "it waits for a worker"),
+    OperationState.RUNNING: (Verdict.RUNNING, "it is running now"),
+    OperationState.SUCCEEDED: (Verdict.RAN, "it succeeded"),
+    OperationState.FAILED: (Verdict.RAN, "it failed"),
+    OperationState.CANCELED: (Verdict.CANCELED, "it was canceled"),
+    OperationState.SKIPPED: (Verdict.SKIPPED, "it was skipped"),
+    OperationState.MISSED: (Verdict.MISSED, "it was missed"),
+}
+
+
 def explain_operation(history: History, operation: RecordedOperation) -> Answer:
     """Say what became of *operation*, which is not a range of missed occurrences."""
-    state = OperationState(operation.state)
-    lag = (
-        None
-        if operation.started_at is None
-        else operation.started_at - operation.occurrence
-    )
-    who = "" if operation.user_id is None else f" for user {operation.user_id}"
-    why = "" if operation.reason is None else f" ({operation.reason})"
-    match state:
-        case OperationState.PENDING:
-            cause = "the leader sends it within a second"
-            cause = history.hindrances.get(operation.id, cause)
-            verdict = Verdict.WAITING
-            text = f"it is recorded{who} and waits to be sent{why}: {cause}"
-            if is_awaiting(operation.reason):
-                text = f"it {operation.reason}{who}: {cause}"
-        case OperationState.QUEUED:
-            verdict = Verdict.WAITING
-            taken = _explain_queue(history, operation)
-            text = f"it was sent{who} to queue {operation.queue}, {taken}"
-            if line := history.hindrances.get(operation.id):
-                text += f"; it is {line}"
-        case OperationState.RUNNING:
-            verdict, text = Verdict.RUNNING, f"it is running{who} now"
-        case OperationState.SUCCEEDED | OperationState.FAILED:
-            verdict, text = Verdict.RAN, f"it {state}{who}{why}"
-        case OperationState.CANCELED:
-            verdict, text = Verdict.CANCELED, f"it was canceled{who}{why}"
-        case OperationState.SKIPPED:
-            verdict, text = Verdict.SKIPPED, f"it was skipped{who}{why}"
-        case OperationState.MISSED:
-            verdict, text = Verdict.MISSED, f"it was missed{who}{why}"
-        case _:
-            assert_never(state)
+    verdict, text = STATE_WORDS[OperationState(operation.state)]
+    told = history.told.get(operation.id)
+    if told is not None and told.startswith("Waits"):
+        text = f"it {told[0].lower()}{told[1:]}"
+    elif told is not None:
+        text = f"{text}: {told}"
+    elif operation.reason is not None:
+        text = f"{text} ({operation.reason})"
+    if operation.user_id is not None:
+        text = f"for user {operation.user_id}: {text}"
     if operation.trigger == Trigger.BACKFILL:
         text += f"; a backfill recorded it at {history.show(operation.recorded_at)}"
     if operation.recorded_at < operation.occurrence:
         text += f"; it was {_describe_early_tick(history, operation)}"
+    started_at = operation.started_at
+    lag = None if started_at is None else started_at - operation.occurrence
     return Answer(verdict, text, operation.id, lag)
 
 
@@ -247,23 +235,6 @@ def _describe_early_tick(history: History, operation: RecordedOperation) -> str:
     """Say how a decision could be made before its occurrence: by a ``tick --at``."""
     at = history.show(operation.recorded_at)
     return f"decided at {at} by a tick for a later instant (tick --at)"
-
-
-def _explain_queue(history: History, operation: RecordedOperation) -> str:
-    if history.taken is None:
-        return "where it waits for a worker"
-    taken_at = history.taken.get(operation.queue)
-    if taken_at is None:
-        return (
-            "from which no worker has taken any of the latest operations."
-            " Check: minutehand status"
-        )
-    if operation.sent_at is not None and taken_at < operation.sent_at:
-        return (
-            "from which no worker has taken any of the latest operations since"
-            f" {history.show(taken_at)}"
-        )
-    return "and the workers of that queue are busy"
 
 
 def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer:

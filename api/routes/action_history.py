@@ -13,7 +13,6 @@ from actions.read_actions import RevisionJson, RevisionNote
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
 from models.fields.field_types import Instant
-from overview.actions.explaining import explain_instant
 from overview.actions.occurrences import (
     OccurrenceJson,
     ShownOccurrence,
@@ -24,6 +23,7 @@ from overview.actions.revisions import (
     fetch_revision_part,
     fetch_shown_revision,
 )
+from overview.why.explain import explain_instant
 from serving.context import Viewer
 from serving.cursors import Paged
 

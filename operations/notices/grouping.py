@@ -7,7 +7,6 @@ the cause lasts, further failures are only counted, and reported ever less often
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from uuid import UUID
 
 from models.decision import get_action_name
 from models.occurrence import str_to_uuid
+from operations.causes import clean_line, find_cause, make_cause_key
 
 #: Pause between the first notice of a cause and one that says "more"; then twice that,
 #: and so on.
@@ -48,14 +48,7 @@ OPERATIONS_NAMED = 5
 #: The scope of the installation: all small apps.
 INSTALLATION = ""
 
-_LONGEST_CAUSE = 300
 _VARIOUS = "various causes"
-
-#: Ids, numbers, quoted texts and mail addresses vary among errors of the same cause.
-VARYING = re.compile(
-    r"""[0-9a-f]{8}-[0-9a-f-]{27}|\S+@\S+|'[^']*'|"[^"]*"|\b[0-9a-f]{12,}\b|\d+""",
-    re.IGNORECASE,
-)
 
 
 class NoticeKind(StrEnum):
@@ -68,7 +61,7 @@ class NoticeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Unreported:
     """
     An operation that must be reported.
 
@@ -133,7 +126,7 @@ class Notice:
     actions: dict[str, dict[str, Any]] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
 
-    def add(self, trouble: Trouble) -> None:
+    def add(self, trouble: Unreported) -> None:
         """Add *trouble* to the counts and examples."""
         self.count += trouble.count
         self.untold += trouble.count
@@ -232,7 +225,10 @@ Open = dict[tuple[str, NoticeKind, str], Notice]
 
 
 def sort_in(
-    notices: Open, scopes: Sequence[Scope], troubles: Sequence[Trouble], now: datetime
+    notices: Open,
+    scopes: Sequence[Scope],
+    troubles: Sequence[Unreported],
+    now: datetime,
 ) -> None:
     """
     Add each of *troubles* to its notice, in each scope that gets it.
@@ -271,37 +267,7 @@ def _is_full(notices: Open, scope: str, kind: NoticeKind) -> bool:
     return same >= MOST_CAUSES
 
 
-def find_cause(reason: str | None, error: str | None) -> str:
-    """Return why an operation did not succeed, on one line for people."""
-    first, *_ = (error or "").strip().splitlines() or [""]
-    text = _clean(first) or _clean(reason or "") or "unknown"
-    if reason is not None and not first.startswith(reason) and ":" not in reason:
-        # The error does not repeat a reason such as a lost worker.
-        text = reason if text == reason else f"{reason}: {text}"
-    return text if len(text) <= _LONGEST_CAUSE else f"{text[: _LONGEST_CAUSE - 1]}…"
-
-
-def make_cause_key(cause: str) -> str:
-    """
-    Return the part of *cause* that is the same in all errors of one cause.
-
-    >>> make_cause_key("send_email: no user 'u17' (attempt 3)")
-    'send_email: no user # (attempt #)'
-    """
-    return VARYING.sub("#", cause)[:_LONGEST_CAUSE]
-
-
-def find_constant(cause: str) -> list[str]:
-    """
-    Return the parts of *cause* that are the same in all errors of one cause.
-
-    >>> find_constant("no user 'u17' (attempt 3)")
-    ['no user ', ' (attempt ', ')']
-    """
-    return VARYING.split(cause)
-
-
-def make_trouble(row: Any, kind: NoticeKind, *, mails: int = 0) -> Trouble:
+def make_trouble(row: Any, kind: NoticeKind, *, mails: int = 0) -> Unreported:
     """Return the trouble of an operation's row; *mails* of its mails are uncertain."""
     details: Mapping[str, Any] = row.details or {}
     cause, count = find_cause(row.reason, row.error), 1
@@ -309,22 +275,17 @@ def make_trouble(row: Any, kind: NoticeKind, *, mails: int = 0) -> Trouble:
         cause, count = "a mail server or a worker failed while mails were sent", mails
     elif kind is NoticeKind.MISSED:
         count = int(details.get("count", 1))
-    return Trouble(
+    return Unreported(
         operation_id=row.id,
         app=row.app,
         action_uid=row.action_uid,
-        action_name=_clean(get_action_name(row.triggered_by)),
+        action_name=clean_line(get_action_name(row.triggered_by)),
         kind=kind,
         cause=cause,
         occurrence=row.occurrence,
         at=row.finished_at,
         count=count,
     )
-
-
-def _clean(text: str) -> str:
-    """Return *text* on one line, without control characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _latest(known: str | None, instant: datetime) -> str:

@@ -36,7 +36,7 @@ from operations.notices.grouping import (
     Notice,
     NoticeKind,
     Open,
-    Trouble,
+    Unreported,
     make_trouble,
 )
 
@@ -70,7 +70,7 @@ def fetch_unreported(
     since: datetime,
     apps: Collection[str] | None,
     limit: int,
-) -> list[Trouble]:
+) -> list[Unreported]:
     """
     Return unreported operations that failed, were missed, or left mails uncertain.
 
@@ -132,7 +132,7 @@ KINDS = {
 }
 
 
-def mark_noticed(connection: sa.Connection, troubles: Sequence[Trouble]) -> None:
+def mark_noticed(connection: sa.Connection, troubles: Sequence[Unreported]) -> None:
     """Store that the end of these operations has been reported."""
     columns: dict[str, sa.types.TypeEngine[Any]] = {"id": Identifier, "at": UtcDateTime}
     told = json_rows(connection.dialect.name, columns, "told")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
@@ -14,6 +15,7 @@ from models.database.engine import read_clock
 from models.database.tables import TROUBLED, operations
 from models.operation_state import OperationState
 from operations.fleet.processes import ProcessRole, Seen, fetch_processes
+from overview.doctor.thresholds import BEGAN_LATE_AFTER
 
 #: The most leaderships that are told.
 _MOST = 10
@@ -153,6 +155,26 @@ class Unled:
 
     since: datetime
     until: datetime | None
+
+    def covers(self, missed: datetime) -> bool:
+        """Return whether an occurrence (aware) was missed because of it."""
+        is_before = self.until is not None and missed >= self.until
+        return self.since - BEGAN_LATE_AFTER <= missed and not is_before
+
+
+def find_first_missed(row: MissedRow) -> datetime:
+    """Return the first occurrence that the row of a missed operation tells of."""
+    first = (row.details or {}).get("first")
+    return row.occurrence if first is None else datetime.fromisoformat(first)
+
+
+class MissedRow(Protocol):
+    """A row of ``operations`` has it."""
+
+    @property
+    def occurrence(self) -> datetime: ...  # noqa: D102 - columns of the table
+    @property
+    def details(self) -> Mapping[str, Any] | None: ...  # noqa: D102
 
 
 def fetch_unled(connection: sa.Connection, *, since: datetime) -> list[Unled]:

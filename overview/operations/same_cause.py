@@ -12,7 +12,7 @@ from models.database.engine import read_clock
 from models.database.tables import TROUBLED, operations
 from models.errors import UsageError
 from models.operation_state import OperationState
-from operations.causes import Cause, has_cause, make_cause
+from operations.causes import CausePattern, has_cause, make_cause
 from operations.list_operations import require_operation
 from operations.operation_filter import belongs_to
 
@@ -44,7 +44,7 @@ class SameCause:
 
 def read_cause(
     connection: sa.Connection, operation_id: UUID, *, app: str | None = None
-) -> Cause:
+) -> CausePattern:
     """
     Return the cause of which an operation failed.
 
@@ -67,7 +67,7 @@ def read_cause(
 
 def count_same_cause(
     connection: sa.Connection,
-    cause: Cause,
+    cause: CausePattern,
     *,
     app: str | None = None,
 ) -> SameCause:

@@ -42,8 +42,8 @@ from operations.list_operations import (
 from operations.operation_filter import OperationFilter
 from operations.running.pace import Usual, estimate_steps
 from operations.running.taken import read_taken
-from overview.operations.beside import fetch_beside
-from overview.operations.why_not import ALONE, Told, find_mark, tell_why
+from overview.why.circumstances import fetch_circumstances
+from overview.why.sentences import ALONE, Why, find_mark, tell_why
 
 
 class PartJson(TypedDict):
@@ -168,7 +168,7 @@ class ShownOperation:
     zone: str
     mark: Mark | None
     uncertain_mails: int
-    told: Told | None = field(metadata={"serialization_alias": "why"})
+    told: Why | None = field(metadata={"serialization_alias": "why"})
     is_claimed: bool = field(metadata=ASIDE)
     took: timedelta | None = field(metadata=ASIDE)
 
@@ -296,17 +296,17 @@ def _show(
         return []
     now = read_clock(connection)
     steps = _fetch_steps(connection, rows) if with_steps else {}
-    known = fetch_beside(connection, rows, now=now)
+    circumstances = fetch_circumstances(connection, rows, now=now)
     # The kinds of ``when`` take a while to import, and lists for people need none.
     zones = import_module("overview.zones").fetch_zones(
         connection, {(row.action_uid, row.action_revision) for row in rows}
     )
     shown = []
     for row in rows:
-        beside = known.get(row.id, ALONE)
+        known = circumstances.get(row.id, ALONE)
         zone = zones.find(row.action_uid, row.action_revision, row.occurrence)
-        told = tell_why(row, beside, now=now, zone=zone)
-        bare = _make_shown(row, steps.get(row.id, ()), beside.uncertain)
+        told = tell_why(row, known, now=now, zone=zone)
+        bare = _make_shown(row, steps.get(row.id, ()), known.uncertain)
         shown.append(replace(bare, told=told, zone=zone.key))
     return shown
 

@@ -22,12 +22,11 @@ from models.database.tables import (
     operations,
 )
 from models.decision import get_action_name
-from models.operation_state import DeliveryState, OperationState
-from models.units import show_instant
+from models.operation_state import OperationState
 from operations.operation_filter import belongs_to
-from overview.doctor.thresholds import BEGAN_LATE_AFTER
-from overview.installation.leaders import Unled, fetch_unled
-from overview.reasons import read_reason
+from overview.installation.leaders import Unled, fetch_unled, find_first_missed
+from overview.why.circumstances import fetch_circumstances
+from overview.why.sentences import ALONE, Why, tell_why
 from overview.zones import Zones, fetch_zones
 from web.now.fetch_failures import WITHIN
 from web.now.fetch_late import LateRuns, fetch_late
@@ -57,15 +56,12 @@ class NotRun:
     Occurrences of an action that did not run as they should; times are aware UTC.
 
     Args:
-        count: How many occurrences; of UNCERTAIN, mails.
-        is_more: Whether there are more than *count*.
-        first: The first occurrence.
-        last: The last one.
-        text: Why, in a sentence without its end.
+        count: How many occurrences; of UNCERTAIN, operations.
+        occurrence: One of them.
         operation_id: The last operation that is about it.
-        delay: How late the latest was. None: it is not about that.
-        unled: The time without a leader in which they were missed. None: unknown, or it
-            is not about that.
+        why: What is said of that operation. None: it is late, and *text* says it.
+        text: What held it up.
+        delay: How late it was.
     """
 
     kind: NotRunKind
@@ -73,14 +69,12 @@ class NotRun:
     action_uid: str
     action_name: str
     count: int
-    is_more: bool
-    first: datetime
-    last: datetime
+    occurrence: datetime
     zone: ZoneInfo
-    text: str
     operation_id: UUID
+    why: Why | None = None
+    text: str = ""
     delay: timedelta | None = None
-    unled: Unled | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +135,8 @@ def fetch_not_run(
         app: Uid of the only small app that counts. None: all.
         most: The most operations of each kind to look at.
     """
-    since = read_clock(connection) - WITHIN
+    now = read_clock(connection)
+    since = now - WITHIN
     missed = _fetch_missed(connection, app, since, most)
     skipped = _fetch_skipped(connection, app, since, most)
     mails = _fetch_uncertain(connection, app, since, most)
@@ -149,25 +144,39 @@ def fetch_not_run(
     seen = [len(missed), sum(row.alike for row in skipped), len(mails)]
     unled = fetch_unled(connection, since=since) if missed else []
     outages, apart = split_missed(missed, unled)
-    rows: list[Any] = [row for each in (apart, skipped, mails) for row in each[:LISTED]]
-    rows += late[:LISTED]
-    keys = {(row.action_uid, row.action_revision) for row in rows}
+    listed = [
+        *((NotRunKind.MISSED, _count_occurrences(r), r) for r in apart[:LISTED]),
+        *((NotRunKind.SKIPPED, row.alike, row) for row in skipped[:LISTED]),
+        *((NotRunKind.UNCERTAIN, 1, row) for row in mails[:LISTED]),
+    ]
+    rows: list[Any] = [row for _kind, _count, row in listed]
+    keys = {(row.action_uid, row.action_revision) for row in [*rows, *late[:LISTED]]}
     zones = fetch_zones(connection, keys)
+    known = fetch_circumstances(connection, rows, now=now)
     return NotRunList(
         late_is_whole and max(seen) < most,
         {
-            NotRunKind.MISSED: sum(
-                (row.details or {}).get("count", 1) for row in missed
-            ),
+            NotRunKind.MISSED: sum(_count_occurrences(row) for row in missed),
             NotRunKind.SKIPPED: sum(row.alike for row in skipped),
             NotRunKind.UNCERTAIN: sum(row.uncertain for row in mails),
             NotRunKind.LATE: sum(each.count for each in late),
         },
         outages,
         [
-            *(_make_missed(row, zones, unled) for row in apart[:LISTED]),
-            *(_make_skipped(row, zones) for row in skipped[:LISTED]),
-            *(_make_uncertain(row, zones) for row in mails[:LISTED]),
+            *(
+                NotRun(
+                    kind,
+                    row.app,
+                    row.action_uid,
+                    get_action_name(row.triggered_by),
+                    count,
+                    row.occurrence,
+                    zones.find(row.action_uid, row.action_revision, row.occurrence),
+                    row.id,
+                    tell_why(row, known.get(row.id, ALONE), now=now),
+                )
+                for kind, count, row in listed
+            ),
             *(_make_late(each, zones) for each in late[:LISTED]),
         ],
     )
@@ -178,7 +187,7 @@ def _fetch_missed(
 ) -> Sequence[Any]:
     kept = operations.c
     return connection.execute(
-        sa.select(*_SHOWN, kept.details)
+        sa.select(*_SHOWN)
         .where(
             TROUBLED.of(),
             kept.state == OperationState.MISSED,
@@ -190,16 +199,14 @@ def _fetch_missed(
     ).all()
 
 
-_SHOWN = (
-    operations.c.id,
-    operations.c.app,
-    operations.c.action_uid,
-    operations.c.action_revision,
-    operations.c.triggered_by,
-    operations.c.occurrence,
-    operations.c.recorded_at,
-    operations.c.finished_at,
-    operations.c.reason,
+#: What a sentence needs, and what is listed.
+_SHOWN = tuple(
+    operations.c[name]
+    for name in (
+        *("id", "app", "action_uid", "action_revision", "triggered_by", "occurrence"),
+        *("state", "reason", "error", "queue", "send_at", "recorded_at", "finished_at"),
+        *("attempt", "attempts_allowed", "details"),
+    )
 )
 
 
@@ -225,9 +232,6 @@ def _fetch_skipped(
     placed = sa.select(
         looked_at,
         sa.func.count().over(partition_by=alike).label("alike"),
-        sa.func.min(given.occurrence, type_=given.occurrence.type)
-        .over(partition_by=alike)
-        .label("first"),
         sa.func.row_number()
         .over(partition_by=alike, order_by=given.recorded_at.desc())
         .label("place"),
@@ -254,22 +258,8 @@ def _fetch_uncertain(
         .group_by(given.operation_id)
         .subquery("found")
     )
-    other = deliveries.alias("other")
-
-    def count(*where: sa.ColumnElement[bool]) -> sa.ScalarSelect[int]:
-        query = sa.select(sa.func.count()).where(
-            other.c.operation_id == operations.c.id, *where
-        )
-        return query.scalar_subquery()
-
     return connection.execute(
-        sa.select(
-            *_SHOWN,
-            found.c.uncertain,
-            found.c.at,
-            count().label("mails"),
-            count(other.c.state == DeliveryState.SENT.value).label("sent"),
-        )
+        sa.select(*_SHOWN, found.c.uncertain, found.c.at)
         .join_from(found, operations, operations.c.id == found.c.operation_id)
         .where(*belongs_to(app))
         .order_by(found.c.at.desc(), operations.c.id)
@@ -283,7 +273,7 @@ def split_missed(
     """Return the outages of several actions, the latest first; the rows of none."""
     rows_of = defaultdict(list)
     for row in missed:
-        rows_of[find_outage(unled, find_first(row), row.recorded_at)].append(row)
+        rows_of[_find_outage(unled, row)].append(row)
     outages, apart = [], []
     for cause, rows in rows_of.items():
         actions = _count_missing(rows)
@@ -308,108 +298,23 @@ def _count_missing(rows: Sequence[Any]) -> list[MissingAction]:
     return sorted(found, key=lambda each: (-each.count, each.name, each.uid))
 
 
-def find_first(row: Any) -> datetime:
-    """Return the first occurrence that *row* tells of."""
-    first = (row.details or {}).get("first")
-    return row.occurrence if first is None else datetime.fromisoformat(first)
-
-
-def find_outage(
-    unled: Sequence[Unled], first: datetime, recorded_at: datetime
-) -> Unled | None:
-    """
-    Return the time without a leader in which occurrences were missed; None: unknown.
-
-    Args:
-        unled: Such times.
-        first: The first occurrence that was missed.
-        recorded_at: When they were recorded as missed.
-    """
-    for each in unled:
-        if each.until is None:
-            continue
-        if each.since - BEGAN_LATE_AFTER <= first and (
-            each.until <= recorded_at <= each.until + 5 * BEGAN_LATE_AFTER
-        ):
-            return each
-    return None
-
-
-def _make_missed(row: sa.Row[Any], zones: Zones, unled: Sequence[Unled]) -> NotRun:
-    details = row.details or {}
-    begin = find_first(row)
-    outage = find_outage(unled, begin, row.recorded_at)
-    why = read_reason(row.reason or "").meaning
-    if outage is not None and outage.until is not None:
-        since, until = show_instant(outage.since), show_instant(outage.until)
-        why = f"nobody led from {since} to {until}, and catch_up does not include it"
-    return NotRun(
-        NotRunKind.MISSED,
-        *_name_action(row),
-        count=_count_occurrences(row),
-        is_more=bool(details.get("more")),
-        first=begin,
-        last=datetime.fromisoformat(details["last"])
-        if "last" in details
-        else row.occurrence,
-        zone=zones.find(row.action_uid, row.action_revision, begin),
-        text=why,
-        operation_id=row.id,
-        unled=outage,
-    )
-
-
-def _make_skipped(row: sa.Row[Any], zones: Zones) -> NotRun:
-    return NotRun(
-        NotRunKind.SKIPPED,
-        *_name_action(row),
-        count=row.alike,
-        is_more=False,
-        first=row.first,
-        last=row.occurrence,
-        zone=zones.find(row.action_uid, row.action_revision, row.occurrence),
-        text=read_reason(row.reason or "").meaning,
-        operation_id=row.id,
-    )
-
-
-def _make_uncertain(row: sa.Row[Any], zones: Zones) -> NotRun:
-    are = "is" if row.uncertain == 1 else "are"
-    mails = "1 mail" if row.mails == 1 else f"{row.mails} mails"
-    rest = "" if row.mails == row.uncertain else f"; {row.sent} of the others were sent"
-    return NotRun(
-        NotRunKind.UNCERTAIN,
-        *_name_action(row),
-        count=row.uncertain,
-        is_more=False,
-        first=row.occurrence,
-        last=row.occurrence,
-        zone=zones.find(row.action_uid, row.action_revision, row.occurrence),
-        text=f"{row.uncertain} of {mails} {are} uncertain: the mail server or a worker"
-        f" failed while the content was on its way, so nothing sends it again by"
-        f" itself{rest}",
-        operation_id=row.id,
-    )
+def _find_outage(unled: Sequence[Unled], row: Any) -> Unled | None:
+    """Return the time without a leader in which *row* was missed; None: unknown."""
+    first = find_first_missed(row)
+    ended = (each for each in unled if each.until is not None)
+    return next((each for each in ended if each.covers(first)), None)
 
 
 def _make_late(late: LateRuns, zones: Zones) -> NotRun:
     return NotRun(
         NotRunKind.LATE,
-        *(late.app, late.action_uid, late.action_name),
-        count=late.count,
-        is_more=False,
-        first=late.first,
-        last=late.last,
+        *(late.app, late.action_uid, late.action_name, late.count, late.last),
         zone=zones.find(late.action_uid, late.action_revision, late.last),
-        text=late.text,
         operation_id=late.operation_id,
+        text=late.text,
         delay=late.delay,
     )
 
 
-def _count_occurrences(row: sa.Row[Any]) -> int:
+def _count_occurrences(row: Any) -> int:
     return int((row.details or {}).get("count", 1))
-
-
-def _name_action(row: sa.Row[Any]) -> tuple[str, str, str]:
-    return row.app, row.action_uid, get_action_name(row.triggered_by)

@@ -22,7 +22,7 @@ from operations.cancel_and_retry import (
     cancel_or_refuse,
     retry_or_refuse,
 )
-from operations.notices.grouping import find_cause
+from operations.causes import find_cause
 from operations.operation_log import LogLevel, LogLine, fetch_log
 from overview.operations.account import Account, fetch_account
 from overview.operations.shown import (

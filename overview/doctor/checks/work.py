@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
 
 from actions.pausing.pause_state import Pause
 from actions.pausing.queues import fetch_queue_pauses
@@ -12,7 +15,7 @@ from models.operation_state import OperationState, Queue
 from models.units import format_age
 from operations.fleet.processes import ProcessRole, Seen
 from operations.list_operations import fetch_stuck
-from operations.sending.why_not_sent import fetch_unsent
+from operations.sending.order import Message, fetch_sendable
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import UNSENT_AFTER, UNTAKEN_AFTER
 from overview.installation.figures import (
@@ -24,6 +27,9 @@ from overview.installation.figures import (
     find_scheduled_queues,
     find_takers,
 )
+
+#: Operations that are examined for overdue ones.
+_LOOKED_AT = 1000
 
 #: The most kinds of trouble that are named one by one.
 _NAMED = 10
@@ -41,7 +47,7 @@ def look_at_quarantine(view: View) -> Iterator[Finding]:
 
 def look_at_outbox(view: View) -> Iterator[Finding]:
     """Look for operations that should have been sent."""
-    unsent = fetch_unsent(view.connection, older_than=UNSENT_AFTER)
+    unsent = fetch_unsent(view.connection, now=view.now)
     if unsent:
         oldest = unsent[0].send_at
         assert oldest is not None  # a pending operation has an instant to be sent at
@@ -55,6 +61,14 @@ def look_at_outbox(view: View) -> Iterator[Finding]:
         hint = "Check that a scheduler leads and that the broker answers."
         title = "operations are not sent"
         yield Finding("outbox", Health.BAD, f"{found}. {hint}", title, oldest)
+
+
+def fetch_unsent(connection: sa.Connection, *, now: datetime) -> list[Message]:
+    """Return what nothing hinders and is unsent all the same, the oldest first."""
+    limit = now - UNSENT_AFTER
+    messages = fetch_sendable(connection, limit=_LOOKED_AT)
+    late = [each for each in messages if each.send_at and each.send_at <= limit]
+    return sorted(late, key=lambda each: each.send_at or limit)
 
 
 def look_at_queues(view: View) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from actions.leader import Leader
 from cli.web_app import make_app
 from models.database.engine import writing
 from models.errors import UnreachableError
-from overview.happenings import Happening, HappeningKind, Sight
+from overview.live_events import LiveEvent, LiveEventKind, Sight
 from serving.access.manage_keys import create_key
 from serving.access.roles import Role
 from serving.server import WebServer
@@ -39,12 +39,12 @@ NONE = timedelta(0)
 #: Nothing happens by itself.
 CALM = StreamSettings(every=LONG, quiet=LONG, longest=LONG, linger=LONG)
 
-TICK = Happening(HappeningKind.TICK, None, {})
+TICK = LiveEvent(LiveEventKind.TICK, None, {})
 
 
-def happen(app: str) -> Happening:
+def happen(app: str) -> LiveEvent:
     """Return something that happened in a small app."""
-    return Happening(HappeningKind.STATE, app, {"app": app})
+    return LiveEvent(LiveEventKind.STATE, app, {"app": app})
 
 
 class Database:
@@ -55,7 +55,7 @@ class Database:
         self.is_away = False
         self._looked = threading.Condition()
 
-    def look(self, before: Sight | None) -> tuple[list[Happening], Sight]:
+    def look(self, before: Sight | None) -> tuple[list[LiveEvent], Sight]:
         """Look, and count that."""
         with self._looked:
             self.looks += 1

@@ -20,7 +20,6 @@ from models.database.tables import operations
 from models.errors import StepError
 from operations.foreign_tasks import Answer
 from operations.ports import Ports
-from operations.sending.why_not_sent import find_hindrances
 from tests.integration.operations.test_task_ends import (
     DAILY,
     MINUTE,
@@ -28,7 +27,7 @@ from tests.integration.operations.test_task_ends import (
     prepare,
     run,
 )
-from tests.scheduling import edit, get, get_now
+from tests.scheduling import edit, get, get_now, say_why
 from tests.unit.operations.fakes import FakeTaskSender, World
 
 
@@ -203,13 +202,13 @@ def test_task_that_nobody_takes_is_told_after_minutes(engine: sa.Engine, ports: 
     run(engine, ports)
     reader.look()
     with writing(engine) as connection:
-        before = find_hindrances(connection, [DAILY.id])[DAILY.id]
+        before = say_why(connection, DAILY.id)
         connection.execute(sa.update(operations).values(sent_at=db_now(-3 * MINUTE)))
     clock.now = LOOK_EVERY_S
 
     reader.look()
 
     with writing(engine) as connection:
-        after = find_hindrances(connection, [DAILY.id])[DAILY.id]
+        after = say_why(connection, DAILY.id)
     assert "nobody" not in before
     assert "nobody takes (None, 'reports', 'shop.report')" in after

@@ -23,7 +23,6 @@ from operations.cancel_and_retry import cancel, reopen
 from operations.foreign_tasks import Answer, ForeignTask
 from operations.list_operations import fetch_steps
 from operations.sending.tasks import Ready
-from operations.sending.why_not_sent import find_hindrances
 from operations.task_ends import record_answers
 from tests.scheduling import (
     BROKER_DOWN,
@@ -38,6 +37,7 @@ from tests.scheduling import (
     get_now,
     make_dispatcher,
     post,
+    say_why,
     tick,
 )
 
@@ -257,7 +257,7 @@ def test_broker_that_is_away_puts_off_and_says_so(engine: sa.Engine, case: Case)
     assert "platform: connection 'shop' did not" in row.reason
     assert timedelta(0) < row.send_at - get_now(engine) <= PUT_OFF
     with reading(engine) as connection:
-        assert "to be sent at" in find_hindrances(connection, [row.id])[row.id]
+        assert "follows at" in say_why(connection, row.id)
     case.couriers.error = None
     edit(engine, operation_id, send_at=get_now(engine))
     case.send()

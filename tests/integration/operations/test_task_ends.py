@@ -25,7 +25,6 @@ from operations.list_operations import fetch_steps
 from operations.ports import Ports
 from operations.running.attempt import Attempt
 from operations.sending.order import fetch_sendable
-from operations.sending.why_not_sent import find_hindrances
 from operations.task_ends import (
     end_overdue,
     fetch_listened,
@@ -42,6 +41,7 @@ from tests.scheduling import (
     get_now,
     make_operation,
     record_all,
+    say_why,
 )
 from tests.servers import wait_until
 from tests.unit.operations.fakes import FakeTaskSender, World
@@ -139,9 +139,7 @@ def test_operation_waits_without_a_worker(engine: sa.Engine, ports: Ports):
     assert timedelta(minutes=9) < row.send_at - get_now(engine) <= timedelta(minutes=10)
     with reading(engine) as connection:
         assert [None] == fetch_listened(connection)
-        hindrance = find_hindrances(connection, [DAILY.id])[DAILY.id]
         shown = fetch_shown_operation(connection, DAILY.id)
-    assert "to end" in hindrance
     assert shown.told is not None
     assert "Waits for the task's own end (shop.report), until " in shown.told.text
     assert shown.mark is None
@@ -412,6 +410,6 @@ def test_next_run_waits_until_the_task_has_ended(engine: sa.Engine, ports: Ports
 
     assert [other.id] == get_sendable(engine)
     with reading(engine) as connection:
-        assert "has not ended" in find_hindrances(connection, [NEXT.id])[NEXT.id]
+        assert "has not ended" in say_why(connection, NEXT.id)
     answer(engine)
     assert {NEXT.id, other.id} == set(get_sendable(engine))

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from models.database.engine import writing
 from models.database.tables import operation_log
 from models.operation_state import OperationState
-from overview.reasons import explain_state
+from operations.reasons import STATES
 from serving.access.roles import Role
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.people import OWN, Person, sign_in
@@ -44,7 +44,7 @@ def test_list_shows_every_state_with_its_reason(admin: Person):
 
     assert set(admin.shop.operations.values()) <= find_rows(text)
     for state in OperationState:
-        assert f's-{state}" title="{explain_state(state)}"' in text
+        assert f's-{state}" title="{STATES[OperationState(state)]}"' in text
     for link in ("same failures", "others like it", "retry…", "cancel…"):
         assert f">{link}</a>" in text
     assert len(text.encode()) < 200_000
@@ -102,7 +102,7 @@ def test_each_operation_has_a_page(admin: Person):
     for state, id_ in admin.shop.operations.items():
         text = admin.look(f"/operations/{id_}")
         assert str(id_) in text
-        meaning = explain_state(OperationState(state))
+        meaning = STATES[OperationState(state)]
         assert f's-{state} pill pill-big" title="{meaning}"' in text
         assert "UUID 5 of" in text
         assert len(text.encode()) < 200_000

@@ -53,7 +53,6 @@ def make_history(
         quarantine_reason="RuleError: no such zone",
         revisions=revisions,
         operations=operations,
-        taken={"quick": MONDAY - MINUTE},
         last_tick_at=NOW,
         now=NOW,
         next_due_at=MONDAY + timedelta(days=14),
@@ -86,12 +85,7 @@ def test_a_run_is_answered_with_its_operation_and_lag() -> None:
         ({"state": "running"}, Verdict.RUNNING, "now"),
         ({"trigger": "backfill"}, Verdict.RAN, "a backfill recorded it at 2026-11-09"),
         ({"state": "pending"}, Verdict.WAITING, "waits to be sent"),
-        ({"state": "queued"}, Verdict.WAITING, "no worker has taken any of the latest"),
-        (
-            {"state": "queued", "queue": "heavy"},
-            Verdict.WAITING,
-            "no worker has taken any of the latest",
-        ),
+        ({"state": "queued"}, Verdict.WAITING, "waits for a worker"),
     ],
 )
 def test_each_state_has_its_answer(
@@ -362,19 +356,22 @@ def test_what_a_tick_has_passed_over_will_not_run() -> None:
     assert Verdict.MISSED == ask(told, MONDAY + timedelta(days=14)).verdict
 
 
-def test_what_waits_to_be_sent_says_for_what() -> None:
+@pytest.mark.parametrize(
+    ("state", "told", "text"),
+    [
+        ("pending", "Waits: no scheduler leads", "it waits: no scheduler leads"),
+        ("failed", "platform: full", "it failed: platform: full"),
+        ("succeeded", "1 mail is uncertain", "it succeeded: 1 mail is uncertain"),
+    ],
+)
+def test_what_is_said_of_its_row_is_said_here(state: str, told: str, text: str) -> None:
     """
-    What the table knows is named; else the leader is about to send it.
+    In the very words that the list of operations has.
     """
-    pending = make_operation(state="pending")
-    free = ask(make_history(pending))
-    held = ask(replace(make_history(pending), hindrances={pending.id: "no scheduler"}))
+    operation = make_operation(state=state, reason="platform: full")
+    answer = ask(replace(make_history(operation), told={operation.id: told}))
 
-    assert (
-        "it is recorded and waits to be sent: the leader sends it within a second"
-        == free.text
-    )
-    assert "it is recorded and waits to be sent: no scheduler" == held.text
+    assert text == answer.text
 
 
 DELETED_AT = MONDAY + timedelta(days=3)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from operations.causes import find_cause, make_cause_key
 from operations.notices.grouping import (
     ACTIONS_NAMED,
     INSTALLATION,
@@ -16,9 +17,7 @@ from operations.notices.grouping import (
     NoticeKind,
     Open,
     Scope,
-    Trouble,
-    find_cause,
-    make_cause_key,
+    Unreported,
     sort_in,
 )
 from operations.notices.wording import (
@@ -35,7 +34,7 @@ SALES = Scope("sales", "Europe/Paris", ("ann@example.org",))
 ALL = Scope(INSTALLATION, "UTC", ("ops@example.org",))
 
 
-def make_trouble(number: int = 0, **changes: object) -> Trouble:
+def make_trouble(number: int = 0, **changes: object) -> Unreported:
     values: dict[str, object] = {
         "operation_id": UUID(int=number),
         "app": "sales",
@@ -47,10 +46,10 @@ def make_trouble(number: int = 0, **changes: object) -> Trouble:
         "at": NOW + number * MINUTE,
         **changes,
     }
-    return Trouble(**values)  # type: ignore[arg-type]  # the values above are of its types
+    return Unreported(**values)  # type: ignore[arg-type]  # the values above are of its types
 
 
-def gather(*troubles: Trouble, scope: Scope = SALES) -> list[Notice]:
+def gather(*troubles: Unreported, scope: Scope = SALES) -> list[Notice]:
     opened: Open = {}
     sort_in(opened, [scope], troubles, NOW)
     return list(opened.values())

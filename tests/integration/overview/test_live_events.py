@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from actions.leader import Leader, expire_lease, record_tick
 from models.database.engine import reading, writing
-from overview.happenings import Happening, Sight, fetch_happenings
+from overview.live_events import LiveEvent, Sight, fetch_live_events
 from tests.integration.test_budget import counting
 from tests.scheduling import at, edit, get_now, make_operation, record_all
 
@@ -26,10 +26,12 @@ class Watcher:
         self.sight: Sight | None = None
         self.look()
 
-    def look(self) -> list[Happening]:
+    def look(self) -> list[LiveEvent]:
         """Return what has happened since the last look."""
         with reading(self.engine) as connection:
-            found, self.sight = fetch_happenings(connection, self.sight, most=self.most)
+            found, self.sight = fetch_live_events(
+                connection, self.sight, most=self.most
+            )
         return found
 
     def tell(self) -> list[tuple[str, Any]]:

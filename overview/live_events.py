@@ -39,7 +39,7 @@ MOST = 1000
 _COMMITS_WITHIN = timedelta(seconds=30)
 
 
-class HappeningKind(StrEnum):
+class LiveEventKind(StrEnum):
     """What is told to those who watch."""
 
     #: An operation was recorded, or its state or attempt is another.
@@ -55,7 +55,7 @@ class HappeningKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class LiveEvent:
     """
     Something that happened.
 
@@ -64,7 +64,7 @@ class Happening:
         data: The documented object; keys are only added.
     """
 
-    kind: HappeningKind
+    kind: LiveEventKind
     app: str | None
     data: Mapping[str, Any]
 
@@ -93,15 +93,15 @@ class Sight:
     fence: int | None = None
 
 
-def look(engine: sa.Engine, before: Sight | None) -> tuple[list[Happening], Sight]:
-    """Do as ``fetch_happenings`` does, on a connection of *engine* for the moment."""
+def look(engine: sa.Engine, before: Sight | None) -> tuple[list[LiveEvent], Sight]:
+    """Do as ``fetch_live_events`` does, on a connection of *engine* for the moment."""
     with reading(engine) as connection:
-        return fetch_happenings(connection, before)
+        return fetch_live_events(connection, before)
 
 
-def fetch_happenings(
+def fetch_live_events(
     connection: sa.Connection, before: Sight | None, *, most: int = MOST
-) -> tuple[list[Happening], Sight]:
+) -> tuple[list[LiveEvent], Sight]:
     """
     Return what has happened since *before*, and what there is to see now.
 
@@ -141,15 +141,15 @@ def fetch_happenings(
     return found, now
 
 
-def _compare_scheduler(before: Sight, now: Sight) -> Iterator[Happening]:
+def _compare_scheduler(before: Sight, now: Sight) -> Iterator[LiveEvent]:
     if now.fence != before.fence:
         data = {"is_led": now.fence is not None, "fence": now.fence}
-        yield Happening(HappeningKind.LEADER, None, data)
+        yield LiveEvent(LiveEventKind.LEADER, None, data)
     if now.ticked_at != before.ticked_at:
-        yield Happening(HappeningKind.TICK, None, {"at": now.ticked_at})
+        yield LiveEvent(LiveEventKind.TICK, None, {"at": now.ticked_at})
 
 
-def _compare_counts(before: Sight, now: Sight) -> Iterator[Happening]:
+def _compare_counts(before: Sight, now: Sight) -> Iterator[LiveEvent]:
     """Tell the counts of each app in which they changed, while there are too many."""
     if now.counts is None and before.counts is None:
         return
@@ -157,12 +157,12 @@ def _compare_counts(before: Sight, now: Sight) -> Iterator[Happening]:
     for app in sorted(former.keys() | counts.keys()):
         if former.get(app) != counts.get(app):
             data = {"app": app, "live": dict(counts.get(app, {}))}
-            yield Happening(HappeningKind.CHANGED, app, data)
+            yield LiveEvent(LiveEventKind.CHANGED, app, data)
 
 
 def _compare_operations(
     before: Sight, now: Sight, parts: Mapping[str, Mapping[UUID, sa.Row[Any]]]
-) -> Iterator[Happening]:
+) -> Iterator[LiveEvent]:
     if now.counts is not None:
         return
     rows = {**parts["recent"], **parts["left"], **parts["live"]}
@@ -170,9 +170,9 @@ def _compare_operations(
         seen = _look(row)
         former = before.live.get(id_) or before.recent.get(id_)
         if former is None or former[:2] != seen[:2]:
-            yield Happening(HappeningKind.STATE, row.app, _make_state_json(row))
+            yield LiveEvent(LiveEventKind.STATE, row.app, _make_state_json(row))
         elif former[2] != seen[2] and id_ in parts["live"]:
-            yield Happening(HappeningKind.PROGRESS, row.app, _make_progress_json(row))
+            yield LiveEvent(LiveEventKind.PROGRESS, row.app, _make_progress_json(row))
 
 
 def _see(rows: Mapping[UUID, sa.Row[Any]]) -> dict[UUID, _Seen]:

@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 from models.json_form import ASIDE
 from models.operation_state import Mark, OperationState, Reason, is_awaiting
 from models.units import show_instant
-from operations.notices.grouping import find_cause
-from overview.reasons import explain_reason, read_reason
+from operations.causes import find_cause
+from operations.reasons import REASONS, read_reason
 
 #: A sentence: its words, and the instants between them, aware UTC.
 Parts = tuple[str | datetime, ...]
@@ -87,12 +87,12 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Circumstances:
     """
     What the row of an operation alone does not tell; what is unknown is left out.
 
     Args:
-        hindrance: What keeps a pending one from being sent.
+        hindrance: What keeps it from being sent, or claimed.
         blocker: The operation that it waits for, or that an occurrence overlapped.
         blocker_at: The occurrence of that one, aware UTC.
         place: Where a queued one stands.
@@ -103,22 +103,22 @@ class Beside:
         by: Who canceled it.
     """
 
-    hindrance: str | None = None
+    hindrance: Parts = ()
     blocker: UUID | None = None
     blocker_at: datetime | None = None
     place: Place | None = None
-    program: str | None = None
+    program: Parts = ()
     outage: tuple[datetime, datetime] | None = None
     uncertain: int = 0
     by: str | None = None
 
 
 #: Nothing but the row is known.
-ALONE = Beside()
+ALONE = Circumstances()
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Why:
     """
     Why an operation did not run, or waits; ``same`` filters the list for others.
 
@@ -143,8 +143,8 @@ def _say(
     same: Mapping[str, str],
     remedies: tuple[Remedy, ...] = (),
     blocker: UUID | None = None,
-) -> Told:
-    return Told("", same, remedies, blocker, tuple(parts))
+) -> Why:
+    return Why("", same, remedies, blocker, tuple(parts))
 
 
 def find_mark(operation: Recorded, uncertain: int = 0) -> Mark | None:
@@ -158,24 +158,24 @@ def find_mark(operation: Recorded, uncertain: int = 0) -> Mark | None:
 
 def tell_why(
     operation: Recorded,
-    beside: Beside = ALONE,
+    known: Circumstances = ALONE,
     *,
     now: datetime,
     zone: ZoneInfo | None = None,
-) -> Told | None:
+) -> Why | None:
     """
     Say why an operation did not run, did not succeed, or waits.
 
     Args:
         operation: Of any state.
-        beside: What else is known about it.
+        known: What else is known about it.
         now: Aware UTC.
         zone: In which the text tells local times, beside UTC. None: in UTC alone.
 
     Returns:
         None if there is nothing to say: it runs, or succeeded with all its mails.
     """
-    told = _tell(operation, beside, now)
+    told = _tell(operation, known, now)
     if told is None:
         return None
     text = "".join(
@@ -185,19 +185,19 @@ def tell_why(
     return replace(told, text=text)
 
 
-def _tell(operation: Recorded, beside: Beside, now: datetime) -> Told | None:
+def _tell(operation: Recorded, known: Circumstances, now: datetime) -> Why | None:
     state = OperationState(operation.state)
-    if state is OperationState.SUCCEEDED and not beside.uncertain:
+    if state is OperationState.SUCCEEDED and not known.uncertain:
         return None
     match state:
         case OperationState.PENDING:
-            return _tell_pending(operation, beside, now)
+            return _tell_pending(operation, known, now)
         case OperationState.RUNNING:
             return None
-    return _TELLS[state](operation, beside)
+    return _TELLS[state](operation, known)
 
 
-def _tell_pending(operation: Recorded, beside: Beside, now: datetime) -> Told:
+def _tell_pending(operation: Recorded, known: Circumstances, now: datetime) -> Why:
     if is_awaiting(operation.reason):
         return _tell_awaiting(operation)
     is_retrying = find_mark(operation) is Mark.RETRYING
@@ -209,18 +209,18 @@ def _tell_pending(operation: Recorded, beside: Beside, now: datetime) -> Told:
         begin = f"{attempt} follows at " if is_retrying else "Waits for its time, "
         return _wait(operation, [*parts, begin, operation.send_at, "."])
     begin = f"{attempt} is due, and waits" if is_retrying else "Waits"
-    if beside.hindrance is not None or beside.blocker is not None:
-        words = beside.hindrance or "another run of the action has not ended"
-        parts += [f"{begin}: {words}", *_name_blocker(beside), "."]
-        remedies = (Remedy.BLOCKER,) if beside.blocker else ()
-        return _wait(operation, parts, *remedies, blocker=beside.blocker)
-    if beside.program is not None:
-        parts += [f"{begin} to be sent since ", operation.send_at]
-        return _wait(operation, [*parts, f": {beside.program}."], Remedy.DOCTOR)
+    if known.hindrance or known.blocker is not None:
+        words = known.hindrance or ("another run of the action has not ended",)
+        parts += [f"{begin}: ", *words, *_name_blocker(known), "."]
+        remedies = (Remedy.BLOCKER,) if known.blocker else ()
+        return _wait(operation, parts, *remedies, blocker=known.blocker)
+    if known.program:
+        parts += [f"{begin} to be sent since ", operation.send_at, ": "]
+        return _wait(operation, [*parts, *known.program, "."], Remedy.DOCTOR)
     return _wait(operation, [*parts, f"{begin} to be sent: that takes a second."])
 
 
-def _tell_awaiting(operation: Recorded) -> Told:
+def _tell_awaiting(operation: Recorded) -> Why:
     """Say until when the end of a task is waited for, and why it may not come."""
     name = read_reason(operation.reason or "").detail
     parts: list[str | datetime] = [
@@ -238,7 +238,7 @@ def _wait(
     parts: list[str | datetime],
     *first: Remedy,
     blocker: UUID | None = None,
-) -> Told:
+) -> Why:
     """Return a sentence about an operation that waits, and may be canceled."""
     same = {"state": str(operation.state)}
     if operation.reason is not None:
@@ -249,22 +249,23 @@ def _wait(
     return _say(parts, same, (*first, Remedy.CANCEL), blocker)
 
 
-def _name_blocker(beside: Beside) -> Iterator[str | datetime]:
-    if beside.blocker_at is not None:
+def _name_blocker(known: Circumstances) -> Iterator[str | datetime]:
+    if known.blocker_at is not None:
         yield ", the one of "
-        yield beside.blocker_at
+        yield known.blocker_at
 
 
-def _tell_queued(operation: Recorded, beside: Beside) -> Told:
-    queue, place = operation.queue, beside.place
+def _tell_queued(operation: Recorded, known: Circumstances) -> Why:
+    queue, place = operation.queue, known.place
     if place is None:
-        words = beside.hindrance or f"the slots of {queue} are busy, as far as is known"
-        return _wait(operation, [f"Waits for a worker: {words}."], Remedy.WORKERS)
+        busy = f"the slots of {queue} are busy, as far as is known"
+        words = known.hindrance or (busy,)
+        return _wait(operation, ["Waits for a worker: ", *words, "."], Remedy.WORKERS)
     more = "" if place.is_whole else "more than "
     where = f"position {place.position:,} of {more}{place.waiting:,} on {queue}"
     parts: list[str | datetime] = [f"Waits for a worker: {where}"]
-    if beside.hindrance is not None:
-        parts.append(f"; {beside.hindrance}")
+    if known.hindrance:
+        parts += ["; ", *known.hindrance]
     elif place.taken_at is None:
         parts.append("" if place.is_served else ", which no worker takes from")
     elif place.is_served:
@@ -277,9 +278,9 @@ def _tell_queued(operation: Recorded, beside: Beside) -> Told:
     return _wait(operation, [*parts, "."], Remedy.WORKERS)
 
 
-def _tell_uncertain(operation: Recorded, beside: Beside) -> Told:
+def _tell_uncertain(operation: Recorded, known: Circumstances) -> Why:
     return _say(
-        (_count_uncertain(beside.uncertain),),
+        (_count_uncertain(known.uncertain),),
         {"state": str(operation.state)},
         (Remedy.MAILS,),
     )
@@ -293,7 +294,7 @@ def _count_uncertain(count: int) -> str:
     )
 
 
-def _tell_failed(operation: Recorded, beside: Beside) -> Told:
+def _tell_failed(operation: Recorded, known: Circumstances) -> Why:
     parts: list[str | datetime] = [_quote(operation), *_give_end(operation)]
     left = operation.attempts_allowed - operation.attempt
     found = None if operation.reason is None else read_reason(operation.reason).reason
@@ -302,17 +303,17 @@ def _tell_failed(operation: Recorded, beside: Beside) -> Told:
     else:
         parts.append(f", in attempt {operation.attempt}.")
     remedies: tuple[Remedy, ...] = (Remedy.RETRY,)
-    if beside.uncertain:
-        parts.append(f" {_count_uncertain(beside.uncertain)}")
+    if known.uncertain:
+        parts.append(f" {_count_uncertain(known.uncertain)}")
         remedies = (Remedy.RETRY, Remedy.MAILS)
     return _say(parts, {"same_as": str(operation.id)}, remedies)
 
 
-def _tell_canceled(operation: Recorded, beside: Beside) -> Told:
+def _tell_canceled(operation: Recorded, known: Circumstances) -> Why:
     found = read_reason(operation.reason or Reason.CANCELED)
     same = _same(operation, found.reason)
     if found.reason is Reason.CANCELED:
-        who = beside.by or "somebody"
+        who = known.by or "somebody"
         parts = ("canceled: ", f"{who} canceled it", *_give_end(operation), ".")
         return _say(parts, same, (Remedy.RETRY,))
     remedies = {
@@ -324,23 +325,23 @@ def _tell_canceled(operation: Recorded, beside: Beside) -> Told:
     return _say(parts, same, (Remedy.RETRY,) if chosen is None else chosen)
 
 
-def _tell_skipped(operation: Recorded, beside: Beside) -> Told:
+def _tell_skipped(operation: Recorded, known: Circumstances) -> Why:
     found = read_reason(operation.reason or "").reason
     same = _same(operation, found)
-    if found is Reason.OVERLAP and beside.blocker_at is not None:
+    if found is Reason.OVERLAP and known.blocker_at is not None:
         parts: Parts = (
             "overlap: the run of ",
-            beside.blocker_at,
+            known.blocker_at,
             " was not final, and overlap is skip.",
         )
         remedies = (Remedy.BLOCKER, Remedy.BACKFILL, Remedy.EDIT)
-        return _say(parts, same, remedies, beside.blocker)
+        return _say(parts, same, remedies, known.blocker)
     gone = found is Reason.NO_LONGER_TRUE
     parts = (f"{_explain(operation)}.",)
     return _say(parts, same, () if gone else (Remedy.BACKFILL, Remedy.EDIT))
 
 
-def _tell_missed(operation: Recorded, beside: Beside) -> Told:
+def _tell_missed(operation: Recorded, known: Circumstances) -> Why:
     found = read_reason(operation.reason or "").reason
     same = _same(operation, found)
     parts: list[str | datetime] = []
@@ -351,8 +352,8 @@ def _tell_missed(operation: Recorded, beside: Beside) -> Told:
         remedies = (Remedy.BACKFILL,) if found is Reason.RESTORED else ()
         return _say(parts, same, remedies)
     parts = ["outage: ", *_count_missed(operation.details or {}), ". "]
-    if beside.outage is not None:
-        since, until = beside.outage
+    if known.outage is not None:
+        since, until = known.outage
         parts += ["Nobody led from ", since, " to ", until]
     else:
         parts.append("No scheduler led in time")
@@ -403,10 +404,10 @@ def _explain(operation: Recorded) -> str:
     if found.reason is None:
         return found.meaning
     detail = f" ({found.detail})" if found.detail else ""
-    return f"{found.reason}: {explain_reason(found.reason)}{detail}"
+    return f"{found.reason}: {REASONS[found.reason]}{detail}"
 
 
-_TELLS: Mapping[OperationState, Callable[[Recorded, Beside], Told]] = {
+_TELLS: Mapping[OperationState, Callable[[Recorded, Circumstances], Why]] = {
     OperationState.QUEUED: _tell_queued,
     OperationState.SUCCEEDED: _tell_uncertain,
     OperationState.FAILED: _tell_failed,

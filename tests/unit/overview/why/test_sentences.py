@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from models.operation_state import Mark, OperationState, Reason
-from overview.operations.why_not import (
+from overview.why.sentences import (
     ALONE,
-    Beside,
+    Circumstances,
     Place,
     Remedy,
-    Told,
+    Why,
     find_mark,
     tell_why,
 )
@@ -33,15 +33,15 @@ MISSED = {
 }
 
 
-def tell(beside: Beside = ALONE, **given: Any) -> Told:
+def tell(known: Circumstances = ALONE, **given: Any) -> Why:
     """Return what is told at SIX of an operation with these fields."""
-    told = tell_why(make_shown_operation(**given), beside, now=SIX, zone=LONDON)
+    told = tell_why(make_shown_operation(**given), known, now=SIX, zone=LONDON)
     assert told is not None
     return told
 
 
 @pytest.mark.parametrize(
-    ("given", "beside", "sentence"),
+    ("given", "known", "sentence"),
     [
         (
             {"state": "pending", "send_at": SIX + MINUTE, "attempt": 0},
@@ -64,8 +64,8 @@ def tell(beside: Beside = ALONE, **given: Any) -> Told:
         ),
         (
             {"state": "pending", "send_at": SIX, "attempt": 0},
-            Beside(
-                hindrance="another heavy run of shop has not ended",
+            Circumstances(
+                hindrance=("another heavy run of shop has not ended",),
                 blocker=OTHER,
                 blocker_at=SIX - MINUTE,
             ),
@@ -76,18 +76,17 @@ def tell(beside: Beside = ALONE, **given: Any) -> Told:
         ),
         (
             {"state": "pending", "send_at": SIX - MINUTE, "attempt": 0},
-            Beside(
-                program="no scheduler leads. Start one: minutehand scheduler, or"
-                " minutehand up"
+            Circumstances(
+                program=("no scheduler leads. Start one: ", "minutehand scheduler")
             ),
             (
                 "Waits to be sent since 2026-10-20 06:59:00 +01:00 (05:59:00Z): no"
-                " scheduler leads. Start one: minutehand scheduler, or minutehand up."
+                " scheduler leads. Start one: minutehand scheduler."
             ),
         ),
         (
             {"state": "queued", "queue": "quick"},
-            Beside(place=Place(9, 14, SIX - MINUTE, is_served=False)),
+            Circumstances(place=Place(9, 14, SIX - MINUTE, is_served=False)),
             (
                 "Waits for a worker: position 9 of 14 on quick, from which no worker"
                 " has taken any of the latest operations since"
@@ -96,7 +95,7 @@ def tell(beside: Beside = ALONE, **given: Any) -> Told:
         ),
         (
             {"state": "queued", "queue": "heavy"},
-            Beside(place=Place(1, 1, None, is_served=False)),
+            Circumstances(place=Place(1, 1, None, is_served=False)),
             "Waits for a worker: position 1 of 1 on heavy, which no worker takes from.",
         ),
         (
@@ -130,7 +129,7 @@ def tell(beside: Beside = ALONE, **given: Any) -> Told:
         ),
         (
             {"state": "skipped", "reason": Reason.OVERLAP},
-            Beside(blocker=OTHER, blocker_at=SIX - MINUTE),
+            Circumstances(blocker=OTHER, blocker_at=SIX - MINUTE),
             (
                 "overlap: the run of 2026-10-20 06:59:00 +01:00 (05:59:00Z) was not"
                 " final, and overlap is skip."
@@ -146,7 +145,7 @@ def tell(beside: Beside = ALONE, **given: Any) -> Told:
         ),
         (
             {"state": "missed", "reason": Reason.OUTAGE, "details": MISSED},
-            Beside(outage=(SIX - MINUTE, SIX)),
+            Circumstances(outage=(SIX - MINUTE, SIX)),
             (
                 "outage: 3 occurrences, 2026-10-20 01:15:00 +01:00 (00:15:00Z) to"
                 " 2026-10-20 01:25:00 +01:00 (00:25:00Z). Nobody led from 2026-10-20"
@@ -164,7 +163,7 @@ def tell(beside: Beside = ALONE, **given: Any) -> Told:
         ),
         (
             {"state": "succeeded"},
-            Beside(uncertain=2),
+            Circumstances(uncertain=2),
             (
                 "2 mails are uncertain: the mail server or a worker broke off while the"
                 " content was on its way. Nothing sends them again unless somebody"
@@ -173,11 +172,11 @@ def tell(beside: Beside = ALONE, **given: Any) -> Told:
         ),
     ],
 )
-def test_row_says_why(given: dict[str, Any], beside: Beside, sentence: str):
+def test_row_says_why(given: dict[str, Any], known: Circumstances, sentence: str):
     """
     One sentence in the words of whoever refused, with both clocks.
     """
-    assert sentence == tell(beside, **given).text
+    assert sentence == tell(known, **given).text
 
 
 @pytest.mark.parametrize("state", ["running", "succeeded"])
@@ -214,12 +213,12 @@ def test_error_of_a_megabyte_is_one_short_line():
 
 
 @pytest.mark.parametrize(
-    ("given", "beside", "remedies"),
+    ("given", "known", "remedies"),
     [
         ({"state": "failed", "reason": Reason.STEP_FAILED}, ALONE, [Remedy.RETRY]),
         (
             {"state": "failed", "reason": Reason.STEP_FAILED},
-            Beside(uncertain=1),
+            Circumstances(uncertain=1),
             [Remedy.RETRY, Remedy.MAILS],
         ),
         ({"state": "canceled", "reason": Reason.ACTION_DELETED}, ALONE, []),
@@ -238,12 +237,12 @@ def test_error_of_a_megabyte_is_one_short_line():
     ],
 )
 def test_row_says_what_can_be_done(
-    given: dict[str, Any], beside: Beside, remedies: list[Remedy]
+    given: dict[str, Any], known: Circumstances, remedies: list[Remedy]
 ):
     """
     The first is the button that helps; what cannot help is not offered.
     """
-    assert remedies == list(tell(beside, **given).remedies)
+    assert remedies == list(tell(known, **given).remedies)
 
 
 def test_same_failures_are_found_by_the_cause_of_one_of_them():

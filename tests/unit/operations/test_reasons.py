@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.operation_state import OperationState, Reason
-from overview.reasons import explain_reason, explain_state, read_reason
+from operations.reasons import REASONS, STATES, read_reason
 
 PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text("utf-8")
 
@@ -30,8 +30,8 @@ def strip_markup(text: str) -> str:
 @pytest.mark.parametrize(
     ("header", "said"),
     [
-        ("reason", {each.value: explain_reason(each) for each in Reason}),
-        ("state", {each.value: explain_state(each) for each in OperationState}),
+        ("reason", {each.value: REASONS[each] for each in Reason}),
+        ("state", {each.value: STATES[each] for each in OperationState}),
     ],
     ids=["reasons", "states"],
 )

@@ -7,18 +7,16 @@ if a row needs it; each query is bounded, whatever the backlog and the history.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import pairwise
 from typing import Any
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.leader import fetch_leader, fetch_leaderships, get_send_failure
+from actions.leader import fetch_leader, get_send_failure
 from models.database.tables import (
     UNCERTAIN,
     UNDER_WAY,
@@ -33,11 +31,12 @@ from models.operation_state import (
     Reason,
     is_awaiting,
 )
-from models.units import show_instant
 from operations.fleet.processes import fetch_processes
+from operations.paused_queues import Rest, fetch_resting
 from operations.turns import IS_AHEAD, OTHER
 from overview.installation.figures import find_takers
-from overview.operations.why_not import ALONE, Beside, Place, Recorded
+from overview.installation.leaders import fetch_unled, find_first_missed
+from overview.why.sentences import ALONE, Circumstances, Parts, Place, Recorded
 
 #: A leader sends every second; an operation that waits longer meets some trouble.
 PATIENCE = timedelta(seconds=10)
@@ -51,15 +50,12 @@ _TAKEN_AMONG = 1_000
 #: Runs before an occurrence among which the one is looked for that it overlapped.
 _OVERLAPPED_AMONG = 100
 
-#: Changes of the leadership among which an outage is looked for.
-_LEADERSHIPS = 200
-
 _kept = operations.c
 
 
-def fetch_beside(
+def fetch_circumstances(
     connection: sa.Connection, rows: Sequence[Recorded], *, now: datetime
-) -> dict[UUID, Beside]:
+) -> dict[UUID, Circumstances]:
     """
     Return what is known about operations beside their rows.
 
@@ -70,7 +66,7 @@ def fetch_beside(
     Returns:
         By id, without those of which nothing more is known.
     """
-    found: defaultdict[UUID, Beside] = defaultdict(lambda: ALONE)
+    found: defaultdict[UUID, Circumstances] = defaultdict(lambda: ALONE)
     by_state: defaultdict[str, list[Recorded]] = defaultdict(list)
     for row in rows:
         by_state[row.state].append(row)
@@ -90,7 +86,7 @@ def fetch_beside(
     ]
     if overlapped:
         for id_, blocker, at in _fetch_overlapped(connection, overlapped):
-            found[id_] = Beside(blocker=blocker, blocker_at=at)
+            found[id_] = Circumstances(blocker=blocker, blocker_at=at)
     missed = [
         row for row in by_state[OperationState.MISSED] if row.reason == Reason.OUTAGE
     ]
@@ -117,7 +113,7 @@ def count_uncertain_mails(
 def _add_hindrances(
     connection: sa.Connection,
     due: Sequence[Recorded],
-    found: defaultdict[UUID, Beside],
+    found: defaultdict[UUID, Circumstances],
     now: datetime,
 ) -> None:
     """Say what keeps pending operations from being sent, by the rules of order.py."""
@@ -129,13 +125,17 @@ def _add_hindrances(
     ).all()
     heavy = {row.app for row in waiting if row.queue == Queue.HEAVY}
     in_line = [row.id for row in waiting if row.overlap == Overlap.QUEUE]
+    resting = fetch_resting(connection)
     of_app = {row.app: row for row in _fetch_heavy(connection, heavy)}
     ahead = {row.behind: row for row in _fetch_ahead(connection, in_line)}
-    program: str | None = None
+    program: Parts = ()
     for row in waiting:
+        if rest := resting.get(Queue(row.queue)):
+            found[row.id] = Circumstances(describe_rest(Queue(row.queue), rest))
+            continue
         if row.claim_token is not None:
             words = "it was canceled and retried, and its former worker still runs"
-            found[row.id] = Beside(hindrance=words)
+            found[row.id] = Circumstances((words,))
             continue
         other = of_app.get(row.app) if row.queue == Queue.HEAVY else None
         words = f"another heavy run of {row.app} has not ended"
@@ -143,12 +143,23 @@ def _add_hindrances(
             other = ahead[row.id]
             words = "another run of the action has not ended"
         if other is not None:
-            found[row.id] = Beside(
-                hindrance=words, blocker=other.id, blocker_at=other.occurrence
-            )
+            found[row.id] = Circumstances((words,), other.id, other.occurrence)
         elif now - row.send_at > PATIENCE:
-            program = program or describe_program(connection)
-            found[row.id] = Beside(program=program)
+            program = program or _describe_program(connection)
+            found[row.id] = Circumstances(program=program)
+
+
+def describe_rest(queue: Queue, rest: Rest) -> Parts:
+    """
+    Say until when *queue* is paused, and why; for tenants too, so not by whom.
+
+    >>> describe_rest(Queue.QUICK, Rest(datetime(2026, 1, 5), None, "it moves"))[2]
+    ': it moves'
+    """
+    until = () if rest.until is None else (" until ", rest.until)
+    note = () if rest.note is None else (f": {rest.note}",)
+    begin = f"queue {queue.value} has been paused since "
+    return (begin, rest.since, *until, *note)
 
 
 def _fetch_heavy(
@@ -178,52 +189,64 @@ def _fetch_ahead(
     return rows
 
 
-def describe_program(connection: sa.Connection, zone: ZoneInfo | None = None) -> str:
+def _describe_program(connection: sa.Connection) -> Parts:
     """Say why an operation that may be sent is not: no leader, or no broker."""
     if fetch_leader(connection) is None:
-        return "no scheduler leads. Start one: minutehand scheduler, or minutehand up"
+        return (
+            "no scheduler leads. Start one: minutehand scheduler, or minutehand up",
+        )
     failure = get_send_failure(connection)
     if failure is not None:
-        since = show_instant(failure.since, zone)
-        return f"the scheduler has failed to send since {since}: {failure.error}"
-    return "a scheduler leads, but has not sent it. Check: minutehand doctor"
+        error = failure.error.removesuffix(".")
+        return "the scheduler has failed to send since ", failure.since, f": {error}"
+    return ("a scheduler leads, but has not sent it. Check: minutehand doctor",)
 
 
 def _add_places(
     connection: sa.Connection,
     queued: Sequence[Recorded],
-    found: defaultdict[UUID, Beside],
+    found: defaultdict[UUID, Circumstances],
 ) -> None:
     """Say where queued operations stand, and whether somebody takes from there."""
     first = connection.execute(
-        sa.select(_kept.id, _kept.queue, _kept.lane)
+        sa.select(_kept.id, _kept.queue, _kept.app, _kept.lane)
         .where(UNDER_WAY.of(), _kept.state == OperationState.QUEUED)
-        .order_by(_kept.sent_at)
+        .order_by(_kept.sent_at, _kept.send_at)
         .limit(_QUEUED_COUNTED + 1)
     ).all()
-    lines: defaultdict[str, list[UUID]] = defaultdict(list)
-    lanes = {each.id: each.lane for each in first}
+    places: dict[UUID, int] = {}
+    behind: dict[UUID, int] = {}
+    counts: Counter[object] = Counter()
     for each in first[:_QUEUED_COUNTED]:
-        lines[each.queue].append(each.id)
-    places = {
-        id_: number
-        for line in lines.values()
-        for number, id_ in enumerate(line, start=1)
-    }
+        counts[each.queue] += 1
+        places[each.id] = counts[each.queue]
+        if each.lane:
+            lane = each.app, each.lane
+            behind[each.id] = counts[lane]
+            counts[lane] += 1
     seen = fetch_processes(connection)
     taken = fetch_last_taken(connection)
+    resting = fetch_resting(connection)
     for row in queued:
-        if row.id not in places:
-            continue
-        place = Place(
-            position=places[row.id],
-            waiting=len(lines[row.queue]),
-            is_whole=len(first) <= _QUEUED_COUNTED,
-            taken_at=taken.get(row.queue),
-            is_served=bool(find_takers(seen, Queue(row.queue))),
-        )
-        behind = "its app has more under way than its share, so others go before it"
-        found[row.id] = Beside(place=place, hindrance=behind if lanes[row.id] else None)
+        hindrance: Parts = ()
+        if rest := resting.get(Queue(row.queue)):
+            hindrance = describe_rest(Queue(row.queue), rest)
+        elif row.id in behind:
+            share = (
+                f"it waits behind {behind[row.id]} of its own app, which has more under"
+                " way than its share of the slots (MINUTEHAND_APP_SHARE)"
+            )
+            hindrance = (share,)
+        place = None
+        if row.id in places:
+            place = Place(
+                position=places[row.id],
+                waiting=counts[row.queue],
+                is_whole=len(first) <= _QUEUED_COUNTED,
+                taken_at=taken.get(row.queue),
+                is_served=bool(find_takers(seen, Queue(row.queue))),
+            )
+        found[row.id] = Circumstances(hindrance, place=place)
 
 
 def fetch_last_taken(
@@ -305,16 +328,12 @@ def _fetch_overlapped(
 def _add_outages(
     connection: sa.Connection,
     missed: Sequence[Recorded],
-    found: defaultdict[UUID, Beside],
+    found: defaultdict[UUID, Circumstances],
 ) -> None:
     """Say from when to when nobody led, as far as that is recorded."""
-    terms = fetch_leaderships(connection, limit=_LEADERSHIPS)
-    gaps = [
-        (former.released_at, term.acquired_at)
-        for term, former in pairwise(terms)
-        if former.released_at is not None and former.released_at < term.acquired_at
-    ]
+    begun = {row.id: find_first_missed(row) for row in missed}
+    unled = fetch_unled(connection, since=min(begun.values()))
     for row in missed:
-        for since, until in gaps:
-            if since <= row.occurrence < until:
-                found[row.id] = Beside(outage=(since, until))
+        for each in unled:
+            if each.until is not None and each.covers(begun[row.id]):
+                found[row.id] = Circumstances(outage=(each.since, each.until))

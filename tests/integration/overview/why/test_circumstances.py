@@ -14,9 +14,10 @@ from models.database.tables import deliveries, leaderships
 from models.operation_state import Mark, Overlap, Queue
 from operations.list_operations import fetch_latest
 from operations.operation_filter import OperationFilter
-from overview.operations.beside import fetch_beside, fetch_last_taken
+from operations.sending.order import fetch_sendable
 from overview.operations.shown import ShownOperation, fetch_shown_operations
-from overview.operations.why_not import Beside, Place
+from overview.why.circumstances import fetch_circumstances, fetch_last_taken
+from overview.why.sentences import ALONE, Circumstances, Place
 from tests.integration.test_budget import counting
 from tests.presence import give_sign, make_worker
 from tests.scheduling import (
@@ -46,11 +47,11 @@ def show(engine: sa.Engine) -> dict[UUID, ShownOperation]:
     return {each.id: each for each in shown}
 
 
-def meet(engine: sa.Engine) -> dict[UUID, Beside]:
+def meet(engine: sa.Engine) -> dict[UUID, Circumstances]:
     """Return what is known of all operations beside their rows, by id."""
     with reading(engine) as connection:
         rows = fetch_latest(connection, OperationFilter(), limit=100)
-        return fetch_beside(connection, rows, now=read_clock(connection))
+        return fetch_circumstances(connection, rows, now=read_clock(connection))
 
 
 def say(engine: sa.Engine, operation_id: UUID) -> str:
@@ -145,6 +146,33 @@ def test_a_long_backlog_does_not_hide_that_workers_take(engine: sa.Engine):
     assert {FIRST.queue: now} == found
 
 
+@pytest.mark.parametrize(
+    ("given", "hindered"),
+    [
+        ({"queue": "heavy"}, 1),
+        ({"overlap": Overlap.QUEUE}, 1),
+        ({"queue": "quick"}, 0),
+    ],
+)
+def test_it_agrees_with_the_sender(
+    engine: sa.Engine, given: dict[str, object], hindered: int
+):
+    """
+    What is said to be free is what the sender takes.
+    """
+    for new in (FIRST, SECOND):
+        record_all(engine, new)
+        edit(engine, new.id, **given)
+    edit(engine, FIRST.id, state="queued")
+    with reading(engine) as connection:
+        sendable = {each.id for each in fetch_sendable(connection, limit=10)}
+
+    known = meet(engine).get(SECOND.id, ALONE)
+
+    assert (hindered == 0) == (SECOND.id in sendable)
+    assert (hindered == 1) == bool(known.hindrance)
+
+
 def test_skipped_occurrence_names_the_run_that_it_met(engine: sa.Engine):
     """
     That was under way when it was recorded: not one that had ended, or was skipped.
@@ -168,10 +196,10 @@ def test_skipped_occurrence_names_the_run_that_it_met(engine: sa.Engine):
 
 def test_missed_row_names_the_time_without_a_leader(engine: sa.Engine):
     """
-    If the former leader released its lease; else nobody knows when it ended.
+    If the former leader released its lease, or gave a last sign.
     """
     record_all(engine, SECOND)
-    edit(engine, SECOND.id, state="missed", reason="outage")
+    edit(engine, SECOND.id, state="missed", reason="outage", occurrence=MONDAY)
     with writing(engine) as connection:
         for fence, since, until in ((1, -9, 0), (2, 2, None)):
             connection.execute(
