@@ -51,7 +51,7 @@ from operations.domains import Limits
 from operations.fleet.installation import fetch_installation
 from operations.fleet.presence import Presence, make_process
 from operations.fleet.processes import ProcessRole
-from operations.mail.senders import Senders
+from operations.mail.message import Senders
 from operations.ports import Ports, Retention
 from operations.running.worker import Worker
 from settings import Settings, read_child_environment

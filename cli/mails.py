@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Annotated
-from uuid import UUID
 
 import typer
 
 from actions.lookup import find_filtered
 from cli.completing import complete_operation
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
-from cli.connection import get_actor, get_engine, read_database, write_database
+from cli.connection import get_actor, get_engine, read_database
 from cli.ids import read_operation_id, shorten
 from cli.options import (
     ActionOption,
@@ -33,22 +34,16 @@ from models.database.engine import Author
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.operation_state import DeliveryState
 from models.paging import Page
-from operations.mail.count_mails import count_mails
 from operations.mail.list_mails import (
-    Kept,
-    Mail,
-    MailSelection,
+    KeptContent,
+    ListedMail,
+    MailFilter,
     ReadMail,
+    count_mails,
     fetch_mail,
     fetch_mails,
 )
-from operations.mail.uncertain_mails import (
-    Resolved,
-    confirm_mails,
-    make_resolved_json,
-    resend_mails,
-    resolve_mails,
-)
+from operations.mail.resolve_mails import foresee_mails, resolve_mails
 
 _Recipients = Annotated[
     list[str] | None,
@@ -95,15 +90,13 @@ def list_mails(  # noqa: PLR0913 - the options of the command
     The latest change comes first. An uncertain mail may or may not have arrived, and is
     not sent again until an operator decides: see mails confirm and mails resend.
     """
-    operation_id = None if operation is None else read_operation_id(operation)
-    wanted = _select(
-        app, action, operation_id, (), from_=from_, until=until, state=state
-    )
+    wanted = _select(operation, (), state)
+    wanted = _narrow(wanted, app, action, read_period(from_, until))
     with read_database() as connection:
         found = fetch_mails(connection, wanted, Page(limit)).entries
         counts = count_mails(connection, wanted)
     if json:
-        print_json([each.as_json() for each in found])
+        print_json(found)
         return
     print_table(
         ("operation", "app", "step", "recipient", "state", "changed", "what"),
@@ -127,7 +120,7 @@ def list_mails(  # noqa: PLR0913 - the options of the command
         print_below(f"Total: {told}.")
 
 
-def _describe(mail: Mail) -> str:
+def _describe(mail: ListedMail) -> str:
     if mail.error is not None:
         return mail.error
     return "" if mail.resolved_by is None else f"decided by {mail.resolved_by}"
@@ -165,42 +158,41 @@ def show_mail(
             connection, read_operation_id(operation), step, recipient, app=None
         )
     if json:
-        print_json(found.as_json())
+        print_json(found)
     elif html:
         _print_html(found)
     else:
         _print_mail(found)
 
 
-def _print_mail(found: ReadMail) -> None:
-    mail = found.mail
+def _print_mail(mail: ReadMail) -> None:
     out().print(f"To:         {mail.recipient} ({mail.app})", markup=False)
-    out().print(f"Message-ID: <{found.as_json()['message_id']}>", markup=False)
+    out().print(f"Message-ID: <{mail.message_id}>", markup=False)
     state = f"{mail.state}, {format_both(mail.updated_at)}"
     out().print(f"State:      {state}", markup=False)
     if mail.error is not None:
         out().print(f"Error:      {mail.error}", markup=False)
-    if mail.kept is not Kept.YES:
-        print_note(_explain_lack(mail.kept))
+    if mail.content is not KeptContent.YES:
+        print_note(_explain_lack(mail.content))
         return
-    out().print(f"Subject:    {found.subject}", markup=False)
-    if found.text is not None:
-        out().print(f"\n{found.text}", markup=False, soft_wrap=True)
-    if found.html is not None:
+    out().print(f"Subject:    {mail.subject}", markup=False)
+    if mail.text is not None:
+        out().print(f"\n{mail.text}", markup=False, soft_wrap=True)
+    if mail.html is not None:
         print_note("It has an HTML part: see --html.")
 
 
 def _print_html(found: ReadMail) -> None:
     if found.html is None:
         lack = "the mail has no HTML part"
-        if found.mail.kept is not Kept.YES:
-            lack = _explain_lack(found.mail.kept)
+        if found.content is not KeptContent.YES:
+            lack = _explain_lack(found.content)
         raise NotFoundError(lack)
     out().print(found.html, markup=False, highlight=False, soft_wrap=True)
 
 
-def _explain_lack(kept: Kept) -> str:
-    if kept is Kept.TOO_LARGE:
+def _explain_lack(kept: KeptContent) -> str:
+    if kept is KeptContent.TOO_LARGE:
         return "What it said was too large to be kept."
     return (
         "What it said was not kept: it never reached a mail server, it was sent by a"
@@ -227,17 +219,10 @@ def confirm_arrival(  # noqa: PLR0913 - the options of the command
     Use it when you know that they arrived. Who marked them is recorded. Before mails of
     many operations are marked, they are counted and the command asks.
     """
-    wanted = _select(
-        app,
-        action,
-        None if operation is None else read_operation_id(operation),
-        recipients or (),
-        from_=from_,
-        until=until,
-    )
-    _resolve(
-        wanted, resend=False, everything=everything, dry_run=dry_run, yes=yes, json=json
-    )
+    wanted = _select(operation, recipients)
+    wanted = _narrow(wanted, app, action, read_period(from_, until))
+    _refuse_unnamed(wanted, everything=everything)
+    _resolve(wanted, resend=False, dry_run=dry_run, yes=yes, json=json)
 
 
 def resend(  # noqa: PLR0913 - the options of the command
@@ -266,111 +251,78 @@ def resend(  # noqa: PLR0913 - the options of the command
     first mail did arrive gets a second one. Before mails of many operations are sent,
     they are counted and the command asks.
     """
-    wanted = _select(
-        app,
-        action,
-        None if operation is None else read_operation_id(operation),
-        recipients or (),
-        from_=from_,
-        until=until,
-        state=DeliveryState.FAILED if failed else DeliveryState.UNCERTAIN,
-    )
-    _resolve(
-        wanted, resend=True, everything=everything, dry_run=dry_run, yes=yes, json=json
+    state = DeliveryState.FAILED if failed else DeliveryState.UNCERTAIN
+    wanted = _select(operation, recipients, state)
+    wanted = _narrow(wanted, app, action, read_period(from_, until))
+    _refuse_unnamed(wanted, everything=everything)
+    _resolve(wanted, resend=True, dry_run=dry_run, yes=yes, json=json)
+
+
+def _select(
+    operation: str | None,
+    recipients: Sequence[str] | None,
+    state: DeliveryState | None = DeliveryState.UNCERTAIN,
+) -> MailFilter:
+    return MailFilter(
+        operation_id=None if operation is None else read_operation_id(operation),
+        recipients=frozenset(recipients or ()),
+        state=state,
     )
 
 
-def _select(  # noqa: PLR0913 - the filters of the commands
+def _narrow(
+    wanted: MailFilter,
     app: str | None,
     action: str | None,
-    operation_id: UUID | None,
-    recipients: list[str] | tuple[()],
-    *,
-    from_: str | None,
-    until: str | None,
-    state: DeliveryState | None = DeliveryState.UNCERTAIN,
-) -> MailSelection:
-    since, end = read_period(from_, until)
+    period: tuple[datetime | None, datetime | None],
+) -> MailFilter:
     uid = None
     if app is not None or action is not None:
         with read_database() as connection:
             uid = find_filtered(connection, app=app, action=action)
-    return MailSelection(
-        app=app,
-        action_uid=uid,
-        operation_id=operation_id,
-        recipients=frozenset(recipients),
-        state=state,
-        since=since,
-        until=end,
-    )
+    since, until = period
+    return replace(wanted, app=app, action_uid=uid, since=since, until=until)
 
 
-def _resolve(
-    wanted: MailSelection,
-    *,
-    resend: bool,
-    everything: bool,
-    dry_run: bool,
-    yes: bool,
-    json: bool,
-) -> None:
+def _refuse_unnamed(wanted: MailFilter, *, everything: bool) -> None:
     if wanted.is_open is not everything:
         msg = (
             "Name the mails: the ID of an operation, filters such as --app and --from,"
             f" or --all alone for all {wanted.state} mails."
         )
         raise UsageError(msg)
-    if wanted.operation_id is not None and not dry_run:
-        _resolve_one(wanted, wanted.operation_id, resend=resend, json=json)
-        return
-    with read_database() as connection:
-        total = sum(count_mails(connection, wanted).values())
-    many = f"{wanted.state} {'mail' if total == 1 else 'mails'}"
-    if not total and not json:
-        out().print(f"No {wanted.state} mails match.")
-        return
-    if dry_run and not json:
-        out().print(f"Matched {total:,} {many}.")
-        return
-    if dry_run or not total:
-        _print(total, Resolved(), dry_run=dry_run, resend=resend, json=json)
-        return
-    verb = (
-        f"Send {total:,} {many} again" if resend else f"Mark {total:,} {many} as sent"
-    )
-    confirm_change_of_many(verb, yes=yes)
+
+
+def _resolve(
+    wanted: MailFilter, *, resend: bool, dry_run: bool, yes: bool, json: bool
+) -> None:
+    if dry_run or wanted.operation_id is None:
+        with read_database() as connection:
+            foreseen = foresee_mails(connection, wanted)
+        total = foreseen.matched
+        many = f"{wanted.state} {'mail' if total == 1 else 'mails'}"
+        if (dry_run or not total) and json:
+            print_json(replace(foreseen, dry_run=dry_run))
+            return
+        if not total:
+            out().print(f"No {wanted.state} mails match.")
+            return
+        if dry_run:
+            out().print(f"Matched {total:,} {many}.")
+            return
+        again = f"Send {total:,} {many} again"
+        confirm_change_of_many(
+            again if resend else f"Mark {total:,} {many} as sent", yes=yes
+        )
     resolved = resolve_mails(
         get_engine(), wanted, resend=resend, by=Author(get_actor())
     )
-    _print(total, resolved, dry_run=False, resend=resend, json=json)
-    if resolved.refused and not resolved.done:
-        raise typer.Exit(ConflictError.exit_code)
-
-
-def _resolve_one(
-    wanted: MailSelection, operation_id: UUID, *, resend: bool, json: bool
-) -> None:
-    decide = partial(resend_mails, state=wanted.state) if resend else confirm_mails
-    with write_database() as connection:
-        done = decide(
-            connection, operation_id, recipients=wanted.recipients, by=get_actor()
-        )
-    _print(done, Resolved(done), dry_run=False, resend=resend, json=json)
-
-
-def _print(
-    total: int,
-    resolved: Resolved,
-    *,
-    dry_run: bool,
-    resend: bool,
-    json: bool,
-) -> None:
     if json:
-        print_json(make_resolved_json(total, resolved, dry_run=dry_run))
-        return
-    verb = "Will be sent again soon:" if resend else "Marked as sent:"
-    out().print(f"{verb} {resolved.done:,} of {total:,}.")
-    for text in resolved.refused.values():
-        out().print(f"  left unchanged: {text}", markup=False)
+        print_json(resolved)
+    else:
+        verb = "Will be sent again soon:" if resend else "Marked as sent:"
+        out().print(f"{verb} {resolved.changed:,} of {resolved.matched:,}.")
+        for text in resolved.refused.values():
+            out().print(f"  left unchanged: {text}", markup=False)
+    if resolved.refused and not resolved.changed:
+        raise typer.Exit(ConflictError.exit_code)

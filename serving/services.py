@@ -20,7 +20,7 @@ from models.fields.task_rules import TaskRules
 from operations.adapters.app_users import RealDirectory
 from operations.adapters.renderer import ChildRenderer
 from operations.adapters.smtp import make_mailer
-from operations.mail.senders import Senders
+from operations.mail.message import Senders
 from operations.mail.trial import Trials
 from overview.doctor.checks import FAR, NEAR
 from overview.doctor.examine import find_obstacle, find_trouble

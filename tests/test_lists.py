@@ -49,7 +49,7 @@ from models.when import (
 from operations.cancel_and_retry import RETRIED_STATES
 from operations.fleet.agreement import AGREED
 from operations.fleet.processes import ProcessRole
-from operations.mail.uncertain_mails import RESENT_STATES
+from operations.mail.resolve_mails import RESENT_STATES
 from operations.mail.words import FALLBACK, read_sentences
 from operations.notices.grouping import NoticeKind
 from operations.notices.stored import KINDS

@@ -12,25 +12,25 @@ from starlette.responses import Response
 
 from actions.lookup import fetch_app
 from api.answers import ROOT, ListJson, answer, answer_list
+from api.filters import OnlyApp, Within
 from api.guarding import ApiRoute, takes
-from models.fields.field_types import Instant
 from models.operation_state import DeliveryState
 from operations.mail.list_mails import (
-    Mail,
-    MailJson,
-    MailSelection,
+    ListedMail,
+    MailFilter,
     MailState,
-    ReadMailJson,
+    ReadMail,
     fetch_mail,
     fetch_mails,
 )
-from operations.mail.mail_requests import (
+from operations.mail.resolve_mails import (
     ConfirmMailsModel,
     ResendMailsModel,
+    ResolvedMails,
+    foresee_mails,
     resolve_asked,
 )
-from operations.mail.trial import TestMailJson, TestMailModel
-from operations.mail.uncertain_mails import ResolvedJson
+from operations.mail.trial import TestedMail, TestMailModel
 from serving.context import Context, Operator, Viewer
 from serving.cursors import Paged
 from serving.guarding import heavy
@@ -40,10 +40,10 @@ router = APIRouter(prefix=f"{ROOT}/mails", tags=["mails"], route_class=ApiRoute)
 _OPERATION = "5e2f1f5c-6b0b-5a0e-9d0e-3f6f0a5a1d11"
 
 
-def _select(  # noqa: PLR0913 - the filters of the list
-    context: Viewer,
+def _select(
+    app: OnlyApp,
+    period: Within,
     *,
-    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
     action: Annotated[
         str | None, Query(description="Uid of a scheduled action.")
     ] = None,
@@ -56,37 +56,29 @@ def _select(  # noqa: PLR0913 - the filters of the list
     recipient: Annotated[
         str | None, Query(description="Id of a user; of notices, an address.")
     ] = None,
-    since: Annotated[
-        Instant | None,
-        Query(alias="from", description="Of the last change, inclusive."),
-    ] = None,
-    until: Annotated[
-        Instant | None, Query(description="Of the last change, exclusive.")
-    ] = None,
-) -> MailSelection:
-    return MailSelection(
-        app=context.narrow(app),
+) -> MailFilter:
+    return MailFilter(
+        app=app,
         action_uid=action,
         operation_id=operation_id,
         recipients=frozenset(() if recipient is None else {recipient}),
         state=None if state is None else DeliveryState(state.value),
-        since=since,
-        until=until,
+        since=period.since,
+        until=period.until,
     )
 
 
-_Selection = Annotated[MailSelection, Depends(_select)]
-
-
-@router.get("", response_model=ListJson[MailJson])
-def list_mails(context: Viewer, page: Paged, wanted: _Selection) -> Response:
-    """List mails, the latest change first."""
+@router.get("", response_model=ListJson[ListedMail])
+def list_mails(
+    context: Viewer, page: Paged, wanted: Annotated[MailFilter, Depends(_select)]
+) -> Response:
+    """List mails, the latest change first; a period is that of the last change."""
     with context.reading() as connection:
         part = fetch_mails(connection, wanted, page)
-    return answer_list(context, part, Mail.as_json)
+    return answer_list(context, part)
 
 
-@router.get("/{operation_id}/{step}/{recipient}", response_model=ReadMailJson)
+@router.get("/{operation_id}/{step}/{recipient}", response_model=ReadMail)
 def read_mail(
     context: Viewer, operation_id: UUID, step: str, recipient: str
 ) -> Response:
@@ -101,10 +93,10 @@ def read_mail(
         found = fetch_mail(
             connection, operation_id, step, recipient, app=context.app, senders=senders
         )
-    return answer(found.as_json())
+    return answer(found)
 
 
-@router.post("/resend", response_model=ResolvedJson)
+@router.post("/resend", response_model=ResolvedMails)
 @takes(
     ResendMailsModel,
     examples={
@@ -123,7 +115,7 @@ def resend(context: Operator) -> Response:
     return _resolve(context, asked, resend=True)
 
 
-@router.post("/confirm", response_model=ResolvedJson)
+@router.post("/confirm", response_model=ResolvedMails)
 @takes(
     ConfirmMailsModel,
     examples={
@@ -137,7 +129,7 @@ def confirm(context: Operator) -> Response:
     return _resolve(context, asked, resend=False)
 
 
-@router.post("/test", response_model=TestMailJson)
+@router.post("/test", response_model=TestedMail)
 @takes(
     TestMailModel,
     examples={"to a user": {"app": "shop", "template": "report", "to": "ada"}},
@@ -169,12 +161,15 @@ def _name_app(context: Context, app: str) -> tuple[str, str]:
 
 
 def _resolve(context: Context, asked: ConfirmMailsModel, *, resend: bool) -> Response:
-    author = context.caller.as_author(context.request_id)
+    wanted = asked.select(context.narrow(asked.app))
+    if asked.dry_run:
+        with context.reading() as connection:
+            return answer(foresee_mails(connection, wanted))
     resolved = resolve_asked(
         context.services.engine,
-        asked,
-        app=context.narrow(asked.app),
+        wanted,
+        asked.expected_count,
         resend=resend,
-        by=author,
+        by=context.caller.as_author(context.request_id),
     )
     return answer(resolved)

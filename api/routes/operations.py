@@ -21,7 +21,7 @@ from models.fields.field_types import Instant
 from models.operation_state import Mark, OperationState, Queue, Reason, Trigger
 from models.requests.operations import CancelModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
-from operations.mail.list_deliveries import Delivery, DeliveryJson, fetch_deliveries
+from operations.mail.list_mails import Delivery, fetch_deliveries
 from operations.operation_filter import OperationFilter
 from operations.operation_log import (
     FIRST_KEPT,
@@ -214,14 +214,14 @@ def list_steps(context: Viewer, operation_id: _Id) -> Response:
 
 @router.get(
     "/{operation_id}/deliveries",
-    response_model=ListJson[DeliveryJson],
+    response_model=ListJson[Delivery],
     responses=_shows({"items": [DELIVERY], "next_cursor": None}),
 )
 def list_deliveries(context: Viewer, operation_id: _Id, page: Paged) -> Response:
     """List the mails of an operation, by step and recipient."""
     with context.reading() as connection:
         part = fetch_deliveries(connection, operation_id, page, app=context.app)
-    return answer_list(context, part, Delivery.as_json)
+    return answer_list(context, part)
 
 
 @router.get(

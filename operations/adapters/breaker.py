@@ -20,8 +20,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from models.database.engine import db_now, reading, writing
 from models.database.tables import breakers
-from operations.mail.message import Mail, Outcome, Sending
-from operations.mail.server_pauses import LONGEST_PAUSE, Pause
+from operations.mail.message import Fate, Mail, Sending
+from operations.mail.server_pauses import LONGEST_PAUSE, ServerPause
 from operations.ports import Mailer, SendMail
 from telemetry import Event
 
@@ -44,7 +44,7 @@ class Breaker:
         self._engine = engine
         self._name = name
 
-    def ask(self) -> tuple[Pause | None, bool]:
+    def ask(self) -> tuple[ServerPause | None, bool]:
         """
         Ask whether to use the server.
 
@@ -65,7 +65,7 @@ class Breaker:
             # If another process tries, or the server is back, the row shows it.
             return (None, True) if won else (self._find(connection), False)
 
-    def fail(self, error: str, *, tried: bool) -> Pause | None:
+    def fail(self, error: str, *, tried: bool) -> ServerPause | None:
         """Record that the server is unavailable; *tried*: this was the trial."""
         with writing(self._engine) as connection:
             row = connection.execute(
@@ -107,7 +107,7 @@ class Breaker:
         if gone:
             log.info(Event.BREAKER_CLOSED, server=self._name)
 
-    def _find(self, connection: sa.Connection) -> Pause | None:
+    def _find(self, connection: sa.Connection) -> ServerPause | None:
         row: sa.Row[Any] | None = connection.execute(
             sa.select(breakers, db_now().label("now")).where(
                 breakers.c.name == self._name
@@ -115,7 +115,7 @@ class Breaker:
         ).one_or_none()
         if row is None:
             return None
-        return Pause(self._name, row.since, row.retry_at, row.now, row.error)
+        return ServerPause(self._name, row.since, row.retry_at, row.now, row.error)
 
 
 class PatientMailer:
@@ -156,15 +156,15 @@ class _PatientSession:
         if sending.blames_server:
             pause = self._breaker.fail(sending.detail, tried=self._tries)
             self._admitted = self._tries = False
-            if pause is None or sending.outcome is not Outcome.UNREACHABLE:
+            if pause is None or sending.outcome is not Fate.UNREACHABLE:
                 return sending
             return _put_off(pause, mail)
-        if self._tries and sending.outcome is not Outcome.UNREACHABLE:
+        if self._tries and sending.outcome is not Fate.UNREACHABLE:
             self._breaker.close()
             self._tries = False
         return sending
 
 
-def _put_off(pause: Pause, mail: Mail) -> Sending:
-    sending = Sending(Outcome.UNREACHABLE, str(pause), blames_server=True)
+def _put_off(pause: ServerPause, mail: Mail) -> Sending:
+    sending = Sending(Fate.UNREACHABLE, str(pause), blames_server=True)
     return replace(sending, retry_in=pause.find_wait(mail.message_id))

@@ -23,8 +23,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from uuid import uuid4
 
 from models.errors import UsageError
-from operations.mail.message import Mail, Outcome, Sending
-from operations.mail.senders import Senders, make_address
+from operations.mail.message import Fate, Mail, Senders, Sending, make_address
 from operations.ports import Mailer, SendMail
 
 #: For connecting, and for each answer; shorter than an operation's lease.
@@ -162,7 +161,7 @@ class FolderMailer:
         try:
             content = make_message(mail, senders=self._senders, now=now).as_bytes()
         except (ValueError, MessageError) as error:
-            return Sending(Outcome.REFUSED, str(error))
+            return Sending(Fate.REFUSED, str(error))
         # The Message-ID makes the name unique; colons and the like are not for files.
         name = re.sub(r"[^A-Za-z0-9._-]", "_", mail.message_id)
         path = self._folder / f"{now:%Y%m%dT%H%M%S}-{name}.eml"
@@ -179,8 +178,8 @@ class FolderMailer:
             with suppress(OSError):
                 draft.unlink()
             detail = f"{self._folder}: {error.strerror}"
-            return Sending(Outcome.UNREACHABLE, detail, blames_server=True)
-        return Sending(Outcome.SENT, path.name)
+            return Sending(Fate.UNREACHABLE, detail, blames_server=True)
+        return Sending(Fate.SENT, path.name)
 
 
 class SmtpMailer:
@@ -226,10 +225,10 @@ class _SmtpSession:
             sender = message["From"].addresses[0].addr_spec
             content = message.as_bytes()
         except (ValueError, IndexError, MessageError) as error:
-            return Sending(Outcome.REFUSED, str(error))
+            return Sending(Fate.REFUSED, str(error))
         if not (address.isascii() and sender.isascii()):
             detail = f"{address!r} has letters that not every mail server accepts."
-            return Sending(Outcome.REFUSED, detail)
+            return Sending(Fate.REFUSED, detail)
 
         fresh = self._smtp is None
         opened = self._begin(sender)
@@ -251,13 +250,13 @@ class _SmtpSession:
             code, reply = self._smtp.mail(sender)
         except smtplib.SMTPResponseException as error:
             detail = _describe(error.smtp_code, error.smtp_error)
-            return Sending(Outcome.UNREACHABLE, detail, blames_server=True)
+            return Sending(Fate.UNREACHABLE, detail, blames_server=True)
         except (OSError, smtplib.SMTPException) as error:
             detail = self._explain(error)
-            return Sending(Outcome.UNREACHABLE, detail, blames_server=True)
+            return Sending(Fate.UNREACHABLE, detail, blames_server=True)
         if code >= 400:
             detail = _describe(code, reply)
-            return Sending(Outcome.UNREACHABLE, detail, blames_server=True)
+            return Sending(Fate.UNREACHABLE, detail, blames_server=True)
         return None
 
     def _connect(self) -> smtplib.SMTP:
@@ -304,7 +303,7 @@ class _SmtpSession:
         except (OSError, smtplib.SMTPException) as error:
             self._drop()
             return Sending(
-                Outcome.UNREACHABLE,
+                Fate.UNREACHABLE,
                 self._explain(error),
                 blames_server=_is_timeout(error),
             )
@@ -316,13 +315,13 @@ class _SmtpSession:
         except (OSError, smtplib.SMTPException) as error:
             self._drop()
             return Sending(
-                Outcome.UNCERTAIN,
+                Fate.UNCERTAIN,
                 self._explain(error),
                 blames_server=_is_timeout(error),
             )
         if code >= 400:
             return _refuse(code, reply)
-        return Sending(Outcome.SENT, _describe(code, reply))
+        return Sending(Fate.SENT, _describe(code, reply))
 
     def _explain(self, error: Exception) -> str:
         where = f"{self._address.hostname}:{self._address.port or ''}".rstrip(":")
@@ -351,7 +350,7 @@ def _is_timeout(error: Exception) -> bool:
 
 def _refuse(code: int, reply: bytes) -> Sending:
     permanent = code >= _FIRST_PERMANENT
-    outcome = Outcome.REFUSED if permanent else Outcome.DEFERRED
+    outcome = Fate.REFUSED if permanent else Fate.DEFERRED
     return Sending(outcome, _describe(code, reply))
 
 

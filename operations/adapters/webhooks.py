@@ -24,7 +24,7 @@ from operations.adapters.guarded_http import (
     make_client,
     resolve_host,
 )
-from operations.mail.message import Outcome, Sending
+from operations.mail.message import Fate, Sending
 
 #: For connecting, sending and the head of the answer, together.
 TIMEOUT = timedelta(seconds=15)
@@ -103,11 +103,11 @@ class RealWebhooks:
         """POST *body*, signed; see :class:`operations.ports.Webhooks`."""
         if self._secret is None:
             detail = "the request cannot be signed. Set MINUTEHAND_WEBHOOK_SECRET."
-            return Sending(Outcome.REFUSED, detail)
+            return Sending(Fate.REFUSED, detail)
         try:
             target = httpx2.URL(url)
         except (httpx2.InvalidURL, TypeError) as error:
-            return Sending(Outcome.REFUSED, f"{url!r} is not an address: {error}")
+            return Sending(Fate.REFUSED, f"{url!r} is not an address: {error}")
         timestamp = int(now.timestamp())
         headers = {
             "content-type": "application/json",
@@ -126,10 +126,10 @@ class RealWebhooks:
                 )
                 response.close()
         except ForbiddenUrlError as error:
-            return Sending(Outcome.REFUSED, str(error))
+            return Sending(Fate.REFUSED, str(error))
         except (OSError, httpx2.HTTPError) as error:
             reason = str(error) or type(error).__name__
-            return Sending(Outcome.UNREACHABLE, f"{target.host}: {reason}")
+            return Sending(Fate.UNREACHABLE, f"{target.host}: {reason}")
         return _judge(response)
 
 
@@ -137,9 +137,9 @@ def _judge(response: httpx2.Response) -> Sending:
     status = response.status_code
     detail = f"{status} {response.reason_phrase}".rstrip()
     if response.is_success:
-        return Sending(Outcome.SENT, detail)
+        return Sending(Fate.SENT, detail)
     if response.is_server_error or status in _PASSING_STATUS:
-        return Sending(Outcome.DEFERRED, detail)
+        return Sending(Fate.DEFERRED, detail)
     if response.is_redirect:
-        return Sending(Outcome.REFUSED, f"{detail}; redirects are not followed")
-    return Sending(Outcome.REFUSED, detail)
+        return Sending(Fate.REFUSED, f"{detail}; redirects are not followed")
+    return Sending(Fate.REFUSED, detail)

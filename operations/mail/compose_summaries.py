@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from operations.mail.compose import Occasion, get_mailing_app, make_mail
 from operations.mail.message import Attachment, Mail, Rendered
-from operations.mail.occasion import Occasion, get_mailing_app, make_mail
 from operations.mail.summary.as_html import make_html
 from operations.mail.summary.as_pdf import find_fonts, make_pdf
 from operations.mail.summary.as_text import make_text

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from models.errors import PostponedError, StepError
 from models.operation_state import DeliveryState, Reason
 from operations.claiming.obstacles import RESENT_KEY
-from operations.mail.message import Mail, Outcome, Sending
+from operations.mail.message import Fate, Mail, Sending
 from operations.operation_log import LogLevel
 from operations.ports import SendMail, StepContext, StepResult
 from operations.recipients import Resolution, User, resolve, resolve_triggering_user
@@ -241,19 +241,19 @@ def _settle(
     """Mark what became of a mail."""
     breaks, report.breaks = report.breaks, 0
     match sending.outcome:
-        case Outcome.SENT:
+        case Fate.SENT:
             context.deliveries.sent(user_id)
             report.sent.append(user_id)
-        case Outcome.UNCERTAIN:
+        case Fate.UNCERTAIN:
             context.deliveries.uncertain(user_id, sending.detail)
             report.uncertain.append(user_id)
-        case Outcome.REFUSED:
+        case Fate.REFUSED:
             context.deliveries.failed(user_id, sending.detail)
             report.failed.append((user_id, sending.detail))
-        case Outcome.DEFERRED:
+        case Fate.DEFERRED:
             context.deliveries.failed(user_id, sending.detail)
             report.deferred.append((user_id, sending.detail))
-        case Outcome.UNREACHABLE:
+        case Fate.UNREACHABLE:
             context.deliveries.failed(user_id, sending.detail)
             report.breaks = breaks + 1
             if sending.blames_server or report.breaks == _MOST_BREAKS:

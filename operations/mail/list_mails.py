@@ -1,17 +1,23 @@
-"""Read mails back: their marks, and what they said."""
+"""
+Read mails back: which there are, how many, and what they said.
+
+A mark is the row of ``deliveries`` for one step and recipient; delivery_marks.py writes
+them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
+from models.database.engine import read_clock
 from models.database.lists import cut_part, select_latest
 from models.database.tables import (
     FAILED_MAILS,
@@ -25,13 +31,14 @@ from models.database.tables import (
 from models.errors import NotFoundError
 from models.operation_state import DeliveryState
 from models.paging import Page, Part
-from operations.mail.contents import TOO_LARGE
+from operations.list_operations import require_operation
+from operations.mail.delivery_marks import TOO_LARGE
 from operations.mail.message import (
     Letterhead,
+    Senders,
     compute_message_id,
     make_letterhead,
 )
-from operations.mail.senders import Senders
 
 #: What partial indexes serve, by state.
 INDEXED = {
@@ -39,12 +46,18 @@ INDEXED = {
     DeliveryState.FAILED: FAILED_MAILS,
 }
 
+#: How far back mails that wait for nobody are counted, unless somebody says otherwise.
+COUNTED_WITHIN = timedelta(hours=24)
 
-class Kept(StrEnum):
+#: Mails that are counted at most, which takes some 15 ms.
+COUNTED = 20_000
+
+
+class KeptContent(StrEnum):
     """Whether what a mail said can be read."""
 
     YES = "yes"
-    #: Beyond the bound of contents.py.
+    #: Beyond the bound of delivery_marks.py.
     TOO_LARGE = "too_large"
     #: The settings keep none, or it was never rendered, or sent by an older version.
     NO = "no"
@@ -59,48 +72,8 @@ class MailState(StrEnum):
     UNCERTAIN = "uncertain"
 
 
-class MailJson(TypedDict):
-    """A mail to one recipient; ``content`` tells whether it can be read."""
-
-    operation_id: UUID
-    app: str
-    action_uid: str
-    step: str
-    recipient: str
-    state: MailState
-    error: str | None
-    updated_at: datetime
-    resolved_by: str | None
-    resolved_at: datetime | None
-    occurrence: datetime | None
-    message_id: str
-    content: Kept
-
-
-class HeaderJson(TypedDict):
-    """A header of a mail."""
-
-    name: str
-    value: str
-
-
-class ReadMailJson(MailJson):
-    """
-    A mail with what it said, as it was handed over. Null: that part is not there.
-
-    ``headers`` are those that Minutehand writes, but for the date; the addresses in
-    them are those of now.
-    """
-
-    headers: list[HeaderJson]
-
-    subject: str | None
-    text: str | None
-    html: str | None
-
-
 @dataclass(frozen=True, slots=True)
-class MailSelection:
+class MailFilter:
     """
     Which mails are meant; None, or an empty set, matches everything.
 
@@ -120,22 +93,37 @@ class MailSelection:
     @property
     def is_open(self) -> bool:
         """Whether it matches every mail in its state."""
-        return self == MailSelection(state=self.state)
+        return self == MailFilter(state=self.state)
+
+    def match(self) -> Iterator[sa.ColumnElement[bool]]:
+        """Yield its conditions, on deliveries joined with operations."""
+        if self.state in INDEXED:
+            yield INDEXED[self.state].of("deliveries")  # type: ignore[misc]  # a text is a condition
+        elif self.state is not None:
+            yield _MARKS.state == self.state
+        for column, value in (
+            (_OPERATIONS.app, self.app),
+            (_OPERATIONS.action_uid, self.action_uid),
+            (_MARKS.operation_id, self.operation_id),
+        ):
+            if value is not None:
+                yield column == value
+        if self.recipients:
+            yield _MARKS.recipient.in_(sorted(self.recipients))
+        if self.since is not None:
+            yield _MARKS.updated_at >= self.since
+        if self.until is not None:
+            yield _MARKS.updated_at < self.until
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class ListedMail:
     """
-    A mail to one recipient, as its delivery mark shows it; instants are aware UTC.
+    A mail to one recipient, as its delivery mark shows it.
 
-    Args:
-        step: The step of the operation that sends it.
-        recipient: Id of a user, or the address of a notice.
-        error: The answer of the server, or what is unknown.
-        updated_at: When the mark last changed.
-        resolved_by: Who decided about the mail when it was uncertain. None: nobody.
-        occurrence: The occurrence of the operation.
-        kept: Whether what it said can be read.
+    ``recipient`` is the id of a user, or the address of a notice; ``error`` the answer
+    of the server, or what is unknown; ``resolved_by`` who decided about it when it was
+    uncertain. ``content`` tells whether what it said can be read.
     """
 
     operation_id: UUID
@@ -143,89 +131,75 @@ class Mail:
     action_uid: str
     step: str
     recipient: str
-    state: DeliveryState
+    state: MailState
     error: str | None
     updated_at: datetime
     resolved_by: str | None
     resolved_at: datetime | None
     occurrence: datetime | None
-    kept: Kept
-
-    def as_json(self) -> MailJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "operation_id": self.operation_id,
-            "app": self.app,
-            "action_uid": self.action_uid,
-            "step": self.step,
-            "recipient": self.recipient,
-            "state": MailState(self.state.value),
-            "error": self.error,
-            "updated_at": self.updated_at,
-            "resolved_by": self.resolved_by,
-            "resolved_at": self.resolved_at,
-            "occurrence": self.occurrence,
-            "message_id": compute_message_id(
-                self.operation_id, self.step, self.recipient
-            ),
-            "content": self.kept,
-        }
+    message_id: str
+    content: KeptContent
 
 
 @dataclass(frozen=True, slots=True)
-class ReadMail:
-    """
-    A mail with what it said; all None if that is not kept.
+class MailHeader:
+    """A header of a mail."""
 
-    Args:
-        text: The plain text part. None: there was none.
-        html: The HTML part. None: there was none.
-        address: Of the recipient, as it is now. None: it is not known any more.
-        letterhead: What the app writes on its mails, as it is now.
-        senders: Whom mails come from now. None: nobody asked for it.
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMail(ListedMail):
+    """
+    A mail with what it said, as it was handed over. Null: that part is not there.
+
+    ``headers`` are those that Minutehand writes, but for the date; the addresses in
+    them are those of now.
     """
 
-    mail: Mail
+    headers: list[MailHeader]
     subject: str | None
     text: str | None
     html: str | None
-    address: str | None
-    letterhead: Letterhead
-    senders: Senders | None
 
     @property
-    def headers(self) -> list[HeaderJson]:
-        """Those that operations/adapters/smtp.py writes, as far as they are known."""
-        mail = self.mail
-        message_id = compute_message_id(mail.operation_id, mail.step, mail.recipient)
-        letterhead = self.letterhead
-        sender = None if self.senders is None else str(self.senders.choose(letterhead))
-        values: dict[str, str | None] = {
-            "From": sender,
-            "To": self.address,
-            "Reply-To": letterhead.reply_to or None,
-            "Subject": self.subject,
-            "Message-ID": f"<{message_id}>",
-            "Auto-Submitted": "auto-generated",
-            "List-Unsubscribe": (
-                f"<{letterhead.unsubscribe}>" if letterhead.unsubscribe else None
-            ),
-        }
-        return [
-            {"name": name, "value": value}
-            for name, value in values.items()
-            if value is not None
-        ]
+    def address(self) -> str | None:
+        """Where it goes now. None: the recipient is not known any more."""
+        return next((each.value for each in self.headers if each.name == "To"), None)
 
-    def as_json(self) -> ReadMailJson:
-        """Return the documented object; keys are only added."""
-        return {
-            **self.mail.as_json(),
-            "headers": self.headers,
-            "subject": self.subject,
-            "text": self.text,
-            "html": self.html,
-        }
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """
+    The mail of a step to one recipient.
+
+    ``recipient`` is the id of a user; for a notice, an address.
+    """
+
+    step: str
+    recipient: str
+    state: DeliveryState
+    error: str | None
+    updated_at: datetime
+    resolved_by: str | None
+    resolved_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class MailCounts:
+    """
+    How many mails there are, as far as was counted.
+
+    Args:
+        by_state: A state without any is left out.
+        since: From when on mails were counted that wait for nobody, aware UTC.
+        is_whole: Whether all that were meant were counted.
+    """
+
+    by_state: Mapping[str, int]
+    since: datetime
+    is_whole: bool
 
 
 _MARKS = deliveries.c
@@ -235,35 +209,24 @@ _OPERATIONS = operations.c
 _ORDER = (_MARKS.updated_at, _MARKS.operation_id, _MARKS.step, _MARKS.recipient)
 
 _SHOWN = (
-    _MARKS.operation_id,
-    _OPERATIONS.app,
-    _OPERATIONS.action_uid,
-    _MARKS.step,
-    _MARKS.recipient,
-    _MARKS.state,
-    _MARKS.error,
-    _MARKS.updated_at,
-    _MARKS.resolved_by,
-    _MARKS.resolved_at,
-    _OPERATIONS.occurrence,
-    _MARKS.content,
+    *(_MARKS.operation_id, _OPERATIONS.app, _OPERATIONS.action_uid, _MARKS.step),
+    *(_MARKS.recipient, _MARKS.state, _MARKS.error, _MARKS.updated_at),
+    *(_MARKS.resolved_by, _MARKS.resolved_at, _OPERATIONS.occurrence, _MARKS.content),
 )
 
 
 def fetch_mails(
-    connection: sa.Connection, wanted: MailSelection, page: Page
-) -> Part[Mail]:
+    connection: sa.Connection, wanted: MailFilter, page: Page
+) -> Part[ListedMail]:
     """Return a part of the mails, the latest change first."""
-    query = (
-        sa.select(*_SHOWN).join_from(deliveries, operations).where(*match_mails(wanted))
-    )
+    query = sa.select(*_SHOWN).join_from(deliveries, operations).where(*wanted.match())
     found: list[sa.Row[Any]] = []
     for owned in own_mails(wanted.app):
         latest = select_latest(query.where(*owned), page, _ORDER)
         found += connection.execute(latest)
     found.sort(key=_position, reverse=True)
     part = cut_part(found, page, _ORDER)
-    return Part([_make_mail(row) for row in part.entries], part.following)
+    return Part([ListedMail(**_read_row(row)) for row in part.entries], part.following)
 
 
 def own_mails(app: str | None) -> Iterator[tuple[sa.ColumnElement[bool], ...]]:
@@ -336,47 +299,144 @@ def fetch_mail(
             f"operation {operation_id} has no mail of the step {step} to {recipient!r}"
         )
         raise NotFoundError(msg)
-    # A notice is addressed to an address, and to no user.
-    address = row.email or (recipient if "@" in recipient else None)
-    # Notices are the installation's own.
-    letterhead = Letterhead() if step == "notify" else make_letterhead(row.mail)
     return ReadMail(
-        _make_mail(row),
-        row.subject,
-        row.text,
-        row.html,
-        address,
-        letterhead,
-        senders,
+        **_read_row(row),
+        headers=[*_find_headers(row, senders)],
+        subject=row.subject,
+        text=row.text,
+        html=row.html,
     )
 
 
-def match_mails(wanted: MailSelection) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield the conditions for *wanted*, on deliveries joined with operations."""
-    if wanted.state in INDEXED:
-        yield INDEXED[wanted.state].of("deliveries")  # type: ignore[misc]  # a text is a condition
-    elif wanted.state is not None:
-        yield _MARKS.state == wanted.state
-    for column, value in (
-        (_OPERATIONS.app, wanted.app),
-        (_OPERATIONS.action_uid, wanted.action_uid),
-        (_MARKS.operation_id, wanted.operation_id),
-    ):
-        if value is not None:
-            yield column == value
-    if wanted.recipients:
-        yield _MARKS.recipient.in_(sorted(wanted.recipients))
-    if wanted.since is not None:
-        yield _MARKS.updated_at >= wanted.since
-    if wanted.until is not None:
-        yield _MARKS.updated_at < wanted.until
-
-
-def _make_mail(row: sa.Row[Any]) -> Mail:
-    if row.content is None:
-        kept = Kept.NO
-    else:
-        kept = Kept.TOO_LARGE if row.content == TOO_LARGE else Kept.YES
+def _read_row(row: sa.Row[Any]) -> dict[str, Any]:
+    """Return the members of a mail."""
     values = {column.name: getattr(row, column.name) for column in _SHOWN}
-    del values["content"]
-    return Mail(**{**values, "state": DeliveryState(row.state), "kept": kept})
+    if row.content is None:
+        kept = KeptContent.NO
+    else:
+        kept = KeptContent.TOO_LARGE if row.content == TOO_LARGE else KeptContent.YES
+    message_id = compute_message_id(row.operation_id, row.step, row.recipient)
+    derived = {"state": MailState(row.state), "message_id": message_id, "content": kept}
+    return {**values, **derived}
+
+
+def _find_headers(row: Any, senders: Senders | None) -> Iterator[MailHeader]:
+    """Yield those that operations/adapters/smtp.py writes, as far as they are known."""
+    # Notices are the installation's own.
+    letterhead = Letterhead() if row.step == "notify" else make_letterhead(row.mail)
+    message_id = compute_message_id(row.operation_id, row.step, row.recipient)
+    unsubscribe = letterhead.unsubscribe
+    values: dict[str, str | None] = {
+        "From": None if senders is None else str(senders.choose(letterhead)),
+        # A notice is addressed to an address, and to no user.
+        "To": row.email or (row.recipient if "@" in row.recipient else None),
+        "Reply-To": letterhead.reply_to or None,
+        "Subject": row.subject,
+        "Message-ID": f"<{message_id}>",
+        "Auto-Submitted": "auto-generated",
+        "List-Unsubscribe": f"<{unsubscribe}>" if unsubscribe else None,
+    }
+    for name, value in values.items():
+        if value is not None:
+            yield MailHeader(name, value)
+
+
+def count_mails(connection: sa.Connection, wanted: MailFilter) -> dict[str, int]:
+    """Return how many mails are meant, by state."""
+    counts: Counter[str] = Counter()
+    of_any = [*replace(wanted, app=None).match()]
+    for owned in own_mails(wanted.app):
+        query = sa.select(_MARKS.state, sa.func.count()).where(*of_any, *owned)
+        if wanted.action_uid is not None or len(owned) > 1:
+            # To look up the operation of each mail takes ten times as long as to count
+            # the mails, so that is not done where no condition asks for it.
+            query = query.join_from(deliveries, operations)
+        for state, count in connection.execute(query.group_by(_MARKS.state)):
+            counts[state] += count
+    return dict(counts)
+
+
+def count_lately(
+    connection: sa.Connection, wanted: MailFilter, *, most: int = COUNTED
+) -> MailCounts:
+    """
+    Count mails by state, within bounds that keep it cheap.
+
+    Args:
+        wanted: Which. Without *since* and *until*, mails that wait for nobody are
+            counted if they changed within ``COUNTED_WITHIN``.
+        most: How many to look at for each state that waits for somebody, and for the
+            others together.
+    """
+    since = wanted.since
+    if since is None:
+        since = (wanted.until or read_clock(connection)) - COUNTED_WITHIN
+    counts: Counter[str] = Counter()
+    for state in INDEXED:
+        if wanted.state in {None, state}:
+            counts += _count_latest(connection, replace(wanted, state=state), most)
+    is_whole = all(count < most for count in counts.values())
+    if wanted.state not in INDEXED:
+        latest = _count_latest(connection, replace(wanted, since=since), most)
+        is_whole &= latest.total() < most
+        counts |= {each: n for each, n in latest.items() if each not in INDEXED}
+    return MailCounts(dict(counts), since, is_whole)
+
+
+def _count_latest(
+    connection: sa.Connection, wanted: MailFilter, most: int
+) -> Counter[str]:
+    """Count the latest *most* mails that are meant, by state."""
+    counts: Counter[str] = Counter()
+    needs_operation = wanted.action_uid is not None
+    for owned in own_mails(wanted.app):
+        query = sa.select(_MARKS.state).where(
+            *replace(wanted, app=None).match(), *owned
+        )
+        if needs_operation or len(owned) > 1:
+            query = query.join_from(deliveries, operations)
+        latest = query.order_by(_MARKS.updated_at.desc()).limit(most).subquery()
+        for state, count in connection.execute(
+            sa.select(latest.c.state, sa.func.count()).group_by(latest.c.state)
+        ):
+            counts[state] += count
+    return counts
+
+
+def count_operations(connection: sa.Connection, wanted: MailFilter) -> int:
+    """Return how many operations have mails that are meant."""
+    return connection.execute(
+        sa.select(sa.func.count(_MARKS.operation_id.distinct()))
+        .join_from(deliveries, operations)
+        .where(*wanted.match())
+    ).scalar_one()
+
+
+def fetch_deliveries(
+    connection: sa.Connection, operation_id: UUID, page: Page, *, app: str | None = None
+) -> Part[Delivery]:
+    """
+    Return a part of the mails of an operation, by step and recipient.
+
+    Args:
+        page: Its position is (step, recipient).
+        app: Uid of the small app that it must belong to. None: any.
+
+    Raises:
+        NotFoundError: There is no such operation.
+    """
+    require_operation(connection, operation_id, app=app)
+    marks = deliveries.c
+    shown = (marks[each.name] for each in fields(Delivery))
+    query = sa.select(*shown).where(marks.operation_id == operation_id)
+    after = page.read_after(str, str)
+    if after is not None:
+        step, recipient = after
+        following = sa.tuple_(sa.literal(step), sa.literal(recipient))
+        query = query.where(sa.tuple_(marks.step, marks.recipient) > following)
+    query = query.order_by(marks.step, marks.recipient).limit(page.limit + 1)
+    found: list[Any] = list(connection.execute(query))
+    entries = [Delivery(*row) for row in found[: page.limit]]
+    if len(found) <= page.limit:
+        return Part(entries, None)
+    return Part(entries, (entries[-1].step, entries[-1].recipient))

@@ -1,5 +1,5 @@
 """
-A mail, and the outcome of handing it over. Pure.
+A mail, whom it comes from, and the outcome of handing it over. Pure.
 
 Webhook requests have the same outcomes as mails.
 """
@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.utils import parseaddr
 from enum import StrEnum
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -105,8 +108,8 @@ class Mail:
     letterhead: Letterhead = Letterhead()
 
 
-class Outcome(StrEnum):
-    """The outcome of sending a mail or a request."""
+class Fate(StrEnum):
+    """What became of a mail or a request that was sent."""
 
     SENT = "sent"
     #: Refused for good, and nothing left: a wrong address.
@@ -131,7 +134,7 @@ class Sending:
             *detail* is a whole sentence. None: unknown.
     """
 
-    outcome: Outcome
+    outcome: Fate
     detail: str = ""
     blames_server: bool = False
     retry_in: timedelta | None = None
@@ -154,3 +157,52 @@ class Rendered:
     subject: str
     text: str | None
     html: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Senders:
+    """
+    Whom mails may come from.
+
+    Args:
+        default: The From address of the installation, such as "Reports <r@x.org>".
+        hosts: What may stand behind the @ of a sender that a small app chose, in lower
+            case.
+    """
+
+    default: str
+    hosts: frozenset[str] = frozenset()
+
+    def choose(self, letterhead: Letterhead) -> str | Address:
+        """
+        Return who sends a mail with *letterhead*.
+
+        An address that the operator does not allow is not used: mail servers trust
+        ours, and a tenant could write anybody's.
+
+        Raises:
+            ValueError: The default is no address.
+        """
+        if not (letterhead.name or letterhead.address):
+            return self.default
+        name, address = parseaddr(self.default)
+        host = letterhead.address.rpartition("@")[2].lower()
+        if host in self.hosts:
+            address = letterhead.address
+        return make_address(letterhead.name or name, address)
+
+
+def make_address(name: str, address: str) -> Address:
+    """
+    Return an address for a header; *name* becomes one line.
+
+    Raises:
+        ValueError: *address* is none.
+    """
+    shown = " ".join("".join(c if c.isprintable() else " " for c in name).split())
+    try:
+        return Address(display_name=shown, addr_spec=address)
+    # The parser of addresses also stumbles with an IndexError over some texts.
+    except (ValueError, IndexError, MessageError) as error:
+        msg = f"{address!r} is not a mail address."
+        raise ValueError(msg) from error

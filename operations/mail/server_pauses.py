@@ -20,7 +20,7 @@ _SPREAD = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class ServerPause:
     """
     A server is not available.
 
@@ -52,9 +52,9 @@ class Pause:
         return max(self.retry_at - self.now, timedelta(seconds=1)) + spread * share
 
 
-def fetch_pauses(connection: sa.Connection) -> list[Pause]:
+def fetch_pauses(connection: sa.Connection) -> list[ServerPause]:
     """Return every server that is unavailable, by name."""
     rows = connection.execute(
         sa.select(breakers, db_now().label("now")).order_by(breakers.c.name)
     )
-    return [Pause(r.name, r.since, r.retry_at, r.now, r.error) for r in rows]
+    return [ServerPause(r.name, r.since, r.retry_at, r.now, r.error) for r in rows]

@@ -12,7 +12,7 @@ import json
 from models.errors import StepError
 from models.occurrence import format_occurrence
 from models.operation import CallWebhookModel
-from operations.mail.message import Outcome
+from operations.mail.message import Fate
 from operations.ports import StepContext, StepResult
 
 #: The ``type`` of the payload.
@@ -51,9 +51,9 @@ def call_webhook(context: StepContext, asked: CallWebhookModel) -> StepResult:
         body=make_body(context),
         now=context.now,
     )
-    if sending.outcome is not Outcome.SENT:
+    if sending.outcome is not Fate.SENT:
         msg = f"the request was not accepted: {sending.detail}"
-        raise StepError(msg, permanent=sending.outcome is Outcome.REFUSED)
+        raise StepError(msg, permanent=sending.outcome is Fate.REFUSED)
 
     context.say(f"the request was accepted: {sending.detail}")
     return {"webhook_id": str(context.operation_id), "answer": sending.detail}

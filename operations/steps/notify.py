@@ -13,7 +13,7 @@ from typing import Any, Literal
 from models.errors import StepError
 from models.occurrence import str_to_uuid
 from operations.mail.deliver import deliver
-from operations.mail.message import Mail, Outcome, compute_message_id
+from operations.mail.message import Fate, Mail, compute_message_id
 from operations.mail.words import find_words
 from operations.notices.wording import (
     DETAILS_KEY,
@@ -76,12 +76,12 @@ def _post(
     sending = context.ports.webhooks.post(
         url, message_id=message_id, body=body, now=context.now
     )
-    if sending.outcome is Outcome.SENT:
+    if sending.outcome is Fate.SENT:
         context.say(f"the request was accepted: {sending.detail}")
         context.remember(MEMO_KEY, sending.detail)
         return sending.detail, None
     msg = f"the request was not accepted: {sending.detail}"
-    return None, StepError(msg, permanent=sending.outcome is Outcome.REFUSED)
+    return None, StepError(msg, permanent=sending.outcome is Fate.REFUSED)
 
 
 def _make_mails(

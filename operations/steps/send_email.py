@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from models.operation import SendEmailModel
-from operations.mail.compose_templates import compose_templates
+from operations.mail.compose import compose_templates, read_occasion
 from operations.mail.deliver import deliver, freeze_recipients
-from operations.mail.occasion import read_occasion
 from operations.ports import StepContext, StepResult
 
 

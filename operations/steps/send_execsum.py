@@ -8,9 +8,9 @@ from typing import Literal
 from pydantic import JsonValue
 
 from operations.claiming.obstacles import RESENT_KEY
+from operations.mail.compose import read_occasion
 from operations.mail.compose_summaries import compose_summaries, summarize
 from operations.mail.deliver import deliver, freeze_recipients
-from operations.mail.occasion import read_occasion
 from operations.mail.summary.content import make_former
 from operations.ports import StepContext, StepResult
 

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from operations.adapters.smtp import make_mailer
-from operations.mail.message import Mail, Outcome, Sending
+from operations.mail.message import Fate, Mail, Sending
 from operations.ports import Mailer
 from tests.mail_server import MailServer
 from tests.simulation.ports import MailServer as SimulatedServer
@@ -39,7 +39,7 @@ class Case:
     fetch_ids: Callable[[], list[str]]
     refuse: Callable[[str], None] | None = None
 
-    def send(self, *mails: Mail) -> list[Outcome]:
+    def send(self, *mails: Mail) -> list[Fate]:
         """Send *mails* in one session."""
         with self.mailer.session() as send:
             return [send(mail, now=NOW).outcome for mail in mails]
@@ -63,7 +63,7 @@ def make_fake() -> Case:
     fake = FakeMailer()
 
     def refuse(address: str) -> None:
-        fake.outcomes[address] = [Sending(Outcome.REFUSED, "550 no such user")]
+        fake.outcomes[address] = [Sending(Fate.REFUSED, "550 no such user")]
 
     return Case(fake, lambda: [mail.message_id for mail in fake.mails], refuse)
 
@@ -109,7 +109,7 @@ def test_mails_of_a_session_arrive_in_order(case: Case) -> None:
     """
     outcomes = case.send(*map(make_mail, range(3)))
 
-    assert [Outcome.SENT] * 3 == outcomes
+    assert [Fate.SENT] * 3 == outcomes
     assert [f"{number}@minutehand" for number in range(3)] == case.fetch_ids()
 
 
@@ -128,7 +128,7 @@ def test_what_is_not_an_address_is_refused(case: Case, address: str) -> None:
     """
     outcomes = case.send(make_mail(0, address), make_mail(1))
 
-    assert [Outcome.REFUSED, Outcome.SENT] == outcomes
+    assert [Fate.REFUSED, Fate.SENT] == outcomes
     assert ["1@minutehand"] == case.fetch_ids()
 
 
@@ -142,5 +142,5 @@ def test_server_that_refuses_one_takes_the_others(case: Case) -> None:
 
     outcomes = case.send(make_mail(0, "ben@example.org"), make_mail(1))
 
-    assert [Outcome.REFUSED, Outcome.SENT] == outcomes
+    assert [Fate.REFUSED, Fate.SENT] == outcomes
     assert ["1@minutehand"] == case.fetch_ids()

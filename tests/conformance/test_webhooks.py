@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from operations.adapters.webhooks import RealWebhooks
-from operations.mail.message import Outcome
+from operations.mail.message import Fate
 from operations.ports import Webhooks
 from tests.unit.operations.fakes import FakeWebhooks
 
@@ -80,7 +80,7 @@ def test_request_arrives_under_its_id(case: Case) -> None:
         for _ in range(2)
     ]
 
-    assert [Outcome.SENT] * 2 == [each.outcome for each in sendings]
+    assert [Fate.SENT] * 2 == [each.outcome for each in sendings]
     assert [("1", b"{}")] * 2 == case.fetch()
 
 
@@ -91,6 +91,6 @@ def test_what_is_not_an_address_of_the_web_is_refused(case: Case, url: str) -> N
     """
     sending = case.webhooks.post(url, message_id="1", body=b"{}", now=NOW)
 
-    assert sending.outcome is Outcome.REFUSED
+    assert sending.outcome is Fate.REFUSED
     assert sending.detail
     assert [] == case.fetch()

@@ -19,7 +19,7 @@ from operations.adapters.guarded_http import HostGuard
 from operations.adapters.sources.http_source import HttpSource
 from operations.adapters.webhooks import RealWebhooks
 from operations.domains import Limits
-from operations.mail.message import Outcome, Sending
+from operations.mail.message import Fate, Sending
 from tests.servers import PATIENCE_S
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -118,7 +118,7 @@ def test_certificate_is_checked_against_the_name(
 
     sending = post(tls, "hooks.example", "hooks.example")
 
-    assert (Outcome.SENT, "204 No Content") == (sending.outcome, sending.detail)
+    assert (Fate.SENT, "204 No Content") == (sending.outcome, sending.detail)
     assert [("hooks.example", f"hooks.example:{tls.port}")] == tls.asked
 
 
@@ -132,7 +132,7 @@ def test_certificate_of_another_name_is_refused(
 
     sending = post(tls, "other.example", "other.example")
 
-    assert Outcome.UNREACHABLE is sending.outcome
+    assert Fate.UNREACHABLE is sending.outcome
     assert "other.example" in sending.detail
     assert [] == tls.asked
 
@@ -148,7 +148,7 @@ def test_certificate_of_an_unknown_authority_is_refused(
 
     sending = post(tls, "hooks.example", "hooks.example")
 
-    assert Outcome.UNREACHABLE is sending.outcome
+    assert Fate.UNREACHABLE is sending.outcome
     assert "CERTIFICATE_VERIFY_FAILED" in sending.detail
     assert [] == tls.asked
 
@@ -165,7 +165,7 @@ def test_name_in_other_letters_leads_to_nobody_else(
 
     sending = post(tls, host, ours)
 
-    assert (Outcome.SENT, "204 No Content") == (sending.outcome, sending.detail)
+    assert (Fate.SENT, "204 No Content") == (sending.outcome, sending.detail)
     assert [(ours, f"{ours}:{tls.port}")] == tls.asked
 
 
@@ -208,7 +208,7 @@ def test_webhook_that_drips_is_left(head: bytes):
         sending = webhooks.post(url, message_id="1", body=b"x" * 100_000, now=NOW)
 
         assert left.wait(PATIENCE_S)
-    assert Outcome.UNREACHABLE is sending.outcome
+    assert Fate.UNREACHABLE is sending.outcome
     assert "it took longer than 0:00:01" in sending.detail
 
 

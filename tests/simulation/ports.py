@@ -21,7 +21,7 @@ from models.errors import StepError
 from operations.adapters.app_users import RealDirectory
 from operations.domains import Domain, Draft, Fingerprint, Move, Reading, Tell
 from operations.foreign_tasks import Answer, ForeignTask
-from operations.mail.message import Mail, Outcome, Sending
+from operations.mail.message import Fate, Mail, Sending
 from operations.ports import Guard, Ports, SendMail
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.faults import Place
@@ -37,10 +37,10 @@ Suffer = Callable[[Place], None]
 
 #: Up to which share of all mails what happens to them, and nothing leaves.
 _TROUBLES = (
-    (0.02, Outcome.REFUSED),
-    (0.05, Outcome.DEFERRED),
-    (0.07, Outcome.UNREACHABLE),
-    (0.08, Outcome.UNCERTAIN),
+    (0.02, Fate.REFUSED),
+    (0.05, Fate.DEFERRED),
+    (0.07, Fate.UNREACHABLE),
+    (0.08, Fate.UNCERTAIN),
 )
 
 #: And up to which share the mail leaves, but nobody learns of it.
@@ -68,15 +68,15 @@ class MailServer:
         """Take *mail*, or not, as mail servers do."""
         drawn = self.rng.random()
         if self.down:
-            return Sending(Outcome.UNREACHABLE, "simulated")
+            return Sending(Fate.UNREACHABLE, "simulated")
         for share, outcome in _TROUBLES:
             if drawn < share * self.trouble:
                 return Sending(outcome, "simulated")
         self.expect(mail.message_id)
         self.taken[mail.message_id] += 1
         if drawn < _TAKEN_BUT_UNKNOWN * self.trouble:
-            return Sending(Outcome.UNCERTAIN, "simulated")
-        return Sending(Outcome.SENT)
+            return Sending(Fate.UNCERTAIN, "simulated")
+        return Sending(Fate.SENT)
 
 
 @dataclass(eq=False)
@@ -201,8 +201,8 @@ class SimulatedCalls:
         self.suffer(Place.EFFECT)
         self.sleep(self.server.rng.randrange(10_000, 5 * SECOND))
         if self.server.rng.random() < 0.1 * self.server.trouble:
-            return Sending(Outcome.DEFERRED, "simulated")
-        return Sending(Outcome.SENT)
+            return Sending(Fate.DEFERRED, "simulated")
+        return Sending(Fate.SENT)
 
     def send(self, task: ForeignTask) -> ForeignTask:
         """Send, or not, or break in a way nobody expected."""

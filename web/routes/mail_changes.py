@@ -14,20 +14,12 @@ from starlette.responses import Response
 
 from actions.lookup import fetch_app
 from actions.small_apps.list_apps import fetch_names
-from models.errors import MinutehandError
+from models.errors import MinutehandError, UsageError
 from models.operation_state import DeliveryState
 from models.paging import Page
-from operations.mail.count_mails import count_mails, count_operations
-from operations.mail.list_mails import (
-    MailSelection,
-    fetch_mails,
-)
-from operations.mail.mail_requests import (
-    ConfirmMailsModel,
-    ResendMailsModel,
-    resolve_asked,
-)
-from operations.mail.trial import TestMailJson, TestMailModel
+from operations.mail.list_mails import MailFilter, count_mails, fetch_mails
+from operations.mail.resolve_mails import count_operations, resolve_asked
+from operations.mail.trial import TestedMail, TestMailModel
 from serving.context import Context, Operator
 from serving.guarding import heavy
 from web.forms import Form, make_refused, read_form, read_number
@@ -41,13 +33,6 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 #: Recipients that are named before something is done.
 _NAMED = 12
-
-#: Query of the list that the forms pass on, and what the API calls them.
-_FILTERS = {
-    "operation": "operation_id",
-    "app": "app",
-    "action": "action",
-}
 
 
 @router.get("/mails/resend")
@@ -76,7 +61,7 @@ def confirm(context: Operator) -> Response:
     return _resolve(context, "confirm")
 
 
-def _select(context: Context, act: str, query: Query) -> MailSelection:
+def _select(context: Context, act: str, query: Query) -> MailFilter:
     """Return the mails that are meant: in a state in which something can be done."""
     wanted = select_mails(context, query)
     states = {DeliveryState.FAILED, DeliveryState.UNCERTAIN}
@@ -111,38 +96,24 @@ def _resolve(context: Context, act: str) -> Response:
     form = read_form(context.body)
     query = Query(context)
     wanted = _select(context, act, query)
+    number = read_number(form.get("expected_count"))
     try:
-        values: dict[str, Any] = {
-            name: query.text(field) for field, name in _FILTERS.items()
-        }
-        values |= {
-            "recipients": sorted(wanted.recipients),
-            "from": None if wanted.since is None else wanted.since.isoformat(),
-            "until": None if wanted.until is None else wanted.until.isoformat(),
-            "expected_count": read_number(form.get("expected_count")),
-        }
-        model = ConfirmMailsModel
-        if act == "resend":
-            model = ResendMailsModel
-            values["state"] = str(wanted.state)
-        given = {
-            name: value for name, value in values.items() if value not in (None, [])
-        }
-        asked = form.read(model, "the request", given)
+        if query.problems:
+            raise UsageError(query.problems[0])  # without it, more would be meant
         resolved = resolve_asked(
             context.services.engine,
-            asked,
-            app=context.narrow(asked.app),
+            wanted,
+            number if isinstance(number, int) else None,
             resend=act == "resend",
             by=context.caller.as_author(context.request_id),
         )
     except MinutehandError as error:
         return _ask(context, act, query, error)
-    noun = "mail" if resolved["changed"] == 1 else "mails"
+    noun = "mail" if resolved.changed == 1 else "mails"
     done = "will be sent again" if act == "resend" else "counted as sent"
-    told = f"{resolved['changed']:,} {noun} {done}."
-    for refusal in list(resolved["refused"].values())[:1]:
-        told += f" {len(resolved['refused']):,} runs were left as they are: {refusal}."
+    told = f"{resolved.changed:,} {noun} {done}."
+    for refusal in list(resolved.refused.values())[:1]:
+        told += f" {len(resolved.refused):,} runs were left as they are: {refusal}."
     rest = [
         pair
         for pair in context.request.query_params.multi_items()
@@ -188,7 +159,7 @@ def _show_test(
     app: str | None,
     form: Form,
     *,
-    told: TestMailJson | None = None,
+    told: TestedMail | None = None,
     error: MinutehandError | None = None,
 ) -> Response:
     templates: list[str] = []

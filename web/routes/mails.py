@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -10,10 +11,10 @@ from starlette.responses import Response
 
 from models.operation_state import DeliveryState
 from models.paging import Page
-from operations.mail.count_mails import count_lately
 from operations.mail.list_mails import (
-    MailSelection,
+    MailFilter,
     MailState,
+    count_lately,
     fetch_mail,
     fetch_mails,
 )
@@ -36,7 +37,7 @@ _STATES = (
 )
 
 
-def select_mails(context: Context, query: Query) -> MailSelection:
+def select_mails(context: Context, query: Query) -> MailFilter:
     """
     Return the mails that a query means.
 
@@ -46,7 +47,7 @@ def select_mails(context: Context, query: Query) -> MailSelection:
     state = query.choice("state", MailState)
     recipient = query.text("recipient")
     since, until = query.day("day")
-    return MailSelection(
+    return MailFilter(
         app=context.narrow(query.text("app")),
         action_uid=query.text("action"),
         operation_id=query.id("operation"),
@@ -62,15 +63,7 @@ def show_mails(context: Viewer) -> Response:
     """List mails, the latest change first."""
     query = Query(context)
     wanted = select_mails(context, query)
-    of_any = MailSelection(
-        app=wanted.app,
-        action_uid=wanted.action_uid,
-        operation_id=wanted.operation_id,
-        recipients=wanted.recipients,
-        state=None,
-        since=wanted.since,
-        until=wanted.until,
-    )
+    of_any = replace(wanted, state=None)
     page = query.page()
     read = partial(read_part, context)
     part = read(lambda c: fetch_mails(c, wanted, page))
@@ -95,7 +88,7 @@ def show_mailing(context: Viewer, operation_id: UUID) -> Response:
     read = partial(read_part, context)
     app = context.app
     operation = read(lambda c: fetch_shown_operation(c, operation_id, app=app))
-    of_it = MailSelection(app=app, operation_id=operation_id, state=None)
+    of_it = MailFilter(app=app, operation_id=operation_id, state=None)
     mailed = read(
         lambda c: fetch_mailed_part(
             c,

@@ -24,7 +24,7 @@ from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.smtp import make_mailer
 from operations.claiming.heart import Heart
 from operations.list_operations import fetch_steps
-from operations.mail.message import Mail, Outcome, Sending
+from operations.mail.message import Fate, Mail, Sending
 from operations.running.worker import Worker
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
@@ -49,7 +49,7 @@ class Work:
         del url, message_id, body, now
         self.strike()
         self.work()
-        return Sending(Outcome.SENT)
+        return Sending(Fate.SENT)
 
 
 @contextmanager

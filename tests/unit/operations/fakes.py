@@ -38,10 +38,10 @@ from operations.domains import (
 )
 from operations.foreign_tasks import Answer, ForeignTask
 from operations.mail.message import (
+    Fate,
     Letterhead,
     Mail,
     MailingApp,
-    Outcome,
     Rendered,
     Sending,
     Template,
@@ -69,7 +69,7 @@ def refuse_address(mail: Mail) -> Sending | None:
     try:
         Address(addr_spec=mail.address)
     except (ValueError, IndexError, MessageError) as error:
-        return Sending(Outcome.REFUSED, f"{mail.address!r}: {error}")
+        return Sending(Fate.REFUSED, f"{mail.address!r}: {error}")
     return None
 
 
@@ -334,8 +334,8 @@ class FakeMailer:
         if (refused := refuse_address(mail)) is not None:
             return refused
         planned = self.outcomes.get(mail.address)
-        sending = planned.pop(0) if planned else Sending(Outcome.SENT)
-        if sending.outcome in {Outcome.SENT, Outcome.UNCERTAIN}:
+        sending = planned.pop(0) if planned else Sending(Fate.SENT)
+        if sending.outcome in {Fate.SENT, Fate.UNCERTAIN}:
             self.mails.append(mail)
         return sending
 
@@ -414,14 +414,14 @@ class FakeDirectory:
 class FakeWebhooks:
     """Answers with *answer* and keeps what it was sent to a web address."""
 
-    answer: Sending = field(default_factory=lambda: Sending(Outcome.SENT, "200 OK"))
+    answer: Sending = field(default_factory=lambda: Sending(Fate.SENT, "200 OK"))
     posts: list[tuple[str, str, bytes]] = field(default_factory=list)
 
     def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
         """Keep the request."""
         del now
         if not url.startswith(("http://", "https://")):
-            return Sending(Outcome.REFUSED, f"{url!r} is not an address of the web.")
+            return Sending(Fate.REFUSED, f"{url!r} is not an address of the web.")
         self.posts.append((url, message_id, body))
         return self.answer
 

@@ -20,7 +20,7 @@ from operations.adapters.breaker import Breaker, PatientMailer
 from operations.adapters.smtp import make_mailer, name_mail_server
 from operations.claiming.claim import claim_operation
 from operations.list_operations import fetch_steps
-from operations.mail.message import Mail, Outcome, Sending, Template
+from operations.mail.message import Fate, Mail, Sending, Template
 from operations.ports import Ports
 from operations.recipients import User
 from operations.running.attempt import Attempt
@@ -30,8 +30,8 @@ from tests.unit.operations.fakes import FakeMailer, World
 
 NAME = "mail server mail.example.org:25"
 NOW = datetime(2026, 11, 23, 6, tzinfo=UTC)
-DOWN = Sending(Outcome.UNREACHABLE, "timed out", blames_server=True)
-HANGS = Sending(Outcome.UNCERTAIN, "timed out", blames_server=True)
+DOWN = Sending(Fate.UNREACHABLE, "timed out", blames_server=True)
+HANGS = Sending(Fate.UNCERTAIN, "timed out", blames_server=True)
 MAIL = Mail("1@minutehand", "ann@x.org", "Ann", "Hi", "Hi")
 
 
@@ -74,7 +74,7 @@ def test_server_that_serves_leaves_no_trace(server: Server):
     """
     sending = server.send()
 
-    assert Outcome.SENT is sending.outcome
+    assert Fate.SENT is sending.outcome
     assert server.row is None
 
 
@@ -86,7 +86,7 @@ def test_others_wait_without_trying(server: Server):
     second = server.send()
 
     for sending in (first, second):
-        assert Outcome.UNREACHABLE is sending.outcome
+        assert Fate.UNREACHABLE is sending.outcome
         assert "has been unavailable since" in sending.detail
         assert "timed out" in sending.detail
         assert sending.retry_in is not None
@@ -135,7 +135,7 @@ def test_one_success_closes_it(server: Server):
     server.come_due()
     sending = server.send()
 
-    assert Outcome.SENT is sending.outcome
+    assert Fate.SENT is sending.outcome
     assert server.row is None
 
 
@@ -143,7 +143,7 @@ def test_mail_that_breaks_the_connection_closes_nobody_out(server: Server):
     """
     Only what the server would do with any mail counts.
     """
-    sending = server.send(Sending(Outcome.UNREACHABLE, "reset by peer"))
+    sending = server.send(Sending(Fate.UNREACHABLE, "reset by peer"))
 
     assert sending.retry_in is None
     assert server.row is None
@@ -158,8 +158,11 @@ def test_server_that_hangs_over_the_content_costs_one_mail(server: Server):
     with patient.session() as send:
         first, second = (send(MAIL, now=NOW) for _ in range(2))
 
-    assert Outcome.UNCERTAIN is first.outcome
-    assert (Outcome.UNREACHABLE, True) == (second.outcome, second.retry_in is not None)
+    assert Fate.UNCERTAIN is first.outcome
+    assert (Fate.UNREACHABLE, True) == (
+        second.outcome,
+        second.retry_in is not None,
+    )
 
 
 @contextmanager

@@ -15,8 +15,14 @@ import pytest
 
 from models.errors import UsageError
 from operations.adapters.smtp import make_mailer
-from operations.mail.message import Attachment, Letterhead, Mail, Outcome, Sending
-from operations.mail.senders import Senders
+from operations.mail.message import (
+    Attachment,
+    Fate,
+    Letterhead,
+    Mail,
+    Senders,
+    Sending,
+)
 from tests.mail_server import MailServer
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -46,7 +52,7 @@ def test_mail_arrives_whole(smtp_server: MailServer):
     with mailer.session() as send:
         sending = send(make_mail(attachments=(pdf,)), now=NOW)
 
-    assert Outcome.SENT is sending.outcome
+    assert Fate.SENT is sending.outcome
     message = smtp_server.messages[0]
     assert "Héllo" == message["Subject"]
     assert "Ann Å <ann@example.org>" == message["To"]
@@ -73,7 +79,11 @@ def test_refused_recipient_leaves_the_session_usable(smtp_server: MailServer):
             for address in ("bad@example.org", "ann@example.org", "bob@example.org")
         ]
 
-    assert [Outcome.REFUSED, Outcome.SENT, Outcome.SENT] == outcomes
+    assert [
+        Fate.REFUSED,
+        Fate.SENT,
+        Fate.SENT,
+    ] == outcomes
     assert [["ann@example.org"], ["bob@example.org"]] == smtp_server.envelopes
 
 
@@ -101,7 +111,7 @@ def test_what_is_no_address_is_refused(smtp_server: MailServer, address: str):
     with make_mailer(smtp_server.url, sender=SENDER).session() as send:
         sending = send(make_mail(address), now=NOW)
 
-    assert Outcome.REFUSED is sending.outcome
+    assert Fate.REFUSED is sending.outcome
     assert [] == smtp_server.envelopes
 
 
@@ -115,7 +125,7 @@ def test_server_that_is_away_is_unreachable():
         with make_mailer(url, sender=SENDER).session() as send:
             sending = send(make_mail(), now=NOW)
 
-    assert Outcome.UNREACHABLE is sending.outcome
+    assert Fate.UNREACHABLE is sending.outcome
 
 
 def send_one(server: MailServer, senders: Senders, letterhead: Letterhead) -> Sending:
@@ -176,7 +186,7 @@ def test_sender_is_the_installation_unless_the_operator_allows_it(
 
     sending = send_one(smtp_server, senders, Letterhead(address=address))
 
-    assert (Outcome.REFUSED if sender is None else Outcome.SENT) is sending.outcome
+    assert (Fate.REFUSED if sender is None else Fate.SENT) is sending.outcome
     seen = [m["From"].addresses[0].addr_spec for m in smtp_server.messages]
     assert ([sender] if sender else []) == seen == smtp_server.senders
 
@@ -206,8 +216,8 @@ def test_server_that_closes_after_each_refusal_serves_the_next():
             script.clear()
             second = send(make_mail("ann@example.org"), now=NOW)
 
-    assert (Outcome.UNREACHABLE, False) == (first.outcome, first.blames_server)
-    assert Outcome.SENT is second.outcome
+    assert (Fate.UNREACHABLE, False) == (first.outcome, first.blames_server)
+    assert Fate.SENT is second.outcome
 
 
 @contextmanager
@@ -258,23 +268,23 @@ def run_scripted_server(script: dict[str, str | None]) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("script", "outcome"),
     [
-        ({}, Outcome.SENT),
-        ({"EHLO": None, "HELO": None}, Outcome.UNREACHABLE),
-        ({"MAIL": "451"}, Outcome.UNREACHABLE),
-        ({"MAIL": None}, Outcome.UNREACHABLE),
-        ({"RCPT": "452"}, Outcome.DEFERRED),
-        ({"RCPT": "550"}, Outcome.REFUSED),
-        ({"RCPT": None}, Outcome.UNREACHABLE),
-        ({"DATA": "451"}, Outcome.DEFERRED),
-        ({"DATA": "554"}, Outcome.REFUSED),
-        ({"DATA": None}, Outcome.UNREACHABLE),
-        ({".": "451"}, Outcome.DEFERRED),
-        ({".": "554"}, Outcome.REFUSED),
-        ({".": None}, Outcome.UNCERTAIN),
+        ({}, Fate.SENT),
+        ({"EHLO": None, "HELO": None}, Fate.UNREACHABLE),
+        ({"MAIL": "451"}, Fate.UNREACHABLE),
+        ({"MAIL": None}, Fate.UNREACHABLE),
+        ({"RCPT": "452"}, Fate.DEFERRED),
+        ({"RCPT": "550"}, Fate.REFUSED),
+        ({"RCPT": None}, Fate.UNREACHABLE),
+        ({"DATA": "451"}, Fate.DEFERRED),
+        ({"DATA": "554"}, Fate.REFUSED),
+        ({"DATA": None}, Fate.UNREACHABLE),
+        ({".": "451"}, Fate.DEFERRED),
+        ({".": "554"}, Fate.REFUSED),
+        ({".": None}, Fate.UNCERTAIN),
     ],
 )
 def test_outcome_depends_on_where_it_breaks(
-    script: dict[str, str | None], outcome: Outcome
+    script: dict[str, str | None], outcome: Fate
 ):
     """
     Before the content nothing has left; after it nobody knows.
@@ -313,7 +323,7 @@ def test_folder_that_cannot_be_written_is_unreachable(tmp_path: Path):
     with make_mailer(f"file://{tmp_path}/mails", sender=SENDER).session() as send:
         sending = send(make_mail(), now=NOW)
 
-    assert Outcome.UNREACHABLE is sending.outcome
+    assert Fate.UNREACHABLE is sending.outcome
 
 
 @pytest.mark.parametrize("address", ["", "http://x", "smtp://"])

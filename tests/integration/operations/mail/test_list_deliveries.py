@@ -11,7 +11,7 @@ from models.database.engine import reading, writing
 from models.database.tables import deliveries
 from models.errors import NotFoundError
 from models.paging import Page
-from operations.mail.list_deliveries import fetch_deliveries
+from operations.mail.list_mails import fetch_deliveries
 from tests.scheduling import MONDAY, make_operation, record_all
 
 DAILY, OTHER = make_operation(1), make_operation(2)

@@ -12,9 +12,9 @@ from models.database.engine import reading, writing
 from models.database.tables import deliveries
 from models.operation_state import DeliveryState
 from models.paging import Page
-from operations.mail.count_mails import count_lately
 from operations.mail.list_mails import (
-    MailSelection,
+    MailFilter,
+    count_lately,
     fetch_mails,
 )
 from tests.scheduling import at, edit, make_operation, record_all
@@ -45,7 +45,7 @@ def _mailed(engine: sa.Engine) -> None:
         connection.execute(sa.insert(deliveries), rows)
 
 
-def collect(engine: sa.Engine, wanted: MailSelection, limit: int) -> list[str]:
+def collect(engine: sa.Engine, wanted: MailFilter, limit: int) -> list[str]:
     """Read a list to its end, a part at a time."""
     found: list[str] = []
     page = Page(limit)
@@ -64,7 +64,7 @@ def test_parts_make_up_the_list(engine: sa.Engine, limit: int):
     """
     Every mail of the app once, the latest first, whoever wrote it.
     """
-    found = collect(engine, MailSelection(app="app", state=None), limit)
+    found = collect(engine, MailFilter(app="app", state=None), limit)
 
     assert sorted(found) == [f"app user{number:02}" for number in range(20)]
     minutes = [int(each[-2:]) // 4 for each in found]
@@ -75,22 +75,22 @@ def test_list_of_all_apps_has_all(engine: sa.Engine):
     """
     Without an app there is no other bound.
     """
-    assert 40 == len(set(collect(engine, MailSelection(state=None), 7)))
+    assert 40 == len(set(collect(engine, MailFilter(state=None), 7)))
 
 
 def test_filters_hold_in_every_part(engine: sa.Engine):
     """
     By state, recipient, operation and time.
     """
-    failed = MailSelection(app="app", state=DeliveryState.FAILED)
-    of_some = MailSelection(state=None, recipients=frozenset({"user03"}))
-    late = MailSelection(
+    failed = MailFilter(app="app", state=DeliveryState.FAILED)
+    of_some = MailFilter(state=None, recipients=frozenset({"user03"}))
+    late = MailFilter(
         app="app",
         state=None,
         since=NOON + timedelta(minutes=1),
         until=NOON + timedelta(minutes=2),
     )
-    unknown = MailSelection(operation_id=uuid4(), state=None)
+    unknown = MailFilter(operation_id=uuid4(), state=None)
 
     assert [0, 3, 6, 9, 12, 15, 18] == sorted(
         int(each[-2:]) for each in collect(engine, failed, 2)
@@ -100,7 +100,7 @@ def test_filters_hold_in_every_part(engine: sa.Engine):
     assert [] == collect(engine, unknown, 3)
 
 
-def count(engine: sa.Engine, wanted: MailSelection, most: int = 100) -> dict[str, int]:
+def count(engine: sa.Engine, wanted: MailFilter, most: int = 100) -> dict[str, int]:
     """Count by state; a count that is not whole has a state of its own."""
     with reading(engine) as connection:
         counts = count_lately(connection, wanted, most=most)
@@ -111,13 +111,13 @@ def test_mails_that_wait_for_somebody_are_counted_however_old(engine: sa.Engine)
     """
     Those that were sent long ago are not, unless their time is asked for.
     """
-    since = MailSelection(app="app", state=None, since=NOON)
-    late = MailSelection(app="app", state=None, since=NOON + timedelta(minutes=4))
-    sent = MailSelection(state=DeliveryState.SENT, since=NOON)
+    since = MailFilter(app="app", state=None, since=NOON)
+    late = MailFilter(app="app", state=None, since=NOON + timedelta(minutes=4))
+    sent = MailFilter(state=DeliveryState.SENT, since=NOON)
 
-    assert {"failed": 7} == count(engine, MailSelection(app="app", state=None))
+    assert {"failed": 7} == count(engine, MailFilter(app="app", state=None))
     assert {"failed": 7} == count(
-        engine, MailSelection(app="app", state=DeliveryState.FAILED)
+        engine, MailFilter(app="app", state=DeliveryState.FAILED)
     )
     assert {"failed": 7, "sent": 13} == count(engine, since)
     assert {"failed": 1, "sent": 3} == count(engine, late)
@@ -128,7 +128,7 @@ def test_counts_of_too_many_are_not_whole(engine: sa.Engine):
     """
     The latest are counted, and it is told that there are more.
     """
-    found = count(engine, MailSelection(state=None, since=NOON), most=5)
+    found = count(engine, MailFilter(state=None, since=NOON), most=5)
 
     assert "more" in found
     assert 5 == found["failed"]

@@ -9,7 +9,7 @@ import pytest
 
 from models.errors import UsageError
 from operations.adapters.webhooks import RealWebhooks, decode_secret, sign
-from operations.mail.message import Outcome
+from operations.mail.message import Fate
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
@@ -68,7 +68,7 @@ def test_forbidden_addresses_are_refused(
 
     sending = webhooks.post(url, message_id="1", body=b"", now=NOW)
 
-    assert Outcome.REFUSED is sending.outcome
+    assert Fate.REFUSED is sending.outcome
     assert reason in sending.detail
 
 
@@ -80,7 +80,7 @@ def test_request_without_secret_is_refused():
         "https://x.org", message_id="1", body=b"", now=NOW
     )
 
-    assert Outcome.REFUSED is sending.outcome
+    assert Fate.REFUSED is sending.outcome
     assert "MINUTEHAND_WEBHOOK_SECRET" in sending.detail
 
 
@@ -96,4 +96,4 @@ def test_unknown_host_may_be_known_later():
         "https://x.org", message_id="1", body=b"", now=NOW
     )
 
-    assert Outcome.UNREACHABLE is sending.outcome
+    assert Fate.UNREACHABLE is sending.outcome

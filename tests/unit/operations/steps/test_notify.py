@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from models.errors import StepError
-from operations.mail.message import Outcome, Sending
+from operations.mail.message import Fate, Sending
 from operations.ports import StepContext
 from operations.recipients import User
 from operations.steps.notify import notify
@@ -67,7 +67,7 @@ def test_second_attempt_mails_nobody_twice(world: World):
     """
     Who was told in the first attempt is marked; the webhook is posted once.
     """
-    deferred = Sending(Outcome.DEFERRED, "mailbox full")
+    deferred = Sending(Fate.DEFERRED, "mailbox full")
     world.mailer.outcomes["bob@example.org"] = [deferred]
     with pytest.raises(StepError, match="mailbox full"):
         notify(make_context(world, webhook=HOOK), YES)
@@ -95,7 +95,7 @@ def test_refused_webhook_keeps_no_mail_back(world: World):
     """
     A wrong address of one is a warning if the others were told.
     """
-    world.webhooks.answer = Sending(Outcome.REFUSED, "410 Gone")
+    world.webhooks.answer = Sending(Fate.REFUSED, "410 Gone")
 
     result = notify(make_context(world, webhook=HOOK), YES)
 
@@ -107,7 +107,7 @@ def test_refused_webhook_alone_fails_for_good(world: World):
     """
     Another attempt cannot help, and nobody was told.
     """
-    world.webhooks.answer = Sending(Outcome.REFUSED, "410 Gone")
+    world.webhooks.answer = Sending(Fate.REFUSED, "410 Gone")
 
     with pytest.raises(StepError, match="410 Gone") as caught:
         notify(make_context(world, mail=[], webhook=HOOK), YES)
@@ -119,7 +119,7 @@ def test_webhook_that_is_away_is_tried_again(world: World):
     """
     The mails have gone meanwhile.
     """
-    world.webhooks.answer = Sending(Outcome.UNREACHABLE, "timeout")
+    world.webhooks.answer = Sending(Fate.UNREACHABLE, "timeout")
 
     with pytest.raises(StepError, match="timeout") as caught:
         notify(make_context(world, webhook=HOOK), YES)

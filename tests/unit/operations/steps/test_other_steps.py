@@ -15,7 +15,7 @@ from models.operation import CallWebhookModel, OperationModel
 from models.recipients import RecipientFilterModel
 from models.run_task import RunTaskModel
 from operations.domains import Domain, Fingerprint, Version
-from operations.mail.message import Outcome, Sending
+from operations.mail.message import Fate, Sending
 from operations.mail.summary.former import Former
 from operations.ports import Retention
 from operations.recipients import User
@@ -79,13 +79,13 @@ def test_webhook_body_is_the_same_in_each_attempt(world: World):
 @pytest.mark.parametrize(
     ("outcome", "permanent"),
     [
-        (Outcome.REFUSED, True),
-        (Outcome.DEFERRED, False),
-        (Outcome.UNREACHABLE, False),
+        (Fate.REFUSED, True),
+        (Fate.DEFERRED, False),
+        (Fate.UNREACHABLE, False),
     ],
 )
 def test_webhook_failure_says_whether_to_retry(
-    world: World, outcome: Outcome, *, permanent: bool
+    world: World, outcome: Fate, *, permanent: bool
 ):
     """
     Only a refusal is final.
@@ -383,7 +383,7 @@ def test_execsum_compares_with_the_same_in_each_attempt(readers: World):
     """
     What is sent after a retry says what the first mails said.
     """
-    readers.mailer.outcomes["b@x.org"] = [Sending(Outcome.DEFERRED, "452 full")]
+    readers.mailer.outcomes["b@x.org"] = [Sending(Fate.DEFERRED, "452 full")]
     readers.workspace.domains["sales"] = replace(
         readers.workspace.domains["sales"],
         summarized={"weekly": Former(NOW, 1000, {}).as_json()},

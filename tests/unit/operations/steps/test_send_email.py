@@ -10,7 +10,7 @@ from models.errors import CanceledError, StepError
 from models.operation import SendEmailModel
 from models.operation_state import DeliveryState
 from models.recipients import RecipientFilterModel
-from operations.mail.message import Letterhead, Outcome, Sending, Template
+from operations.mail.message import Fate, Letterhead, Sending, Template
 from operations.operation_log import LogLevel
 from operations.recipients import User
 from operations.steps.send_email import send_email
@@ -79,7 +79,7 @@ def test_connection_that_breaks_in_the_content_is_uncertain(world: World):
     """
     A mail that may have left counts as neither sent nor failed.
     """
-    world.mailer.outcomes["b@x.org"] = [Sending(Outcome.UNCERTAIN, "broken pipe")]
+    world.mailer.outcomes["b@x.org"] = [Sending(Fate.UNCERTAIN, "broken pipe")]
 
     result = send_email(world.make_context(), ASKED)
 
@@ -91,7 +91,7 @@ def test_refused_address_does_not_keep_the_others_back(world: World):
     """
     A wrong address is in the result, and the others get their mail.
     """
-    world.mailer.outcomes["a@x.org"] = [Sending(Outcome.REFUSED, "550 unknown")]
+    world.mailer.outcomes["a@x.org"] = [Sending(Fate.REFUSED, "550 unknown")]
 
     result = send_email(world.make_context(), ASKED)
 
@@ -104,7 +104,7 @@ def test_step_fails_if_every_address_is_refused(world: World):
     A step that reached nobody is no success.
     """
     for letter in "abc":
-        world.mailer.outcomes[f"{letter}@x.org"] = [Sending(Outcome.REFUSED, "550")]
+        world.mailer.outcomes[f"{letter}@x.org"] = [Sending(Fate.REFUSED, "550")]
 
     with pytest.raises(StepError, match="every mail was refused") as caught:
         send_email(world.make_context(), ASKED)
@@ -116,7 +116,7 @@ def test_full_mailbox_is_tried_again_and_the_others_are_not(world: World):
     """
     After a deferral the next attempt sends to that recipient alone.
     """
-    world.mailer.outcomes["b@x.org"] = [Sending(Outcome.DEFERRED, "452 full")]
+    world.mailer.outcomes["b@x.org"] = [Sending(Fate.DEFERRED, "452 full")]
     with pytest.raises(StepError, match="452 full") as caught:
         send_email(world.make_context(), ASKED)
 
@@ -132,7 +132,7 @@ def test_dead_server_stops_the_step_at_once(world: World):
     A server that is away costs one deadline, not one for each recipient.
     """
     world.mailer.outcomes["a@x.org"] = [
-        Sending(Outcome.UNREACHABLE, "refused", blames_server=True)
+        Sending(Fate.UNREACHABLE, "refused", blames_server=True)
     ]
 
     with pytest.raises(StepError) as caught:
@@ -147,7 +147,7 @@ def test_recipients_are_frozen_across_attempts(world: World):
     Who joins between two attempts gets nothing; who left is a warning.
     """
     world.mailer.outcomes["a@x.org"] = [
-        Sending(Outcome.UNREACHABLE, "refused", blames_server=True)
+        Sending(Fate.UNREACHABLE, "refused", blames_server=True)
     ]
     with pytest.raises(StepError):
         send_email(world.make_context(), ASKED)
@@ -269,7 +269,7 @@ def test_log_has_counts_and_warnings(world: World):
     """
     world.recipients = RecipientFilterModel(users=("a", "nobody"))
     send_email(world.make_context(), ASKED)
-    refusal = Sending(Outcome.REFUSED, "550 no such user")
+    refusal = Sending(Fate.REFUSED, "550 no such user")
     world.mailer.outcomes["b@x.org"] = [refusal]
     world.recipients = RecipientFilterModel(users=("a", "b", "c"))
     world.memo.clear()
@@ -282,7 +282,7 @@ def test_log_has_counts_and_warnings(world: World):
     ] == world.log.lines
 
 
-BROKEN = Sending(Outcome.UNREACHABLE, "closed")
+BROKEN = Sending(Fate.UNREACHABLE, "closed")
 
 
 def test_recipient_at_whom_the_server_breaks_off_stops_nobody(world: World):
@@ -319,8 +319,8 @@ def test_refusals_of_every_kind_concern_one_recipient(world: World):
     """
     world.directory.users = tuple(map(make_user, "abcdefg"))
     world.mailer.outcomes |= {
-        "b@x.org": [Sending(Outcome.REFUSED, "550 no such user")],
-        "d@x.org": [Sending(Outcome.DEFERRED, "452 full")],
+        "b@x.org": [Sending(Fate.REFUSED, "550 no such user")],
+        "d@x.org": [Sending(Fate.DEFERRED, "452 full")],
         "f@x.org": [BROKEN],
     }
     with pytest.raises(StepError) as caught:
@@ -350,7 +350,7 @@ def test_retried_mail_has_the_same_message_id(world: World):
     """
     A server or a person can recognize the repetition.
     """
-    world.mailer.outcomes["a@x.org"] = [Sending(Outcome.DEFERRED, "452 full")]
+    world.mailer.outcomes["a@x.org"] = [Sending(Fate.DEFERRED, "452 full")]
     with pytest.raises(StepError):
         send_email(world.make_context(), ASKED)
     before = world.deliveries.contents["a"].message_id

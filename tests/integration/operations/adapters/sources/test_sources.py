@@ -28,7 +28,7 @@ from operations.adapters.guarded_http import (
 from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
 from operations.domains import Domain, Fingerprint, Limits, Reading
-from operations.mail.message import Outcome
+from operations.mail.message import Fate
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
@@ -470,16 +470,16 @@ def test_long_answer_is_cut_at_the_bound(web: WebServer, tmp_path: Path):
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [
-        (204, Outcome.SENT),
-        (302, Outcome.REFUSED),
-        (400, Outcome.REFUSED),
-        (410, Outcome.REFUSED),
-        (408, Outcome.DEFERRED),
-        (429, Outcome.DEFERRED),
-        (500, Outcome.DEFERRED),
+        (204, Fate.SENT),
+        (302, Fate.REFUSED),
+        (400, Fate.REFUSED),
+        (410, Fate.REFUSED),
+        (408, Fate.DEFERRED),
+        (429, Fate.DEFERRED),
+        (500, Fate.DEFERRED),
     ],
 )
-def test_webhook_is_posted_and_judged(web: WebServer, status: int, outcome: Outcome):
+def test_webhook_is_posted_and_judged(web: WebServer, status: int, outcome: Fate):
     """
     A listed address is called, signed; the answer decides; redirects are refused.
     """
@@ -508,7 +508,10 @@ def test_webhook_to_loopback_is_refused_unless_listed(web: WebServer):
         url, message_id="1", body=b"", now=NOW
     )
 
-    assert (Outcome.REFUSED, Outcome.SENT) == (refused.outcome, taken.outcome)
+    assert (Fate.REFUSED, Fate.SENT) == (
+        refused.outcome,
+        taken.outcome,
+    )
     assert [url.removeprefix("http://")] == [each["host"] for each in web.requests]
 
 

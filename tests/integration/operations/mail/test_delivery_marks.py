@@ -12,9 +12,8 @@ from models.database.tables import deliveries, mail_contents, operations
 from models.errors import NotFoundError
 from operations.adapters.prune import DatabasePrune
 from operations.claiming.claim import claim_operation
-from operations.mail.contents import LARGEST
-from operations.mail.delivery_marks import DeliveryMarks
-from operations.mail.list_mails import Kept, ReadMail, fetch_mail
+from operations.mail.delivery_marks import LARGEST, DeliveryMarks
+from operations.mail.list_mails import KeptContent, ReadMail, fetch_mail
 from operations.mail.message import Mail, compute_message_id
 from tests.integration.test_budget import counting
 from tests.scheduling import add_revision, at, make_operation, record_all
@@ -70,9 +69,8 @@ def test_mail_can_be_read_as_it_was_sent(engine: sa.Engine, marks: DeliveryMarks
         found.text,
         found.html,
     )
-    assert ("sent", Kept.YES) == (found.mail.state, found.mail.kept)
-    shown = found.as_json()
-    assert compute_message_id(DAILY.id, STEP, "ann") == shown["message_id"]
+    assert ("sent", KeptContent.YES) == (found.state, found.content)
+    assert compute_message_id(DAILY.id, STEP, "ann") == found.message_id
 
 
 def test_content_is_kept_before_the_mail_leaves(
@@ -85,7 +83,7 @@ def test_content_is_kept_before_the_mail_leaves(
 
     found = read(engine, "ann")
 
-    assert ("sending", "Hello") == (found.mail.state, found.text)
+    assert ("sending", "Hello") == (found.state, found.text)
 
 
 def test_equal_mails_share_a_row(engine: sa.Engine, marks: DeliveryMarks):
@@ -124,7 +122,11 @@ def test_large_mail_is_not_kept(engine: sa.Engine, marks: DeliveryMarks):
 
     found = read(engine, "ann")
 
-    assert (Kept.TOO_LARGE, None, None) == (found.mail.kept, found.subject, found.text)
+    assert (KeptContent.TOO_LARGE, None, None) == (
+        found.content,
+        found.subject,
+        found.text,
+    )
     assert 0 == count_contents(engine)
 
 
@@ -147,7 +149,7 @@ def test_nothing_is_kept_if_the_settings_say_so(engine: sa.Engine):
 
     found = read(engine, "ann")
 
-    assert (Kept.NO, None) == (found.mail.kept, found.subject)
+    assert (KeptContent.NO, None) == (found.content, found.subject)
     assert 0 == count_contents(engine)
 
 

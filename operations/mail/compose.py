@@ -1,20 +1,88 @@
 """
-Make the mails of a template, without sending any: send_email sends, previews show them.
+Make the mails of a step, without sending any: steps send, previews show them.
 
 Everything is rendered here: if a template fails for the last recipient, nobody gets a
-mail.
+mail. summary/ makes what an executive summary says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from models.errors import StepError
-from operations.mail.message import Mail, MailingApp, Template
-from operations.mail.occasion import Occasion, get_mailing_app, make_mail
-from operations.ports import Directory, Renderer
+from operations.mail.message import (
+    Attachment,
+    Mail,
+    MailingApp,
+    Rendered,
+    Template,
+    compute_message_id,
+)
+from operations.ports import Directory, Renderer, StepContext
 from operations.recipients import User
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """
+    What mails are about; the arguments are those of ``StepContext``.
+
+    Args:
+        operation_id: Their Message-IDs are derived from it.
+    """
+
+    operation_id: UUID
+    app: str
+    action_uid: str
+    action_name: str
+    now: datetime
+    occurrence: datetime | None = None
+    event: str | None = None
+    event_at: datetime | None = None
+
+
+def read_occasion(context: StepContext) -> Occasion:
+    """Return what the mails of a step are about."""
+    return Occasion(
+        operation_id=context.operation_id,
+        app=context.app,
+        action_uid=context.action_uid,
+        action_name=context.action_name,
+        now=context.now,
+        occurrence=context.occurrence,
+        event=context.event,
+        event_at=context.event_at,
+    )
+
+
+def get_mailing_app(directory: Directory, app: str) -> MailingApp:
+    """Return *app* as its mails show it, also if it was deleted meanwhile."""
+    return directory.get_app(app) or MailingApp(app, ZoneInfo("UTC"))
+
+
+def make_mail(
+    occasion: Occasion,
+    step: str,
+    user: User,
+    app: MailingApp,
+    parts: Rendered,
+    *attachments: Attachment,
+) -> Mail:
+    """Return *parts* as the mail of *step* to *user*."""
+    return Mail(
+        message_id=compute_message_id(occasion.operation_id, step, user.id),
+        address=user.email,
+        name=user.name,
+        subject=parts.subject,
+        text=parts.text,
+        html=parts.html,
+        attachments=attachments,
+        letterhead=app.letterhead,
+    )
 
 
 def compose_templates(

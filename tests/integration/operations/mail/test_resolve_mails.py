@@ -23,13 +23,13 @@ from models.operation_state import DeliveryState, OperationState, Overlap
 from models.paging import Page
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation
-from operations.mail.count_mails import count_mails
 from operations.mail.list_mails import (
-    MailSelection,
+    MailFilter,
+    count_mails,
     fetch_mails,
 )
-from operations.mail.message import Outcome, Sending, Template
-from operations.mail.uncertain_mails import (
+from operations.mail.message import Fate, Sending, Template
+from operations.mail.resolve_mails import (
     confirm_mails,
     resend_mails,
     resolve_mails,
@@ -42,8 +42,8 @@ from tests.unit.operations.fakes import FakeDirectory, FakeMailer, World
 
 DAILY = make_operation()
 PEOPLE = ("ann", "ben", "cat", "dan")
-LOST = Sending(Outcome.UNCERTAIN, "the connection broke")
-REFUSED = Sending(Outcome.REFUSED, "550 no such mailbox")
+LOST = Sending(Fate.UNCERTAIN, "the connection broke")
+REFUSED = Sending(Fate.REFUSED, "550 no such mailbox")
 
 
 @pytest.fixture
@@ -95,11 +95,12 @@ def work(engine: sa.Engine, ports: Ports) -> None:
     Attempt(engine, claim, ports).run()
 
 
-def call(engine: sa.Engine, function: Any, *recipients: str) -> int:
-    """Call *function* for *recipients*, as ada."""
-    with writing(engine) as connection:
-        done: int = function(connection, DAILY.id, recipients=recipients, by="ada")
-    return done
+def call(engine: sa.Engine, act: Any, *recipients: str, **more: Any) -> int:
+    """Do *act* for *recipients*, as ada."""
+    people = frozenset(recipients)
+    wanted = MailFilter(operation_id=DAILY.id, recipients=people, **more)
+    resend = act is resend_mails
+    return resolve_mails(engine, wanted, resend=resend, by=Author("ada")).changed
 
 
 def marks(engine: sa.Engine) -> dict[str, str]:
@@ -124,12 +125,12 @@ def test_uncertain_mails_are_counted_and_listed(engine: sa.Engine):
     assert BEFORE == marks(engine)
 
     with reading(engine) as connection:
-        listed = fetch_mails(connection, MailSelection(), Page()).entries
-        every = count_mails(connection, MailSelection(state=None))
-        elsewhere = count_mails(connection, MailSelection(app="other"))
-        ben = count_mails(connection, MailSelection(recipients=frozenset({"ben"})))
+        listed = fetch_mails(connection, MailFilter(), Page()).entries
+        every = count_mails(connection, MailFilter(state=None))
+        elsewhere = count_mails(connection, MailFilter(app="other"))
+        ben = count_mails(connection, MailFilter(recipients=frozenset({"ben"})))
         one = count_mails(
-            connection, MailSelection(app="app", operation_id=DAILY.id, state=None)
+            connection, MailFilter(app="app", operation_id=DAILY.id, state=None)
         )
 
     assert ["ben", "cat"] == sorted(row.recipient for row in listed)
@@ -152,7 +153,7 @@ def test_confirmed_mails_count_as_sent(engine: sa.Engine, mailer: FakeMailer):
     with reading(engine) as connection:
         (row,) = fetch_mails(
             connection,
-            MailSelection(state=None, recipients=frozenset({"cat"})),
+            MailFilter(state=None, recipients=frozenset({"cat"})),
             Page(2),
         ).entries
     assert "ada" == row.resolved_by
@@ -198,7 +199,7 @@ def test_failed_mails_can_be_sent_again(
     """
     mailer.mails.clear()
 
-    assert 1 == call(engine, partial(resend_mails, state=DeliveryState.FAILED))
+    assert 1 == call(engine, resend_mails, state=DeliveryState.FAILED)
     work(engine, ports)
 
     assert ["dan@example.org"] == mailer.addresses
@@ -236,9 +237,9 @@ def test_operation_of_another_app_is_unknown(engine: sa.Engine, function: Any):
     In the words for one that never was.
     """
     with pytest.raises(NotFoundError, match=f"there is no operation {DAILY.id}"):
-        call(engine, partial(function, app="other"))
+        call(engine, function, app="other")
 
-    assert 2 == call(engine, partial(function, app="app"))
+    assert 2 == call(engine, function, app="app")
 
 
 def test_what_is_lost_again_is_uncertain_again(
@@ -300,8 +301,8 @@ def test_resend_that_fails_is_tried_again_as_a_resend(
     """
     edit(engine, DAILY.id, state="canceled")
     mailer.outcomes["ben@example.org"] = [
-        Sending(Outcome.UNREACHABLE, "away"),
-        Sending(Outcome.REFUSED, "550"),
+        Sending(Fate.UNREACHABLE, "away"),
+        Sending(Fate.REFUSED, "550"),
     ]
     call(engine, resend_mails, "ben")
     work(engine, ports)
@@ -338,13 +339,13 @@ def test_what_is_counted_is_what_is_changed(engine: sa.Engine, resend: bool):  #
             .where(deliveries.c.recipient == "cat")
             .values(updated_at=ben - timedelta(hours=1))
         )
-    late = MailSelection(since=ben, recipients=frozenset({"ben", "cat", "eve"}))
+    late = MailFilter(since=ben, recipients=frozenset({"ben", "cat", "eve"}))
     with reading(engine) as connection:
         assert {"uncertain": 1} == count_mails(connection, late)
 
     resolved = resolve_mails(engine, late, resend=resend, by=Author("ada"))
 
-    assert (1, {}) == (resolved.done, resolved.refused)
+    assert (1, {}) == (resolved.changed, resolved.refused)
     after = "failed" if resend else "sent"
     assert {**BEFORE, "ben": after} == marks(engine)
     if resend:
@@ -386,13 +387,13 @@ def test_resend_keeps_to_overlap(engine: sa.Engine):
 
     with pytest.raises(ConflictError, match="overlap of the action is skip"):
         call(engine, resend_mails)
-    resolved = resolve_mails(engine, MailSelection(), resend=True, by=Author("ada"))
+    resolved = resolve_mails(engine, MailFilter(), resend=True, by=Author("ada"))
 
-    assert (0, [DAILY.id]) == (resolved.done, list(resolved.refused))
+    assert (0, [str(DAILY.id)]) == (resolved.changed, list(resolved.refused))
     assert BEFORE == marks(engine)
     edit(engine, make_operation(1).id, state=OperationState.SUCCEEDED)
     assert (
-        2 == resolve_mails(engine, MailSelection(), resend=True, by=Author("ada")).done
+        2 == resolve_mails(engine, MailFilter(), resend=True, by=Author("ada")).changed
     )
 
 
@@ -403,7 +404,7 @@ def test_resend_waits_for_whoever_holds_the_action(engine: sa.Engine):
     """
     edit(engine, DAILY.id, overlap=Overlap.SKIP)
     held = sa.select(scheduled_actions.c.uid).with_for_update()
-    resend = partial(resend_mails, operation_id=DAILY.id, by="ada")
+    resend = partial(resend_mails, wanted=MailFilter(operation_id=DAILY.id), by="ada")
     with engine.begin() as other:
         other.execute(held)
         with engine.connect() as hasty:
