@@ -28,7 +28,7 @@ RETURN_KEY = "return_to"
 STEPS_KEY = "steps"
 
 #: Key in a step's memo, if the step runs again for some recipients only: who they are,
-#: and its former result. See uncertain_mails.py.
+#: and its former result. See resolve_mails.py.
 RESENT_KEY = "resent"
 
 
