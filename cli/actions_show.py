@@ -103,4 +103,4 @@ def _print_revisions(revisions: Sequence[RevisionNote]) -> None:
 
 def _describe_pause(pause: Pause) -> str:
     whose = {APP: "with its app, ", INSTALLATION: "with the installation, "}
-    return whose.get(pause.scope or "", "") + describe_pause(pause)
+    return whose.get(pause.scope, "") + describe_pause(pause)

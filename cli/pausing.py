@@ -136,7 +136,7 @@ def pause_apps(
     with write_database() as connection:
         paused = pause_target(connection, app, until=end, note=note, by=by)
     if json:
-        print_json(paused.as_json())
+        print_json(paused)
         return
     what = "all small apps" if app is None else f"small app {app}"
     ends = "" if paused.pause.until is None else say_until(paused.pause.until)
@@ -161,7 +161,7 @@ def resume_apps(
     with write_database() as connection:
         resumed = resume_target(connection, app, by=get_actor())
     if json:
-        print_json(resumed.as_json())
+        print_json(resumed)
         return
     what = "all small apps" if app is None else f"small app {app}"
     if app is not None and resumed.whole is not None:

@@ -90,7 +90,7 @@ def pause(
     with write_database() as connection:
         paused = pause_queue(connection, queue, until=end, note=note, by=get_actor())
     if json:
-        print_json(paused.as_json())
+        print_json(paused)
         return
     ends = "" if paused.pause.until is None else say_until(paused.pause.until)
     out().print(
@@ -111,7 +111,7 @@ def resume(queue: _QueueArgument, *, json: JsonOption = False) -> None:
     with write_database() as connection:
         resumed = resume_queue(connection, queue)
     if json:
-        print_json(resumed.as_json())
+        print_json(resumed)
         return
     out().print(
         f"Resumed queue {queue.value}: {_count(resumed.waiting)}.", markup=False

@@ -131,7 +131,7 @@ def _pause_one(
     connection: sa.Connection, row: sa.Row[Any], given: Pause, *, as_it_is: bool
 ) -> bool:
     known = get_pause(row)
-    if known is not None and known.scope is None:
+    if known is not None and known.is_own:
         wanted = (given.until, given.note)
         if wanted == (known.until, known.note):
             return False

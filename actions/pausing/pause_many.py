@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from actions.occurrences import parse_timing
 from actions.pausing.noting import note_pause
 from actions.pausing.pause_state import (
+    ACTION,
     UNPAUSED,
     Pause,
     get_pause,
@@ -75,11 +76,11 @@ def pause_many(
         return Switched(0, Counter({str(Refusal.TOO_LATE): len(uids)}))
     rows = _lock(connection, uids)
     switched = _count_gone(uids, rows)
-    given = Pause(now, until, by, note)
+    given = Pause(now, until, by, note, ACTION)
     begun, changed = [], []
     for row in rows:
         known = get_pause(row)
-        if known is None or known.scope is not None:
+        if known is None or not known.is_own:
             begun.append(row)
         elif (until, note) in {(None, None), (known.until, known.note)}:
             switched.refused[Refusal.ALREADY_PAUSED] += 1

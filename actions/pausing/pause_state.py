@@ -11,12 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.posting.revisions import change_actions
 from models.database.engine import read_clock
@@ -26,9 +25,10 @@ from models.fields.instants import format_instant
 from models.operation_state import Queue
 from models.revision import Change
 
-PauseScope = Literal["app", "installation", "queue"]
+PauseScope = Literal["action", "app", "installation", "queue"]
 
-#: The scopes of a pause that an action has with others; None: its own pause.
+#: The scopes of pauses: of one action on its own, or with others.
+ACTION: Final = "action"
 APP: Final = "app"
 INSTALLATION: Final = "installation"
 
@@ -44,34 +44,26 @@ UNPAUSED: dict[str, object] = {
 }
 
 
-class PauseJson(TypedDict):
-    """Since when something is paused, until when, by whom, and why."""
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """
+    Since when, until when, by whom and why something is paused; times are aware UTC.
+
+    Args:
+        until: When it ends by itself, exclusive. None: when somebody resumes it.
+        scope: What was paused: the action itself, or what it belongs to.
+    """
 
     at: datetime
     until: datetime | None
     by: str | None
     note: str | None
-    scope: Literal["action", "app", "installation", "queue"]
+    scope: PauseScope
 
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """
-    Since when something is paused, until when, and why.
-
-    Args:
-        at: Aware UTC.
-        until: When it ends by itself, aware UTC, exclusive. None: when it is resumed.
-        by: Who paused it, such as ``root@host``; None: unknown.
-        scope: Of an action's pause: APP or INSTALLATION if it is paused together with
-            that; None: on its own. Of a queue's: QUEUE.
-    """
-
-    at: datetime
-    until: datetime | None = None
-    by: str | None = None
-    note: str | None = None
-    scope: PauseScope | None = None
+    @property
+    def is_own(self) -> bool:
+        """Whether the action was paused on its own."""
+        return self.scope == ACTION
 
     @property
     def told(self) -> str | None:
@@ -100,17 +92,15 @@ class Pause:
 
     def as_action_columns(self) -> dict[str, object]:
         """Return the columns of an action."""
-        return {**self.as_columns(), "pause_scope": self.scope}
+        return {**self.as_columns(), "pause_scope": None if self.is_own else self.scope}
 
-    def as_json(self) -> PauseJson:
-        """Return what ``--json`` prints of it."""
-        return {
-            "at": self.at,
-            "until": self.until,
-            "by": self.by,
-            "note": self.note,
-            "scope": self.scope or "action",
-        }
+    def as_json(self) -> Any:
+        """Return its members, for records."""
+        return asdict(self)
+
+
+#: What faces call the same, which still build dictionaries of their own.
+PauseJson = Pause
 
 
 def say_pause(
@@ -139,7 +129,7 @@ def get_pause(row: sa.Row[Any]) -> Pause | None:
         row.paused_until,
         row.paused_by,
         row.pause_note,
-        getattr(row, "pause_scope", None),
+        getattr(row, "pause_scope", None) or ACTION,
     )
 
 
@@ -263,7 +253,7 @@ def begin_pause(
     until: datetime | None,
     note: str | None,
     by: str | None,
-    scope: PauseScope | None = None,
+    scope: PauseScope = ACTION,
 ) -> Pause:
     """
     Return a pause that begins now; nothing is written.

@@ -12,12 +12,10 @@ from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from typing_extensions import TypedDict
 
 from actions.pausing.pause_state import (
     QUEUE,
     Pause,
-    PauseJson,
     begin_pause,
     get_pause,
     tag_pause,
@@ -33,42 +31,13 @@ from models.revision import Change
 _kept = queue_pauses.c
 
 
-class PausedQueueJson(TypedDict):
-    """A queue, paused now; ``waiting`` is how many operations wait in it."""
-
-    queue: Queue
-    waiting: int
-    pause: PauseJson
-
-
-class ResumedQueueJson(TypedDict):
-    """A queue, resumed; ``waiting`` is how many operations are to be sent now."""
-
-    queue: Queue
-    waiting: int
-
-
 @dataclass(frozen=True, slots=True)
 class PausedQueue:
-    """
-    A queue, paused now.
-
-    Args:
-        waiting: How many operations of it no worker has taken yet.
-        pause: As it is kept.
-    """
+    """A queue, paused now; no worker has taken *waiting* operations of it yet."""
 
     queue: Queue
     waiting: int
     pause: Pause
-
-    def as_json(self) -> PausedQueueJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "queue": self.queue,
-            "waiting": self.waiting,
-            "pause": self.pause.as_json(),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +46,6 @@ class ResumedQueue:
 
     queue: Queue
     waiting: int
-
-    def as_json(self) -> ResumedQueueJson:
-        """Return the documented object; keys are only added."""
-        return {"queue": self.queue, "waiting": self.waiting}
 
 
 def pause_queue(

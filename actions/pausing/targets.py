@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
-from actions.lookup import fetch_app
+from actions.lookup import fetch_app, get_action
 from actions.pausing.pause_and_resume import (
     pause_app,
     pause_installation,
@@ -19,89 +18,72 @@ from actions.pausing.pause_and_resume import (
 from actions.pausing.pause_state import (
     APP,
     Pause,
-    PauseJson,
     fetch_app_pauses,
     fetch_pauses,
     get_pause,
     tag_pause,
 )
+from actions.posting.revisions import refuse_action
+from actions.read_actions import ActionState, get_action_state
 from models.database.leader_lock import keep_leader_out
 from models.errors import StaleError
+from models.json_form import ASIDE
 
 
-class TargetPauseJson(TypedDict):
-    """The pause of a small app, or of the installation; null: there is none."""
+@dataclass(frozen=True, slots=True)
+class ActionPause:
+    """Whether an action is paused; *tag* tells its pause from any other."""
 
-    pause: PauseJson | None
-
-
-class PausedTargetJson(TypedDict):
-    """A small app, or with null all of them, paused now."""
-
-    app: str | None
-    actions: int
-    pause: PauseJson
-
-
-class ResumedTargetJson(TypedDict):
-    """A small app, or with null all of them, resumed; and what is still paused."""
-
-    app: str | None
-    actions: int
-    still_paused: int
+    uid: str
+    state: ActionState
+    pause: Pause | None
+    tag: str = field(metadata=ASIDE)
 
 
 @dataclass(frozen=True, slots=True)
 class PausedTarget:
-    """
-    A small app, or all of them, paused now.
-
-    Args:
-        app: None: all of the installation.
-        actions: How many are paused with it.
-        pause: As it is kept.
-    """
+    """A small app, or with None all of them, paused now with so many actions."""
 
     app: str | None
     actions: int
     pause: Pause
 
-    def as_json(self) -> PausedTargetJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "app": self.app,
-            "actions": self.actions,
-            "pause": self.pause.as_json(),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class ResumedTarget:
     """
-    A small app, or all of them, resumed, and what is paused all the same.
+    A small app, or with None all of them, resumed, and what is paused all the same.
 
     Args:
-        app: None: all of the installation.
         actions: How many were paused with it.
+        still_paused: How many actions are, of the app or of all, for whatever pause.
         whole: The pause of the installation, which the actions of a resumed app are in
             now; None: there is none.
         apps: The pauses of small apps, by uid.
-        still_paused: How many actions are, of the app or of all, for whatever pause.
     """
 
     app: str | None
     actions: int
-    whole: Pause | None
-    apps: Mapping[str, Pause]
     still_paused: int
+    whole: Pause | None = field(metadata=ASIDE)
+    apps: Mapping[str, Pause] = field(metadata=ASIDE)
 
-    def as_json(self) -> ResumedTargetJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "app": self.app,
-            "actions": self.actions,
-            "still_paused": self.still_paused,
-        }
+
+def fetch_action_pause(
+    connection: sa.Connection, uid: str, *, app: str | None = None
+) -> ActionPause:
+    """
+    Return whether an action is paused, as whoever may see only *app* is told.
+
+    Raises:
+        NotFoundError: There is no such action, or it is deleted.
+    """
+    row = get_action(connection, uid, app=app)
+    if row.deleted_at is not None:
+        refuse_action(uid)
+    pause = get_pause(row)
+    told = pause and pause.seen_by(app)
+    return ActionPause(uid, get_action_state(row), told, tag_pause(pause))
 
 
 def pause_target(
@@ -152,12 +134,13 @@ def resume_target(
     _refuse_other(connection, app, expected)
     if app is None:
         count = resume_installation(connection, by=by)
-        return ResumedTarget(app, count, *fetch_pauses(connection))
+        whole, apps, still_paused = fetch_pauses(connection)
+        return ResumedTarget(app, count, still_paused, whole, apps)
     fetch_app(connection, app)
     count = resume_app(connection, app, by=by)
     whole, own, still_paused = fetch_app_pauses(connection, app)
     apps = {} if own is None else {app: own}
-    return ResumedTarget(app, count, whole, apps, still_paused)
+    return ResumedTarget(app, count, still_paused, whole, apps)
 
 
 def fetch_target_pause(connection: sa.Connection, app: str | None) -> Pause | None:

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.targets import ActionPause, fetch_action_pause
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
 from api.routes.action_examples import PAUSES, RUNS
 from api.terms import NoteQuery
 from dispatch.manual_runs import run_now
 from models.requests.actions import PauseModel, RunModel
-from overview.actions.pauses import PauseStateJson, fetch_pause_state
 from overview.operations.shown import ShownOperation, fetch_shown_operation
 from overview.previews.runs import RunPreviewJson, preview_run
 from overview.recipients import (
@@ -88,15 +88,7 @@ def run_action(
     )
 
 
-@router.get("/pause", response_model=PauseStateJson)
-def read_pause(context: Viewer, uid: str) -> Response:
-    """Return whether an action is paused; the ETag is that of its pause."""
-    with context.reading() as connection:
-        found = fetch_pause_state(connection, uid, app=context.app)
-    return answer(found.as_json(), etag=found.tag)
-
-
-@router.put("/pause", response_model=PauseStateJson)
+@router.put("/pause", response_model=ActionPause)
 @takes(PauseModel, examples=PAUSES, required=False)
 def pause_action(context: Operator, uid: str) -> Response:
     """
@@ -109,7 +101,7 @@ def pause_action(context: Operator, uid: str) -> Response:
     return _switch(context, uid, wanted)
 
 
-@router.delete("/pause", response_model=PauseStateJson)
+@router.delete("/pause", response_model=ActionPause)
 def resume_action(context: Operator, uid: str, note: NoteQuery = None) -> Response:
     """
     Resume an action from now on; a quarantine ends, too, if its rule can be read.
@@ -135,8 +127,8 @@ def _switch(
             expected=expected,
             as_it_is=False,
         )
-        found = fetch_pause_state(connection, uid, app=context.app)
-    return answer(found.as_json(), etag=found.tag)
+        found = fetch_action_pause(connection, uid, app=context.app)
+    return answer(found, etag=found.tag)
 
 
 @router.get("/recipients", response_model=RecipientListJson)

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from actions.lookup import fetch_app
 from actions.pausing.pause_state import tag_pause
 from actions.pausing.targets import (
-    PausedTargetJson,
-    ResumedTargetJson,
+    PausedTarget,
+    ResumedTarget,
     pause_target,
     resume_target,
 )
@@ -156,20 +156,20 @@ def export_app(context: Editor, app: str) -> Response:
     return answer(document, etag=revision)
 
 
-@router.put("/apps/{app}/pause", response_model=PausedTargetJson)
+@router.put("/apps/{app}/pause", response_model=PausedTarget)
 @takes(PauseModel, examples={"until": _PAUSE}, required=False)
 def pause_app(context: Operator, app: str) -> Response:
     """Pause a small app: its actions, and those that are posted meanwhile."""
     return _pause(context, context.own(app))
 
 
-@router.delete("/apps/{app}/pause", response_model=ResumedTargetJson)
+@router.delete("/apps/{app}/pause", response_model=ResumedTarget)
 def resume_app(context: Operator, app: str) -> Response:
     """Resume a small app from now on; actions paused on their own stay so."""
     return _resume(context, context.own(app))
 
 
-@router.put("/pause", response_model=PausedTargetJson)
+@router.put("/pause", response_model=PausedTarget)
 @takes(PauseModel, examples={"until": _PAUSE}, required=False)
 def pause_all(context: Operator) -> Response:
     """Pause the whole installation, but for its own maintenance."""
@@ -177,7 +177,7 @@ def pause_all(context: Operator) -> Response:
     return _pause(context, None)
 
 
-@router.delete("/pause", response_model=ResumedTargetJson)
+@router.delete("/pause", response_model=ResumedTarget)
 def resume_all(context: Operator) -> Response:
     """Resume the whole installation; what is paused on its own stays so."""
     context.demand_installation("a pause of all apps")
@@ -195,7 +195,7 @@ def _pause(context: Context, app: str | None) -> Response:
             by=context.caller.name,
             expected=context.expected,
         )
-    return answer(paused.as_json(), etag=tag_pause(paused.pause))
+    return answer(paused, etag=tag_pause(paused.pause))
 
 
 def _resume(context: Context, app: str | None) -> Response:
@@ -203,4 +203,4 @@ def _resume(context: Context, app: str | None) -> Response:
         resumed = resume_target(
             connection, app, by=context.caller.name, expected=context.expected
         )
-    return answer(resumed.as_json(), etag=tag_pause(None))
+    return answer(resumed, etag=tag_pause(None))

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from actions.pausing.pause_state import tag_pause
 from actions.pausing.queues import (
-    PausedQueueJson,
-    ResumedQueueJson,
+    PausedQueue,
+    ResumedQueue,
     pause_queue,
     resume_queue,
 )
@@ -27,7 +27,7 @@ router = APIRouter(prefix=ROOT, tags=["system"], route_class=ApiRoute)
 _SHARED = "queues and workers"
 
 
-@router.put("/queues/{queue}/pause", response_model=PausedQueueJson)
+@router.put("/queues/{queue}/pause", response_model=PausedQueue)
 @takes(
     PauseModel,
     examples={
@@ -52,16 +52,16 @@ def pause_one_queue(context: Operator, queue: Queue) -> Response:
             by=context.caller.name,
             expected=context.expected,
         )
-    return answer(paused.as_json(), etag=tag_pause(paused.pause))
+    return answer(paused, etag=tag_pause(paused.pause))
 
 
-@router.delete("/queues/{queue}/pause", response_model=ResumedQueueJson)
+@router.delete("/queues/{queue}/pause", response_model=ResumedQueue)
 def resume_one_queue(context: Operator, queue: Queue) -> Response:
     """Resume a queue: what waits is sent within a second, the oldest first."""
     context.demand_installation(_SHARED)
     with context.writing() as connection:
         resumed = resume_queue(connection, queue, expected=context.expected)
-    return answer(resumed.as_json(), etag=tag_pause(None))
+    return answer(resumed, etag=tag_pause(None))
 
 
 @router.post("/workers/{worker_id}/drain", response_model=ShownWorker)

@@ -22,7 +22,7 @@ from actions.list_actions import (
 )
 from actions.lookup import fetch_app, find_action, get_action
 from actions.occurrences import Due
-from actions.pausing.pause_state import Pause, PauseJson, get_pause
+from actions.pausing.pause_state import Pause, get_pause
 from actions.posting.revisions import fetch_document_revisions
 from actions.previews.sentences import describe
 from actions.read_actions import (
@@ -68,7 +68,7 @@ class ActionJson(TypedDict):
     next: list[datetime]
     effective_from: datetime
     paused_at: datetime | None
-    pause: PauseJson | None
+    pause: Pause | None
     quarantined_at: datetime | None
     quarantine_reason: str | None
     problem: str | None

@@ -42,7 +42,6 @@ RESOURCES: Mapping[str, str] = {
         DELETE /actions/{uid}
         GET /actions/{uid}/revisions
         GET /actions/{uid}/revisions/{revision}
-        GET /actions/{uid}/pause
         PUT /actions/{uid}/pause
         DELETE /actions/{uid}/pause
         POST /actions/{uid}/runs
