@@ -25,7 +25,7 @@ from models.json_form import write_json
 
 if TYPE_CHECKING:
     from actions.occurrences import Due
-    from actions.pausing.pause_state import Pause, PauseJson
+    from actions.pausing.pause_state import Pause
 
 #: Width of tables in files and pipes, unless COLUMNS says another.
 _WIDE = 200
@@ -126,16 +126,15 @@ def format_due(due: Due) -> str:
     return f"{format_both(due.occurrence)}, sent {due.due_at.astimezone(UTC):%H:%M:%S}Z"
 
 
-def describe_pause(pause: Pause | PauseJson) -> str:
+def describe_pause(pause: Pause) -> str:
     """Say since when, by whom, until when and why something is paused."""
-    told = pause.as_json() if isinstance(pause, Pause) else pause
-    parts = [f"since {format_both(told['at'])}"]
-    if told["by"] is not None:
-        parts.append(f"by {told['by']}")
-    if told["until"] is not None:
-        parts.append(f"until {format_both(told['until'])}")
+    parts = [f"since {format_both(pause.at)}"]
+    if pause.by is not None:
+        parts.append(f"by {pause.by}")
+    if pause.until is not None:
+        parts.append(f"until {format_both(pause.until)}")
     text = " ".join(parts)
-    return text if told["note"] is None else f"{text}: {told['note']}"
+    return text if pause.note is None else f"{text}: {pause.note}"
 
 
 def say_until(until: datetime) -> str:

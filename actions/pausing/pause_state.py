@@ -94,13 +94,9 @@ class Pause:
         """Return the columns of an action."""
         return {**self.as_columns(), "pause_scope": None if self.is_own else self.scope}
 
-    def as_json(self) -> Any:
+    def as_json(self) -> dict[str, Any]:
         """Return its members, for records."""
         return asdict(self)
-
-
-#: What faces call the same, which still build dictionaries of their own.
-PauseJson = Pause
 
 
 def say_pause(

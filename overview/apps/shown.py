@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
-from actions.pausing.pause_state import Pause, PauseJson, get_pause
+from actions.pausing.pause_state import Pause, get_pause
 from actions.small_apps.list_apps import (
     count_users,
     fetch_apps,
@@ -32,7 +32,7 @@ from overview.apps.standing import Standing, StandingJson, fetch_standings
 class ActivityJson(TypedDict):
     """What is going on in a small app; null: nothing of it."""
 
-    pause: PauseJson | None
+    pause: Pause | None
     working: WorkingJson | None
 
 
@@ -114,7 +114,7 @@ class Activity:
     def as_json(self) -> ActivityJson:
         """Return the documented members; keys are only added."""
         return {
-            "pause": None if self.pause is None else self.pause.as_json(),
+            "pause": self.pause,
             "working": None if self.working is None else self.working.as_json(),
         }
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.pausing.pause_state import PauseJson
+from actions.pausing.pause_state import Pause
 from actions.pausing.queues import fetch_queue_pauses
 from models.database.engine import read_clock
 from models.database.sql_time import minutes_ago
@@ -68,7 +68,7 @@ class ShownQueue:
     """
 
     queue: Queue
-    pause: PauseJson | None
+    pause: Pause | None
     waiting: int
     pending: int
     queued: int
@@ -122,7 +122,7 @@ def fetch_queues(connection: sa.Connection) -> list[ShownQueue]:
         history = [pace.waited.get(ago, 0) for ago in range(HISTORY, 0, -1)]
         shown = ShownQueue(
             queue=queue,
-            pause=None if pause is None else pause.as_json(),
+            pause=pause,
             waiting=waiting,
             pending=counts[OperationState.PENDING],
             queued=counts[OperationState.QUEUED],

@@ -25,7 +25,7 @@ from actions.leader import (
 )
 from actions.lookup import fetch_app
 from actions.pausing.pause_state import (
-    PauseJson,
+    Pause,
     fetch_app_pauses,
     fetch_pauses,
 )
@@ -99,23 +99,23 @@ class QueueNow:
 
 @dataclass(frozen=True, slots=True)
 class _AnyPaused:
-    all: PauseJson | None
+    all: Pause | None
     actions: int
-    queues: Mapping[Queue, PauseJson]
+    queues: Mapping[Queue, Pause]
 
 
 @dataclass(frozen=True, slots=True)
 class Paused(_AnyPaused):
     """What is paused: the installation, apps by uid, queues, and how many actions."""
 
-    apps: Mapping[str, PauseJson]
+    apps: Mapping[str, Pause]
 
 
 @dataclass(frozen=True, slots=True)
 class AppPaused(_AnyPaused):
     """What is paused: the installation, the app, its actions (a count), queues."""
 
-    app: PauseJson | None
+    app: Pause | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,23 +264,15 @@ def _make_leader(holder: Holder) -> ShownLeader:
 def fetch_paused(connection: sa.Connection) -> Paused:
     """Return what is paused in the installation."""
     whole, apps, actions = fetch_pauses(connection)
-    return Paused(
-        None if whole is None else whole.as_json(),
-        actions,
-        {q: each.as_json() for q, each in fetch_queue_pauses(connection).items()},
-        {uid: each.as_json() for uid, each in apps.items()},
-    )
+    return Paused(whole, actions, fetch_queue_pauses(connection), apps)
 
 
 def fetch_app_paused(connection: sa.Connection, app: str) -> AppPaused:
     """Return what is paused, as somebody may see it who sees *app* alone."""
     whole, own, actions = fetch_app_pauses(connection, app)
     return AppPaused(
-        None if whole is None else whole.seen_by(app).as_json(),
+        whole and whole.seen_by(app),
         actions,
-        {
-            queue: each.seen_by(app).as_json()
-            for queue, each in fetch_queue_pauses(connection).items()
-        },
-        None if own is None else own.as_json(),
+        {q: each.seen_by(app) for q, each in fetch_queue_pauses(connection).items()},
+        own,
     )

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from actions.leader import Holder, get_last_tick_at
 from actions.lookup import SYSTEM_APP, fetch_app
-from actions.pausing.pause_state import PauseJson
+from actions.pausing.pause_state import Pause
 from models.database.engine import read_clock
 from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
@@ -69,7 +69,7 @@ class Pulse:
     queues: Sequence[QueuePulse]
     alive: int
     silent: Sequence[Seen]
-    paused: PauseJson | None
+    paused: Pause | None
     has_actions: bool
     findings: Sequence[Finding]
 
@@ -104,7 +104,7 @@ def fetch_pulse(
     )
 
 
-def _fetch_pause(connection: sa.Connection, app: str | None) -> PauseJson | None:
+def _fetch_pause(connection: sa.Connection, app: str | None) -> Pause | None:
     if app is None:
         return fetch_paused(connection).all
     paused = fetch_app_paused(connection, app)
