@@ -171,7 +171,7 @@ class ShownAction:
             "next": [each.occurrence for each in self.following],
             "effective_from": self.effective_from,
             "paused_at": None if self.pause is None else self.pause.at,
-            "pause": None if self.pause is None else self.pause.as_json(),
+            "pause": self.pause,
             "quarantined_at": self.quarantined_at,
             "quarantine_reason": self.quarantine_reason,
             "problem": self.problem,

@@ -174,7 +174,7 @@ def test_status_and_doctor_name_a_paused_queue(engine: sa.Engine):
         view = View(connection, read_settings({}, env_file=None), get_now(engine))
         quick, *_ = [f for f in look_at_queues(view) if f.subject == "queue quick"]
 
-    assert "new mail server" == status.paused.queues[Queue.QUICK]["note"]
+    assert "new mail server" == status.paused.queues[Queue.QUICK].note
     assert "look" == quick.health
     assert " by ada (new mail server): nothing of it is sent." in quick.detail
     assert "minutehand queues resume quick. 1 wait" in quick.detail
