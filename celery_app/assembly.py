@@ -20,6 +20,7 @@ from typing import Self
 import sqlalchemy as sa
 
 from actions.leader import Leader
+from actions.own_actions import MaintenancePlan
 from actions.tick import TickReport
 from celery_app.app import make_app
 from celery_app.couriers import TaskCouriers
@@ -165,11 +166,13 @@ class SchedulerParts:
 
     def ensure(self) -> bool:
         """Bring maintenance in line with the settings, if we lead."""
-        return self.upkeep.keep_maintenance(
-            at=self.settings.maintenance_at,
-            timezone=self.settings.timezone,
-            enabled=self.settings.maintenance_enabled,
-        )
+        return self.upkeep.keep_maintenance(_make_plan(self.settings))
+
+
+def _make_plan(settings: Settings) -> MaintenancePlan:
+    return MaintenancePlan(
+        settings.maintenance_at, settings.timezone, settings.maintenance_enabled
+    )
 
 
 def _read_installation(engine: sa.Engine) -> str | None:

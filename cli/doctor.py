@@ -1,20 +1,23 @@
-"""``doctor``: finds problems before they cause trouble."""
+"""``doctor`` finds problems before they cause trouble; ``support-bundle`` tells."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from cli.connection import get_engine, get_settings
+from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption
 from cli.output import print_json, print_table
 from models.errors import UsageError
+from models.json_form import write_json
 from overview.doctor.checks import LOOKS
 from overview.doctor.examine import find_trouble, look_at_own_scheduler
 from overview.doctor.finding import Finding, Health, find_worst
+from overview.installation.installed import make_bundle
 
 #: Colours; the words say the same without them.
 STYLES = {Health.GOOD: "green", Health.DOUBTFUL: "yellow", Health.BAD: "bold red"}
@@ -76,3 +79,17 @@ def _find(*, tzdata: bool, scheduler: bool) -> Iterator[Finding]:
         )
         raise UsageError(msg)
     yield look_at_own_scheduler(get_engine(), url)
+
+
+def support_bundle() -> None:
+    """
+    Print a support bundle as JSON, without secrets and data of small apps.
+
+    It has what doctor finds, status, versions, settings, who led, and the failures of a
+    day by reason.
+    """
+    settings = get_settings()
+    findings = list(find_trouble(get_engine(), settings))
+    with read_database() as connection:
+        bundle = make_bundle(connection, settings, findings)
+    sys.stdout.write(f"{write_json(bundle, indent=2)}\n")

@@ -168,7 +168,7 @@ COMMANDS = Group(
         "audit": "cli.audit:audit",
         "load": "cli.load:load",
         "doctor": "cli.doctor:doctor",
-        "support-bundle": "cli.support_bundle:support_bundle",
+        "support-bundle": "cli.doctor:support_bundle",
         "status": "cli.status:status",
     },
 )

@@ -12,7 +12,7 @@ import structlog
 import typer
 
 from actions.leader import get_send_failure
-from actions.maintenance_action import MAINTENANCE_UID, ensure_maintenance
+from actions.own_actions import MAINTENANCE_UID, MaintenancePlan, ensure_maintenance
 from actions.previews.sentences import describe
 from actions.tick import TickReport, run_tick
 from cli.connection import get_engine, get_settings, read_database
@@ -36,6 +36,7 @@ from models.decision import get_action_name
 from models.errors import BrokerUnreachableError, ConflictError
 from models.operation_state import OperationState
 from operations.list_operations import count_backlog
+from settings import Settings
 from telemetry import configure_logging
 
 if TYPE_CHECKING:
@@ -86,13 +87,8 @@ def tick(
     _lead(scheduler, wait=not no_wait)
     try:
         # A scheduler does the same when it starts.
-        ensure_maintenance(
-            scheduler.engine,
-            at=settings.maintenance_at,
-            timezone=settings.timezone,
-            enabled=settings.maintenance_enabled,
-            check=scheduler.leader.check,
-        )
+        plan = _make_plan(settings)
+        ensure_maintenance(scheduler.engine, plan, check=scheduler.leader.check)
         _warn_of_future(instant)
         report = _tick(scheduler, instant)
         # Even if nothing was due: operations may be waiting for a scheduler.
@@ -205,6 +201,12 @@ def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
     )
 
 
+def _make_plan(settings: Settings) -> MaintenancePlan:
+    return MaintenancePlan(
+        settings.maintenance_at, settings.timezone, settings.maintenance_enabled
+    )
+
+
 def _show(instant: datetime | None, *, json: bool) -> None:
     """Decide what is due, and show it instead of recording it."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
@@ -215,10 +217,8 @@ def _show(instant: datetime | None, *, json: bool) -> None:
     settings = get_settings()
     foreseen = foresee_tick(
         get_engine(),
+        _make_plan(settings),
         now=instant,
-        maintenance_at=settings.maintenance_at,
-        timezone=settings.timezone,
-        maintenance_enabled=settings.maintenance_enabled,
         lookback=settings.lookback,
         chunk=settings.chunk,
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
 from actions.decide import decide_time
 from actions.due_action import ActionRevision
-from actions.maintenance_action import (
+from actions.own_actions import (
     MAINTENANCE_UID,
     ForeseenMaintenance,
+    MaintenancePlan,
     foresee_maintenance,
 )
 from actions.tick import CHUNK, Dispatched, run_tick
@@ -21,7 +22,7 @@ from models.occurrence import LOOKBACK
 
 
 @dataclass(slots=True)
-class Foreseen:
+class ForeseenTick:
     """
     What a tick would do.
 
@@ -84,38 +85,26 @@ class NoFlights:
         return 0
 
 
-def foresee_tick(  # noqa: PLR0913 - the arguments of a tick, and those of its maintenance
+def foresee_tick(
     engine: sa.Engine,
+    plan: MaintenancePlan,
     *,
     now: datetime,
-    maintenance_at: time,
-    timezone: str,
-    maintenance_enabled: bool,
     lookback: timedelta = LOOKBACK,
     chunk: int = CHUNK,
-) -> Foreseen:
+) -> ForeseenTick:
     """
     Return what a tick of *now* would record, and what else it would do.
 
     Args:
         engine: Due actions are read from it. The maintenance is stored in a transaction
             that is rolled back.
+        plan: Of its maintenance.
         now: Aware UTC.
-        maintenance_at: Local time in *timezone*, as for ``ensure_maintenance``.
-        timezone: IANA name.
-        maintenance_enabled: As for ``ensure_maintenance``.
         lookback: As for ``run_tick``.
         chunk: As for ``run_tick``.
     """
-    foreseen = Foreseen(
-        maintenance=foresee_maintenance(
-            engine,
-            by=now,
-            at=maintenance_at,
-            timezone=timezone,
-            enabled=maintenance_enabled,
-        )
-    )
+    foreseen = ForeseenTick(maintenance=foresee_maintenance(engine, plan, by=now))
 
     def keep(decisions: Sequence[Decision]) -> Dispatched:
         foreseen.operations.extend(

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from actions.leader import Leader
 from actions.lookup import SYSTEM_APP
-from actions.notice_action import (
+from actions.own_actions import (
     NOTICES_UID,
     Watch,
     ensure_notices,

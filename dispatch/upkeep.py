@@ -15,14 +15,14 @@ import time as seconds
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import sqlalchemy as sa
 import structlog
 
 from actions.leader import Leader, LeadershipLostError, record_tick
-from actions.maintenance_action import ensure_maintenance
+from actions.own_actions import MaintenancePlan, ensure_maintenance
 from actions.tick import TickReport
 from dispatch.backfills.progress import Backfiller
 from dispatch.clocks import follow_clock_set_back
@@ -173,14 +173,9 @@ class Upkeep:
         self._noticer.look()
         return self._noticer.is_behind
 
-    def keep_maintenance(self, *, at: time, timezone: str, enabled: bool) -> bool:
+    def keep_maintenance(self, plan: MaintenancePlan) -> bool:
         """
         Bring the daily maintenance in line with the settings, once for each leadership.
-
-        Args:
-            at: As for ``ensure_maintenance``.
-            timezone: As for ``ensure_maintenance``.
-            enabled: As for ``ensure_maintenance``.
 
         Returns:
             False if the database is away, or this scheduler does not lead.
@@ -189,13 +184,7 @@ class Upkeep:
         if fence is None or fence == self._maintained_as:
             return fence is not None
         try:
-            ensure_maintenance(
-                self._engine,
-                at=at,
-                timezone=timezone,
-                enabled=enabled,
-                check=self._leader.check,
-            )
+            ensure_maintenance(self._engine, plan, check=self._leader.check)
         except LeadershipLostError:
             return False
         except UnreachableError as error:

@@ -13,8 +13,12 @@ from migrations.schema import get_newest_revision
 from models.database.engine import db_now, read_host_clock, writing
 from models.database.tables import processes
 from models.operation_state import WORKER_QUEUES
-from operations.fleet.agreement import describe_settings
-from operations.fleet.processes import Process, ProcessRole, record_sign
+from operations.fleet.processes import (
+    Process,
+    ProcessRole,
+    describe_settings,
+    record_sign,
+)
 from settings import read_settings
 
 #: Those of an installation that says nothing.

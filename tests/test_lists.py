@@ -47,8 +47,7 @@ from models.when import (
     TimeModel,
 )
 from operations.cancel_and_retry import RETRIED_STATES
-from operations.fleet.agreement import AGREED
-from operations.fleet.processes import ProcessRole
+from operations.fleet.processes import AGREED, ProcessRole
 from operations.mail.resolve_mails import RESENT_STATES
 from operations.mail.words import FALLBACK, read_sentences
 from operations.notices.grouping import NoticeKind
@@ -107,7 +106,7 @@ def find_steps_that_use(name: str) -> set[str]:
         ),
         ("models/when.py: EVENT_KINDS", EVENT_KINDS.values(), get_args(EventModel)),
         ("celery_app/routing.py: TASK_OF_QUEUE", TASK_OF_QUEUE, WORKER_QUEUES),
-        ("operations/fleet/agreement.py: AGREED", AGREED, ProcessRole),
+        ("operations/fleet/processes.py: AGREED", AGREED, ProcessRole),
         ("operations/steps: STEPS", STEPS, OperationModel.model_fields),
         ("operations/steps/publish.py: KINDS", PUBLISHED, PublishModel.model_fields),
         ("dispatch/dispatcher.py: DECISIONS", DECISIONS, TRANSITIONS[None]),

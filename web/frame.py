@@ -37,7 +37,7 @@ SECTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Leadership:
+class LeaderInFrame:
     """
     Who leads the installation, and whether it ticks.
 
@@ -54,13 +54,13 @@ class Leadership:
     is_late: bool
 
 
-def fetch_leadership(connection: sa.Connection) -> Leadership:
+def fetch_leadership(connection: sa.Connection) -> LeaderInFrame:
     """Return who leads the installation, and whether it ticks."""
     holder = fetch_holder(connection)
     leads = holder is not None and not holder.is_stale
     ticked_at = holder.last_tick_at if holder else get_last_tick_at(connection)
     now = read_clock(connection)
-    return Leadership(
+    return LeaderInFrame(
         now=now,
         leader=holder.hostname if holder is not None and leads else None,
         ticked_at=ticked_at,

@@ -25,7 +25,7 @@ from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services
 from web.clocks import Clock, Clocks, find_zone, format_iso
-from web.frame import SECTIONS, Leadership, fetch_leadership, find_section
+from web.frame import SECTIONS, LeaderInFrame, fetch_leadership, find_section
 from web.messages import Told, forget_told, take_told
 from web.preferences import Preferences, Theme, read_preferences
 from web.reading import Unread, read_part
@@ -97,7 +97,7 @@ def render_error(
         context: Of the request. None: nobody was let in.
     """
     away = isinstance(error, UnreachableError)
-    leadership: Leadership | Unread = Unread(str(error))
+    leadership: LeaderInFrame | Unread = Unread(str(error))
     if context is not None and not away:
         leadership = read_part(context, fetch_leadership)
     status = find_status(error)
@@ -134,7 +134,7 @@ class _Shown:
 
     request: Request
     context: Context | None
-    leadership: Leadership | Unread
+    leadership: LeaderInFrame | Unread
 
     def make(
         self,

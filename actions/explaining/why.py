@@ -111,7 +111,7 @@ class History:
         return show_instant(at, self.zone)
 
 
-class AnswerJson(TypedDict):
+class WhyAnswerJson(TypedDict):
     """Why an action ran at an instant, or did not; ``lag_s`` is in seconds."""
 
     action_uid: str
@@ -124,7 +124,7 @@ class AnswerJson(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WhyAnswer:
     """
     Why an action ran, or did not, for people and for programs.
 
@@ -143,7 +143,7 @@ class Answer:
     previous: datetime | None = None
     following: datetime | None = None
 
-    def as_json(self, action_uid: str) -> AnswerJson:
+    def as_json(self, action_uid: str) -> WhyAnswerJson:
         """Return the documented object for an answer about *action_uid*."""
         lag = self.lag
         return {
@@ -165,7 +165,7 @@ EXIT_WORDS = {
 }
 
 
-def explain(history: History, at: datetime) -> list[Answer]:
+def explain(history: History, at: datetime) -> list[WhyAnswer]:
     """
     Say why the action ran in the minute of *at*, or did not run.
 
@@ -189,7 +189,7 @@ def explain(history: History, at: datetime) -> list[Answer]:
     return [_explain_absence(history, at, minute)]
 
 
-def _explain_decided(history: History, operation: RecordedOperation) -> Answer:
+def _explain_decided(history: History, operation: RecordedOperation) -> WhyAnswer:
     """Say what became of *operation*, and from which day it was moved."""
     answer = explain_operation(history, operation)
     decided_at = operation.recorded_at
@@ -210,7 +210,7 @@ STATE_WORDS = {
 }
 
 
-def explain_operation(history: History, operation: RecordedOperation) -> Answer:
+def explain_operation(history: History, operation: RecordedOperation) -> WhyAnswer:
     """Say what became of *operation*, which is not a range of missed occurrences."""
     verdict, text = STATE_WORDS[OperationState(operation.state)]
     told = history.told.get(operation.id)
@@ -228,7 +228,7 @@ def explain_operation(history: History, operation: RecordedOperation) -> Answer:
         text += f"; it was {_describe_early_tick(history, operation)}"
     started_at = operation.started_at
     lag = None if started_at is None else started_at - operation.occurrence
-    return Answer(verdict, text, operation.id, lag)
+    return WhyAnswer(verdict, text, operation.id, lag)
 
 
 def _describe_early_tick(history: History, operation: RecordedOperation) -> str:
@@ -237,7 +237,7 @@ def _describe_early_tick(history: History, operation: RecordedOperation) -> str:
     return f"decided at {at} by a tick for a later instant (tick --at)"
 
 
-def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer:
+def _explain_absence(history: History, at: datetime, minute: datetime) -> WhyAnswer:
     in_force = [each for each in history.revisions if each.recorded_at <= at]
     if not in_force:
         first = history.revisions[0]
@@ -250,11 +250,11 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
                 f"the revisions of the action before {since} have been pruned",
             )
         )
-        return Answer(verdict, text)
+        return WhyAnswer(verdict, text)
     revision = in_force[-1]
     gone_at = _get_deleted_at(history)
     if gone_at is not None and gone_at <= at:
-        return Answer(
+        return WhyAnswer(
             Verdict.DELETED, f"the action was deleted at {history.show(gone_at)}"
         )
     if revision.timing is None:
@@ -264,7 +264,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
     except RuleError as error:
         out = _explain_out(history, revision, in_force, at)
         unreadable = Verdict.UNREADABLE, f"the rule cannot be read: {error}"
-        return Answer(*(out or unreadable))
+        return WhyAnswer(*(out or unreadable))
     due = find_occurrences(schedule, minute, minute + _MINUTE, limit=1)
     earliest = max(minute - _NEAREST_WITHIN, _get_beginning(history.revisions[0]))
     previous = find_last(schedule, earliest - timedelta.resolution, minute - _SECOND)
@@ -276,7 +276,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
         if following is not None and following >= gone_at:
             following = None
     if not due:
-        return Answer(
+        return WhyAnswer(
             Verdict.NOT_DUE,
             text,
             previous=previous,
@@ -285,7 +285,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
     due_at = schedule.due_at(due[0], history.uid)
     verdict, text, operation_id = explain_undone(history, revision, due[0], due_at)
     text += describe_origin(schedule, due[0])
-    return Answer(verdict, text, operation_id, None, previous, following)
+    return WhyAnswer(verdict, text, operation_id, None, previous, following)
 
 
 def _get_beginning(first: Revision) -> datetime:
@@ -302,12 +302,12 @@ def _get_deleted_at(history: History) -> datetime | None:
 
 def _explain_event_absence(
     history: History, minute: datetime, in_force: Sequence[Revision]
-) -> Answer:
+) -> WhyAnswer:
     """Say why no event led to an operation in that minute."""
     revision = in_force[-1]
     out = _explain_out(history, revision, in_force, minute)
     if out is not None:
-        return Answer(*out)
+        return WhyAnswer(*out)
     rule = read_event_rule(revision.document)
     end = minute + _MINUTE
     for event in history.events:
@@ -320,7 +320,7 @@ def _explain_event_absence(
             if verdict is Verdict.UNEXPLAINED:
                 verdict = Verdict.NOT_DUE
                 text = "the recipients do not include the user, or the user is gone"
-            return Answer(verdict, f"user {event.user_id}: {text}", operation_id)
+            return WhyAnswer(verdict, f"user {event.user_id}: {text}", operation_id)
     bounds = _explain_bounds(history, rule, minute)
     if bounds is not None:
         return bounds
@@ -328,22 +328,22 @@ def _explain_event_absence(
     text = f"{so_far} to an occurrence in this minute"
     if rule is not None and rule.when.at is not None:
         text += f"; they wait for {rule.when.at}, {rule.when.timezone}"
-    return Answer(Verdict.NOT_DUE, text)
+    return WhyAnswer(Verdict.NOT_DUE, text)
 
 
 def _explain_bounds(
     history: History, rule: EventRule | None, minute: datetime
-) -> Answer | None:
+) -> WhyAnswer | None:
     """Return the answer for a minute before ``starts_at`` or after ``ends_at``."""
     if rule is None:
         return None
     starts_at, ends_at = rule.action.starts_at, rule.action.ends_at
     if starts_at is not None and minute + _MINUTE <= starts_at:
         text = f"the rule begins at {history.show(starts_at)} (starts_at)"
-        return Answer(Verdict.NOT_EFFECTIVE, text)
+        return WhyAnswer(Verdict.NOT_EFFECTIVE, text)
     if ends_at is not None and minute >= ends_at:
         text = f"the rule ended at {history.show(ends_at)} (ends_at)"
-        return Answer(Verdict.NOT_DUE, text)
+        return WhyAnswer(Verdict.NOT_DUE, text)
     return None
 
 

@@ -6,5 +6,5 @@ lacks, revisions how a change is written, effective_from when a rule takes effec
 refusals says why it is refused, doubts what may be a mistake; foretell posts and says
 what comes of it, changes how the runs of two rules differ. The faces
 call it with what models.door has read; so do the modules of actions/ that keep actions
-of their own (maintenance_action, notice_action, tenants/).
+of their own (own_actions, tenants/).
 """

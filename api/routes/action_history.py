@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from actions.explaining.why import AnswerJson
+from actions.explaining.why import WhyAnswerJson
 from actions.read_actions import RevisionJson, RevisionNote
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
@@ -39,7 +39,7 @@ _Revision = Annotated[int, Path(ge=1, le=_LARGEST)]
 class AnswerListJson(TypedDict):
     """One answer for each operation of that minute, else exactly one."""
 
-    items: list[AnswerJson]
+    items: list[WhyAnswerJson]
 
 
 @router.get("/revisions", response_model=ListJson[RevisionJson])

@@ -2,5 +2,5 @@
 The installation, its processes, and strangers on its broker.
 
 presence renews the row of a process (processes), with the settings that all processes
-of its role must share (agreement). deaths finds out why a worker's children died.
+of its role must share. deaths finds out why a worker's children died.
 """

@@ -19,11 +19,11 @@ from pydantic import BaseModel
 
 from migrations.schema_revisions import get_newest_revision
 from models.errors import MinutehandError, UnreachableError
-from operations.fleet.agreement import describe_settings
 from operations.fleet.processes import (
     RENEW_EVERY,
     Process,
     ProcessRole,
+    describe_settings,
     measure_free,
     record_end,
     record_sign,

@@ -116,7 +116,7 @@ class View:
     @cached_property
     def backlog(self) -> Sequence[Backlog]:
         """The live operations."""
-        return fetch_backlog(self.connection, app=self.app)
+        return fetch_backlog(self.connection, now=self.now, app=self.app)
 
     def show(self, at: datetime) -> str:
         """Return *at* by the clocks of MINUTEHAND_TIMEZONE, and in UTC."""

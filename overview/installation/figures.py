@@ -80,7 +80,7 @@ class Backlog:
 
 
 def fetch_backlog(
-    connection: sa.Connection, *, app: str | None = None
+    connection: sa.Connection, *, now: datetime, app: str | None = None
 ) -> list[Backlog]:
     """Return the live operations (of *app*), by queue, app and state."""
     kept = operations.c
@@ -96,7 +96,6 @@ def fetch_backlog(
             sa.func.count(),
             sa.func.min(sa.case((waits, since)), type_=kept.send_at.type),
             sa.func.sum(sa.case((waits, 1), else_=0)),
-            db_now(),
         )
         .where(LIVE.of(), *_of(app))
         .group_by(kept.queue, kept.app, kept.state)
@@ -112,7 +111,7 @@ def fetch_backlog(
             find_age_s(now, since),
             int(waiting),
         )
-        for queue, app, state, count, since, waiting, now in rows
+        for queue, app, state, count, since, waiting in rows
     ]
 
 
@@ -127,7 +126,7 @@ def find_oldest(backlog: Iterable[Backlog]) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldOperations:
     """
     Operations that wait for the platform, such as for space on a full disk.
 
@@ -144,7 +143,7 @@ class Held:
     error: str
 
 
-def fetch_held(connection: sa.Connection) -> Held | None:
+def fetch_held(connection: sa.Connection) -> HeldOperations | None:
     """Return what is waiting for the platform; None if nothing is."""
     kept = operations.c
     count, apps, since, error = connection.execute(
@@ -158,7 +157,7 @@ def fetch_held(connection: sa.Connection) -> Held | None:
             kept.reason.startswith(f"{Reason.PLATFORM}:"),
         )
     ).one()
-    return Held(count, apps, since, error) if count else None
+    return HeldOperations(count, apps, since, error) if count else None
 
 
 @dataclass(frozen=True, slots=True)

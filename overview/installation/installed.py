@@ -1,17 +1,26 @@
-"""What is installed here: versions, settings in effect, and how long what is kept."""
+"""
+What is installed here, and what somebody who helps from afar needs to see of it.
+
+Of a support bundle small apps, actions, users, notes, texts of errors and addresses are
+left out: of what failed it has the state, the reason and the times.
+"""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
 from importlib.metadata import version
+from uuid import UUID
 
 import sqlalchemy as sa
 
+from actions.leader import Leadership
 from migrations.schema_revisions import get_newest_revision
+from models.database.engine import db_now
 from models.database.tables import (
+    TROUBLED,
     bulk_changes,
     changes,
     deliveries,
@@ -21,6 +30,9 @@ from models.database.tables import (
     small_apps,
 )
 from operations.ports import Retention
+from overview.doctor.finding import Finding
+from overview.installation.status import QueueNow, ShownLeader, fetch_status
+from overview.installation.workers import ShownProcess
 from settings import Settings, describe_settings
 
 _SCHEMA = sa.table("alembic_version", sa.column("version_num", sa.Text))
@@ -116,3 +128,127 @@ def _fetch_retention(connection: sa.Connection, settings: Settings) -> list[Reta
 
 def _find_least(at: sa.ColumnElement[datetime]) -> sa.ColumnElement[datetime]:
     return sa.func.min(at, type_=operations.c.recorded_at.type)
+
+
+#: The most failures and processes.
+_MOST = 100
+
+_LATELY = timedelta(days=1)
+
+#: What doctor says of these is about the installation alone; of others, only how it is.
+_OF_ALL = frozenset(
+    {"schema", "version", "settings", "grants", "leader", "tick", "sending", "clock"}
+    | {"space", "broker", "mail", "outbox", "scheduler"}
+)
+
+#: Settings that name people or small apps.
+_PERSONAL = frozenset(
+    {"MINUTEHAND_ACTOR", "MINUTEHAND_METRICS_APPS", "MINUTEHAND_NOTICE_MAIL"}
+    | {"MINUTEHAND_MAIL_SENDER_HOSTS"}
+    | {"MINUTEHAND_MAIL_SENDER", "MINUTEHAND_SQL_CONNECTIONS"}
+    | {"MINUTEHAND_TASK_CONNECTIONS", "MINUTEHAND_TASK_RESULTS"}
+    | {"MINUTEHAND_NOTICE_WEBHOOK"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamelessFailure:
+    """An operation that failed or was missed, without whose it is."""
+
+    id: UUID
+    state: str
+    reason: str
+    queue: str
+    trigger: str
+    attempt: int
+    recorded_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A support bundle; ``failures`` are the latest hundred of a day."""
+
+    made_at: datetime
+    installation: Installed
+    doctor: Sequence[Finding]
+    leader: ShownLeader | None
+    leaderships: Sequence[Leadership]
+    last_tick_at: datetime | None
+    tick_age_s: float | None
+    lag_s: float
+    backlog: Mapping[str, Mapping[str, int]]
+    queues: Mapping[str, QueueNow]
+    paused: Mapping[str, object]
+    processes: Sequence[ShownProcess]
+    uncertain_mails: int
+    failures: Sequence[NamelessFailure]
+
+
+def make_bundle(
+    connection: sa.Connection, settings: Settings, findings: Sequence[Finding]
+) -> Bundle:
+    """
+    Return a support bundle, of at most some hundred kilobytes.
+
+    Args:
+        findings: What doctor found.
+    """
+    status = fetch_status(connection, settings)
+    installed = fetch_installed(connection, settings)
+    paused = status.paused
+    return Bundle(
+        made_at=status.now,
+        installation=replace(
+            installed, settings=[_hide_names(each) for each in installed.settings]
+        ),
+        doctor=[_strip(each) for each in findings],
+        leader=status.leader,
+        leaderships=status.leaderships,
+        last_tick_at=status.last_tick_at,
+        tick_age_s=status.tick_age_s,
+        lag_s=status.lag_s,
+        backlog=status.backlog,
+        queues=status.queues,
+        paused={
+            "all": paused.all is not None,
+            "apps": len(paused.apps),
+            "actions": paused.actions,
+            "queues": sorted(paused.queues),
+        },
+        processes=[
+            replace(each, drain_asked_by=None) for each in status.processes[:_MOST]
+        ],
+        uncertain_mails=status.uncertain_mails,
+        failures=_fetch_failures(connection),
+    )
+
+
+def _hide_names(setting: SettingInEffect) -> SettingInEffect:
+    names = setting.name in _PERSONAL and setting.value not in {"not set", "none"}
+    return replace(setting, value="set") if names else setting
+
+
+def _strip(finding: Finding) -> Finding:
+    """Return a finding without what names a small app."""
+    if finding.subject in _OF_ALL:
+        return finding
+    hidden = "left out, since it may name small apps; see queues, backlog and failures"
+    return replace(finding, detail=hidden)
+
+
+def _fetch_failures(connection: sa.Connection) -> list[NamelessFailure]:
+    kept = operations.c
+    rows = connection.execute(
+        sa.select(*(kept[each.name] for each in fields(NamelessFailure)))
+        .where(TROUBLED.of(), kept.finished_at >= db_now(-_LATELY))
+        .order_by(kept.finished_at.desc())
+        .limit(_MOST)
+    )
+    found = (NamelessFailure(*row) for row in rows)
+    # after the colon is what a server or a tenant said
+    return [
+        replace(each, reason=(each.reason or "").partition(":")[0]) for each in found
+    ]

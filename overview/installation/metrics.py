@@ -199,12 +199,9 @@ class WorkMetrics(Collector):
                 .order_by(small_apps.c.uid)
             )
             named = tuple(connection.execute(query.limit(MOST_APPS)).scalars())
-        _fill_apps(
-            set(named),
-            read_clock(connection),
-            fetch_backlog(connection),
-            fetch_troubles(connection),
-        )
+        now = read_clock(connection)
+        backlog = fetch_backlog(connection, now=now)
+        _fill_apps(set(named), now, backlog, fetch_troubles(connection))
 
 
 @contextmanager
@@ -224,7 +221,7 @@ def giving_metrics(settings: Settings, *, leads: Callable[[], bool]) -> Iterator
 
 def _fill_queues(connection: sa.Connection) -> None:
     now = read_clock(connection)
-    backlog = fetch_backlog(connection)
+    backlog = fetch_backlog(connection, now=now)
     seen = fetch_processes(connection)
     spread = fetch_spread(connection, BOUNDS)
     for queue in Queue:

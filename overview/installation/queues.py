@@ -85,7 +85,7 @@ class ShownQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class QueuePace:
     """
     What happened in a queue within the last HISTORY minutes.
 
@@ -105,7 +105,7 @@ class Pace:
 def fetch_queues(connection: sa.Connection) -> list[ShownQueue]:
     """Return every queue."""
     now = read_clock(connection)
-    backlog = fetch_backlog(connection)
+    backlog = fetch_backlog(connection, now=now)
     seen = fetch_processes(connection)
     pauses = fetch_queue_pauses(connection)
     paces = fetch_paces(connection, now=now)
@@ -113,7 +113,7 @@ def fetch_queues(connection: sa.Connection) -> list[ShownQueue]:
     for queue in Queue:
         ours = [each for each in backlog if each.queue is queue]
         counts = count_live(ours)
-        pace = paces.get(queue, Pace())
+        pace = paces.get(queue, QueuePace())
         takers = find_takers(seen, queue)
         pause = pauses.get(queue)
         waiting = counts[OperationState.PENDING] + counts[OperationState.QUEUED]
@@ -141,7 +141,7 @@ def fetch_queues(connection: sa.Connection) -> list[ShownQueue]:
     return found
 
 
-def _find_end_s(waiting: int, pace: Pace, *, served: bool) -> float | None:
+def _find_end_s(waiting: int, pace: QueuePace, *, served: bool) -> float | None:
     """Return how long what waits would take at the pace of late; None: no end."""
     if not waiting:
         return 0.0
@@ -157,7 +157,7 @@ def count_live(backlog: Iterable[Backlog]) -> dict[OperationState, int]:
     return {state: counted[state] for state in LIVE_IN_ORDER}
 
 
-def fetch_paces(connection: sa.Connection, *, now: datetime) -> dict[Queue, Pace]:
+def fetch_paces(connection: sa.Connection, *, now: datetime) -> dict[Queue, QueuePace]:
     """Return what happened in each queue within the last hour; *now* is aware UTC."""
     kept = operations.c
     left_at = sa.func.coalesce(
@@ -199,7 +199,7 @@ def _find_start(connection: sa.Connection, now: datetime) -> datetime:
     return max(wanted, now - _MOST_BACK)
 
 
-def _count_paces(rows: Sequence[Any]) -> dict[Queue, Pace]:
+def _count_paces(rows: Sequence[Any]) -> dict[Queue, QueuePace]:
     taken: defaultdict[Queue, Counter[int]] = defaultdict(Counter)
     waited: defaultdict[Queue, Counter[int]] = defaultdict(Counter)
     for name, came, left, began, count in rows:
@@ -211,7 +211,7 @@ def _count_paces(rows: Sequence[Any]) -> dict[Queue, Pace]:
         for ago in range(last + 1, min(came, HISTORY) + 1):
             waited[queue][ago] += count
     return {
-        queue: Pace(dict(taken[queue]), dict(waited[queue]))
+        queue: QueuePace(dict(taken[queue]), dict(waited[queue]))
         for queue in {*taken, *waited}
     }
 

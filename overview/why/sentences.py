@@ -38,7 +38,7 @@ class Remedy(StrEnum):
     MAILS = "mails"  # decide about uncertain ones
 
 
-class Recorded(Protocol):
+class OperationRow(Protocol):
     """What a sentence needs of an operation; a row of ``operations`` has it."""
 
     @property
@@ -147,7 +147,7 @@ def _say(
     return Why("", same, remedies, blocker, tuple(parts))
 
 
-def find_mark(operation: Recorded, uncertain: int = 0) -> Mark | None:
+def find_mark(operation: OperationRow, uncertain: int = 0) -> Mark | None:
     """Return what an operation is called beside its state, if anything."""
     if uncertain:
         return Mark.UNCERTAIN
@@ -157,7 +157,7 @@ def find_mark(operation: Recorded, uncertain: int = 0) -> Mark | None:
 
 
 def tell_why(
-    operation: Recorded,
+    operation: OperationRow,
     known: Circumstances = ALONE,
     *,
     now: datetime,
@@ -185,7 +185,7 @@ def tell_why(
     return replace(told, text=text)
 
 
-def _tell(operation: Recorded, known: Circumstances, now: datetime) -> Why | None:
+def _tell(operation: OperationRow, known: Circumstances, now: datetime) -> Why | None:
     state = OperationState(operation.state)
     if state is OperationState.SUCCEEDED and not known.uncertain:
         return None
@@ -197,7 +197,7 @@ def _tell(operation: Recorded, known: Circumstances, now: datetime) -> Why | Non
     return _TELLS[state](operation, known)
 
 
-def _tell_pending(operation: Recorded, known: Circumstances, now: datetime) -> Why:
+def _tell_pending(operation: OperationRow, known: Circumstances, now: datetime) -> Why:
     if is_awaiting(operation.reason):
         return _tell_awaiting(operation)
     is_retrying = find_mark(operation) is Mark.RETRYING
@@ -220,7 +220,7 @@ def _tell_pending(operation: Recorded, known: Circumstances, now: datetime) -> W
     return _wait(operation, [*parts, f"{begin} to be sent: that takes a second."])
 
 
-def _tell_awaiting(operation: Recorded) -> Why:
+def _tell_awaiting(operation: OperationRow) -> Why:
     """Say until when the end of a task is waited for, and why it may not come."""
     name = read_reason(operation.reason or "").detail
     parts: list[str | datetime] = [
@@ -234,7 +234,7 @@ def _tell_awaiting(operation: Recorded) -> Why:
 
 
 def _wait(
-    operation: Recorded,
+    operation: OperationRow,
     parts: list[str | datetime],
     *first: Remedy,
     blocker: UUID | None = None,
@@ -255,7 +255,7 @@ def _name_blocker(known: Circumstances) -> Iterator[str | datetime]:
         yield known.blocker_at
 
 
-def _tell_queued(operation: Recorded, known: Circumstances) -> Why:
+def _tell_queued(operation: OperationRow, known: Circumstances) -> Why:
     queue, place = operation.queue, known.place
     if place is None:
         busy = f"the slots of {queue} are busy, as far as is known"
@@ -278,7 +278,7 @@ def _tell_queued(operation: Recorded, known: Circumstances) -> Why:
     return _wait(operation, [*parts, "."], Remedy.WORKERS)
 
 
-def _tell_uncertain(operation: Recorded, known: Circumstances) -> Why:
+def _tell_uncertain(operation: OperationRow, known: Circumstances) -> Why:
     return _say(
         (_count_uncertain(known.uncertain),),
         {"state": str(operation.state)},
@@ -294,7 +294,7 @@ def _count_uncertain(count: int) -> str:
     )
 
 
-def _tell_failed(operation: Recorded, known: Circumstances) -> Why:
+def _tell_failed(operation: OperationRow, known: Circumstances) -> Why:
     parts: list[str | datetime] = [_quote(operation), *_give_end(operation)]
     left = operation.attempts_allowed - operation.attempt
     found = None if operation.reason is None else read_reason(operation.reason).reason
@@ -309,7 +309,7 @@ def _tell_failed(operation: Recorded, known: Circumstances) -> Why:
     return _say(parts, {"same_as": str(operation.id)}, remedies)
 
 
-def _tell_canceled(operation: Recorded, known: Circumstances) -> Why:
+def _tell_canceled(operation: OperationRow, known: Circumstances) -> Why:
     found = read_reason(operation.reason or Reason.CANCELED)
     same = _same(operation, found.reason)
     if found.reason is Reason.CANCELED:
@@ -325,7 +325,7 @@ def _tell_canceled(operation: Recorded, known: Circumstances) -> Why:
     return _say(parts, same, (Remedy.RETRY,) if chosen is None else chosen)
 
 
-def _tell_skipped(operation: Recorded, known: Circumstances) -> Why:
+def _tell_skipped(operation: OperationRow, known: Circumstances) -> Why:
     found = read_reason(operation.reason or "").reason
     same = _same(operation, found)
     if found is Reason.OVERLAP and known.blocker_at is not None:
@@ -341,7 +341,7 @@ def _tell_skipped(operation: Recorded, known: Circumstances) -> Why:
     return _say(parts, same, () if gone else (Remedy.BACKFILL, Remedy.EDIT))
 
 
-def _tell_missed(operation: Recorded, known: Circumstances) -> Why:
+def _tell_missed(operation: OperationRow, known: Circumstances) -> Why:
     found = read_reason(operation.reason or "").reason
     same = _same(operation, found)
     parts: list[str | datetime] = []
@@ -374,18 +374,18 @@ def _count_missed(details: Mapping[str, Any]) -> list[str | datetime]:
     return [f"{more}{count:,} occurrences, ", first, " to ", last]
 
 
-def _same(operation: Recorded, reason: Reason | None) -> Mapping[str, str]:
+def _same(operation: OperationRow, reason: Reason | None) -> Mapping[str, str]:
     same = {"state": str(operation.state)}
     return same if reason is None else {**same, "reason": str(reason)}
 
 
-def _give_end(operation: Recorded) -> Iterator[str | datetime]:
+def _give_end(operation: OperationRow) -> Iterator[str | datetime]:
     if operation.finished_at is not None:
         yield " at "
         yield operation.finished_at
 
 
-def _quote(operation: Recorded) -> str:
+def _quote(operation: OperationRow) -> str:
     """Return the reason and the error on one line, as whoever refused wrote it."""
     cause = find_cause(operation.reason, operation.error).rstrip(".")
     if operation.reason is None:
@@ -396,7 +396,7 @@ def _quote(operation: Recorded) -> str:
     return f"{found}: {cause}"
 
 
-def _explain(operation: Recorded) -> str:
+def _explain(operation: OperationRow) -> str:
     """Return the reason and what it means."""
     if operation.reason is None:
         return "no reason is recorded"
@@ -407,7 +407,7 @@ def _explain(operation: Recorded) -> str:
     return f"{found.reason}: {REASONS[found.reason]}{detail}"
 
 
-_TELLS: Mapping[OperationState, Callable[[Recorded, Circumstances], Why]] = {
+_TELLS: Mapping[OperationState, Callable[[OperationRow, Circumstances], Why]] = {
     OperationState.QUEUED: _tell_queued,
     OperationState.SUCCEEDED: _tell_uncertain,
     OperationState.FAILED: _tell_failed,

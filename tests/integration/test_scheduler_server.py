@@ -14,7 +14,7 @@ from actions.leader import (
     get_send_failure,
     record_send_failure,
 )
-from actions.notice_action import fetch_watch, record_watch
+from actions.own_actions import fetch_watch, record_watch
 from actions.pausing.pause_and_resume import set_paused
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import SILENCE_S

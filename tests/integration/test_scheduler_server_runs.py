@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from actions.leader import Leader, get_last_tick_at
-from actions.maintenance_action import MAINTENANCE_UID
+from actions.own_actions import MAINTENANCE_UID
 from dispatch.upkeep import RESCUE_EVERY_S
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases

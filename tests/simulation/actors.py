@@ -19,7 +19,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.leader import Leader
-from actions.maintenance_action import ensure_maintenance
+from actions.own_actions import MaintenancePlan, ensure_maintenance
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action, post_action
 from actions.user_events import NewEvent, record_events
@@ -71,9 +71,9 @@ def run_scheduler(world: World, process: Process) -> None:
     try:
         ensure_maintenance(
             world.engine,
-            at=time((world.start.hour + 1) % 24, 5),
-            timezone="UTC",
-            enabled=True,
+            MaintenancePlan(
+                time((world.start.hour + 1) % 24, 5), timezone="UTC", enabled=True
+            ),
         )
     except UnreachableError:
         world.end(process)

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.explaining.why import Answer
+from actions.explaining.why import WhyAnswer
 from actions.posting.edit import fetch_document
 from actions.previews.preview import Preview
 from actions.read_actions import RevisionNote
@@ -185,7 +185,7 @@ class Asked:
 
     text: str
     at: datetime | None = None
-    answers: Sequence[Answer] = ()
+    answers: Sequence[WhyAnswer] = ()
     problem: str = ""
 
 

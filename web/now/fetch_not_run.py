@@ -25,7 +25,7 @@ from models.decision import get_action_name
 from models.operation_state import OperationState
 from operations.operation_filter import belongs_to
 from overview.installation.leaders import Unled, fetch_unled, find_first_missed
-from overview.why.circumstances import fetch_circumstances
+from overview.why.explain import fetch_circumstances
 from overview.why.sentences import ALONE, Why, tell_why
 from overview.zones import Zones, fetch_zones
 from web.now.fetch_failures import WITHIN
@@ -88,7 +88,7 @@ class MissingAction:
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
+class SharedOutage:
     """
     A time in which nobody led, and occurrences of several actions were missed.
 
@@ -121,7 +121,7 @@ class NotRunList:
 
     is_whole: bool
     counts: Mapping[NotRunKind, int]
-    outages: Sequence[Outage] = field(default=())
+    outages: Sequence[SharedOutage] = field(default=())
     entries: Sequence[NotRun] = field(default=())
 
 
@@ -269,7 +269,7 @@ def _fetch_uncertain(
 
 def split_missed(
     missed: Sequence[Any], unled: Sequence[Unled]
-) -> tuple[list[Outage], list[Any]]:
+) -> tuple[list[SharedOutage], list[Any]]:
     """Return the outages of several actions, the latest first; the rows of none."""
     rows_of = defaultdict(list)
     for row in missed:
@@ -282,7 +282,9 @@ def split_missed(
             continue
         count = sum(each.count for each in actions)
         is_more = any((row.details or {}).get("more") for row in rows)
-        outages.append(Outage(cause, count, is_more, len(actions), actions[:NAMED]))
+        outages.append(
+            SharedOutage(cause, count, is_more, len(actions), actions[:NAMED])
+        )
     outages.sort(key=lambda each: each.unled.since, reverse=True)
     apart.sort(key=lambda row: row.finished_at, reverse=True)
     return outages, apart

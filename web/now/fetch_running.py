@@ -284,7 +284,7 @@ def fetch_usual(
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class NextOccurrence:
     """
     An occurrence that comes; times are aware UTC.
 
@@ -304,7 +304,7 @@ class Coming:
 
 def fetch_coming(
     connection: sa.Connection, *, app: str | None = None, count: int = NEXT
-) -> list[Coming]:
+) -> list[NextOccurrence]:
     """
     Return the occurrences that come next, soonest first.
 
@@ -335,9 +335,9 @@ def fetch_coming(
     )
 
 
-def _find_coming(row: sa.Row[Any], count: int) -> Iterator[Coming]:
+def _find_coming(row: sa.Row[Any], count: int) -> Iterator[NextOccurrence]:
     for due in find_next_due(row, count=count):
         zone = find_zone(row.timing, row.zone, due.occurrence)
-        yield Coming(
+        yield NextOccurrence(
             row.uid, row.app, row.name, row.queue, zone, due.occurrence, due.due_at
         )

@@ -45,7 +45,7 @@ _LABEL_WIDTH = 105.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RailMark:
     """A stroke of the ruler with its time; *is_hour*: of a full hour."""
 
     x: float
@@ -54,7 +54,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Shade:
+class RailShade:
     """
     A stretch that is shaded, and why.
 
@@ -73,7 +73,7 @@ class Shade:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RailRow:
     """A quarter of an hour for those who read the picture as a table."""
 
     at: datetime
@@ -96,10 +96,10 @@ class Rail:
 
     paths: Mapping[str, str]
     ruler: str
-    marks: Sequence[Mark]
-    shades: Sequence[Shade]
+    marks: Sequence[RailMark]
+    shades: Sequence[RailShade]
     now_x: float
-    rows: Sequence[Row]
+    rows: Sequence[RailRow]
 
 
 def draw_rail(
@@ -218,17 +218,17 @@ def _draw_ruler(minutes: Minutes, place: _Place) -> str:
     return "".join(strokes)
 
 
-def _find_marks(minutes: Minutes, place: _Place, zone: ZoneInfo) -> Iterator[Mark]:
+def _find_marks(minutes: Minutes, place: _Place, zone: ZoneInfo) -> Iterator[RailMark]:
     at = _round_up(minutes.since, _ROW)
     while at <= minutes.until:
         local = at.astimezone(zone)
-        yield Mark(place.find(at), f"{local:%H:%M}", local.minute == 0)
+        yield RailMark(place.find(at), f"{local:%H:%M}", local.minute == 0)
         at += _ROW
 
 
 def _find_shades(
     minutes: Minutes, place: _Place, stuck: Mapping[str, datetime]
-) -> Iterator[Shade]:
+) -> Iterator[RailShade]:
     for each in minutes.unled:
         end = each.until or minutes.now
         # whole minutes, as the picture has them
@@ -240,24 +240,24 @@ def _find_shades(
 
 def _shade(
     kind: str, since: datetime, until: datetime, text: str, place: _Place
-) -> Shade:
+) -> RailShade:
     x, end = place.find(since), place.find(until)
     width = round(max(end - x, 1.5), 1)
     if width >= _LABEL_WIDTH:
-        return Shade(kind, x, width, text, round(x + width / 2, 1), "middle")
+        return RailShade(kind, x, width, text, round(x + width / 2, 1), "middle")
     if x - _LEFT >= _LABEL_WIDTH:
-        return Shade(kind, x, width, text, round(x - 6, 1), "end")
-    return Shade(kind, x, width, text, round(x + width + 6, 1), "start")
+        return RailShade(kind, x, width, text, round(x - 6, 1), "end")
+    return RailShade(kind, x, width, text, round(x + width + 6, 1), "start")
 
 
-def _make_rows(minutes: Minutes) -> Iterator[Row]:
+def _make_rows(minutes: Minutes) -> Iterator[RailRow]:
     at = minutes.since - timedelta(minutes=minutes.since.minute % 15)
     while at < minutes.until:
         counts: Counter[str] = Counter()
         for minute, each in minutes.counts.items():
             if at <= minute < at + _ROW:
                 counts.update(each)
-        yield Row(
+        yield RailRow(
             at,
             {
                 "succeeded": counts[OperationState.SUCCEEDED],

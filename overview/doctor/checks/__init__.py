@@ -6,11 +6,22 @@ test. A look that the database refuses (a missing grant) becomes a finding of it
 Now, ``status``, ``doctor``, the metrics and the state of an app show what they find.
 """
 
-from overview.doctor.checks.broker import look_at_broker
+from overview.doctor.checks.apps import (
+    look_at_mail,
+    look_at_senders,
+    look_at_sources,
+    look_at_zones,
+)
+from overview.doctor.checks.broker import (
+    look_at_broker,
+    look_at_strangers,
+    look_at_tasks,
+)
 from overview.doctor.checks.database import (
     look_at_database,
     look_at_grants,
     look_at_pooler,
+    look_at_schema,
 )
 from overview.doctor.checks.hosts import (
     look_at_clocks,
@@ -18,7 +29,6 @@ from overview.doctor.checks.hosts import (
     look_at_settings,
     look_at_space,
 )
-from overview.doctor.checks.mail import look_at_mail, look_at_senders
 from overview.doctor.checks.scheduler import (
     look_at_lag,
     look_at_leader,
@@ -27,10 +37,6 @@ from overview.doctor.checks.scheduler import (
     look_at_set_back,
     look_at_tick,
 )
-from overview.doctor.checks.schema import look_at_schema
-from overview.doctor.checks.sources import look_at_sources
-from overview.doctor.checks.strangers import look_at_strangers
-from overview.doctor.checks.tasks import look_at_tasks
 from overview.doctor.checks.work import (
     look_at_held,
     look_at_outbox,
@@ -39,7 +45,6 @@ from overview.doctor.checks.work import (
     look_at_troubles,
     look_at_uncertain,
 )
-from overview.doctor.checks.zones import look_at_zones
 from overview.doctor.finding import Look
 
 #: All looks.

@@ -1,11 +1,13 @@
-"""Whether the broker answers."""
+"""The broker: whether it answers, what is not ours there, who takes users' tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
 
+from actions.stored_task_queues import fetch_task_queues
 from models.errors import BrokerUnreachableError
+from operations.fleet.strangers import fetch_strangers
 from overview.doctor.finding import Finding, Health, View
 from settings import Settings
 
@@ -49,3 +51,24 @@ def _look_aside(settings: Settings) -> Iterator[Finding]:
             " they are, and find out who sends them: minutehand queues aside. To delete"
             " them: minutehand queues aside --empty",
         )
+
+
+def look_at_strangers(view: View) -> Iterator[Finding]:
+    """Report who else uses our queues, and what to do."""
+    for each in fetch_strangers(view.connection):
+        title = "strangers use our queues"
+        yield Finding(f"queue {each.queue}", Health.BAD, each.hint, title)
+
+
+def look_at_tasks(view: View) -> Iterator[Finding]:
+    """Ask the brokers of the queues that ``run_task`` names."""
+    queues = fetch_task_queues(view.connection)
+    if not queues:
+        return
+    # Celery takes half a second to import.
+    look = import_module("celery_app.foreign_queues").look_at_task_queues
+    for found in look(queues, view.settings):
+        bad = Health.DOUBTFUL if found.is_reachable else Health.BAD
+        health = Health.GOOD if found.is_well else bad
+        title = "" if found.is_well else "tasks of users' own cannot run"
+        yield Finding(found.subject, health, found.detail, title)

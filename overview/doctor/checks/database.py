@@ -1,4 +1,4 @@
-"""How the database is reached, whether it takes writes, and what we may do there."""
+"""The database: its schema, how it is reached, whether we may write there."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import sqlalchemy as sa
 
+from migrations.schema_revisions import check_schema
 from models.database.engine import is_pooled
 from models.database.grants import find_missing_grants
 from models.database.sqlite_place import find_sqlite_file
+from models.errors import UsageError
 from models.units import format_bytes
 from operations.fleet.processes import measure_free
 from overview.doctor.finding import Finding, Health, View
@@ -77,3 +79,22 @@ def look_at_pooler(view: View) -> Iterator[Finding]:
             " itself, and nothing is left in a session"
         )
         yield Finding("pooler", Health.GOOD, found)
+
+
+def look_at_schema(view: View) -> Iterator[Finding]:
+    """Compare the schema of the database with that of this version."""
+    try:
+        schema = check_schema(view.connection.engine)
+    except UsageError as error:
+        title = "the schema is of another version"
+        yield Finding("schema", Health.BAD, str(error), title)
+        return
+    if schema.is_newer:
+        found = (
+            f"the database is at {schema.found}, newer than this program's own "
+            f"({schema.wanted}) but compatible. Upgrade the program (docs/upgrades.md)."
+        )
+        title = "the database is newer than this program"
+        yield Finding("schema", Health.DOUBTFUL, found, title)
+    else:
+        yield Finding("schema", Health.GOOD, "it is that of this version")

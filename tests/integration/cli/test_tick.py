@@ -11,7 +11,7 @@ import redis
 import sqlalchemy as sa
 
 from actions.leader import Leader
-from actions.maintenance_action import MAINTENANCE_UID
+from actions.own_actions import MAINTENANCE_UID
 from cli.connection import get_engine, get_settings
 from models.database.engine import db_now, writing
 from models.database.tables import operations

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError, expire_lease
 from actions.lookup import SYSTEM_APP
-from actions.notice_action import NOTICES_UID, record_watch
+from actions.own_actions import NOTICES_UID, record_watch
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action
 from actions.small_apps.apply import apply_small_app

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from actions.explaining.history import fetch_history
 from actions.explaining.why import Verdict, explain
 from actions.lookup import find_action
-from actions.maintenance_action import MAINTENANCE_UID, ensure_maintenance
+from actions.own_actions import MAINTENANCE_UID, MaintenancePlan, ensure_maintenance
 from actions.pausing.end_pauses import end_pauses, has_ended_pause
 from actions.pausing.pause_and_resume import (
     pause_app,
@@ -173,7 +173,8 @@ def test_pause_of_all_leaves_the_maintenance_and_the_pauses_of_apps(
     """
     Resuming all brings back what was paused with it, and nothing else.
     """
-    ensure_maintenance(engine, at=datetime.min.time(), timezone="UTC", enabled=True)
+    plan = MaintenancePlan(datetime.min.time(), timezone="UTC", enabled=True)
+    ensure_maintenance(engine, plan)
     call(engine, pause_app, "app")
 
     assert 1 == call(engine, pause_installation, note="move")

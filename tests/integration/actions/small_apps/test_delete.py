@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.lookup import SYSTEM_APP, fetch_app
-from actions.notice_action import fetch_watch
+from actions.own_actions import fetch_watch
 from actions.pausing.targets import pause_target
 from actions.receive_events import receive_events
 from actions.small_apps.delete import DeletedApp, delete_small_app

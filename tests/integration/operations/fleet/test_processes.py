@@ -14,12 +14,12 @@ import sqlalchemy as sa
 from celery_app.signs_of_life import connect_briefly
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import ALIVE_FOR
-from operations.fleet.agreement import describe_settings
 from operations.fleet.presence import Presence
 from operations.fleet.processes import (
     KEPT_FOR,
     ProcessRole,
     Seen,
+    describe_settings,
     fetch_processes,
     record_end,
     record_sign,

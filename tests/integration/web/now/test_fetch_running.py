@@ -17,7 +17,12 @@ from tests.scheduling import (
     post,
     record_all,
 )
-from web.now.fetch_running import Coming, UnderWay, fetch_coming, fetch_under_way
+from web.now.fetch_running import (
+    NextOccurrence,
+    UnderWay,
+    fetch_coming,
+    fetch_under_way,
+)
 
 
 def fetch(engine: sa.Engine) -> list[UnderWay]:
@@ -25,7 +30,7 @@ def fetch(engine: sa.Engine) -> list[UnderWay]:
         return fetch_under_way(connection)
 
 
-def fetch_next(engine: sa.Engine, app: str | None = None) -> list[Coming]:
+def fetch_next(engine: sa.Engine, app: str | None = None) -> list[NextOccurrence]:
     with reading(engine) as connection:
         return fetch_coming(connection, app=app)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from actions.explaining.recorded import RecordedOperation, Revision
-from actions.explaining.why import Answer, History, Verdict, explain
+from actions.explaining.why import History, Verdict, WhyAnswer, explain
 from tests.scheduling import TASK
 
 CREATED = datetime(2026, 11, 2, 9, tzinfo=UTC)
@@ -59,7 +59,7 @@ def make_history(
     )
 
 
-def ask(history: History, at: datetime = MONDAY) -> Answer:
+def ask(history: History, at: datetime = MONDAY) -> WhyAnswer:
     """Return the one answer there is."""
     (answer,) = explain(history, at)
     return answer

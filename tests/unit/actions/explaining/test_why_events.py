@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
-from actions.explaining.why import Answer, History, Verdict, explain
+from actions.explaining.why import History, Verdict, WhyAnswer, explain
 
 POSTED = datetime(2026, 11, 1, tzinfo=UTC)
 SEEN = datetime(2026, 11, 9, 7, 0, 20, tzinfo=UTC)
@@ -39,7 +39,7 @@ def ask(
     at: datetime = DUE,
     operations: tuple[RecordedOperation, ...] = (),
     **changes: Any,
-) -> Answer:
+) -> WhyAnswer:
     """Return the one answer about the minute of *at*."""
     history = History(
         uid="reminder",

@@ -12,8 +12,7 @@ from models.database.engine import reading, writing
 from models.json_form import write_json
 from models.operation_state import Queue
 from overview.doctor.examine import find_trouble
-from overview.installation.installed import fetch_installed
-from overview.installation.support_bundle import make_bundle
+from overview.installation.installed import fetch_installed, make_bundle
 from settings import read_settings
 from tests.integration.api.prepared import prepare
 from tests.presence import give_sign, make_worker

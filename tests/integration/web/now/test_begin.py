@@ -13,9 +13,9 @@ from overview.apps.shown import fetch_detailed_app
 from overview.recipients import count_inside, read_stored
 from tests.presence import SETTINGS
 from tests.scheduling import fetch_action
+from web.now.begin import APP, post_first_action
 from web.now.fetch_pulse import fetch_pulse
 from web.now.fetch_running import fetch_coming
-from web.now.first_action import APP, post_first_action
 
 ME = "ada@example.com"
 

@@ -1,0 +1,104 @@
+"""What small apps need: mail servers, senders, SQL roles of their own, time zones."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from actions.small_apps.senders import find_sender_doubt
+from actions.zone_changes import find_moved, find_reread, find_unreadable
+from models.database.tables import small_apps
+from models.fields.sql_connection import EVERY_APP, find_roles
+from models.fields.zone import load_zone
+from models.units import show_instant
+from operations.mail.server_pauses import fetch_pauses
+from overview.doctor.finding import Finding, Health, View
+from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER
+
+#: The most apps that are named.
+_NAMED = 5
+
+
+def look_at_senders(view: View) -> Iterator[Finding]:
+    """Look for small apps whose own sender is not used."""
+    kept = small_apps.c
+    rows = view.connection.execute(
+        sa.select(kept.uid, kept.mail)
+        .where(kept.mail.is_not(None), kept.deleted_at.is_(None))
+        .order_by(kept.uid)
+    )
+    doubts = [
+        Finding("sender", Health.DOUBTFUL, f"app {uid}: {doubt}")
+        for uid, mail in rows
+        if (doubt := _find_doubt(view, mail)) is not None
+    ]
+    yield from doubts[:_NAMED]
+    if len(doubts) > _NAMED:
+        found = f"{len(doubts) - _NAMED} more apps: see minutehand apps show APP"
+        yield Finding("sender", Health.DOUBTFUL, found)
+
+
+def _find_doubt(view: View, mail: Mapping[str, Any]) -> str | None:
+    allowed = view.settings.mail_sender_hosts
+    return find_sender_doubt(mail.get("from_address"), allowed)
+
+
+def look_at_mail(view: View) -> Iterator[Finding]:
+    """Report mail servers that are left alone because they serve nobody."""
+    for pause in fetch_pauses(view.connection):
+        # No trial although one was due: there are no mails, or the server was replaced.
+        forgotten = view.now - pause.retry_at > MAIL_FORGOTTEN_AFTER
+        health = Health.DOUBTFUL if forgotten else Health.BAD
+        title = "the mail server serves nobody"
+        yield Finding("mail", health, str(pause), title, pause.since)
+
+
+def look_at_sources(view: View) -> Iterator[Finding]:
+    """Look for small apps that query as one role: each may end what another runs."""
+    apps: defaultdict[tuple[str, int, str], set[str]] = defaultdict(set)
+    names: defaultdict[tuple[str, int, str], set[str]] = defaultdict(set)
+    for name, connection in view.settings.sql_connections.items():
+        for role in find_roles(connection.url.get_secret_value()):
+            apps[role].update(connection.apps)
+            names[role].add(name)
+    shared = {
+        ", ".join(sorted(names[role]))
+        for role, theirs in apps.items()
+        if len(theirs) > 1 or EVERY_APP in theirs
+    }
+    for each in sorted(shared):
+        found = (
+            f"several small apps query as one role ({each}), so that each may end the"
+            " queries of the others (pg_terminate_backend). Give each app a connection"
+            " with a role of its own: MINUTEHAND_SQL_CONNECTIONS"
+        )
+        yield Finding("sources", Health.DOUBTFUL, found, "Small apps share a role")
+
+
+def look_at_zones(view: View) -> Iterator[Finding]:
+    """Look for actions that the time zone database in use moves or cannot read."""
+    moved = find_moved(view.connection, now=view.now)
+    unreadable = find_unreadable(view.connection)
+    for lost in unreadable:
+        found = f"{lost.action_uid}: {lost.reason} Post it again."
+        yield Finding("tzdata", Health.DOUBTFUL, found)
+    for each in moved:
+        zone = load_zone(each.zone)
+        found = (
+            f"{each.action_uid}: the occurrence at {show_instant(each.before, zone)} "
+            f"moves to {show_instant(each.after, zone)} ({each.zone})"
+        )
+        yield Finding("tzdata", Health.DOUBTFUL, found)
+    reread = find_reread(view.connection, now=view.now)
+    for uid, name in reread:
+        found = (
+            f"{uid}: as soon as a scheduler of this version leads, the days of its "
+            f"interval keep their local time ({name}). To keep 24 hours, write PT24H."
+        )
+        yield Finding("tzdata", Health.DOUBTFUL, found)
+    if not (moved or unreadable or reread):
+        found = "it moves no occurrence of a stored action within a year"
+        yield Finding("tzdata", Health.GOOD, found)
