@@ -7,14 +7,13 @@ Nothing here writes, and the tick uses nothing of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import (
@@ -22,6 +21,7 @@ from models.database.tables import (
     scheduled_action_revisions,
     scheduled_actions,
 )
+from models.json_form import ASIDE
 from models.operation_state import OperationState
 
 #: How many of an action's latest operations are searched for its last success.
@@ -70,42 +70,16 @@ def fetch_rows(
     return {row.uid: row for row in rows}
 
 
-class LastRunJson(TypedDict):
-    """The latest operation of an action."""
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The latest operation of an action, and when one last succeeded; aware UTC."""
 
     operation: UUID
     state: OperationState
     reason: str | None
     occurrence: datetime | None
     finished_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class LastRun:
-    """
-    The latest operation of an action, and when it last succeeded.
-
-    Args:
-        operation_id: The latest by occurrence, whatever its state.
-        succeeded_at: None: none of the latest LOOKED_BACK operations succeeded.
-    """
-
-    operation_id: UUID
-    state: str
-    reason: str | None
-    occurrence: datetime | None
-    finished_at: datetime | None
-    succeeded_at: datetime | None
-
-    def as_json(self) -> LastRunJson:
-        """Return what ``--json`` prints of it."""
-        return {
-            "operation": self.operation_id,
-            "state": OperationState(self.state),
-            "reason": self.reason,
-            "occurrence": self.occurrence,
-            "finished_at": self.finished_at,
-        }
+    succeeded_at: datetime | None = field(metadata=ASIDE)
 
 
 def fetch_last_runs(
@@ -151,17 +125,10 @@ def fetch_last_runs(
         ).join_from(asked, operations, kept.id == asked.c.latest_id),
         {"given": make_rows_json([{"uid": uid} for uid in uids])},
     )
-    return {row[0]: LastRun(*row[1:]) for row in rows}
-
-
-class RevisionJson(TypedDict):
-    """A revision of an action: what was changed, when, by whom, and their note."""
-
-    revision: int
-    change: str
-    recorded_at: datetime
-    changed_by: str | None
-    note: str | None
+    return {
+        uid: LastRun(operation, OperationState(state), *rest)
+        for uid, operation, state, *rest in rows
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +140,6 @@ class RevisionNote:
     recorded_at: datetime
     changed_by: str | None
     note: str | None
-
-    def as_json(self) -> RevisionJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "revision": self.revision,
-            "change": self.change,
-            "recorded_at": self.recorded_at,
-            "changed_by": self.changed_by,
-            "note": self.note,
-        }
 
 
 def fetch_revisions(

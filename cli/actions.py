@@ -37,20 +37,20 @@ def list_actions(
         found = fetch_listed_actions(connection, app=app, deleted=deleted)
         now = read_clock(connection)
     if json:
-        print_json([each.as_json() for each in found])
+        print_json(found)
         _warn_of_silent(found)
         return
     print_table(
         ("uid", "app", "name", "state", "last", "next", "when"),
         (
             [
-                each.action.uid,
-                each.action.app,
-                each.action.name,
-                style_action_state(each.action.state),
+                each.uid,
+                each.app,
+                each.name,
+                style_action_state(each.state),
                 format_last(each.last, now),
-                _format_next(each.action),
-                each.action.sentence,
+                _format_next(each),
+                each.sentence,
             ]
             for each in found
         ),
@@ -64,10 +64,10 @@ def list_actions(
 def _warn_of_silent(found: Sequence[ListedAction]) -> None:
     """Name the first actions whose mails nobody gets."""
     silent = (
-        f"{each.action.name} (uid {each.action.uid}): {problem.message}"
+        f"{each.name} (uid {each.uid}): {problem.message}"
         for each in found
-        if each.action.deleted_at is None
-        for problem in find_silent_steps(each.action.document)
+        if each.deleted_at is None
+        for problem in find_silent_steps(each.written)
     )
     for text in islice(silent, _SILENT_SHOWN):
         print_warning(text)

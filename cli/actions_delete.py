@@ -56,7 +56,7 @@ def delete(
             found = [fetch_shown_action(connection, each.uid) for each in found]
     if json:
         one = actions is not None and len(actions) == 1
-        print_json(found[0].as_json() if one else [each.as_json() for each in found])
+        print_json(found[0] if one else found)
         return
     verb = "Would delete" if dry_run else "Deleted"
     for each in found:
@@ -81,7 +81,7 @@ def _find(given: list[str], *, app: str | None, everything: bool) -> list[ShownA
     with read_database() as connection:
         if app is not None and everything:
             fetch_app(connection, app)
-            return [each.action for each in fetch_listed_actions(connection, app=app)]
+            return [*fetch_listed_actions(connection, app=app)]
         rows = [find_action(connection, each, app=app) for each in given]
         for row in rows:
             if row.deleted_at is not None:

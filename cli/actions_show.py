@@ -47,18 +47,18 @@ def show_action(
         )
         now = read_clock(connection)
     if json:
-        print_json(found.as_json())
+        print_json(found)
         return
     _print_action(found, now)
     out().print()
     _print_revisions(found.revisions)
     out().print()
-    text = dumps(found.action.document, ensure_ascii=False, indent=2)
+    text = dumps(found.document, ensure_ascii=False, indent=2)
     out().print(Syntax(text, "json", theme="ansi_dark", background_color="default"))
 
 
-def _print_action(found: DetailedAction, now: datetime) -> None:
-    shown, last = found.action, found.last
+def _print_action(shown: DetailedAction, now: datetime) -> None:
+    last = shown.last
     waiting = join_delay(shown.delay, shown.at)
     waits = f"{shown.event}, {waiting or 'at once'}" if shown.event else None
     print_fields(
@@ -78,7 +78,7 @@ def _print_action(found: DetailedAction, now: datetime) -> None:
             ("created", format_both(shown.created_at)),
             ("updated", format_both(shown.updated_at)),
             ("last", None if last is None else format_last(last, now)),
-            ("operation", None if last is None else str(last.operation_id)),
+            ("operation", None if last is None else str(last.operation)),
             ("next", "\n".join(format_due(each) for each in shown.following) or None),
         ]
     )

@@ -93,7 +93,7 @@ def _switch(
         )
         shown = fetch_shown_action(connection, uid)
     if json:
-        print_json(shown.as_json())
+        print_json(shown)
         return
     pause = shown.pause
     if not paused and pause is not None:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from actions.explaining.why import WhyAnswerJson
-from actions.read_actions import RevisionJson, RevisionNote
+from actions.read_actions import RevisionNote
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
 from models.fields.field_types import Instant
@@ -19,7 +19,7 @@ from overview.actions.occurrences import (
     fetch_occurrence_part,
 )
 from overview.actions.revisions import (
-    DocumentJson,
+    ShownRevision,
     fetch_revision_part,
     fetch_shown_revision,
 )
@@ -42,20 +42,20 @@ class AnswerListJson(TypedDict):
     items: list[WhyAnswerJson]
 
 
-@router.get("/revisions", response_model=ListJson[RevisionJson])
+@router.get("/revisions", response_model=ListJson[RevisionNote])
 def list_revisions(context: Viewer, uid: str, page: Paged) -> Response:
     """List the revisions of an action, newest first: what was changed, and by whom."""
     with context.reading() as connection:
         part = fetch_revision_part(connection, uid, page, app=context.app)
-    return answer_list(context, part, RevisionNote.as_json)
+    return answer_list(context, part)
 
 
-@router.get("/revisions/{revision}", response_model=DocumentJson)
+@router.get("/revisions/{revision}", response_model=ShownRevision)
 def read_revision_document(context: Viewer, uid: str, revision: _Revision) -> Response:
     """Return one revision of an action with the document that it had then."""
     with context.reading() as connection:
         shown = fetch_shown_revision(connection, uid, revision, app=context.app)
-    return answer(shown.as_json())
+    return answer(shown)
 
 
 @router.get("/occurrences", response_model=ListJson[OccurrenceJson])

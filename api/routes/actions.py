@@ -33,8 +33,8 @@ from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
 from overview.actions.recent_runs import MOST_LISTED
 from overview.actions.shown import (
-    DetailedActionJson,
-    ListedRunsJson,
+    ActionWithRuns,
+    DetailedAction,
     fetch_action_part,
     fetch_detailed_action,
 )
@@ -93,7 +93,7 @@ def read_action_filter(  # noqa: PLR0913 - the filters of the list
     )
 
 
-@router.get("", response_model=ListJson[ListedRunsJson])
+@router.get("", response_model=ListJson[ActionWithRuns])
 def list_actions(
     context: Viewer,
     page: Paged,
@@ -124,9 +124,7 @@ def list_actions(
     """
     with context.reading() as connection:
         part = fetch_action_part(connection, wanted, page, order=sort, runs=runs)
-    return answer_list(
-        context, part, lambda each: each.seen_by(context.app).as_json_with_runs()
-    )
+    return answer_list(context, part, lambda each: each.seen_by(context.app))
 
 
 @router.post("", status_code=201, response_model=PostedJson)
@@ -187,7 +185,7 @@ def create_actions(
     return answer(found.as_json(count=1))
 
 
-@router.get("/{uid}", response_model=DetailedActionJson)
+@router.get("/{uid}", response_model=DetailedAction)
 def read_action(context: Viewer, uid: str) -> Response:
     """
     Return a scheduled action with its document; a deleted one, too.
@@ -203,8 +201,7 @@ def read_action(context: Viewer, uid: str) -> Response:
             revisions=_REVISIONS,
             is_uid=True,
         )
-    shown = found.seen_by(context.app).as_json()
-    return answer(shown, etag=found.action.document_revision)
+    return answer(found.seen_by(context.app), etag=found.document_revision)
 
 
 @router.put("/{uid}", response_model=PostedJson)

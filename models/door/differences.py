@@ -8,7 +8,6 @@ from enum import StrEnum
 from itertools import zip_longest
 
 from pydantic import JsonValue
-from typing_extensions import TypedDict
 
 from models.door.json_text import make_pointer
 
@@ -26,15 +25,6 @@ class Kind(StrEnum):
     CHANGED = "changed"
 
 
-class DifferenceJson(TypedDict):
-    """One value that differs; what is absent is null."""
-
-    pointer: str
-    kind: Kind
-    before: JsonValue
-    after: JsonValue
-
-
 @dataclass(frozen=True, slots=True)
 class ValueDifference:
     """
@@ -50,15 +40,6 @@ class ValueDifference:
     kind: Kind
     before: JsonValue = None
     after: JsonValue = None
-
-    def as_json(self) -> DifferenceJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "pointer": self.pointer,
-            "kind": self.kind,
-            "before": self.before,
-            "after": self.after,
-        }
 
 
 def find_differences(

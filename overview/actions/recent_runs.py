@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.lookup import get_action
 from models.database.engine import json_rows, make_rows_json
@@ -24,12 +23,14 @@ MOST_RUNS = 100
 MOST_LISTED = 20
 
 
-class RecentRunJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class RecentRun:
     """
-    One of the latest operations of an action.
+    An operation of an action; times are aware UTC.
 
-    ``is_uncertain``: nobody knows whether all of its mails arrived. ``took_s`` is how
-    long it ran, without the time between attempts; null if it has not, or still runs.
+    Args:
+        is_uncertain: Whether nobody knows what became of one of its mails.
+        took_s: How long its last attempt took, or has taken. None: none has begun.
     """
 
     operation: UUID
@@ -45,79 +46,28 @@ class RecentRunJson(TypedDict):
     took_s: float | None
 
 
-class RecentRunsJson(TypedDict):
-    """
-    The latest operations of an action, newest first.
-
-    ``median_s`` is how long those of them took that succeeded; null: none did.
-    """
-
-    runs: list[RecentRunJson]
-    median_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class RecentRun:
-    """
-    One of the latest operations of an action; times are aware UTC.
-
-    Args:
-        is_uncertain: Whether nobody knows if all of its mails arrived.
-        took: How long it ran: see operations/running/taken.py. None: it has not, or
-            still runs.
-    """
-
-    operation_id: UUID
-    occurrence: datetime
-    user_id: str | None
-    trigger: Trigger
-    state: OperationState
-    reason: str | None
-    is_uncertain: bool
-    attempt: int
-    started_at: datetime | None
-    finished_at: datetime | None
-    took: timedelta | None
-
-    def as_json(self) -> RecentRunJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "operation": self.operation_id,
-            "occurrence": self.occurrence,
-            "user": self.user_id,
-            "trigger": self.trigger,
-            "state": self.state,
-            "reason": self.reason,
-            "is_uncertain": self.is_uncertain,
-            "attempt": self.attempt,
-            "started_at": self.started_at,
-            "finished_at": self.finished_at,
-            "took_s": _to_seconds(self.took),
-        }
-
-
 @dataclass(frozen=True, slots=True)
 class RecentRuns:
-    """The latest operations of one action, newest first."""
+    """The latest operations of an action, newest first, and what success takes."""
 
-    runs: tuple[RecentRun, ...] = ()
+    runs: tuple[RecentRun, ...]
+    median_s: float | None
 
     @property
     def median(self) -> timedelta | None:
-        """How long those that succeeded took. None: none of them did."""
-        took = [
-            each.took
-            for each in self.runs
-            if each.state is OperationState.SUCCEEDED and each.took is not None
-        ]
-        return median(took) if took else None  # type: ignore[type-var]  # timedeltas
+        """How long those took that succeeded, in the middle. None: none did."""
+        return None if self.median_s is None else timedelta(seconds=self.median_s)
 
-    def as_json(self) -> RecentRunsJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "runs": [each.as_json() for each in self.runs],
-            "median_s": _to_seconds(self.median),
-        }
+
+def make_recent(runs: Iterable[RecentRun]) -> RecentRuns:
+    """Return *runs* with how long those that succeeded took, in the middle."""
+    found = tuple(runs)
+    took = [
+        each.took_s
+        for each in found
+        if each.state is OperationState.SUCCEEDED and each.took_s is not None
+    ]
+    return RecentRuns(found, round(median(took), 3) if took else None)
 
 
 def fetch_runs_of_action(
@@ -135,7 +85,7 @@ def fetch_runs_of_action(
         NotFoundError: There has never been such an action.
     """
     get_action(connection, uid, app=app)
-    return fetch_recent_runs(connection, [uid], limit=limit).get(uid, RecentRuns())
+    return fetch_recent_runs(connection, [uid], limit=limit).get(uid) or make_recent(())
 
 
 def fetch_recent_runs(
@@ -154,7 +104,7 @@ def fetch_recent_runs(
     found: dict[str, list[RecentRun]] = {}
     for row in connection.execute(_make_statement(connection.dialect.name), given):
         found.setdefault(row.action_uid, []).append(_make_run(row))
-    return {uid: RecentRuns(tuple(runs)) for uid, runs in found.items()}
+    return {uid: make_recent(runs) for uid, runs in found.items()}
 
 
 @cache
@@ -204,10 +154,11 @@ def _make_statement(dialect: str) -> sa.Select[Any]:
 
 
 def _make_run(row: sa.Row[Any]) -> RecentRun:
+    took = read_taken(row.taken_s)
     return RecentRun(
-        operation_id=row.id,
+        operation=row.id,
         occurrence=row.occurrence,
-        user_id=row.user_id,
+        user=row.user_id,
         trigger=Trigger(row.trigger),
         state=OperationState(row.state),
         reason=row.reason,
@@ -215,9 +166,5 @@ def _make_run(row: sa.Row[Any]) -> RecentRun:
         attempt=row.attempt,
         started_at=row.started_at,
         finished_at=row.finished_at,
-        took=read_taken(row.taken_s),
+        took_s=None if took is None else round(took.total_seconds(), 3),
     )
-
-
-def _to_seconds(took: timedelta | None) -> float | None:
-    return None if took is None else round(took.total_seconds(), 3)

@@ -3,69 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 import sqlalchemy as sa
 from pydantic import JsonValue
-from typing_extensions import TypedDict
 
 from actions.lookup import get_action
 from actions.posting.edit import fetch_document
-from actions.read_actions import RevisionJson, RevisionNote, fetch_revisions
-from models.door.differences import DifferenceJson, ValueDifference, find_differences
+from actions.read_actions import RevisionNote, fetch_revisions
+from models.door.differences import ValueDifference, find_differences
 from models.paging import Page, Part
 
 
-class DocumentJson(RevisionJson):
-    """A revision with its document."""
+@dataclass(frozen=True, slots=True)
+class ShownRevision(RevisionNote):
+    """A revision with the document that it had; the action is in effect with it."""
 
     document: Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
-class ShownRevision:
-    """One revision of an action, with the document that it had then."""
-
-    note: RevisionNote
-    document: Mapping[str, Any]
-
-    def as_json(self) -> DocumentJson:
-        """Return the documented object; keys are only added."""
-        return {**self.note.as_json(), "document": self.document}
-
-
-class ComparisonJson(TypedDict):
-    """How the documents of two revisions of an action differ."""
-
-    uid: str
-    old: int
-    new: int
-    differences: list[DifferenceJson]
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """
-    How the documents of two revisions of an action differ.
-
-    Args:
-        differences: None if they are equal, such as before and after a pause.
-    """
+class ComparedRevisions:
+    """How the document differs between two revisions; not at all before a pause."""
 
     uid: str
     old: int
     new: int
     differences: tuple[ValueDifference, ...]
-
-    def as_json(self) -> ComparisonJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "uid": self.uid,
-            "old": self.old,
-            "new": self.new,
-            "differences": [each.as_json() for each in self.differences],
-        }
 
 
 def fetch_revision_part(
@@ -104,7 +68,7 @@ def fetch_shown_revision(
     get_action(connection, uid, app=app)
     document = fetch_document(connection, uid, revision)
     notes = fetch_revisions(connection, uid, limit=1, before=revision + 1)
-    return ShownRevision(notes[0], document)
+    return ShownRevision(**asdict(notes[0]), document=document)
 
 
 def compare_revisions(
@@ -114,7 +78,7 @@ def compare_revisions(
     new: int | None = None,
     *,
     app: str | None = None,
-) -> Comparison:
+) -> ComparedRevisions:
     """
     Return how the document of revision *new* differs from that of *old*.
 
@@ -132,4 +96,4 @@ def compare_revisions(
     differences = find_differences(
         fetch_document(connection, uid, old), fetch_document(connection, uid, new)
     )
-    return Comparison(uid, old, new, differences)
+    return ComparedRevisions(uid, old, new, differences)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import sqlalchemy as sa
 from pydantic import JsonValue, ValidationError
-from typing_extensions import TypedDict
 
 from actions.list_actions import (
     WHEN_KEYS,
@@ -28,8 +27,6 @@ from actions.previews.sentences import describe
 from actions.read_actions import (
     ActionState,
     LastRun,
-    LastRunJson,
-    RevisionJson,
     RevisionNote,
     fetch_actions,
     fetch_last_runs,
@@ -39,17 +36,28 @@ from actions.read_actions import (
 from actions.read_rules import find_next_due, find_problem
 from models.errors import MinutehandError
 from models.fields.delay import split_delay
+from models.json_form import ASIDE
 from models.paging import Page, Part
 from models.scheduled_action import ScheduledActionModel
-from overview.actions.recent_runs import RecentRuns, RecentRunsJson, fetch_recent_runs
+from overview.actions.recent_runs import RecentRuns, fetch_recent_runs, make_recent
 
 
-class ActionJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ShownAction:
     """
-    A scheduled action, without its document.
+    A scheduled action; times are aware UTC.
 
-    ``revision`` counts every change; ``document_revision`` is the latest of them that
-    changed the document, and the ETag of the action.
+    Args:
+        document_revision: The latest revision that changed the document.
+        event: The event that it waits for. None: it is time-driven.
+        delay: ISO 8601, counted from the event.
+        at: The local time of day, HH:MM, that it then waits for.
+        sentence: When it runs, in words.
+        next: The next occurrences.
+        paused_at: As *pause* has it.
+        problem: Why its rule cannot be read. None: it can.
+        following: The next occurrences, with when jitter sends each.
+        written: Its document; in lists, only the parts that say when.
     """
 
     uid: str
@@ -65,7 +73,7 @@ class ActionJson(TypedDict):
     delay: str | None
     at: str | None
     sentence: str
-    next: list[datetime]
+    next: tuple[datetime, ...]
     effective_from: datetime
     paused_at: datetime | None
     pause: Pause | None
@@ -75,167 +83,40 @@ class ActionJson(TypedDict):
     created_at: datetime
     updated_at: datetime
     deleted_at: datetime | None
-
-
-class ListedActionJson(ActionJson):
-    """The same, with its latest operation, and when it last succeeded."""
-
-    last: LastRunJson | None
-    last_succeeded_at: datetime | None
-
-
-class ListedRunsJson(ListedActionJson):
-    """The same, with its latest operations, if they were asked for."""
-
-    recent: RecentRunsJson | None
-
-
-class DetailedActionJson(ListedActionJson):
-    """The same, with its latest revisions, newest first, and its document."""
-
-    revisions: list[RevisionJson]
-    document: Mapping[str, JsonValue]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownAction:
-    """
-    A scheduled action; times are aware UTC.
-
-    Args:
-        document_revision: The latest revision that changed the document.
-        state: Whether it runs.
-        event: The event that it waits for. None: it is time-driven.
-        delay: ISO 8601, counted from the event.
-        at: The local time of day, HH:MM, that it then waits for.
-        following: The next occurrences, as many as were asked for; none if it waits for
-            events, does not run, or cannot be read.
-        effective_from: Occurrences before this never run.
-        pause: Its own pause, or that of its small app or the installation.
-        problem: Why its stored rule cannot be read. None: it can be read.
-        document: As it was posted; in a list, only the parts that say when.
-    """
-
-    uid: str
-    app: str
-    name: str
-    revision: int
-    document_revision: int
-    state: ActionState
-    active: bool
-    queue: str
-    overlap: str
-    event: str | None
-    delay: str | None
-    at: str | None
-    following: tuple[Due, ...]
-    effective_from: datetime
-    pause: Pause | None
-    quarantined_at: datetime | None
-    quarantine_reason: str | None
-    problem: str | None
-    created_at: datetime
-    updated_at: datetime
-    deleted_at: datetime | None
-    document: Mapping[str, Any]
-
-    @property
-    def sentence(self) -> str:
-        """When it runs, in words; or that its rule cannot be read, and why."""
-        if self.problem is not None:
-            return f"cannot be read: {self.problem}"
-        parts = {key: self.document[key] for key in WHEN_KEYS if key in self.document}
-        return _describe(json.dumps(parts, sort_keys=True))
+    following: tuple[Due, ...] = field(metadata=ASIDE)
+    written: Mapping[str, Any] = field(metadata=ASIDE)
 
     @property
     def waits_for_event(self) -> bool:
-        """Whether it is active and waits for an event."""
+        """Whether its next run is due after an event, at a time nobody knows yet."""
         return self.event is not None and self.state is ActionState.ACTIVE
 
-    def as_json(self) -> ActionJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "uid": self.uid,
-            "app": self.app,
-            "name": self.name,
-            "revision": self.revision,
-            "document_revision": self.document_revision,
-            "state": self.state,
-            "active": self.active,
-            "queue": self.queue,
-            "overlap": self.overlap,
-            "event": self.event,
-            "delay": self.delay,
-            "at": self.at,
-            "sentence": self.sentence,
-            "next": [each.occurrence for each in self.following],
-            "effective_from": self.effective_from,
-            "paused_at": None if self.pause is None else self.pause.at,
-            "pause": self.pause,
-            "quarantined_at": self.quarantined_at,
-            "quarantine_reason": self.quarantine_reason,
-            "problem": self.problem,
-            "created_at": self.created_at,
-            "updated_at": self.updated_at,
-            "deleted_at": self.deleted_at,
-        }
-
-    def seen_by(self, app: str | None) -> ShownAction:
-        """Return it as somebody may see it who sees *app* alone; None: all apps."""
+    def seen_by(self, app: str | None) -> Self:
+        """Return it without who paused what is not of *app* alone (None: of all)."""
         return replace(self, pause=self.pause and self.pause.seen_by(app))
 
 
 @dataclass(frozen=True, slots=True)
-class ListedAction:
-    """
-    An action with the outcome of its latest operation, if there is one.
+class ListedAction(ShownAction):
+    """The same, with its latest operation, and when it last succeeded."""
 
-    Args:
-        recent: Its latest operations. None: they were not asked for.
-    """
-
-    action: ShownAction
     last: LastRun | None
-    recent: RecentRuns | None = None
-
-    def seen_by(self, app: str | None) -> ListedAction:
-        """Return it as somebody may see it who sees *app* alone; None: all apps."""
-        return replace(self, action=self.action.seen_by(app))
-
-    def as_json(self) -> ListedActionJson:
-        """Return the documented object; keys are only added."""
-        last = self.last
-        return {
-            **self.action.as_json(),
-            "last": None if last is None else last.as_json(),
-            "last_succeeded_at": None if last is None else last.succeeded_at,
-        }
-
-    def as_json_with_runs(self) -> ListedRunsJson:
-        """Return the documented object with its latest operations."""
-        recent = None if self.recent is None else self.recent.as_json()
-        return {**self.as_json(), "recent": recent}
+    last_succeeded_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class DetailedAction:
-    """An action with its last run and its latest revisions, newest first."""
+class ActionWithRuns(ListedAction):
+    """The same, with its latest operations, if they were asked for."""
 
-    action: ShownAction
-    last: LastRun | None
-    revisions: tuple[RevisionNote, ...]
+    recent: RecentRuns | None
 
-    def seen_by(self, app: str | None) -> DetailedAction:
-        """Return it as somebody may see it who sees *app* alone; None: all apps."""
-        return replace(self, action=self.action.seen_by(app))
 
-    def as_json(self) -> DetailedActionJson:
-        """Return the documented object; keys are only added."""
-        return {
-            **ListedAction(self.action, self.last).as_json(),
-            "revisions": [each.as_json() for each in self.revisions],
-            "document": self.action.document,
-        }
+@dataclass(frozen=True, slots=True)
+class DetailedAction(ListedAction):
+    """The same, with its latest revisions, newest first, and its document."""
+
+    revisions: list[RevisionNote]
+    document: Mapping[str, JsonValue]
 
 
 def fetch_shown_action(
@@ -248,8 +129,8 @@ def fetch_shown_action(
         NotFoundError: As ``get_action``.
     """
     row = get_action(connection, uid, app=app)
-    (shown,) = _make_all(connection, [row], {row.uid: row.document}, count)
-    return shown
+    (members,) = _describe_all(connection, [row], {row.uid: row.document}, count)
+    return ShownAction(**members)
 
 
 def fetch_listed_actions(
@@ -271,7 +152,8 @@ def fetch_listed_actions(
     if app is not None:
         fetch_app(connection, app)
     rows = fetch_actions(connection, app=app, deleted=deleted)
-    return _list(connection, rows, {row.uid: row.document for row in rows}, count=1)
+    documents = {row.uid: row.document for row in rows}
+    return [ListedAction(**each) for each in _list(connection, rows, documents, 1)]
 
 
 def fetch_action_part(
@@ -282,7 +164,7 @@ def fetch_action_part(
     order: Order = Order.NAME,
     count: int = 1,
     runs: int = 0,
-) -> Part[ListedAction]:
+) -> Part[ActionWithRuns]:
     """
     Return a part of the scheduled actions.
 
@@ -299,14 +181,14 @@ def fetch_action_part(
         fetch_app(connection, wanted.app)
     part = select_part(connection, wanted, page, order=order)
     schedules = fetch_schedules(connection, [row.uid for row in part.entries])
-    found = _list(connection, part.entries, schedules, count)
+    recent: Mapping[str, RecentRuns] = {}
     if runs:
-        uids = [each.action.uid for each in found]
-        recent = fetch_recent_runs(connection, uids, limit=runs)
-        found = [
-            replace(each, recent=recent.get(each.action.uid, RecentRuns()))
-            for each in found
-        ]
+        recent = fetch_recent_runs(connection, list(schedules), limit=runs)
+    none = make_recent(()) if runs else None
+    found = [
+        ActionWithRuns(**each, recent=recent.get(each["uid"], none))
+        for each in _list(connection, part.entries, schedules, count)
+    ]
     return Part(found, part.following)
 
 
@@ -335,11 +217,8 @@ def fetch_detailed_action(
     find = get_action if is_uid else find_action
     row = find(connection, given, app=app)
     (listed,) = _list(connection, [row], {row.uid: row.document}, count)
-    return DetailedAction(
-        listed.action,
-        listed.last,
-        tuple(fetch_revisions(connection, row.uid, limit=revisions)),
-    )
+    notes = fetch_revisions(connection, row.uid, limit=revisions)
+    return DetailedAction(**listed, revisions=notes, document=row.document)
 
 
 def _list(
@@ -347,31 +226,66 @@ def _list(
     rows: Sequence[sa.Row[Any]],
     documents: Mapping[str, Mapping[str, Any]],
     count: int,
-) -> list[ListedAction]:
-    """Return *rows* with their latest operations."""
+) -> list[dict[str, Any]]:
+    """Return the members of ``ListedAction`` of each row."""
     last = fetch_last_runs(connection, [row.uid for row in rows])
-    return [
-        ListedAction(action, last.get(action.uid))
-        for action in _make_all(connection, rows, documents, count)
-    ]
+    found = _describe_all(connection, rows, documents, count)
+    for each in found:
+        run = last.get(each["uid"])
+        each["last"] = run
+        each["last_succeeded_at"] = None if run is None else run.succeeded_at
+    return found
 
 
-def _make_all(
+def _describe_all(
     connection: sa.Connection,
     rows: Sequence[sa.Row[Any]],
     documents: Mapping[str, Mapping[str, Any]],
     count: int,
-) -> list[ShownAction]:
-    """Return *rows*, whose *documents* are by uid."""
+) -> list[dict[str, Any]]:
+    """Return the members of ``ShownAction`` of each row."""
     revisions = fetch_document_revisions(connection, [row.uid for row in rows])
     return [
-        _make_shown(row, documents[row.uid], revisions.get(row.uid, 1), count)
+        _describe_row(row, documents[row.uid], revisions.get(row.uid, 1), count)
         for row in rows
     ]
 
 
+#: The members of an action that are its columns.
+_COLUMNS = (
+    *("uid", "app", "name", "revision", "active", "queue", "overlap", "event"),
+    *("effective_from", "paused_at", "quarantined_at", "quarantine_reason"),
+    *("created_at", "updated_at", "deleted_at"),
+)
+
+
+def _describe_row(
+    row: sa.Row[Any], document: Mapping[str, Any], document_revision: int, count: int
+) -> dict[str, Any]:
+    delay, at = split_delay(row.delay)
+    following = tuple(find_next_due(row, count=count))
+    problem = find_problem(row)
+    sentence = f"cannot be read: {problem}"
+    if problem is None:
+        parts = {key: document[key] for key in WHEN_KEYS if key in document}
+        sentence = _tell_when(json.dumps(parts, sort_keys=True))
+    return {
+        **{name: getattr(row, name) for name in _COLUMNS},
+        "document_revision": document_revision,
+        "state": get_action_state(row),
+        "delay": delay,
+        "at": at,
+        "sentence": sentence,
+        "next": tuple(each.occurrence for each in following),
+        "pause": get_pause(row),
+        "problem": problem,
+        "following": following,
+        "written": document,
+    }
+
+
 @lru_cache(maxsize=4096)
-def _describe(text: str) -> str:
+def _tell_when(text: str) -> str:
     """Say when an action runs; cached, since reading a rule takes most of a list."""
     stub = {"name": "action", "operations": {"send_execsum": True}}
     document = {**stub, **json.loads(text)}
@@ -380,36 +294,3 @@ def _describe(text: str) -> str:
     except (ValidationError, MinutehandError):
         # A quarantined action is listed although it cannot be read.
         return "cannot be read"
-
-
-def _make_shown(
-    row: sa.Row[Any],
-    document: Mapping[str, Any],
-    document_revision: int,
-    count: int,
-) -> ShownAction:
-    delay, at = split_delay(row.delay)
-    return ShownAction(
-        uid=row.uid,
-        app=row.app,
-        name=row.name,
-        revision=row.revision,
-        document_revision=document_revision,
-        state=get_action_state(row),
-        active=row.active,
-        queue=row.queue,
-        overlap=row.overlap,
-        event=row.event,
-        delay=delay,
-        at=at,
-        following=tuple(find_next_due(row, count=count)),
-        effective_from=row.effective_from,
-        pause=get_pause(row),
-        quarantined_at=row.quarantined_at,
-        quarantine_reason=row.quarantine_reason,
-        problem=find_problem(row),
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        deleted_at=row.deleted_at,
-        document=document,
-    )

@@ -115,12 +115,12 @@ class Difference:
 def fetch_difference(connection: sa.Connection, found: DetailedAction) -> Difference:
     """Return how the document differs from the one before, if that is still there."""
     changes = [each for each in found.revisions if each.change in OF_DOCUMENT]
-    document = found.action.document
+    document = found.document
     newest = changes[0] if changes else found.revisions[0]
     older = [each for each in changes[1:] if each.revision < newest.revision]
     for old in older[:1]:
         try:
-            before = fetch_document(connection, found.action.uid, old.revision)
+            before = fetch_document(connection, found.uid, old.revision)
         except NotFoundError:  # pruned since
             break
         return Difference(old, newest, compare_texts(_write(before), _write(document)))
@@ -142,16 +142,12 @@ class Drawn:
 def draw_durations(recent: RecentRuns) -> Drawn:
     """Return the pictures of how long the last runs took, oldest first."""
     took = [
-        (
-            each.took.total_seconds(),
-            each.state is OperationState.FAILED,
-            str(each.state),
-        )
+        (each.took_s, each.state is OperationState.FAILED, str(each.state))
         for each in reversed(recent.runs)
-        if each.took is not None
+        if each.took_s is not None
     ][-DRAWN:]
-    median = None if recent.median is None else recent.median.total_seconds()
-    return Drawn(draw_trend(took, median), draw_spark([each for each, _, _ in took]))
+    trend = draw_trend(took, recent.median_s)
+    return Drawn(trend, draw_spark([each for each, _, _ in took]))
 
 
 @dataclass(frozen=True, slots=True)

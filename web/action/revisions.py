@@ -15,7 +15,7 @@ from models.errors import MinutehandError, NotFoundError
 from models.paging import Page, Part
 from models.revision import OF_DOCUMENT
 from overview.actions.revisions import (
-    Comparison,
+    ComparedRevisions,
     compare_revisions,
     fetch_revision_part,
     fetch_shown_revision,
@@ -46,7 +46,7 @@ _LARGEST = 2**31 - 1
 class _Compared:
     """Two revisions, and how they differ; a text of each."""
 
-    comparison: Comparison
+    comparison: ComparedRevisions
     old_text: str
     new_text: str
 

@@ -15,7 +15,7 @@ from models.errors import NotFoundError, UsageError
 from models.json_form import write_json
 from models.operation_state import Queue
 from models.paging import Page, Part
-from overview.actions.shown import ListedAction, fetch_action_part
+from overview.actions.shown import ActionWithRuns, fetch_action_part
 from serving.context import Context, Viewer
 from web.action_words import (
     KINDS,
@@ -127,7 +127,7 @@ def _fetch(
     page: Page,
     order: Order,
     query: Query,
-) -> Part[ListedAction]:
+) -> Part[ActionWithRuns]:
     try:
         return fetch_action_part(connection, wanted, page, order=order, runs=_RUNS)
     except NotFoundError as error:  # the app

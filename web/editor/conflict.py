@@ -66,5 +66,5 @@ def fetch_meanwhile(
         differences = found.differences
     except NotFoundError:
         pass  # it was pruned, or the page had a revision that never was
-    text = write_text(now.document)
+    text = write_text(now.written)
     return Meanwhile(now.document_revision, tuple(notes), differences, text)

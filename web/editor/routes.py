@@ -130,7 +130,7 @@ def change_new(context: Editor) -> Response:
 def show_stored(context: Editor, uid: str) -> Response:
     """Show a stored action as text, or one of its earlier revisions."""
     action = _read_action(context, uid)
-    document = action.document
+    document = action.written
     wanted = context.request.query_params.get("revision", "")
     attempt = _NONE
     if wanted.isascii() and wanted.isdigit() and len(wanted) < 10:
@@ -318,7 +318,7 @@ def _read_action(context: Context, uid: str, *, deleted: bool = False) -> ShownA
 def _copy(context: Context, uid: str) -> Draft:
     """Return the text of an action as that of another one."""
     found = _read_action(context, uid, deleted=True)
-    document = {key: value for key, value in found.document.items() if key != "uid"}
+    document = {key: value for key, value in found.written.items() if key != "uid"}
     copied = {**document, "name": f"copy of {found.name}"}
     return Draft(write_text(copied), found.app)
 

@@ -191,7 +191,7 @@ def _ask(
     values = {
         "app": app,
         "listed": listed,
-        "names": [each.action.name for each in named.entries],
+        "names": [each.name for each in named.entries],
         "more": _find_more(listed, len(named.entries)),
         "form": form,
         "refused": refused,

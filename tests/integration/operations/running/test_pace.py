@@ -114,7 +114,7 @@ def test_last_run_and_last_success_are_told_of_many_actions(engine: sa.Engine):
     daily = found["daily"]
     assert ("failed", made[0].id, now - 2 * MINUTE) == (
         daily.state,
-        daily.operation_id,
+        daily.operation,
         daily.succeeded_at,
     )
     assert ("pending", None) == (found["other"].state, found["other"].succeeded_at)
