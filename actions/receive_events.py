@@ -3,79 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import timedelta
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
-from actions.user_events import NewEvent, Outcome, find_missing_users, record_each
+from actions.user_events import EventOutcome, NewEvent, find_missing_users, record_each
 from models.database.engine import read_clock
 from models.database.journal import note_change
 from models.errors import InvalidDocumentError, Problem
 from models.event import CloudEventModel, UserEventModel
 from models.fields.instants import format_instant
 from models.fields.strict_model import MOST_PROBLEMS, show
+from models.json_form import ASIDE
 
 #: How much later than the database's clock an event may be, since clocks differ.
 TOLERATED = timedelta(minutes=5)
 
 
-class SentEventJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class SentEvent:
     """An event that was sent: its id, and what became of it."""
 
     id: UUID
-    outcome: Outcome
-
-
-class ReceivedJson(TypedDict):
-    """How many events were sent, and how many of them were new."""
-
-    received: int
-    recorded: int
-
-
-class ToldEventsJson(ReceivedJson):
-    """The same, with what became of each, in the order of sending."""
-
-    events: list[SentEventJson]
+    outcome: EventOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class SentEvents:
     """
-    What became of events that somebody sent.
+    How many events were sent, and how many of them were new.
 
-    Args:
-        received: How many were sent.
-        recorded: How many of them were new.
-        early: Those that are yet to come, by their place among those sent, from 0, and
-            their instant (aware UTC).
-        now: The database's clock, aware UTC.
-        outcomes: The id of each, and what became of it, in the order of sending.
+    ``events`` says what became of each, in the order of sending.
     """
 
     received: int
     recorded: int
-    early: tuple[tuple[int, datetime], ...]
-    now: datetime
-    outcomes: tuple[tuple[UUID, Outcome], ...] = ()
-
-    def as_json(self) -> ReceivedJson:
-        """Return what ``events send --json`` prints; keys are only added."""
-        return {"received": self.received, "recorded": self.recorded}
-
-    def as_told_json(self) -> ToldEventsJson:
-        """Return the same, with what became of each event."""
-        return {
-            **self.as_json(),
-            "events": [
-                {"id": event_id, "outcome": outcome}
-                for event_id, outcome in self.outcomes
-            ],
-        }
+    events: tuple[SentEvent, ...]
+    #: Those that are yet to come: their place among those sent, from 0, and how far.
+    early: tuple[tuple[int, timedelta], ...] = field(metadata=ASIDE)
 
 
 def receive_events(
@@ -84,7 +52,7 @@ def receive_events(
     sent: Sequence[UserEventModel | CloudEventModel],
     *,
     correct: bool = False,
-) -> Received:
+) -> SentEvents:
     """
     Record what happened to users of *app*, and tell what of it is yet to come.
 
@@ -101,12 +69,12 @@ def receive_events(
     outcomes = record_each(connection, new, correct=correct)
     now = read_clock(connection)
     early = tuple(
-        (place, each.at)
+        (place, each.at - now)
         for place, each in enumerate(new)
         if each.at is not None and each.at > now + TOLERATED
     )
     recorded = len(
-        {event_id for event_id, became in outcomes if became is Outcome.RECORDED}
+        {event_id for event_id, became in outcomes if became is EventOutcome.RECORDED}
     )
     if recorded:
         note_change(
@@ -117,7 +85,8 @@ def receive_events(
             app=app,
             after={"received": len(new), "recorded": recorded},
         )
-    return Received(len(new), recorded, early, now, tuple(outcomes))
+    events = tuple(SentEvent(*each) for each in outcomes)
+    return SentEvents(len(new), recorded, events, early)
 
 
 def receive_events_strictly(
@@ -126,7 +95,7 @@ def receive_events_strictly(
     sent: Sequence[UserEventModel | CloudEventModel],
     *,
     is_list: bool,
-) -> Received:
+) -> SentEvents:
     """
     Record what happened to users of *app*, as programs send it: all of it, or none.
 

@@ -13,45 +13,31 @@ from typing import NoReturn
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
-from actions.user_events import NewEvent, Outcome, record_each
+from actions.user_events import EventOutcome, NewEvent, record_each
 from models.database.journal import note_change
 from models.database.tables import events
 from models.errors import ConflictError, NotFoundError
 from models.event import APP_EVENT_PREFIX, REPLAY_SOURCE
 
 
-class ReplayedJson(TypedDict):
-    """A new event, what became of it, and the event that it replays."""
-
-    id: UUID
-    outcome: Outcome
-    replays: UUID
-
-
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayedEvent:
     """
-    A new event that replays another one.
+    A new event, what became of it, and the event that it replays.
 
-    Args:
-        outcome: ``KNOWN`` if the same replay was asked for before.
+    ``outcome`` is ``known`` if the same replay was asked for before.
     """
 
     id: UUID
-    outcome: Outcome
+    outcome: EventOutcome
     replays: UUID
-
-    def as_json(self) -> ReplayedJson:
-        """Return the documented object; keys are only added."""
-        return {"id": self.id, "outcome": self.outcome, "replays": self.replays}
 
 
 def replay_event(
     connection: sa.Connection, app: str, event_id: UUID, *, key: str
-) -> Replayed:
+) -> ReplayedEvent:
     """
     Record that what an event says happened again, now.
 
@@ -80,7 +66,7 @@ def replay_event(
     source = f"{REPLAY_SOURCE}{event_id}"
     new = NewEvent(app, row.name, row.user_id, source=source, source_id=key)
     ((new_id, outcome),) = record_each(connection, [new], correct=False)
-    if outcome is Outcome.RECORDED:
+    if outcome is EventOutcome.RECORDED:
         note_change(
             connection,
             "event",
@@ -89,7 +75,7 @@ def replay_event(
             app=app,
             after={"event": str(new_id), "name": row.name, "user": row.user_id},
         )
-    return Replayed(new_id, outcome, event_id)
+    return ReplayedEvent(new_id, outcome, event_id)
 
 
 def find_refusal(name: str) -> str | None:

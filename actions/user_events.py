@@ -63,7 +63,7 @@ class NewEvent:
     source_id: str | None = None
 
 
-class Outcome(StrEnum):
+class EventOutcome(StrEnum):
     """What became of an event that was sent."""
 
     RECORDED = "recorded"
@@ -93,13 +93,13 @@ def record_events(
     """
     outcomes = record_each(connection, new, correct=correct)
     return len(
-        {event_id for event_id, became in outcomes if became is Outcome.RECORDED}
+        {event_id for event_id, became in outcomes if became is EventOutcome.RECORDED}
     )
 
 
 def record_each(
     connection: sa.Connection, new: Sequence[NewEvent], *, correct: bool
-) -> list[tuple[UUID, Outcome]]:
+) -> list[tuple[UUID, EventOutcome]]:
     """
     Record events; return the id of each, and what became of it.
 
@@ -145,10 +145,10 @@ def record_each(
 
 def _tell_outcome(
     event_id: UUID, recorded: Collection[object], stale: Collection[object]
-) -> Outcome:
+) -> EventOutcome:
     if event_id in recorded:
-        return Outcome.RECORDED
-    return Outcome.OUTDATED if event_id in stale else Outcome.KNOWN
+        return EventOutcome.RECORDED
+    return EventOutcome.OUTDATED if event_id in stale else EventOutcome.KNOWN
 
 
 def _make_event_id(event: NewEvent, at: datetime) -> UUID:

@@ -76,7 +76,7 @@ def list_changes(  # noqa: PLR0913 - the options of the command
     with read_database() as connection:
         found = fetch_changes(connection, wanted, Page(limit)).entries
     if json:
-        print_json([each.as_json() for each in found])
+        print_json(found)
         return
     print_table(
         ("number", "at", "by", "app", "what", "change", "details"),
@@ -122,7 +122,7 @@ def export(
     wanted = ChangeFilter(app, kind, subject, by, *read_period(from_, until))
     with use_engine() as engine:
         for change in export_changes(engine, wanted):
-            sys.stdout.write(f"{write_json(change.as_json())}\n")
+            sys.stdout.write(f"{write_json(change)}\n")
 
 
 def verify(
@@ -148,7 +148,7 @@ def verify(
         found = verify_changes(connection, known)
     broken = found.broken
     if json:
-        print_json(found.as_json())
+        print_json(found)
     elif broken is None:
         changes = "1 change" if found.count == 1 else f"{found.count:,} changes"
         out().print(f"The chain is whole: {changes}.")

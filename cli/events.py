@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from actions.receive_events import Received, receive_events
+from actions.receive_events import SentEvents, receive_events
 from cli.completing import complete_app
 from cli.connection import write_database
 from cli.options import JsonOption, read_file, read_optional_instant
@@ -75,7 +75,8 @@ def send(  # noqa: PLR0913 - the options of the command
     with write_database() as connection:
         received = receive_events(connection, app, models, correct=correct)
     if json:
-        print_json(received.as_json())
+        counts = {"received": received.received, "recorded": received.recorded}
+        print_json(counts)
     else:
         known = received.received - received.recorded
         also = f"; {known:,} changed nothing" if known else ""
@@ -84,14 +85,17 @@ def send(  # noqa: PLR0913 - the options of the command
 
 
 def _warn_of_future(
-    received: Received, sent: Sequence[UserEventModel | CloudEventModel]
+    received: SentEvents, sent: Sequence[UserEventModel | CloudEventModel]
 ) -> None:
     """Warn of events in the future; they are recorded, since clocks may differ."""
     early = received.early
-    for place, at in early[:_MOST]:
-        member = "time" if isinstance(sent[place], CloudEventModel) else "at"
+    for place, ahead in early[:_MOST]:
+        event = sent[place]
+        member = "time" if isinstance(event, CloudEventModel) else "at"
         pointer = f"/{member}" if len(sent) == 1 else f"/{place}/{member}"
-        age = format_age(at - received.now)
+        at = event.time if isinstance(event, CloudEventModel) else event.at
+        assert at is not None  # an event without an instant is of now
+        age = format_age(ahead)
         print_warning(
             f"{pointer}: {format_instant(at)} is {age} in the future."
             " If that is wrong, send the right instant with --correct."

@@ -86,7 +86,7 @@ def list_keys(
     with read_database() as connection:
         found = fetch_keys(connection, app=app, page=Page(limit)).entries
     if json:
-        print_json([each.as_json() for each in found])
+        print_json(found)
         return
     print_table(
         ("id", "app", "role", "name", "state", "last used", "expires"),
@@ -116,7 +116,7 @@ def revoke(key: _IdArgument, *, json: JsonOption = False) -> None:
     with write_database() as connection:
         revoked = revoke_key(connection, _read_id(key))
     if json:
-        print_json(revoked.as_json())
+        print_json(revoked)
         return
     out().print(
         f"{_describe(revoked)} was revoked at {format_both(revoked.revoked_at)}"
@@ -143,7 +143,7 @@ def rotate(
     both_for = _read_duration("--overlap", overlap)
     with write_database() as connection:
         new = rotate_key(connection, _read_id(key), overlap=both_for)
-        old = fetch_key(connection, new.shown.replaces or "")
+        old = fetch_key(connection, new.replaces or "")
     _print_new(new, json=json)
     if not json:
         print_note(f"Key {old.id} is taken until {format_both(old.expires_at)}.")
@@ -192,11 +192,11 @@ def _refuse_neither(app: str | None, *, all_: bool) -> None:
 def _print_new(new: NewKey, *, json: bool) -> None:
     """Print a new key alone, for scripts; what people should know goes elsewhere."""
     if json:
-        print_json(new.as_json())
+        print_json(new)
         return
     out().print(new.text, soft_wrap=True)
-    ends = format_both(new.shown.expires_at, dash="never")
-    print_note(f"{_describe(new.shown)}, expires: {ends}. It is not shown again.")
+    ends = format_both(new.expires_at, dash="never")
+    print_note(f"{_describe(new)}, expires: {ends}. It is not shown again.")
 
 
 def _describe(key: ShownKey) -> str:

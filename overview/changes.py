@@ -7,13 +7,12 @@ models/database/journal.py writes it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.engine import reading
 from models.database.journal import GENESIS, compute_hash
@@ -27,44 +26,8 @@ _BATCH = 500
 _row = changes.c
 
 
-class ChangeJson(TypedDict):
-    """One change: an object of the list, and a line of the export."""
-
-    number: int
-    at: datetime
-    by: str
-    key_id: str | None
-    request_id: str | None
-    app: str | None
-    kind: str
-    subject: str
-    change: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-    note: str | None
-    previous_hash: str
-    hash: str
-
-
-class BreakJson(TypedDict):
-    """Where the chain is broken, and how."""
-
-    number: int
-    fault: str
-    detail: str
-
-
-class VerifiedJson(TypedDict):
-    """What a walk along the whole chain found."""
-
-    is_whole: bool
-    changes: int
-    head: str
-    broken: BreakJson | None
-
-
 @dataclass(frozen=True, slots=True)
-class Change:
+class RecordedChange:
     """
     A row of the record.
 
@@ -98,25 +61,6 @@ class Change:
     previous_hash: str
     hash: str
 
-    def as_json(self) -> ChangeJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "number": self.number,
-            "at": self.at,
-            "by": self.by,
-            "key_id": self.key_id,
-            "request_id": self.request_id,
-            "app": self.app,
-            "kind": self.kind,
-            "subject": self.subject,
-            "change": self.change,
-            "before": self.before,
-            "after": self.after,
-            "note": self.note,
-            "previous_hash": self.previous_hash,
-            "hash": self.hash,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
@@ -148,7 +92,7 @@ class ChangeFilter:
         return query
 
 
-class Fault(StrEnum):
+class ChainFault(StrEnum):
     """How a chain can be broken."""
 
     #: The row's hash is not that of the row.
@@ -171,20 +115,12 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class ChainBreak:
     """The first place at which the record is not what was written."""
 
     number: int
-    fault: Fault
+    fault: ChainFault
     detail: str
-
-    def as_json(self) -> BreakJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "number": self.number,
-            "fault": self.fault.value,
-            "detail": self.detail,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,21 +131,16 @@ class Verified:
     Args:
         count: How many rows are as they were written, from the first.
         head: The hash of the last of these.
-        broken: None: the chain is whole.
     """
 
-    count: int
+    count: int = field(metadata={"serialization_alias": "changes"})
     head: str
-    broken: Break | None
+    broken: ChainBreak | None
+    is_whole: bool = field(init=False)
 
-    def as_json(self) -> VerifiedJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "is_whole": self.broken is None,
-            "changes": self.count,
-            "head": self.head,
-            "broken": None if self.broken is None else self.broken.as_json(),
-        }
+    def __post_init__(self) -> None:
+        """Say in a word what *broken* says."""
+        object.__setattr__(self, "is_whole", self.broken is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,13 +151,13 @@ class Anchor:
     hash: str
 
 
-_NAMES = tuple(each.name for each in fields(Change))
+_NAMES = tuple(each.name for each in fields(RecordedChange))
 _COLUMNS = tuple(_row[name] for name in _NAMES)
 
 
 def fetch_changes(
     connection: sa.Connection, wanted: ChangeFilter, page: Page
-) -> Part[Change]:
+) -> Part[RecordedChange]:
     """
     Return changes, the latest first.
 
@@ -236,10 +167,10 @@ def fetch_changes(
     """
     query = wanted.apply(sa.select(*_COLUMNS))
     part = fetch_latest(connection, query, page, (_row.at, _row.number))
-    return Part([Change(*row) for row in part.entries], part.following)
+    return Part([RecordedChange(*row) for row in part.entries], part.following)
 
 
-def export_changes(engine: sa.Engine, wanted: ChangeFilter) -> Iterator[Change]:
+def export_changes(engine: sa.Engine, wanted: ChangeFilter) -> Iterator[RecordedChange]:
     """
     Yield changes in the order in which they were made.
 
@@ -251,7 +182,7 @@ def export_changes(engine: sa.Engine, wanted: ChangeFilter) -> Iterator[Change]:
         with reading(engine) as connection:
             rows = connection.execute(query.order_by(_row.number).limit(_BATCH)).all()
         for row in rows:
-            yield Change(*row)
+            yield RecordedChange(*row)
         if len(rows) < _BATCH:
             return
         number = rows[-1].number
@@ -272,7 +203,7 @@ def verify_changes(connection: sa.Connection, anchor: Anchor | None = None) -> V
     while True:
         if rows is None:
             detail = f"change {count + 1} is not what was written: it cannot be read"
-            broken = Break(count + 1, Fault.ALTERED, detail)
+            broken = ChainBreak(count + 1, ChainFault.ALTERED, detail)
             return Verified(count, previous, broken)
         for row in rows:
             found = _check(row, count + 1, previous, anchor)
@@ -306,12 +237,12 @@ def _fetch_after(
 
 def _check(
     row: Mapping[str, Any], expected: int, previous: str, anchor: Anchor | None
-) -> Break | None:
+) -> ChainBreak | None:
     """Return what is wrong with the row that should have the number *expected*."""
     number = row["number"]
     if number < expected:
         detail = f"change {number} has a number that is never given"
-        return Break(number, Fault.UNCHAINED, detail)
+        return ChainBreak(number, ChainFault.UNCHAINED, detail)
     if number > expected:
         last = number - 1
         which = (
@@ -319,42 +250,44 @@ def _check(
             if last == expected
             else (f"changes {expected} to {last} are")
         )
-        return Break(expected, Fault.MISSING, f"{which} missing before {number}")
+        return ChainBreak(
+            expected, ChainFault.MISSING, f"{which} missing before {number}"
+        )
     if row["hash"] != compute_hash(row):
         detail = f"change {number} is not what was written: its hash is another"
-        return Break(number, Fault.ALTERED, detail)
+        return ChainBreak(number, ChainFault.ALTERED, detail)
     if row["previous_hash"] != previous:
         detail = (
             f"change {number} was not appended to the change {number - 1} that is"
             " there: one of the two was replaced"
         )
-        return Break(number, Fault.UNCHAINED, detail)
+        return ChainBreak(number, ChainFault.UNCHAINED, detail)
     if anchor is not None and anchor.number == number and anchor.hash != row["hash"]:
         detail = f"change {number} has the hash {row['hash']}, not the one written down"
-        return Break(number, Fault.REPLACED, detail)
+        return ChainBreak(number, ChainFault.REPLACED, detail)
     return None
 
 
 def _check_end(
     head: Sequence[Any], count: int, previous: str, anchor: Anchor | None
-) -> Break | None:
+) -> ChainBreak | None:
     """Return what is wrong with the end of a chain of *count* rows."""
     if len(head) != 1:
         detail = f"change_head has {len(head)} rows and should have one"
-        return Break(count + 1, Fault.HEAD, detail)
+        return ChainBreak(count + 1, ChainFault.HEAD, detail)
     number = head[0].number
     if number > count:
         detail = (
             f"the last changes are missing: there were {number}, and {count} are left"
         )
-        return Break(count + 1, Fault.CUT, detail)
+        return ChainBreak(count + 1, ChainFault.CUT, detail)
     if number < count:
         detail = f"change {number + 1} and later ones are beyond the head of the chain"
-        return Break(number + 1, Fault.HEAD, detail)
+        return ChainBreak(number + 1, ChainFault.HEAD, detail)
     if head[0].hash != previous:
         detail = f"the head of the chain has another hash than change {count}"
-        return Break(count, Fault.HEAD, detail)
+        return ChainBreak(count, ChainFault.HEAD, detail)
     if anchor is not None and anchor.number > count:
         detail = f"change {anchor.number} was written down, and there are {count}"
-        return Break(count + 1, Fault.CUT, detail)
+        return ChainBreak(count + 1, ChainFault.CUT, detail)
     return None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.leader import get_last_tick_at
 from actions.lookup import fetch_app
@@ -25,6 +24,7 @@ from models.event import find_replayed
 from models.fields.delay import Delay
 from models.fields.instants import format_instant
 from models.fields.zone import load_zone
+from models.json_form import ASIDE
 from models.occurrence import make_operation_id
 from models.operation_state import OperationState
 from models.paging import Page, Part
@@ -35,163 +35,63 @@ MOST_MATCHED = 200
 MOST_LISTED = 3
 
 
-class EventJson(TypedDict):
-    """Something that happened to a user, as it was received."""
-
-    id: UUID
-    app: str
-    name: str
-    user: str
-    at: datetime
-    recorded_at: datetime
-    source: str | None
-    source_id: str | None
-    # the id of the event that this one replays
-    replays: UUID | None
-
-
-class MatchedActionJson(TypedDict):
-    """
-    An action that waits for an event, and the occurrence that the event leads to.
-
-    ``planned``: it is still to come. ``recorded``: *operation* is what became of it.
-    ``none``: it was due, and there is no operation; ``/why`` of the action tells more.
-    ``note`` is what of the action, as it is now, keeps it from running for this event.
-    """
-
-    action_uid: str
-    action_name: str
-    outcome: Literal["planned", "recorded", "none"]
-    occurrence: datetime
-    due_at: datetime
-    operation: UUID | None
-    state: OperationState | None
-    reason: str | None
-    note: str | None
-
-
-class ListedEventJson(EventJson):
-    """The same, with the first of the actions that wait for it; there may be more."""
-
-    matched: list[MatchedActionJson]
-    has_more: bool
-
-
-class DetailedEventJson(EventJson):
-    """The same, with the actions that wait for it; *unlisted* are too many to tell."""
-
-    matched: list[MatchedActionJson]
-    unlisted: int
-
-
 @dataclass(frozen=True, slots=True)
 class ReceivedEvent:
-    """Something that happened to a user, as it was received; times are aware UTC."""
+    """
+    Something that happened to a user, as it was received.
+
+    ``replays`` is the id of the event that this one replays.
+    """
 
     id: UUID
     app: str
     name: str
-    user_id: str
+    user_id: str = field(metadata={"serialization_alias": "user"})
     at: datetime
     recorded_at: datetime
     source: str | None
     source_id: str | None
-
-    def as_json(self) -> EventJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "id": self.id,
-            "app": self.app,
-            "name": self.name,
-            "user": self.user_id,
-            "at": self.at,
-            "recorded_at": self.recorded_at,
-            "source": self.source,
-            "source_id": self.source_id,
-            "replays": find_replayed(self.source),
-        }
+    replays: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedAction:
     """
-    An action that waits for an event.
+    An action that waits for an event, and the occurrence that the event leads to.
 
-    Args:
-        occurrence: The instant of the event, and the delay of the action.
-        due_at: When the run can be sent at the earliest.
-        zone: In which the action counts.
-        decided_until: Up to when ticks have decided what was due.
-        operation_id: What became of the occurrence. None: nothing yet, or ever.
-        note: What keeps the action from running for the event. None: nothing that can
-            be seen in its row.
+    ``planned``: it is still to come. ``recorded``: *operation* is what became of it.
+    ``none``: it was due, and there is no operation; ``/why`` of the action tells more.
+    ``due_at`` is when the run can be sent at the earliest; ``note`` what of the action,
+    as it is now, keeps it from running for this event.
     """
 
-    uid: str
-    name: str
+    uid: str = field(metadata={"serialization_alias": "action_uid"})
+    name: str = field(metadata={"serialization_alias": "action_name"})
+    outcome: Literal["planned", "recorded", "none"]
     occurrence: datetime
     due_at: datetime
-    zone: ZoneInfo
-    decided_until: datetime
-    operation_id: UUID | None = None
-    state: OperationState | None = None
-    reason: str | None = None
-    note: str | None = None
-
-    @property
-    def outcome(self) -> Literal["planned", "recorded", "none"]:
-        """Whether there is an operation, or is yet to be one."""
-        if self.operation_id is not None:
-            return "recorded"
-        return "planned" if self.due_at > self.decided_until else "none"
-
-    def as_json(self) -> MatchedActionJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "action_uid": self.uid,
-            "action_name": self.name,
-            "outcome": self.outcome,
-            "occurrence": self.occurrence,
-            "due_at": self.due_at,
-            "operation": self.operation_id,
-            "state": self.state,
-            "reason": self.reason,
-            "note": self.note,
-        }
+    operation_id: UUID | None = field(metadata={"serialization_alias": "operation"})
+    state: OperationState | None
+    reason: str | None
+    note: str | None
+    #: In which the action counts.
+    zone: ZoneInfo = field(metadata=ASIDE)
 
 
 @dataclass(frozen=True, slots=True)
-class ListedEvent:
-    """An event, the first actions that wait for it now, and whether more do."""
+class ListedEvent(ReceivedEvent):
+    """The same, with the first of the actions that wait for it; there may be more."""
 
-    event: ReceivedEvent
     matched: Sequence[MatchedAction]
     has_more: bool
 
-    def as_json(self) -> ListedEventJson:
-        """Return the documented object; keys are only added."""
-        return {
-            **self.event.as_json(),
-            "matched": [each.as_json() for each in self.matched],
-            "has_more": self.has_more,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class DetailedEvent:
-    """An event, the actions that wait for it now, and how many more do."""
+class DetailedEvent(ReceivedEvent):
+    """The same, with the actions that wait for it; *unlisted* are too many to tell."""
 
-    event: ReceivedEvent
     matched: Sequence[MatchedAction]
     unlisted: int
-
-    def as_json(self) -> DetailedEventJson:
-        """Return the documented object; keys are only added."""
-        return {
-            **self.event.as_json(),
-            "matched": [each.as_json() for each in self.matched],
-            "unlisted": self.unlisted,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +140,12 @@ def fetch_event_part(
     if wanted.until is not None:
         query = query.where(kept.recorded_at < wanted.until)
     part = fetch_latest(connection, query, page, (kept.recorded_at, kept.id))
-    found = [ReceivedEvent(*row) for row in part.entries]
+    found = [_make_event(row) for row in part.entries]
     return Part(_list(connection, found), part.following)
+
+
+def _make_event(row: sa.Row[Any]) -> ReceivedEvent:
+    return ReceivedEvent(**row._asdict(), replays=find_replayed(row.source))
 
 
 def _list(
@@ -272,7 +176,9 @@ def _list(
         matched[event.id].append(match)
     return [
         ListedEvent(
-            each, matched[each.id], len(waiting[each.app, each.name]) > MOST_LISTED
+            **asdict(each),
+            matched=matched[each.id],
+            has_more=len(waiting[each.app, each.name]) > MOST_LISTED,
         )
         for each in found
     ]
@@ -322,7 +228,7 @@ def fetch_detailed_event(
     ).one_or_none()
     if row is None:
         refuse_event(app, event_id)
-    event = ReceivedEvent(*row)
+    event = _make_event(row)
     query = _waiting(app, event.name)
     count = connection.execute(
         sa.select(sa.func.count()).select_from(query.subquery())
@@ -331,7 +237,11 @@ def fetch_detailed_event(
         query.order_by(_kept.name, _kept.uid).limit(MOST_MATCHED)
     ).all()
     matched = _match(connection, [(event, each) for each in waiting])
-    return DetailedEvent(event, [each for _, each in matched], count - len(waiting))
+    return DetailedEvent(
+        **asdict(event),
+        matched=[each for _, each in matched],
+        unlisted=count - len(waiting),
+    )
 
 
 def _match(
@@ -366,17 +276,20 @@ def _match(
         note = None if found is not None else _find_obstacle(row, occurrence, due_at)
         if found is None and note is None and decided_until < due_at <= now:
             note = "The next tick decides it."
+        outcome: Literal["planned", "recorded", "none"] = "recorded"
+        if found is None:
+            outcome = "planned" if due_at > decided_until else "none"
         match = MatchedAction(
-            uid=row.uid,
-            name=row.name,
-            occurrence=occurrence,
-            due_at=due_at,
-            zone=zone,
-            decided_until=decided_until,
-            operation_id=None if found is None else found.id,
-            state=None if found is None else OperationState(found.state),
-            reason=None if found is None else found.reason,
-            note=note,
+            row.uid,
+            row.name,
+            outcome,
+            occurrence,
+            due_at,
+            None if found is None else found.id,
+            None if found is None else OperationState(found.state),
+            None if found is None else found.reason,
+            note,
+            zone,
         )
         matched.append((event, match))
     return matched

@@ -10,13 +10,12 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
 from api.answers import ROOT, ListJson, answer_list
+from api.filters import OnlyApp, Within
 from api.guarding import ApiRoute
-from models.fields.field_types import Instant
 from models.json_form import write_json
 from overview.changes import (
-    Change,
     ChangeFilter,
-    ChangeJson,
+    RecordedChange,
     export_changes,
     fetch_changes,
 )
@@ -30,32 +29,28 @@ router = APIRouter(prefix=f"{ROOT}/changes", tags=["changes"], route_class=ApiRo
 _LINES = 200
 
 
-def _read_filter(  # noqa: PLR0913 - the filters of the list
-    context: Admin,
+def _read_filter(
+    app: OnlyApp,
+    period: Within,
     *,
-    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
     kind: Annotated[
         str | None, Query(description="Of what: action, app, user, key, ...")
     ] = None,
     subject: Annotated[str | None, Query(description="Uid or id of the thing.")] = None,
     by: Annotated[str | None, Query(description="Who did it.")] = None,
-    since: Annotated[
-        Instant | None, Query(alias="from", description="Inclusive.")
-    ] = None,
-    until: Annotated[Instant | None, Query(description="Exclusive.")] = None,
 ) -> ChangeFilter:
-    return ChangeFilter(context.narrow(app), kind, subject, by, since, until)
+    return ChangeFilter(app, kind, subject, by, period.since, period.until)
 
 
 _Filter = Annotated[ChangeFilter, Depends(_read_filter)]
 
 
-@router.get("", response_model=ListJson[ChangeJson])
+@router.get("", response_model=ListJson[RecordedChange])
 def list_changes(context: Admin, page: Paged, wanted: _Filter) -> Response:
     """List who changed what, the latest first."""
     with context.reading() as connection:
         part = fetch_changes(connection, wanted, page)
-    return answer_list(context, part, Change.as_json)
+    return answer_list(context, part)
 
 
 @router.get(
@@ -63,7 +58,7 @@ def list_changes(context: Admin, page: Paged, wanted: _Filter) -> Response:
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "A `ChangeJson` on each line, the first change first.",
+            "description": "A `RecordedChange` on each line, the first change first.",
             "content": {"application/jsonl": {"schema": {"type": "string"}}},
         }
     },
@@ -79,9 +74,7 @@ def export(context: Admin, wanted: _Filter) -> Response:
     )
 
 
-def _write_lines(changes: Iterator[Change]) -> Iterator[str]:
+def _write_lines(changes: Iterator[RecordedChange]) -> Iterator[str]:
     """Write *changes* a few at a time: each piece is worked on in another thread."""
-    while lines := [
-        f"{write_json(each.as_json())}\n" for each in islice(changes, _LINES)
-    ]:
+    while lines := [f"{write_json(each)}\n" for each in islice(changes, _LINES)]:
         yield "".join(lines)

@@ -10,18 +10,17 @@ from uuid import UUID, uuid4
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from actions.receive_events import ToldEventsJson, receive_events_strictly
-from actions.replay_event import ReplayedJson, replay_event
+from actions.receive_events import SentEvents, receive_events_strictly
+from actions.replay_event import ReplayedEvent, replay_event
 from api.answers import ROOT, ListJson, answer, answer_list
+from api.filters import OnlyApp, Within
 from api.guarding import ApiRoute, takes
 from models.door.documents import LARGEST_BULK
 from models.door.sent_events import BATCH, MOST_EVENTS, ONE, read_sent_events
 from models.event import CloudEventModel, ReplayModel, UserEventModel
-from models.fields.field_types import Instant
 from overview.events import (
     EventFilter,
     ListedEvent,
-    ListedEventJson,
     fetch_event_part,
 )
 from serving.context import Operator, Viewer
@@ -60,7 +59,7 @@ def _describe() -> dict[str, Any]:
     return {"anyOf": [*kinds, *lists]}
 
 
-@router.post(_EVENTS, status_code=202, response_model=ToldEventsJson)
+@router.post(_EVENTS, status_code=202, response_model=SentEvents)
 @takes(
     _describe(),
     examples={"plain": _PLAIN, "several": [_PLAIN, {**_PLAIN, "key": "visit-18"}]},
@@ -92,46 +91,39 @@ def send_events(context: Operator, app: str) -> Response:
             receive_events_strictly, app=app, sent=sent.events, is_list=sent.is_list
         )
     )
-    return answer(received.as_told_json(), status=HTTPStatus.ACCEPTED)
+    return answer(received, status=HTTPStatus.ACCEPTED)
 
 
 def _select(
+    period: Within,
     name: Annotated[
         str | None, Query(description="Such as `app.invoice_sent`.")
     ] = None,
     user: Annotated[str | None, Query(description="Id of the user.")] = None,
-    since: Annotated[
-        Instant | None, Query(alias="from", description="Recorded then or later.")
-    ] = None,
-    until: Annotated[Instant | None, Query(description="Recorded before that.")] = None,
 ) -> EventFilter:
-    return EventFilter(name, user, since, until)
+    return EventFilter(name, user, period.since, period.until)
 
 
-_Filter = Annotated[EventFilter, Depends(_select)]
-
-
-@router.get("/events", response_model=ListJson[ListedEventJson])
-def list_all_events(
+@router.get("/events", response_model=ListJson[ListedEvent])
+def list_events(
     context: Viewer,
     page: Paged,
-    wanted: _Filter,
-    *,
-    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+    app: OnlyApp,
+    wanted: Annotated[EventFilter, Depends(_select)],
 ) -> Response:
     """
     List the events of all small apps, or of one, the latest recorded first.
 
-    Each has the first actions that wait for it, and what it made of them.
+    A period is that in which they were recorded. Each has the first actions that wait
+    for it, and what it made of them.
     """
-    only = context.narrow(app)
     with context.reading() as connection:
-        part = fetch_event_part(connection, only, wanted, page)
-    return answer_list(context, part, ListedEvent.as_json)
+        part = fetch_event_part(connection, app, wanted, page)
+    return answer_list(context, part)
 
 
 @router.post(
-    f"{_EVENTS}/{{event_id}}/replay", status_code=202, response_model=ReplayedJson
+    f"{_EVENTS}/{{event_id}}/replay", status_code=202, response_model=ReplayedEvent
 )
 @takes(ReplayModel, examples={"once": {"key": "after-the-fix"}}, required=False)
 def replay(context: Operator, app: str, event_id: UUID) -> Response:
@@ -147,4 +139,4 @@ def replay(context: Operator, app: str, event_id: UUID) -> Response:
     key = asked.key or context.repeatable or str(uuid4())
     with context.writing() as connection:
         replayed = replay_event(connection, app, event_id, key=key)
-    return answer(replayed.as_json(), status=HTTPStatus.ACCEPTED)
+    return answer(replayed, status=HTTPStatus.ACCEPTED)

@@ -12,7 +12,7 @@ from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, secret, takes
 from models.fields.duration import Duration
 from serving.access.key_documents import NewKeyModel, RotationModel
-from serving.access.key_json import KeyJson, NewKeyJson, ShownKey
+from serving.access.key_json import NewKey, ShownKey
 from serving.access.manage_keys import (
     create_key,
     fetch_keys,
@@ -25,7 +25,7 @@ from serving.cursors import Paged
 router = APIRouter(prefix=f"{ROOT}/keys", tags=["keys"], route_class=ApiRoute)
 
 
-@router.get("", response_model=ListJson[KeyJson])
+@router.get("", response_model=ListJson[ShownKey])
 def list_keys(
     context: Admin,
     page: Paged,
@@ -39,10 +39,10 @@ def list_keys(
     app = context.narrow(app)
     with context.reading() as connection:
         part = fetch_keys(connection, app=app, page=page)
-    return answer_list(context, part, ShownKey.as_json)
+    return answer_list(context, part)
 
 
-@router.post("", status_code=201, response_model=NewKeyJson)
+@router.post("", status_code=201, response_model=NewKey)
 @takes(
     NewKeyModel,
     examples={
@@ -78,10 +78,10 @@ def make_key(context: Admin) -> Response:
             lifetime=wanted.lifetime,
             maker=context.caller,
         )
-    return answer(new.as_json(), status=HTTPStatus.CREATED)
+    return answer(new, status=HTTPStatus.CREATED)
 
 
-@router.post("/{key_id}/revoke", response_model=KeyJson)
+@router.post("/{key_id}/revoke", response_model=ShownKey)
 def end_key(context: Admin, key_id: str) -> Response:
     """
     Revoke a key: it is refused from now on.
@@ -91,10 +91,10 @@ def end_key(context: Admin, key_id: str) -> Response:
     """
     with context.writing() as connection:
         shown = revoke_key(connection, key_id, maker=context.caller)
-    return answer(shown.as_json())
+    return answer(shown)
 
 
-@router.post("/{key_id}/rotate", status_code=201, response_model=NewKeyJson)
+@router.post("/{key_id}/rotate", status_code=201, response_model=NewKey)
 @takes(
     RotationModel,
     examples={"within a week": {}, "it was seen by others": {"overlap": "PT0S"}},
@@ -116,4 +116,4 @@ def replace_key(context: Admin, key_id: str) -> Response:
             overlap=Duration.parse(wanted.overlap),
             maker=context.caller,
         )
-    return answer(new.as_json(), status=HTTPStatus.CREATED)
+    return answer(new, status=HTTPStatus.CREATED)

@@ -22,10 +22,11 @@ from models.database.lists import fetch_latest
 from models.database.tables import api_keys
 from models.errors import ConflictError, ForbiddenError, NotFoundError
 from models.fields.duration import Duration
+from models.json_form import get_members
 from models.paging import Page, Part
 from serving.access.callers import Caller
 from serving.access.key_documents import DEFAULT_OVERLAP
-from serving.access.key_json import NewKey, ShownKey
+from serving.access.key_json import KeyState, NewKey, ShownKey, make_prefix
 from serving.access.keys import HAS_EXPIRED, ID_LENGTH
 from serving.access.roles import Role
 from serving.access.secret_text import make_digest, make_letters, make_secret
@@ -78,10 +79,12 @@ def create_key(
     new = _insert_key(
         connection,
         ShownKey(
-            id=make_letters(ID_LENGTH),
+            id=(key_id := make_letters(ID_LENGTH)),
+            prefix=make_prefix(key_id),
             app=app,
             role=role,
             name=name,
+            state="active",
             created_at=now,
             created_by=_get_maker_name(connection, maker),
             expires_at=ends_at,
@@ -89,10 +92,9 @@ def create_key(
             revoked_at=None,
             revoked_by=None,
             replaces=None,
-            has_expired=False,
         ),
     )
-    _note(connection, new.shown, "created", after=_tell(new.shown))
+    _note(connection, new, "created", after=_tell(new))
     return new
 
 
@@ -151,6 +153,7 @@ def revoke_key(
         return found
     revoked = replace(
         found,
+        state="revoked",
         revoked_at=read_clock(connection),
         revoked_by=_get_maker_name(connection, maker),
     )
@@ -207,7 +210,8 @@ def rotate_key(
         connection,
         replace(
             old,
-            id=make_letters(ID_LENGTH),
+            id=(new_id := make_letters(ID_LENGTH)),
+            prefix=make_prefix(new_id),
             created_at=now,
             created_by=_get_maker_name(connection, maker),
             expires_at=old.expires_at and now + (old.expires_at - old.created_at),
@@ -220,9 +224,9 @@ def rotate_key(
         old,
         "rotated",
         before={"expires_at": old.expires_at},
-        after={"expires_at": ends_at, "replaced_by": new.shown.id},
+        after={"expires_at": ends_at, "replaced_by": new.id},
     )
-    _note(connection, new.shown, "created", after=_tell(new.shown))
+    _note(connection, new, "created", after=_tell(new))
     return new
 
 
@@ -275,7 +279,7 @@ def _refuse_beyond(maker: Caller, app: str | None, role: Role) -> None:
 
 
 def _insert_key(connection: sa.Connection, key: ShownKey) -> NewKey:
-    text = make_secret(f"mh_{key.id}_")
+    text = make_secret(key.prefix)
     connection.execute(
         sa.insert(api_keys).values(
             id=key.id,
@@ -289,7 +293,7 @@ def _insert_key(connection: sa.Connection, key: ShownKey) -> NewKey:
             replaces=key.replaces,
         )
     )
-    return NewKey(key, text)
+    return NewKey(**get_members(key), text=text)
 
 
 def _lock(connection: sa.Connection, key_id: str, maker: Caller | None) -> ShownKey:
@@ -317,13 +321,11 @@ def _fetch(
 
 def _make_shown(row: sa.Row[Any]) -> ShownKey:
     values = row._asdict()
-    return ShownKey(
-        **{
-            **values,
-            "role": Role(row.role),
-            "has_expired": bool(row.has_expired),
-        }
-    )
+    state: KeyState = "expired" if values.pop("has_expired") else "active"
+    if row.revoked_at is not None:
+        state = "revoked"
+    derived = {"prefix": make_prefix(row.id), "role": Role(row.role), "state": state}
+    return ShownKey(**{**values, **derived})
 
 
 def _get_maker_name(connection: sa.Connection, maker: Caller | None) -> str:

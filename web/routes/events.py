@@ -71,15 +71,15 @@ def send(context: Operator) -> Response:
         )
     except MinutehandError as error:
         return _show_form(context, form, error)
-    ((event_id, outcome),) = received.outcomes
+    (sent,) = received.events
     told = {
         "recorded": "The event is recorded.",
         "known": "This event was recorded before; nothing was done twice.",
         "outdated": "The user was seen later than that; nothing was recorded.",
-    }[outcome]
-    if outcome == "outdated":
+    }[sent.outcome]
+    if sent.outcome == "outdated":
         return go_to(f"/events?app={quote(app, safe='')}", told)
-    return go_to(f"/events/{quote(app, safe='')}/{event_id}", told)
+    return go_to(f"/events/{quote(app, safe='')}/{sent.id}", told)
 
 
 def _show_form(
@@ -102,9 +102,7 @@ def show_event(context: Viewer, app: str, event_id: UUID) -> Response:
         "app": app,
         "event_id": event_id,
         "found": found,
-        "refusal": None
-        if isinstance(found, Unread)
-        else find_refusal(found.event.name),
+        "refusal": None if isinstance(found, Unread) else find_refusal(found.name),
     }
     return render(context, "event.html", values)
 
@@ -147,7 +145,7 @@ def _ask_replay(
         "app": app,
         "found": found,
         "key": key,
-        "refusal": find_refusal(found.event.name),
+        "refusal": find_refusal(found.name),
         "refused": None if error is None else make_refused(error),
     }
     return render(context, "event_replay.html", values, refused=error)

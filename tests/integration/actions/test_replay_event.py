@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from actions.replay_event import Replayed, replay_event
-from actions.user_events import NewEvent, Outcome, record_each
+from actions.replay_event import ReplayedEvent, replay_event
+from actions.user_events import EventOutcome, NewEvent, record_each
 from models.database.engine import reading, writing
 from models.database.tables import changes, events, users
 from models.errors import ConflictError, NotFoundError
@@ -40,7 +40,7 @@ def _send(engine: sa.Engine, name: str = "app.x") -> UUID:
         return event_id
 
 
-def _replay(engine: sa.Engine, event_id: UUID, key: str = "1") -> Replayed:
+def _replay(engine: sa.Engine, event_id: UUID, key: str = "1") -> ReplayedEvent:
     with writing(engine) as connection:
         return replay_event(connection, "app", event_id, key=key)
 
@@ -54,16 +54,16 @@ def test_replay_is_an_event_of_its_own(engine: sa.Engine):
 
     replayed = _replay(engine, first)
 
-    assert (Outcome.RECORDED, first) == (replayed.outcome, replayed.replays)
+    assert (EventOutcome.RECORDED, first) == (replayed.outcome, replayed.replays)
     with reading(engine) as connection:
-        shown = fetch_detailed_event(connection, "app", replayed.id).as_json()
-        before = fetch_detailed_event(connection, "app", first).as_json()
+        shown = fetch_detailed_event(connection, "app", replayed.id)
+        before = fetch_detailed_event(connection, "app", first)
         (noted,) = connection.execute(
             sa.select(changes.c.subject).where(changes.c.change == "replayed")
         ).scalars()
-    assert shown["at"] >= now
-    assert (first, None) == (shown["replays"], before["replays"])
-    assert now - LONG_AGO >= before["at"]
+    assert shown.at >= now
+    assert (first, None) == (shown.replays, before.replays)
+    assert now - LONG_AGO >= before.at
     assert str(first) == noted
 
 

@@ -524,15 +524,15 @@ def _record_rest(engine: sa.Engine, made: Prepared, author: Author) -> None:
         )
         for number in range(1, 4):
             spare = create_key(connection, app=made.app, role=Role.VIEWER, name=mark)
-            made.others[f"key {number}"] = spare.shown.id
+            made.others[f"key {number}"] = spare.id
         empty = f"{made.app}-empty"
         connection.execute(
             sa.insert(small_apps).values(uid=empty, name=f"empty {mark}")
         )
         made.others["empty app"] = empty
-        key_id = made.ids.get("key_id", new.shown.id)
+        key_id = made.ids.get("key_id", new.id)
         connection.execute(
-            sa.update(api_keys).where(api_keys.c.id == new.shown.id).values(id=key_id)
+            sa.update(api_keys).where(api_keys.c.id == new.id).values(id=key_id)
         )
         note_change(
             connection,

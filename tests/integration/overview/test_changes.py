@@ -14,11 +14,10 @@ from models.database.engine import Author, reading, writing
 from models.database.journal import GENESIS, compute_hash, note_change
 from models.database.tables import change_head, changes
 from models.fields.instants import parse_instant
-from models.json_form import write_json
+from models.json_form import get_members, write_json
 from models.paging import Page
 from overview.changes import (
     Anchor,
-    Change,
     ChangeFilter,
     Verified,
     export_changes,
@@ -51,7 +50,7 @@ def place(engine: sa.Engine, number: int, **values: Any) -> None:
         )
 
 
-def read(engine: sa.Engine, page: Page | None = None, **wanted: Any) -> list[Change]:
+def read(engine: sa.Engine, page: Page | None = None, **wanted: Any) -> Any:
     with reading(engine) as connection:
         part = fetch_changes(connection, ChangeFilter(**wanted), page or Page())
     return list(part.entries)
@@ -79,7 +78,7 @@ def rehash(engine: sa.Engine) -> None:
     """Make a chain of the rows that are there, as somebody with much time could."""
     previous = GENESIS
     for number, change in enumerate(export_changes(engine, ChangeFilter()), 1):
-        row = {**change.as_json(), "number": number, "previous_hash": previous}
+        row = {**get_members(change), "number": number, "previous_hash": previous}
         previous = compute_hash(row)
         place(engine, number, previous_hash=row["previous_hash"], hash=previous)
     with writing(engine) as connection:
@@ -151,7 +150,7 @@ def test_export_has_what_it_takes_to_verify_it(engine: sa.Engine):
     note(engine, "b", note="Why – ∞")
     previous = GENESIS
     for change in export_changes(engine, ChangeFilter()):
-        line = json.loads(write_json(change.as_json()))
+        line = json.loads(write_json(change))
         line["at"] = parse_instant(line["at"])
 
         assert previous == line["previous_hash"]
@@ -269,7 +268,7 @@ def test_row_that_was_replaced_with_its_hash_breaks_the_next(engine: sa.Engine):
     """
     for subject in "abc":
         note(engine, subject)
-    row = read(engine)[1].as_json()
+    row = get_members(read(engine)[1])
     forged = {**row, "by": "eve"}
     place(engine, 2, by="eve", hash=compute_hash(forged))
     broken = verify(engine).broken

@@ -49,7 +49,7 @@ def _find(engine: sa.Engine, wanted: EventFilter, limit: int = 50) -> list[list[
     with reading(engine) as connection:
         while True:
             part = fetch_event_part(connection, "app", wanted, Page(limit, after))
-            parts.append([each.event.name for each in part.entries])
+            parts.append([each.name for each in part.entries])
             after = part.following
             if after is None:
                 return parts
@@ -122,16 +122,16 @@ def test_event_tells_what_it_led_to(engine: sa.Engine):
     tick(make_dispatcher(engine), get_now(engine))
 
     with reading(engine) as connection:
-        told = fetch_detailed_event(connection, "app", event_id).as_json()
+        told = fetch_detailed_event(connection, "app", event_id)
 
     assert [(recorded, "recorded"), (planned, "planned"), (dropped, "none")] == [
-        (each["action_uid"], each["outcome"]) for each in told["matched"]
+        (each.uid, each.outcome) for each in told.matched
     ]
-    first, later, _ = told["matched"]
+    first, later, _ = told.matched
     (operation,) = fetch_all(engine)
-    assert (operation.id, "queued") == (first["operation"], first["state"])
-    assert later["occurrence"] == told["at"].replace(microsecond=0) + 2 * HOUR
-    assert 0 == told["unlisted"]
+    assert (operation.id, "queued") == (first.operation_id, first.state)
+    assert later.occurrence == told.at.replace(microsecond=0) + 2 * HOUR
+    assert 0 == told.unlisted
 
 
 def test_events_of_others_are_not_found(engine: sa.Engine):
@@ -161,12 +161,12 @@ def test_list_tells_what_each_event_led_to(engine: sa.Engine):
     with reading(engine) as connection:
         part = fetch_event_part(connection, "app", EventFilter(), Page())
 
-    found = {each.event.name: each.as_json() for each in part.entries}
-    assert [*"abc"] == [each["action_name"] for each in found["app.x"]["matched"]]
-    assert {"recorded"} == {each["outcome"] for each in found["app.x"]["matched"]}
-    assert ["planned"] == [each["outcome"] for each in found["app.y"]["matched"]]
-    assert [] == found["app.z"]["matched"]
-    assert [True, False, False] == [found[f"app.{n}"]["has_more"] for n in "xyz"]
+    found = {each.name: each for each in part.entries}
+    assert [*"abc"] == [each.name for each in found["app.x"].matched]
+    assert {"recorded"} == {each.outcome for each in found["app.x"].matched}
+    assert ["planned"] == [each.outcome for each in found["app.y"].matched]
+    assert [] == found["app.z"].matched
+    assert [True, False, False] == [found[f"app.{n}"].has_more for n in "xyz"]
 
 
 def test_list_of_all_apps_has_all(engine: sa.Engine):
@@ -189,10 +189,10 @@ def test_list_of_all_apps_has_all(engine: sa.Engine):
         )
 
     assert {("app", ours), ("other", theirs)} == {
-        (each.event.app, each.matched[0].uid) for each in part.entries
+        (each.app, each.matched[0].uid) for each in part.entries
     }
     parts = [*first.entries, *rest.entries]
-    assert [each.event for each in part.entries] == [each.event for each in parts]
+    assert [each.id for each in part.entries] == [each.id for each in parts]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_action_that_cannot_run_for_it_says_why(
     )
 
     with reading(engine) as connection:
-        told = fetch_detailed_event(connection, "app", event_id).as_json()
+        told = fetch_detailed_event(connection, "app", event_id)
 
-    found = told["matched"][0]["note"]
+    found = told.matched[0].note
     assert found is None if note is None else note in str(found)

@@ -62,7 +62,7 @@ def expire(engine: sa.Engine) -> None:
 def make_key_caller(engine: sa.Engine) -> Caller:
     with writing(engine) as connection:
         key = create_key(connection, app=None, role=Role.OPERATOR, name="ada")
-    return Caller(key.shown.id, "ada", Role.OPERATOR, None)
+    return Caller(key.id, "ada", Role.OPERATOR, None)
 
 
 def test_link_signs_in_once(engine: sa.Engine):
