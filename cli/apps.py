@@ -18,8 +18,9 @@ from cli.output import (
     print_warning,
 )
 from overview.apps.shown import (
-    Activity,
-    AppMailJson,
+    AppMail,
+    DetailedApp,
+    ListedApp,
     ShownDomain,
     fetch_detailed_app,
     fetch_listed_apps,
@@ -31,7 +32,7 @@ def list_apps(*, json: JsonOption = False) -> None:
     with read_database() as connection:
         found = fetch_listed_apps(connection)
     if json:
-        print_json([each.as_json() for each in found])
+        print_json(found)
         return
     print_table(
         ("uid", "name", "zone", "users", "domains", "actions", "now"),
@@ -43,7 +44,7 @@ def list_apps(*, json: JsonOption = False) -> None:
                 str(each.users),
                 str(each.domains),
                 str(each.actions),
-                _describe_activity(each.activity) or "-",
+                _describe_activity(each) or "-",
             ]
             for each in found
         ),
@@ -52,10 +53,10 @@ def list_apps(*, json: JsonOption = False) -> None:
     )
 
 
-def _describe_activity(activity: Activity) -> str | None:
+def _describe_activity(app: ListedApp | DetailedApp) -> str | None:
     """Say whether an app is published, refreshed or paused. None: nothing of these."""
     told = []
-    working, pause = activity.working, activity.pause
+    working, pause = app.working, app.pause
     if working is not None:
         since = "" if working.since is None else f" since {format_both(working.since)}"
         told.append(
@@ -79,7 +80,7 @@ def show_app(
     with read_database() as connection:
         found = fetch_detailed_app(connection, uid)
     if json:
-        print_json(found.as_json())
+        print_json(found)
         return
     told = [] if found.notices is None else found.notices.recipients
     shown = ", ".join(f"{group} ({count:,})" for group, count in found.groups.items())
@@ -91,29 +92,31 @@ def show_app(
             ("files below", found.source_folder),
             ("created", format_both(found.created_at)),
             ("updated", format_both(found.updated_at)),
-            ("now", _describe_activity(found.activity)),
+            ("now", _describe_activity(found)),
             ("notices", ", ".join(told) or None),
             ("mails from", found.sender),
             *_describe_mail(found.mail),
             ("users", f"{found.users:,}"),
             ("groups", shown or None),
-            *((part, ", ".join(names) or None) for part, names in found.names.items()),
+            ("templates", ", ".join(found.templates) or None),
+            ("documents", ", ".join(found.documents) or None),
+            ("holidays", ", ".join(found.holidays) or None),
         ]
     )
     _print_domains(found.domains)
-    address = None if found.mail is None else found.mail["from_address"]
+    address = None if found.mail is None else found.mail.from_address
     doubt = find_sender_doubt(address, get_settings().mail_sender_hosts)
     if doubt is not None:
         print_warning(doubt)
 
 
-def _describe_mail(mail: AppMailJson | None) -> list[tuple[str, str | None]]:
+def _describe_mail(mail: AppMail | None) -> list[tuple[str, str | None]]:
     if mail is None:
         return []
     return [
-        ("answers to", mail["reply_to"]),
-        ("unsubscribe", mail["unsubscribe"]),
-        ("language", mail["locale"]),
+        ("answers to", mail.reply_to),
+        ("unsubscribe", mail.unsubscribe),
+        ("language", mail.locale),
     ]
 
 

@@ -72,7 +72,7 @@ def apply_apps(
                 by=get_actor(),
             )
         if json:
-            print_json(difference.as_json())
+            print_json(difference)
         else:
             _print_difference(difference)
         return
@@ -85,7 +85,7 @@ def apply_apps(
             by=get_actor(),
         )
     if json:
-        print_json(applied.as_json())
+        print_json(applied)
     else:
         _print(applied)
 

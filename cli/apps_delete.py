@@ -32,7 +32,7 @@ def delete_app(
     with write_database() as connection:
         deleted = delete_small_app(connection, uid, by=get_actor())
     if json:
-        print_json(deleted.as_json())
+        print_json(deleted)
     else:
         out().print(
             f"Deleted small app {uid}, with {deleted.actions:,} actions and"

@@ -9,13 +9,12 @@ of removed entries stay as history.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.lookup import SYSTEM_APP
 from actions.small_apps.app_row import apply_settings, end_change, hold_app
@@ -34,79 +33,37 @@ from models.errors import ConflictError, InvalidDocumentError, Problem
 from models.small_app import DomainModel, SmallAppModel
 
 
-class PartChangeJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class PartChange:
     """How many entries of a part of a small app were added, changed and removed."""
 
     added: int
     changed: int
     removed: int
 
-
-class AppliedJson(TypedDict):
-    """What applying the document of a small app did."""
-
-    uid: str
-    created: bool
-    parts: dict[str, PartChangeJson]
-    retimed: list[str]
-    events: int
-    revision: int
-    settings: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class PartChange:
-    """How many entries of a part were added, changed and removed."""
-
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-
     def __bool__(self) -> bool:
         """Return whether anything of it changed."""
         return (self.added, self.changed, self.removed) != (0, 0, 0)
-
-    def as_json(self) -> PartChangeJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "added": self.added,
-            "changed": self.changed,
-            "removed": self.removed,
-        }
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
     """
-    What applying a document did.
+    What applying the document of a small app did.
 
-    Args:
-        parts: The parts that the document mentions, by name.
-        retimed: Uids of actions whose occurrences changed with a holiday calendar.
-        events: How many events were recorded for users.
-        revision: Of the app from now on; it is raised only if something changed.
-        settings: Which of the app's own settings changed, such as "timezone".
+    ``parts`` are those that the document mentions; ``retimed`` the actions whose
+    occurrences changed with a holiday calendar; ``events`` how many were recorded for
+    users; ``settings`` which of the app's own changed, such as "timezone". The
+    revision is raised only if something changed.
     """
 
     uid: str
     created: bool
-    parts: dict[str, PartChange] = field(default_factory=dict)
-    retimed: tuple[str, ...] = ()
-    events: int = 0
-    revision: int = 1
-    settings: tuple[str, ...] = ()
-
-    def as_json(self) -> AppliedJson:
-        """Return the object that ``apps apply --json`` prints."""
-        return {
-            "uid": self.uid,
-            "created": self.created,
-            "parts": {name: each.as_json() for name, each in self.parts.items()},
-            "retimed": list(self.retimed),
-            "events": self.events,
-            "revision": self.revision,
-            "settings": list(self.settings),
-        }
+    parts: dict[str, PartChange]
+    retimed: tuple[str, ...]
+    events: int
+    revision: int
+    settings: tuple[str, ...]
 
 
 def apply_small_app(  # noqa: PLR0913 - what differs between the faces
@@ -188,7 +145,7 @@ def _note(
     settings: Mapping[str, tuple[object, object]],
 ) -> None:
     """Note what was changed, if anything was: counts, and the values of settings."""
-    parts = {name: each.as_json() for name, each in applied.parts.items() if bool(each)}
+    parts = {name: asdict(each) for name, each in applied.parts.items() if each}
     if not (applied.created or settings or parts):
         return
     note_change(

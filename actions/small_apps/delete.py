@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.lookup import SYSTEM_APP, refuse_app
 from actions.pausing.pause_state import UNPAUSED
@@ -26,14 +25,6 @@ from models.errors import ConflictError
 from models.revision import Change
 
 
-class DeletedAppJson(TypedDict):
-    """What ended with a small app."""
-
-    uid: str
-    actions: int
-    keys: int
-
-
 @dataclass(frozen=True, slots=True)
 class DeletedApp:
     """What ended with a small app: how many of its actions, and of its API keys."""
@@ -41,10 +32,6 @@ class DeletedApp:
     uid: str
     actions: int
     keys: int
-
-    def as_json(self) -> DeletedAppJson:
-        """Return the documented object; keys are only added."""
-        return {"uid": self.uid, "actions": self.actions, "keys": self.keys}
 
 
 def delete_small_app(

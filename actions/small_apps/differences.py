@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.small_apps.apply import (
     Applied,
     PartChange,
-    PartChangeJson,
     apply_small_app,
 )
 from actions.small_apps.export import fetch_document
@@ -38,28 +36,6 @@ ChangeOfEntry = Literal["added", "changed", "removed"]
 _NAMED = ("users", "domains", "templates", "documents", "holidays")
 
 
-class EntryChangeJson(TypedDict):
-    """What would become of one entry, such as a user, and of which members of it."""
-
-    part: str
-    name: str
-    change: ChangeOfEntry
-    pointers: list[str]
-
-
-class AppDifferenceJson(TypedDict):
-    """What applying a document would change."""
-
-    uid: str
-    created: bool
-    revision: int
-    counts: dict[str, PartChangeJson]
-    entries: list[EntryChangeJson]
-    unlisted: int
-    retimed: list[str]
-    events: int
-
-
 @dataclass(frozen=True, slots=True)
 class EntryChange:
     """
@@ -75,16 +51,7 @@ class EntryChange:
     part: str
     name: str
     change: ChangeOfEntry
-    pointers: tuple[str, ...] = ()
-
-    def as_json(self) -> EntryChangeJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "part": self.part,
-            "name": self.name,
-            "change": self.change,
-            "pointers": list(self.pointers),
-        }
+    pointers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +74,6 @@ class AppDifference:
     unlisted: int
     retimed: Sequence[str]
     events: int
-
-    def as_json(self) -> AppDifferenceJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "uid": self.uid,
-            "created": self.created,
-            "revision": self.revision,
-            "counts": {name: each.as_json() for name, each in self.counts.items()},
-            "entries": [each.as_json() for each in self.entries],
-            "unlisted": self.unlisted,
-            "retimed": list(self.retimed),
-            "events": self.events,
-        }
 
 
 class _UndoneError(Exception):
@@ -203,9 +157,9 @@ def _find_changes(
 ) -> Iterator[EntryChange]:
     for name in sorted(old.keys() | new.keys()):
         if name not in old:
-            yield EntryChange(part, name, "added")
+            yield EntryChange(part, name, "added", ())
         elif name not in new:
-            yield EntryChange(part, name, "removed")
+            yield EntryChange(part, name, "removed", ())
         elif old[name] != new[name]:
             pointers: list[str] = []
             _point(old[name], new[name], (), pointers)

@@ -6,16 +6,15 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
-from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
-from actions.small_apps.export import make_user_document
+from actions.small_apps.export import USER_COLUMNS, make_user_document
 from actions.small_apps.list_apps import fetch_groups
 from models.database.engine import db_now
 from models.database.tables import memberships, users
@@ -27,40 +26,20 @@ from models.paging import Page, Part
 LOOKED_AT = 20_000
 
 
-class UserJson(TypedDict):
-    """A user of a small app."""
+@dataclass(frozen=True, slots=True)
+class KnownUser:
+    """A user of a small app, with their groups, which are sorted."""
 
     id: str
     email: str | None
     name: str | None
     locale: str | None
-    groups: list[str]
+    groups: tuple[str, ...]
     disabled: bool
     expires_at: datetime | None
     created_at: datetime | None
     activated_at: datetime | None
     last_seen_at: datetime | None
-
-
-class GroupJson(TypedDict):
-    """A group of a small app, and how many members it has."""
-
-    name: str
-    members: int
-
-
-@dataclass(frozen=True, slots=True)
-class KnownUser:
-    """
-    A user of a small app, with their groups.
-
-    Args:
-        row: The columns of the table of users.
-        groups: Sorted.
-    """
-
-    row: sa.RowMapping
-    groups: tuple[str, ...]
 
     @property
     def tag(self) -> str:
@@ -70,23 +49,7 @@ class KnownUser:
 
     def as_document(self) -> dict[str, Any]:
         """Return the user as the document of a small app has them."""
-        return make_user_document(self.row, list(self.groups))
-
-    def as_json(self) -> UserJson:
-        """Return the documented object; keys are only added."""
-        row = self.row
-        return {
-            "id": row["id"],
-            "email": row["email"] or None,
-            "name": row["name"],
-            "locale": row["locale"],
-            "groups": list(self.groups),
-            "disabled": row["disabled"],
-            "expires_at": row["expires_at"],
-            "created_at": row["created_at"],
-            "activated_at": row["activated_at"],
-            "last_seen_at": row["last_seen_at"],
-        }
+        return make_user_document(asdict(self), list(self.groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +58,6 @@ class KnownGroup:
 
     name: str
     members: int
-
-    def as_json(self) -> GroupJson:
-        """Return the documented object; keys are only added."""
-        return {"name": self.name, "members": self.members}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +135,7 @@ def fetch_user_part(
     rows = connection.execute(query.limit(page.limit + 1)).mappings().all()
     found = _add_groups(connection, app, rows[: page.limit])
     if len(rows) > page.limit:
-        return Part(found, (found[-1].row["id"],))
+        return Part(found, (found[-1].id,))
     last = sa.select(users.c.id).where(*place).order_by(users.c.id).offset(most - 1)
     end = connection.execute(last.limit(1)).scalar_one_or_none()
     return Part(found, None if end is None else (end,))
@@ -240,7 +199,14 @@ def _add_groups(
         )
     ):
         groups[user_id].append(group)
-    return [KnownUser(row, tuple(sorted(groups[row["id"]]))) for row in rows]
+    return [
+        KnownUser(
+            **{name: row[name] for name in ("id", *USER_COLUMNS) if name != "email"},
+            email=row["email"] or None,
+            groups=tuple(sorted(groups[row["id"]])),
+        )
+        for row in rows
+    ]
 
 
 def fetch_group_part(

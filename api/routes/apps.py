@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from fastapi import APIRouter
@@ -15,10 +16,10 @@ from actions.pausing.targets import (
     pause_target,
     resume_target,
 )
-from actions.small_apps.apply import AppliedJson
+from actions.small_apps.apply import Applied
 from actions.small_apps.connections import check_connections
-from actions.small_apps.delete import DeletedAppJson, delete_small_app
-from actions.small_apps.differences import AppDifference, AppDifferenceJson
+from actions.small_apps.delete import DeletedApp, delete_small_app
+from actions.small_apps.differences import AppDifference
 from actions.small_apps.export import fetch_document
 from actions.small_apps.senders import find_sender_doubts
 from api.answers import ROOT, ListJson, answer, answer_list
@@ -26,12 +27,12 @@ from api.applying import DryRun, RaiseEvents, apply_or_foresee
 from api.guarding import ApiRoute, takes
 from models.door.app_documents import read_small_app
 from models.door.documents import LARGEST_BULK
+from models.json_form import get_members
 from models.requests.actions import PauseModel
 from models.requests.apps import SmallAppBodyModel
 from models.small_app import SmallAppModel
 from overview.apps.shown import (
-    AppJson,
-    DetailedAppJson,
+    DetailedApp,
     ListedApp,
     fetch_app_part,
     fetch_detailed_app,
@@ -53,33 +54,34 @@ _EXAMPLE = {
 _PAUSE = {"note": "until the import is fixed", "until": "2099-01-01T00:00:00Z"}
 
 
-class AppliedAppJson(AppliedJson):
+@dataclass(frozen=True, slots=True)
+class AppliedWithDoubts(Applied):
     """What applying a document did, and what may be wrong with it all the same."""
 
     warnings: list[str]
 
 
-@router.get("/apps", response_model=ListJson[AppJson])
+@router.get("/apps", response_model=ListJson[ListedApp])
 def list_apps(context: Viewer, page: Paged) -> Response:
     """List the small apps, by uid; a key of one app sees that one."""
     with context.reading() as connection:
         part = fetch_app_part(connection, page, app=context.app)
-    return answer_list(context, part, ListedApp.as_json)
+    return answer_list(context, part)
 
 
-@router.get("/apps/{app}", response_model=DetailedAppJson)
+@router.get("/apps/{app}", response_model=DetailedApp)
 def read_app(context: Viewer, app: str) -> Response:
     """Return a small app with all that belongs to it; its users are counted."""
     context.own(app)
     with context.reading() as connection:
         found = fetch_detailed_app(connection, app).seen_by(context.app)
-    return answer(found.as_json(), etag=found.revision)
+    return answer(found, etag=found.revision)
 
 
 @router.put(
     "/apps/{app}",
-    response_model=AppliedAppJson | AppDifferenceJson,
-    responses={201: {"description": "It is new.", "model": AppliedAppJson}},
+    response_model=AppliedWithDoubts | AppDifference,
+    responses={201: {"description": "It is new.", "model": AppliedWithDoubts}},
 )
 @takes(SmallAppBodyModel, examples={"shop": _EXAMPLE}, largest=LARGEST_BULK)
 @heavy
@@ -113,16 +115,16 @@ def apply_app(
         events=events,
     )
     if isinstance(applied, AppDifference):
-        return answer(applied.as_json(), etag=applied.revision)
+        return answer(applied, etag=applied.revision)
     return answer(
-        {**applied.as_json(), "warnings": [str(doubt) for doubt in doubts]},
+        {**get_members(applied), "warnings": [str(doubt) for doubt in doubts]},
         status=HTTPStatus.CREATED if applied.created else HTTPStatus.OK,
         etag=applied.revision,
         location=f"/apps/{app}" if applied.created else None,
     )
 
 
-@router.delete("/apps/{app}", response_model=DeletedAppJson)
+@router.delete("/apps/{app}", response_model=DeletedApp)
 @heavy
 def delete_app(context: Admin, app: str) -> Response:
     """
@@ -137,7 +139,7 @@ def delete_app(context: Admin, app: str) -> Response:
         deleted = delete_small_app(
             connection, app, by=context.caller.name, expected_revision=expected
         )
-    return answer(deleted.as_json())
+    return answer(deleted)
 
 
 @router.get("/apps/{app}/document", response_model=SmallAppModel)

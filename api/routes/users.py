@@ -9,19 +9,17 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from actions.small_apps.apply import AppliedJson
+from actions.small_apps.apply import Applied
 from actions.small_apps.change_users import (
     delete_user,
     patch_user,
     replace_user,
 )
-from actions.small_apps.differences import AppDifferenceJson
+from actions.small_apps.differences import AppDifference
 from actions.small_apps.known_users import (
-    GroupJson,
     KnownGroup,
     KnownUser,
     UserFilter,
-    UserJson,
     fetch_group_part,
     fetch_known_user,
     fetch_user_part,
@@ -50,7 +48,7 @@ _PATCH: dict[str, Any] = {
 _PATCH_TYPES = ("application/merge-patch+json", "application/json")
 
 
-@router.get("/users", response_model=ListJson[UserJson])
+@router.get("/users", response_model=ListJson[KnownUser])
 def list_users(  # noqa: PLR0913 - the filters of the list
     context: Viewer,
     app: str,
@@ -75,10 +73,10 @@ def list_users(  # noqa: PLR0913 - the filters of the list
     wanted = UserFilter(group, text, inactive, inactivated)
     with context.reading() as connection:
         part = fetch_user_part(connection, app, wanted, page)
-    return answer_list(context, part, KnownUser.as_json)
+    return answer_list(context, part)
 
 
-@router.put("/users", response_model=AppliedJson | AppDifferenceJson)
+@router.put("/users", response_model=Applied | AppDifference)
 @takes(
     DirectoryModel,
     examples={"one user": {"users": [{"id": "ada", **_ADA}]}},
@@ -103,22 +101,22 @@ def put_directory(
     found = apply_or_foresee(
         context, model, expected, may_create=False, dry_run=dry_run, events=events
     )
-    return answer(found.as_json(), etag=found.revision)
+    return answer(found, etag=found.revision)
 
 
-@router.get("/users/{user:path}", response_model=UserJson)
+@router.get("/users/{user:path}", response_model=KnownUser)
 def read_one_user(context: Viewer, app: str, user: str) -> Response:
     """Return a user with their groups."""
     context.own(app)
     with context.reading() as connection:
         found = fetch_known_user(connection, app, user)
-    return answer(found.as_json(), etag=found.tag)
+    return answer(found, etag=found.tag)
 
 
 @router.put(
     "/users/{user:path}",
-    response_model=UserJson,
-    responses={201: {"description": "They are new.", "model": UserJson}},
+    response_model=KnownUser,
+    responses={201: {"description": "They are new.", "model": KnownUser}},
 )
 @takes(UserBodyModel, examples={"ada": _ADA})
 def put_user(
@@ -141,14 +139,14 @@ def put_user(
             raise_events=events,
         )
     return answer(
-        stored.user.as_json(),
+        stored.user,
         status=HTTPStatus.CREATED if stored.created else HTTPStatus.OK,
         etag=stored.user.tag,
         location=f"/apps/{app}/users/{quote(user)}" if stored.created else None,
     )
 
 
-@router.patch("/users/{user:path}", response_model=UserJson)
+@router.patch("/users/{user:path}", response_model=KnownUser)
 @takes(_PATCH, examples={"disable": {"disabled": True}}, types=_PATCH_TYPES)
 def patch_one_user(
     context: Editor, app: str, user: str, *, events: RaiseEvents = False
@@ -165,7 +163,7 @@ def patch_one_user(
             expected_tag=context.expected,
             raise_events=events,
         )
-    return answer(stored.user.as_json(), etag=stored.user.tag)
+    return answer(stored.user, etag=stored.user.tag)
 
 
 @router.delete("/users/{user:path}", status_code=204)
@@ -177,10 +175,10 @@ def delete_one_user(context: Editor, app: str, user: str) -> Response:
     return answer_nothing()
 
 
-@router.get("/groups", response_model=ListJson[GroupJson])
+@router.get("/groups", response_model=ListJson[KnownGroup])
 def list_groups(context: Viewer, app: str, page: Paged) -> Response:
     """List the groups of a small app with the number of their members, by name."""
     context.own(app)
     with context.reading() as connection:
         part = fetch_group_part(connection, app, page)
-    return answer_list(context, part, KnownGroup.as_json)
+    return answer_list(context, part)

@@ -7,13 +7,12 @@ Addresses of sources and webhooks are shown without the parts that may hold a se
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
 from actions.pausing.pause_state import Pause, get_pause
@@ -25,19 +24,18 @@ from actions.small_apps.list_apps import (
     fetch_names,
 )
 from models.paging import Page, Part
-from operations.running.pace import Working, WorkingJson, fetch_working
-from overview.apps.standing import Standing, StandingJson, fetch_standings
+from operations.running.pace import Working, fetch_working
+from overview.apps.standing import AppStanding, fetch_standings
 
 
-class ActivityJson(TypedDict):
-    """What is going on in a small app; null: nothing of it."""
+@dataclass(frozen=True, slots=True)
+class ListedApp:
+    """
+    A small app, and the numbers of its users, domains and actions.
 
-    pause: Pause | None
-    working: WorkingJson | None
-
-
-class AppJson(ActivityJson):
-    """A small app, and the numbers of its users, domains and actions."""
+    ``pause`` is its own, and ``working`` the heavy operation of it that a worker runs;
+    null: none.
+    """
 
     uid: str
     name: str | None
@@ -46,10 +44,13 @@ class AppJson(ActivityJson):
     users: int
     domains: int
     actions: int
-    standing: StandingJson
+    pause: Pause | None
+    working: Working | None
+    standing: AppStanding
 
 
-class AppDomainJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ShownDomain:
     """A domain of a small app; its source is without secrets."""
 
     name: str
@@ -60,118 +61,6 @@ class AppDomainJson(TypedDict):
     title: str | None
     description: str | None
 
-
-class AppMailJson(TypedDict):
-    """What a small app writes on its mails beside their content; null: nothing."""
-
-    from_name: str | None
-    from_address: str | None
-    reply_to: str | None
-    unsubscribe: str | None
-    locale: str | None
-
-
-class AppNoticesJson(TypedDict):
-    """Who gets notices of failures; the address of the webhook is without secrets."""
-
-    mail: Sequence[str]
-    webhook: str | None
-
-
-class DetailedAppJson(ActivityJson):
-    """A small app with all that belongs to it; its users are counted, not listed."""
-
-    uid: str
-    name: str | None
-    timezone: str | None
-    revision: int
-    source_folder: str | None
-    created_at: datetime
-    updated_at: datetime
-    notices: AppNoticesJson | None
-    users: int
-    groups: Mapping[str, int]
-    domains: list[AppDomainJson]
-    templates: Sequence[str]
-    documents: Sequence[str]
-    holidays: Sequence[str]
-    mail: AppMailJson | None
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """
-    What is going on in a small app.
-
-    Args:
-        pause: The app's own pause. None: it has none.
-        working: The heavy operation of the app that a worker runs. None: there is none.
-    """
-
-    pause: Pause | None
-    working: Working | None
-
-    def as_json(self) -> ActivityJson:
-        """Return the documented members; keys are only added."""
-        return {
-            "pause": self.pause,
-            "working": None if self.working is None else self.working.as_json(),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class ListedApp:
-    """
-    A small app, and the numbers of its users, domains and actions.
-
-    Args:
-        timezone: IANA name. None: that of the installation applies.
-    """
-
-    uid: str
-    name: str | None
-    timezone: str | None
-    revision: int
-    users: int
-    domains: int
-    actions: int
-    activity: Activity
-    standing: Standing
-
-    def as_json(self) -> AppJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "uid": self.uid,
-            "name": self.name,
-            "timezone": self.timezone,
-            "revision": self.revision,
-            "users": self.users,
-            "domains": self.domains,
-            "actions": self.actions,
-            **self.activity.as_json(),
-            "standing": self.standing.as_json(),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class ShownDomain:
-    """
-    A domain, with the versions of its data.
-
-    Args:
-        source: Without secrets.
-        published_at: When the live version was published, aware UTC.
-        title: What people call it, as its document has it.
-    """
-
-    name: str
-    source: Mapping[str, Any]
-    staged_version: int | None
-    live_version: int | None
-    published_at: datetime | None
-    title: str | None = None
-    description: str | None = None
-
     @property
     def place(self) -> str:
         """The place that its data come from: a file, an address or a query."""
@@ -181,22 +70,21 @@ class ShownDomain:
             if key in {"file", "url", "sql"}
         )
 
-    def as_json(self) -> AppDomainJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "name": self.name,
-            "source": self.source,
-            "staged_version": self.staged_version,
-            "live_version": self.live_version,
-            "published_at": self.published_at,
-            "title": self.title,
-            "description": self.description,
-        }
+
+@dataclass(frozen=True, slots=True)
+class AppMail:
+    """What a small app writes on its mails beside their content; null: nothing."""
+
+    from_name: str | None
+    from_address: str | None
+    reply_to: str | None
+    unsubscribe: str | None
+    locale: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class ShownNotices:
-    """Who gets notices of failures: mail addresses, and a webhook without secrets."""
+    """Who gets notices of failures; the address of the webhook is without secrets."""
 
     mail: Sequence[str]
     webhook: str | None
@@ -206,23 +94,14 @@ class ShownNotices:
         """All of them, the webhook last."""
         return [*self.mail, *([self.webhook] if self.webhook else [])]
 
-    def as_json(self) -> AppNoticesJson:
-        """Return the documented object; keys are only added."""
-        return {"mail": self.mail, "webhook": self.webhook}
-
 
 @dataclass(frozen=True, slots=True)
 class DetailedApp:
     """
     A small app with all that belongs to it; its users are counted, not listed.
 
-    Args:
-        timezone: IANA name. None: that of the installation applies.
-        source_folder: The folder of its sources' files. None: it has none.
-        notices: None: nobody in the app gets notices of failures.
-        groups: The number of members, by group.
-        names: The names of its templates, documents and holiday calendars, by part.
-        mail: What it writes on its mails beside their content. None: nothing.
+    ``timezone`` is null if that of the installation applies; ``groups`` has the number
+    of members of each; ``templates``, ``documents`` and ``holidays`` are names.
     """
 
     uid: str
@@ -232,20 +111,23 @@ class DetailedApp:
     source_folder: str | None
     created_at: datetime
     updated_at: datetime
-    activity: Activity
+    pause: Pause | None
+    working: Working | None
     notices: ShownNotices | None
     users: int
     groups: Mapping[str, int]
     domains: tuple[ShownDomain, ...]
-    names: Mapping[str, Sequence[str]]
-    mail: AppMailJson | None = None
+    templates: Sequence[str]
+    documents: Sequence[str]
+    holidays: Sequence[str]
+    mail: AppMail | None
 
     @property
     def sender(self) -> str | None:
         """Whom its mails name as their sender. None: that of the installation."""
         if self.mail is None:
             return None
-        name, address = self.mail["from_name"], self.mail["from_address"]
+        name, address = self.mail.from_name, self.mail.from_address
         return f"{name} <{address}>" if name and address else name or address
 
     def seen_by(self, app: str | None) -> DetailedApp:
@@ -255,27 +137,6 @@ class DetailedApp:
         Where its files are on the operator's hosts is nothing to tell a tenant.
         """
         return self if app is None else replace(self, source_folder=None)
-
-    def as_json(self) -> DetailedAppJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "uid": self.uid,
-            "name": self.name,
-            "timezone": self.timezone,
-            "revision": self.revision,
-            "source_folder": self.source_folder,
-            "created_at": self.created_at,
-            "updated_at": self.updated_at,
-            **self.activity.as_json(),
-            "notices": None if self.notices is None else self.notices.as_json(),
-            "users": self.users,
-            "groups": self.groups,
-            "domains": [each.as_json() for each in self.domains],
-            "templates": self.names["templates"],
-            "documents": self.names["documents"],
-            "holidays": self.names["holidays"],
-            "mail": self.mail,
-        }
 
 
 def fetch_listed_apps(connection: sa.Connection) -> list[ListedApp]:
@@ -317,7 +178,8 @@ def _list(
             row.users,
             row.domains,
             row.scheduled_actions,
-            Activity(get_pause(row), working.get(row.uid)),
+            get_pause(row),
+            working.get(row.uid),
             standings[row.uid],
         )
         for row in rows
@@ -340,7 +202,8 @@ def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
         source_folder=row.source_folder,
         created_at=row.created_at,
         updated_at=row.updated_at,
-        activity=Activity(get_pause(row), fetch_working(connection, uid).get(uid)),
+        pause=get_pause(row),
+        working=fetch_working(connection, uid).get(uid),
         notices=_make_notices(row.notices),
         users=count_users(connection, uid),
         groups=fetch_groups(connection, uid),
@@ -355,7 +218,7 @@ def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
             )
             for each in fetch_domains(connection, uid)
         ),
-        names=fetch_names(connection, uid),
+        **fetch_names(connection, uid),
         mail=_make_mail(row.mail),
     )
 
@@ -394,16 +257,10 @@ def hide_source(source: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _make_mail(mail: Mapping[str, Any] | None) -> AppMailJson | None:
+def _make_mail(mail: Mapping[str, Any] | None) -> AppMail | None:
     if not mail:
         return None
-    return {
-        "from_name": mail.get("from_name"),
-        "from_address": mail.get("from_address"),
-        "reply_to": mail.get("reply_to"),
-        "unsubscribe": mail.get("unsubscribe"),
-        "locale": mail.get("locale"),
-    }
+    return AppMail(**{each.name: mail.get(each.name) for each in fields(AppMail)})
 
 
 def _make_notices(notices: Mapping[str, Any] | None) -> ShownNotices | None:

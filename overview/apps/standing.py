@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.engine import db_now
 from models.database.tables import (
@@ -32,7 +31,8 @@ _LOOKED_AT = 5_000
 _ACTIONS_LOOKED_AT = 2_000
 
 
-class StandingJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class AppStanding:
     """
     What needs a look in a small app.
 
@@ -51,54 +51,15 @@ class StandingJson(TypedDict):
     unpublished: int
     is_whole: bool
 
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """
-    What needs a look in a small app; instants are aware UTC.
-
-    Args:
-        failed: Operations that failed within WITHIN.
-        missed: Operations that were missed within WITHIN.
-        last_trouble_at: When the last of them ended.
-        quarantined: Actions that cannot run.
-        paused: Other actions that are paused, on their own or with the app.
-        uncertain: Mails of which nobody knows whether they were sent.
-        unpublished: Domains whose staged version is not live.
-        is_whole: Whether all of it was counted.
-    """
-
-    failed: int = 0
-    missed: int = 0
-    last_trouble_at: datetime | None = None
-    quarantined: int = 0
-    paused: int = 0
-    uncertain: int = 0
-    unpublished: int = 0
-    is_whole: bool = True
-
     @property
     def needs_look(self) -> bool:
         """Whether something went wrong, or waits for a decision."""
         return any((self.failed, self.missed, self.quarantined, self.uncertain))
 
-    def as_json(self) -> StandingJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "failed": self.failed,
-            "missed": self.missed,
-            "last_trouble_at": self.last_trouble_at,
-            "quarantined": self.quarantined,
-            "paused": self.paused,
-            "uncertain": self.uncertain,
-            "unpublished": self.unpublished,
-            "is_whole": self.is_whole,
-        }
-
 
 def fetch_standings(
     connection: sa.Connection, apps: Collection[str]
-) -> Mapping[str, Standing]:
+) -> Mapping[str, AppStanding]:
     """
     Return what needs a look in each of *apps*.
 
@@ -119,7 +80,14 @@ def fetch_standings(
             seen += values.pop("looked_at", 0)
             found[values.pop("app")].update(values)
         is_whole &= most is None or seen < most
-    return {app: Standing(**found[app], is_whole=is_whole) for app in apps}
+    nothing = {
+        **dict.fromkeys((each.name for each in fields(AppStanding)), 0),
+        "last_trouble_at": None,
+    }
+    return {
+        app: AppStanding(**{**nothing, **found[app], "is_whole": is_whole})
+        for app in apps
+    }
 
 
 def _pick(column: sa.ColumnElement[str], apps: Collection[str]) -> Any:

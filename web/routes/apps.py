@@ -96,7 +96,7 @@ def _find_sender_doubt(context: Context, found: DetailedApp | Unread) -> str | N
     if isinstance(found, Unread) or found.mail is None:
         return None
     allowed = context.services.settings.mail_sender_hosts
-    return find_sender_doubt(found.mail["from_address"], allowed)
+    return find_sender_doubt(found.mail.from_address, allowed)
 
 
 @router.get("/apps/{app}/users")
