@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.small_apps.known_users import (
+    KnownGroup,
     UserFilter,
     fetch_group_part,
     fetch_user_part,
@@ -38,7 +39,7 @@ def _find(engine: sa.Engine, wanted: UserFilter, limit: int = 50) -> str:
         while True:
             page = Page(limit=limit, after=after)
             part = fetch_user_part(connection, "shop", wanted, page)
-            parts.append("".join(each.row["id"][0] for each in part.entries))
+            parts.append("".join(each.id[0] for each in part.entries))
             after = part.following
             if after is None:
                 return " ".join(parts)
@@ -90,7 +91,7 @@ def test_part_ends_where_enough_was_looked_at(engine: sa.Engine):
         second = fetch_user_part(connection, "shop", wanted, page, most=3)
 
     assert ([], ("c",)) == (first.entries, first.following)
-    assert ["d"] == [each.row["id"] for each in second.entries]
+    assert ["d"] == [each.id for each in second.entries]
     assert second.following is None
 
 
@@ -102,6 +103,6 @@ def test_groups_are_counted(engine: sa.Engine):
         first = fetch_group_part(connection, "shop", Page(limit=1))
         second = fetch_group_part(connection, "shop", Page(1, first.following))
 
-    assert [{"name": "x", "members": 2}] == [each.as_json() for each in first.entries]
-    assert [{"name": "y", "members": 2}] == [each.as_json() for each in second.entries]
+    assert [KnownGroup("x", 2)] == first.entries
+    assert [KnownGroup("y", 2)] == second.entries
     assert second.following is None

@@ -12,7 +12,7 @@ from models.database.engine import reading, writing
 from models.database.tables import deliveries, domains
 from models.paging import Page
 from overview.apps.shown import fetch_app_part, fetch_listed_apps
-from overview.apps.standing import Standing, fetch_standings
+from overview.apps.standing import AppStanding, fetch_standings
 from tests.scheduling import (
     add_app,
     edit,
@@ -33,7 +33,10 @@ def _apps(engine: sa.Engine) -> None:
     add_app(engine, "calm")
 
 
-def _fetch(engine: sa.Engine) -> dict[str, Standing]:
+CALM = AppStanding(0, 0, None, 0, 0, 0, 0, is_whole=True)
+
+
+def _fetch(engine: sa.Engine) -> dict[str, AppStanding]:
     with reading(engine) as connection:
         return dict(fetch_standings(connection, ["app", "calm"]))
 
@@ -52,8 +55,8 @@ def test_app_that_is_well_needs_no_look(engine: sa.Engine):
     """
     post(engine, "calm")
 
-    assert Standing() == _fetch(engine)["calm"]
-    assert not Standing().needs_look
+    assert CALM == _fetch(engine)["calm"]
+    assert not CALM.needs_look
 
 
 def test_what_went_wrong_within_a_day_is_counted(engine: sa.Engine):
@@ -148,6 +151,6 @@ def test_lists_tell_it(engine: sa.Engine):
         part = fetch_app_part(connection, Page())
         other = fetch_app_part(connection, Page(), app="calm")
 
-    assert [1, 0] == [each.as_json()["standing"]["failed"] for each in whole]
+    assert [1, 0] == [each.standing.failed for each in whole]
     assert whole == part.entries
-    assert [Standing()] == [each.standing for each in other.entries]
+    assert [CALM] == [each.standing for each in other.entries]
