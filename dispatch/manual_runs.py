@@ -23,15 +23,11 @@ from models.occurrence import make_manual_id
 from models.operation import order_steps
 from models.operation_state import OperationState, Overlap, Queue, Trigger
 from operations.claiming.obstacles import STEPS_KEY
-from operations.fleet.processes import ProcessRole, fetch_processes
 from operations.list_operations import fetch_operation
 from operations.record import record
 
 #: How long a repeated request is the same run; as long as its answer is repeated.
 SAME_FOR = timedelta(days=1)
-
-#: The newest schema of the first version whose workers run chosen steps only.
-_KNOWS_STEPS = "0003"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +195,6 @@ def _check(
     if steps is None:
         return {}
     chosen = choose_steps(action.document, steps)
-    _refuse_older_workers(connection)
     return {STEPS_KEY: list(chosen)}
 
 
@@ -244,21 +239,3 @@ def choose_steps(document: Mapping[str, Any], steps: Sequence[str]) -> tuple[str
     if problems:
         raise InvalidDocumentError(tuple(problems))
     return tuple(name for name in known if name in steps)
-
-
-def _refuse_older_workers(connection: sa.Connection) -> None:
-    """
-    Refuse to choose steps while a worker runs that does not know of the choice.
-
-    Raises:
-        ConflictError: There is one.
-    """
-    for seen in fetch_processes(connection):
-        process = seen.process
-        is_worker = process.role is ProcessRole.WORKER or process.queues
-        if is_worker and seen.is_alive and process.revision < _KNOWS_STEPS:
-            msg = (
-                f"worker {process.name} is of version {process.version}, which runs all"
-                " steps. Upgrade it first, or run all steps."
-            )
-            raise ConflictError(msg)

@@ -132,8 +132,7 @@ def _compare(target: sa.MetaData, versions: Path) -> Sequence[ops.MigrateOperati
 def _read_compatible(versions: Path) -> str:
     """Return whose programs the newest migration lets go on."""
     *_, newest = sorted(versions.glob("[0-9]*_*.py"))
-    found = run_path(str(newest))
-    return str(found.get("compatible_from", found["revision"]))
+    return str(run_path(str(newest))["compatible_from"])
 
 
 def _flatten(

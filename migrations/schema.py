@@ -68,8 +68,8 @@ def make_config(
 
 def migrate(
     engine: sa.Engine,
-    to: str = "head",
     *,
+    versions: Path = VERSIONS,
     lock_timeout: timedelta = LOCK_TIMEOUT,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
@@ -80,7 +80,7 @@ def migrate(
 
     Args:
         engine: With any deadline; indexes may take longer.
-        to: The revision to stop at; only tests stop before the last.
+        versions: Where the migrations are; tests have others.
         lock_timeout: How long a change waits for a table that is in use, each time.
         sleep: Waits between two attempts at a table that is in use.
 
@@ -89,17 +89,17 @@ def migrate(
         UnreachableError: If a table stayed in use, or the database is away.
     """
     found = get_schema_revision(engine)
-    if found is not None and found not in get_known_revisions():
-        check_schema(engine)
+    if found is not None and found not in get_known_revisions(versions):
+        check_schema(engine, versions)
         return
-    missing = _find_missing(found, to)
+    missing = _find_missing(found, versions)
     if not missing:
         return
     if engine.dialect.name == "postgresql" and found is not None:
         make_ahead(engine, [script.module for script in missing])
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            _upgrade(engine, missing[-1], lock_timeout)
+            _upgrade(engine, versions, missing[-1], lock_timeout)
         except UnreachableError as error:
             if attempt == _ATTEMPTS or not _is_in_use(error):
                 raise
@@ -108,23 +108,24 @@ def migrate(
             return
 
 
-def _find_missing(found: str | None, to: str) -> list[Script]:
+def _find_missing(found: str | None, versions: Path) -> list[Script]:
     """Return the migrations to apply, in order."""
-    scripts = ScriptDirectory.from_config(make_config())
-    newest_first = scripts.walk_revisions(found or "base", to)
+    scripts = ScriptDirectory.from_config(make_config(versions=versions))
+    newest_first = scripts.walk_revisions(found or "base", "head")
     return [script for script in newest_first if script.revision != found][::-1]
 
 
-def _upgrade(engine: sa.Engine, last: Script, lock_timeout: timedelta) -> None:
+def _upgrade(
+    engine: sa.Engine, versions: Path, last: Script, lock_timeout: timedelta
+) -> None:
     with writing(engine) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
             milliseconds = int(lock_timeout.total_seconds() * 1000)
             connection.execute(sa.text(f"set local lock_timeout = {milliseconds}"))
-        command.upgrade(make_config(connection), last.revision)
-        oldest = getattr(last.module, "compatible_from", None)
-        if oldest is not None:  # from 0002 on
-            connection.execute(sa.update(installation).values(compatible_from=oldest))
+        command.upgrade(make_config(connection, versions=versions), last.revision)
+        oldest = last.module.compatible_from
+        connection.execute(sa.update(installation).values(compatible_from=oldest))
 
 
 def _is_in_use(error: UnreachableError) -> bool:

@@ -80,9 +80,13 @@ class Schema:
         return self.found != self.wanted
 
 
-def check_schema(engine: sa.Engine) -> Schema:
+def check_schema(engine: sa.Engine, versions: Path = VERSIONS) -> Schema:
     """
     Refuse to run on a schema with which this program does not work.
+
+    Args:
+        engine: With any deadline.
+        versions: Where its migrations are; tests have others.
 
     Returns:
         This program's schema, or a newer one with which it may go on.
@@ -92,7 +96,7 @@ def check_schema(engine: sa.Engine) -> Schema:
             program too old for it. The message says what to do.
         UnreachableError: If the database is away.
     """
-    known = get_known_revisions()
+    known = get_known_revisions(versions)
     wanted = known[-1]
     with reading(engine) as connection:
         found = _get_revision(connection)

@@ -13,7 +13,6 @@ from actions.read_rules import find_problem
 from models.database.engine import read_clock
 from models.database.tables import operations
 from models.operation_state import Overlap, Queue
-from operations.fleet.processes import has_older_worker
 from operations.record import count_live
 from operations.running.taken import read_taken, seconds_taken
 from operations.sending.order import has_sendable
@@ -21,21 +20,14 @@ from operations.sending.order import has_sendable
 #: Latest runs that are asked how long a run takes.
 _RUNS = 20
 
-#: The schema whose programs know what a backfill is.
-_SINCE_SCHEMA = "0003"
-
 _SECOND = timedelta(seconds=1)
 
 
-def find_wait(  # noqa: PLR0911 - one return for each answer
-    connection: sa.Connection, action: sa.Row[Any]
-) -> str | None:
+def find_wait(connection: sa.Connection, action: sa.Row[Any]) -> str | None:
     """Say what keeps a backfill of *action* from recording more; None: nothing does."""
     state = get_action_state(action)
     if state != "active":
         return f"the action is {state}"
-    if has_older_worker(connection, _SINCE_SCHEMA):
-        return "a worker of an older version is alive, which does not know backfills"
     if has_sendable(connection, Queue(action.queue)):
         return f"other work waits in queue {action.queue}, and goes first"
     if action.overlap == Overlap.ALLOW:

@@ -19,9 +19,6 @@ from models.database.tables import ALIVE_FOR, processes
 from models.errors import ConflictError, NotFoundError
 from operations.fleet.processes import ProcessRole
 
-#: The first schema whose workers know how to.
-_KNOWN_SINCE = "0003"
-
 _kept = processes.c
 
 
@@ -41,17 +38,11 @@ def drain_worker(
 
     Raises:
         NotFoundError: There is no such worker.
-        ConflictError: It is gone, or too old to know how.
+        ConflictError: It is gone.
     """
     row = _lock(connection, worker_id)
     if not row.is_alive:
         msg = f"worker {row.name} has given no sign of life for too long: it is gone"
-        raise ConflictError(msg)
-    if row.revision < _KNOWN_SINCE:
-        msg = (
-            f"worker {row.name} runs version {row.version}, which cannot be drained."
-            " Stop it with SIGTERM instead: it finishes what it runs, and ends"
-        )
         raise ConflictError(msg)
     if row.drain_asked_at is not None:
         return False

@@ -115,16 +115,6 @@ def measure_free(folder: Path) -> int | None:
         return None
 
 
-def has_older_worker(connection: sa.Connection, revision: str) -> bool:
-    """Return whether a worker is alive whose newest schema is before *revision*."""
-    older = sa.exists().where(
-        processes.c.role == ProcessRole.WORKER,
-        processes.c.heartbeat_at > db_now(-ALIVE_FOR),
-        processes.c.revision < revision,
-    )
-    return bool(connection.execute(sa.select(older)).scalar())
-
-
 def record_sign(
     connection: sa.Connection,
     process: Process,

@@ -282,7 +282,7 @@ def test_refused_while_somebody_lives(
                     hostname="a",
                     pid=1,
                     version="0",
-                    revision="0002",
+                    revision="0001",
                     queues=["quick"],
                     settings={},
                     started_at=now,

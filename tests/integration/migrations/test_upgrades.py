@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,16 +17,26 @@ from uuid import UUID, uuid4
 
 import pytest
 import sqlalchemy as sa
-from alembic.script import ScriptDirectory
+from alembic import command
+from alembic.script import Script, ScriptDirectory
 
 from migrations.live_indexes import make_ahead
-from migrations.schema import migrate
+from migrations.schema import make_config, migrate
 from migrations.schema_revisions import (
+    VERSIONS,
     check_schema,
     get_known_revisions,
+    get_newest_revision,
     get_schema_revision,
 )
-from models.database.engine import Identifier, Json, UtcDateTime, make_engine
+from models.database.engine import (
+    Identifier,
+    Json,
+    UtcDateTime,
+    make_engine,
+    writing,
+)
+from models.database.tables import installation, metadata
 from models.errors import UnreachableError, UsageError
 from scheduler_server import make_scheduler
 from settings import Settings, read_settings
@@ -34,178 +45,140 @@ from tests.servers import ROOT, run_process, wait_until
 #: The first schema that programs in use were made for.
 FIRST = "0001"
 
+#: A schema of the future: what a migration may do while everybody works.
+NEXT = f"{int(get_newest_revision()) + 1:04}"
+_NEXT_FILE = """
+import sqlalchemy as sa
+from alembic import op
+
+from migrations.live_indexes import LiveColumn, LiveIndex
+
+revision, down_revision = "{next}", "{newest}"
+branch_labels = depends_on = None
+compatible_from = "{first}"
+LIVE_COLUMNS = (LiveColumn("operations", "shade", sa.Text(), default="'pale'"),)
+LIVE_INDEXES = (
+    LiveIndex(
+        "ix_operations_shade", "operations", "finished_at", "state = 'failed'"
+    ),
+)
+
+
+def upgrade() -> None:
+    op.add_column("small_apps", sa.Column("colour", sa.Text()))
+    for each in (*LIVE_COLUMNS, *LIVE_INDEXES):
+        each.create()
+"""
+
 LONG_AGO = datetime(2026, 1, 5, 7, tzinfo=UTC)
 OPERATION = UUID("1d3ad22c-ec7c-5a35-9d6c-4a7a8ef2d0a1")
-
-SCRIPTS = ScriptDirectory(str(ROOT / "migrations"))
 
 
 @pytest.fixture
 def first(unmigrated_url: str) -> Iterator[sa.Engine]:
     """Give an engine on a database as the first version left it, once a dialect."""
     engine = make_engine(unmigrated_url)
-    migrate(engine, FIRST)
+    with writing(engine) as connection:
+        command.upgrade(make_config(connection), FIRST)
+        values = {"compatible_from": FIRST}
+        connection.execute(sa.update(installation).values(values))
     yield engine
     engine.dispose()
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Path:
+    """Give the migrations of a version to come: all of ours, and one more."""
+    folder = tmp_path / "versions"
+    shutil.copytree(VERSIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    text = _NEXT_FILE.format(next=NEXT, newest=get_newest_revision(), first=FIRST)
+    (folder / f"{NEXT}_look_ahead.py").write_text(text)
+    return folder
+
+
+def read_scripts(versions: Path) -> list[Script]:
+    """Return the migrations in *versions*, in their order, as Alembic reads them."""
+    directory = ScriptDirectory.from_config(make_config(versions=versions))
+    return [*directory.walk_revisions()][::-1]
 
 
 def reflect(engine: sa.Engine) -> sa.MetaData:
     """Return the tables of *engine* as they are, with our types: a frozen copy."""
     found = sa.MetaData()
-    with engine.connect() as connection:
-        found.reflect(connection)
+    found.reflect(engine)
     for table in found.tables.values():
         for column in table.columns:
-            column.type = _our_type(column)
+            with suppress(KeyError):  # what the code has no longer
+                column.type = metadata.tables[table.name].columns[column.name].type
     return found
-
-
-def _our_type(column: sa.Column[Any]) -> sa.types.TypeEngine[Any]:
-    name = column.name
-    if name.endswith(("_at", "_for")) or name in {"at", "effective_from", "occurrence"}:
-        return UtcDateTime
-    if name in {"holder", "claim_token", "operation_id"}:
-        return Identifier
-    if name == "id" and column.table.name in {"events", "operations"}:
-        return Identifier
-    if isinstance(column.type, sa.JSON):
-        return Json
-    return column.type
 
 
 def add_rows(engine: sa.Engine, tables: sa.MetaData) -> None:
     """Do what an old program does, by its own tables: a row in each, one finished."""
-    at = {"created_at": LONG_AGO, "updated_at": LONG_AGO}
-    rows: dict[str, dict[str, object]] = {
-        "leases": {"name": "scheduler", "fence": 7, "expires_at": LONG_AGO},
-        "zones": {"name": "X", "data": b"x", "version": "1", "recorded_at": LONG_AGO},
-        "small_apps": {"uid": "shop", "name": "Shop", **at},
-        "users": {"app": "shop", "id": "ada", "email": "a@b.c", "disabled": False},
-        "memberships": {"app": "shop", "group_name": "all", "user_id": "ada"},
-        "templates": {"app": "shop", "name": "hello", "subject": "Hello"},
-        "holidays": {
-            "app": "shop",
-            "name": "h",
-            "version": 1,
-            "days": [],
-            "created_at": LONG_AGO,
-        },
-        "scheduled_actions": {
-            "uid": "daily",
-            "app": "shop",
-            "name": "daily",
-            "revision": 1,
-            "document": {"a": [1]},
-            "active": True,
-            "queue": "quick",
-            "overlap": "allow",
-            "zone": "UTC",
-            "catch_up": "none",
-            "effective_from": LONG_AGO,
-            "next_due_at": LONG_AGO,
-            **at,
-        },
-        "scheduled_action_revisions": {
-            "uid": "daily",
-            "revision": 1,
-            "document": {"a": [1]},
-            "active": True,
-            "effective_from": LONG_AGO,
-            "change": "posted",
-            "recorded_at": LONG_AGO,
-        },
-        "events": {
-            "id": uuid4(),
-            "app": "shop",
-            "name": "app.x",
-            "user_id": "ada",
-            "at": LONG_AGO,
-            "recorded_at": LONG_AGO,
-        },
-        "operations": {
-            "id": OPERATION,
-            "action_uid": "daily",
-            "action_revision": 1,
-            "app": "shop",
-            "trigger": "schedule",
-            "triggered_by": "x",
-            "occurrence": LONG_AGO,
-            "queue": "quick",
-            "overlap": "allow",
-            "state": "pending",
-            "recorded_at": LONG_AGO,
-            "send_at": LONG_AGO,
-        },
-        "operation_steps": {
-            "operation_id": OPERATION,
-            "position": 0,
-            "name": "send_email",
-            "state": "pending",
-        },
-        "deliveries": {
-            "operation_id": OPERATION,
-            "step": "send_email",
-            "recipient": "ada",
-            "state": "uncertain",
-            "updated_at": LONG_AGO,
-        },
-        "domains": {"app": "shop", "name": "a", "source": {"file": "a.csv"}},
-        "domain_versions": {
-            "app": "shop",
-            "domain": "a",
-            "version": 1,
-            "path": "a/1.parquet",
-            "rows": 1,
-            "bytes": 2,
-            "sha256": "0",
-            "created_at": LONG_AGO,
-        },
-        "app_documents": {"app": "shop", "part": "design", "staged": {"b": None}},
-    }
     operations = tables.tables["operations"]
     with engine.begin() as connection:
-        for name, row in rows.items():
-            connection.execute(sa.insert(tables.tables[name]).values(row))
+        for table in tables.sorted_tables:
+            if table.name not in _HAVE_ROWS:
+                columns = [each for each in table.columns if _must_be_given(each)]
+                row = {each.name: make_value(each.type) for each in columns}
+                connection.execute(sa.insert(table).values(row))
         for values in (
             {"state": "queued", "sent_at": LONG_AGO, "sends": 1},
             {"state": "running", "attempt": 1, "claim_token": uuid4(), "worker": "w"},
             {"state": "failed", "claim_token": None, "finished_at": LONG_AGO},
         ):
-            done = connection.execute(
-                sa.update(operations)
-                .where(operations.c.id == OPERATION)
-                .values(**values)
-            )
+            done = connection.execute(sa.update(operations).values(**values))
             assert done.rowcount == 1
 
 
+#: By the migration itself.
+_HAVE_ROWS = {"alembic_version", "change_head", "installation"}
+
+
+def _must_be_given(column: sa.Column[Any]) -> bool:
+    return not column.nullable and column.server_default is None
+
+
+def make_value(kind: sa.types.TypeEngine[Any]) -> object:
+    """Return a value of *kind*, always the same, so that keys lead to their rows."""
+    values = {
+        id(UtcDateTime): LONG_AGO,
+        id(Identifier): OPERATION,
+        id(Json): {"a": [1, None]},
+    }
+    by_class = {sa.Boolean: True, sa.LargeBinary: b"x", sa.Numeric: 1, sa.Integer: 1}
+    for known, value in by_class.items():
+        if isinstance(kind, known):
+            return value
+    return values.get(id(kind), "x")
+
+
 def read_rows(engine: sa.Engine, tables: sa.MetaData) -> dict[str, list[Any]]:
-    """Return all rows, in the columns of *tables*."""
+    """Return all rows but those of `_HAVE_ROWS`, in the columns of *tables*."""
     with engine.connect() as connection:
         return {
             table.name: [tuple(row) for row in connection.execute(sa.select(table))]
             for table in tables.sorted_tables
-            if table.name != "alembic_version"
+            if table.name not in _HAVE_ROWS
         }
 
 
-def test_revisions_are_read_from_file_names_as_alembic_reads_them():
+def test_revisions_are_read_from_file_names_as_alembic_reads_them(later: Path):
     """
     What a program knows without Alembic is what Alembic knows.
     """
-    walked = [script.revision for script in SCRIPTS.walk_revisions()]
+    walked = [script.revision for script in read_scripts(later)]
 
-    assert tuple(reversed(walked)) == get_known_revisions()
+    assert tuple(walked) == get_known_revisions(later)
 
 
-def test_each_migration_says_whose_programs_go_on_working():
+def test_each_migration_says_whose_programs_go_on_working(later: Path):
     """
     With a revision that is its own or older, and never older than the one before said.
     """
     said = [
         (script.revision, script.module.compatible_from)
-        for script in reversed(list(SCRIPTS.walk_revisions()))
-        if script.revision != FIRST  # its programs never ask
+        for script in read_scripts(later)
     ]
     oldest = [each for _revision, each in said]
 
@@ -214,7 +187,7 @@ def test_each_migration_says_whose_programs_go_on_working():
     assert set(oldest) <= set(get_known_revisions())
 
 
-def test_data_of_the_first_schema_survives(first: sa.Engine):
+def test_data_of_the_first_schema_survives(first: sa.Engine, later: Path):
     """
     Every row is there after the migration, with every value it had.
     """
@@ -222,33 +195,46 @@ def test_data_of_the_first_schema_survives(first: sa.Engine):
     add_rows(first, tables)
     before = read_rows(first, tables)
 
-    migrate(first)
+    migrate(first, versions=later)
 
     assert before == read_rows(first, tables)
     assert {1} == {len(rows) for rows in before.values()}
 
 
-def test_programs_of_the_first_schema_go_on_after_the_migration(first: sa.Engine):
+def test_programs_of_the_first_schema_go_on_after_the_migration(
+    first: sa.Engine, later: Path
+):
     """
     All that they insert and change is taken, by tables that know nothing newer.
     """
     tables = reflect(first)
-    migrate(first)
+    migrate(first, versions=later)
 
     add_rows(first, tables)
 
     assert {1} == {len(rows) for rows in read_rows(first, tables).values()}
+    assert check_schema(first).is_newer
 
 
-def test_this_program_refuses_the_first_schema(
-    first: sa.Engine, unmigrated_url: str, tmp_path: Path
-):
+def test_program_refuses_a_schema_before_its_own(first: sa.Engine, later: Path):
     """
-    A scheduler does not start on it, and says what to do.
+    It says what to do.
     """
-    with pytest.raises(UsageError, match=r"at schema 0001.*Run: minutehand migrate"):
-        make_scheduler(make_settings(unmigrated_url, tmp_path))
-    assert FIRST == get_schema_revision(first)
+    with pytest.raises(
+        UsageError, match=rf"at schema {FIRST}.* needs {NEXT}. Run: minutehand migrate"
+    ):
+        check_schema(first, later)
+
+
+def test_scheduler_does_not_start_without_a_schema(unmigrated_url: str, tmp_path: Path):
+    """
+    Nor does it make one, which only ``migrate`` and ``up`` do.
+    """
+    settings = make_settings(unmigrated_url, tmp_path)
+    with pytest.raises(UsageError, match=r"at schema none.*Run: minutehand migrate"):
+        make_scheduler(settings)
+
+    assert get_schema_revision(make_engine(unmigrated_url)) is None
 
 
 def make_settings(url: str, home: Path) -> Settings:
@@ -265,7 +251,6 @@ def test_schema_that_became_newer_is_told_as_that(
     By a scheduler that runs, by migrate and by those who start; none of them crashes
     over a table that is no more.
     """
-    migrate(first)
     scheduler = make_scheduler(make_settings(unmigrated_url, tmp_path))
     scheduler.wake()
     with first.begin() as connection:
@@ -348,13 +333,13 @@ ON_POSTGRESQL = pytest.mark.parametrize("unmigrated_url", ["postgresql"], indire
 
 
 @contextmanager
-def migrating(engine: sa.Engine) -> Iterator[list[BaseException]]:
+def migrating(engine: sa.Engine, versions: Path) -> Iterator[list[BaseException]]:
     """Migrate in a thread for the length of the block; gives what it raised."""
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            migrate(engine)
+            migrate(engine, versions=versions)
         except BaseException as error:  # noqa: BLE001 - told by the thread that asks
             errors.append(error)
 
@@ -365,7 +350,7 @@ def migrating(engine: sa.Engine) -> Iterator[list[BaseException]]:
 
 
 @ON_POSTGRESQL
-def test_writers_go_on_while_indexes_are_made(first: sa.Engine):
+def test_writers_go_on_while_indexes_are_made(first: sa.Engine, later: Path):
     """
     An index that waits for an older transaction keeps no newer one waiting.
     """
@@ -376,7 +361,7 @@ def test_writers_go_on_while_indexes_are_made(first: sa.Engine):
         # its table is asked for briefly and again, as the test below says
         columns = [
             column
-            for script in SCRIPTS.walk_revisions()
+            for script in read_scripts(later)
             for column in getattr(script.module, "LIVE_COLUMNS", ())
         ]
         for column in columns:
@@ -391,7 +376,7 @@ def test_writers_go_on_while_indexes_are_made(first: sa.Engine):
 
     with first.connect() as older:
         older.execute(sa.update(operations).values(attempt=2))
-        with migrating(first) as errors:
+        with migrating(first, later) as errors:
             wait_until(is_waiting, what="the index to wait")
             with first.begin() as newer:
                 newer.execute(sa.text("set local lock_timeout = '1 s'"))
@@ -400,54 +385,53 @@ def test_writers_go_on_while_indexes_are_made(first: sa.Engine):
             older.commit()
 
     assert [] == errors
-    check_schema(first)
+    check_schema(first, later)
 
 
 @ON_POSTGRESQL
-def test_index_that_was_left_half_made_is_made_anew(first: sa.Engine):
+def test_index_that_was_left_half_made_is_made_anew(first: sa.Engine, later: Path):
     """
     A migration that was killed can be run again.
     """
     with first.begin() as connection:
         connection.execute(
-            sa.text("create index ix_operations_troubled on operations (finished_at)")
+            sa.text("create index ix_operations_shade on operations (finished_at)")
         )
         connection.execute(
             sa.text(
                 "update pg_index set indisvalid = false"
-                " where indexrelid = 'ix_operations_troubled'::regclass"
+                " where indexrelid = 'ix_operations_shade'::regclass"
             )
         )
 
-    migrate(first)
+    migrate(first, versions=later)
 
     (index,) = (
         each
         for each in sa.inspect(first).get_indexes("operations")
-        if each["name"] == "ix_operations_troubled"
+        if each["name"] == "ix_operations_shade"
     )
     assert "failed" in index["dialect_options"]["postgresql_where"]
 
 
 @ON_POSTGRESQL
-def test_index_that_is_there_keeps_no_writer_out(first: sa.Engine):
+def test_index_that_is_there_keeps_no_writer_out(first: sa.Engine, later: Path):
     """
     Nor does the migration wait for one: two that wait for each other are a deadlock.
     """
     tables = reflect(first)
     add_rows(first, tables)
-    newest = SCRIPTS.get_revision("0002")
-    make_ahead(first, [newest.module])
+    make_ahead(first, [read_scripts(later)[-1].module])
     pauses: list[float] = []
     with first.connect() as writer:
         writer.execute(sa.update(tables.tables["operations"]).values(attempt=2))
-        migrate(first, "0002", sleep=pauses.append)
+        migrate(first, versions=later, sleep=pauses.append)
 
     assert [] == pauses
 
 
 @ON_POSTGRESQL
-def test_table_in_use_is_asked_for_briefly_and_again(first: sa.Engine):
+def test_table_in_use_is_asked_for_briefly_and_again(first: sa.Engine, later: Path):
     """
     A dump that holds every table delays the migration, and the tick not at all.
     """
@@ -459,25 +443,27 @@ def test_table_in_use_is_asked_for_briefly_and_again(first: sa.Engine):
             pauses.append(pause_s)
             dump.rollback()
 
-        migrate(first, sleep=end_dump)
+        migrate(first, versions=later, sleep=end_dump)
 
     assert 1 == len(pauses)
-    check_schema(first)
+    check_schema(first, later)
 
 
 @ON_POSTGRESQL
-def test_table_that_stays_in_use_is_told_of(first: sa.Engine):
+def test_table_that_stays_in_use_is_told_of(first: sa.Engine, later: Path):
     """
     The migration ends in the end, and nothing of it is left.
     """
     with first.connect() as dump:
         dump.execute(sa.text("set idle_in_transaction_session_timeout = 0"))
         dump.execute(sa.text("lock table small_apps in access share mode"))
-        live_limit = "migrations.schema.LOCK_TIMEOUT"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(live_limit, timedelta(milliseconds=10))
-            with pytest.raises(UnreachableError, match="lock timeout"):
-                migrate(first, sleep=lambda _pause_s: None)
+        with pytest.raises(UnreachableError, match="lock timeout"):
+            migrate(
+                first,
+                versions=later,
+                lock_timeout=timedelta(milliseconds=10),
+                sleep=lambda _pause_s: None,
+            )
 
     assert FIRST == get_schema_revision(first)
 
@@ -513,14 +499,16 @@ def test_worker_of_celery_refuses_a_schema_that_is_not_its_own(
 
 @ON_POSTGRESQL
 def test_worker_outlives_a_database_that_is_away_but_no_wrong_schema(
-    first: sa.Engine, environ: dict[str, str], tmp_path: Path, postgres_server_url: str
+    unmigrated_url: str,
+    environ: dict[str, str],
+    tmp_path: Path,
+    postgres_server_url: str,
 ):
     """
     It starts without the database, and stops when that turns out to be a stranger.
     """
     server = sa.create_engine(postgres_server_url, isolation_level="AUTOCOMMIT")
-    name, log = first.url.database, tmp_path / "worker.log"
-    first.dispose()
+    name, log = sa.make_url(unmigrated_url).database, tmp_path / "worker.log"
 
     def allow(word: str) -> None:
         with server.connect() as connection:

@@ -18,7 +18,7 @@ from dispatch.backfills.requests import cancel_backfill
 from dispatch.backfills.waiting import find_wait
 from dispatch.upkeep import do_all
 from models.database.engine import reading, writing
-from models.database.tables import operations, processes
+from models.database.tables import operations
 from models.occurrence import make_operation_id
 from models.operation_state import Overlap, Queue
 from models.requests.backfills import Which
@@ -438,40 +438,6 @@ def test_backfill_waits_with_its_action(
     backfiller.look()
 
     assert ([], why) == (before, said)
-    assert 3 == len(fetch_all(engine))
-
-
-def test_backfill_waits_for_workers_of_older_versions_to_go(engine: sa.Engine):
-    """
-    They do not know what a backfill is, and would fail it.
-    """
-    uid = post_daily(engine)
-    backfiller = make_backfiller(engine)
-    start(engine, uid)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(processes).values(
-                id=uuid4(),
-                role="worker",
-                name="quick@old",
-                hostname="old",
-                pid=1,
-                version="0.1",
-                revision="0002",
-                queues=["quick"],
-                settings={},
-                started_at=get_now(engine),
-                heartbeat_at=get_now(engine),
-            )
-        )
-
-    backfiller.look()
-    before = fetch_all(engine)
-    with writing(engine) as connection:
-        connection.execute(sa.update(processes).values(revision="0003"))
-    backfiller.look()
-
-    assert [] == before
     assert 3 == len(fetch_all(engine))
 
 

@@ -10,10 +10,9 @@ import sqlalchemy as sa
 
 from dispatch.manual_runs import run_now
 from models.database.engine import reading, writing
-from models.errors import ConflictError, InvalidDocumentError, StepError, UsageError
+from models.errors import InvalidDocumentError, StepError, UsageError
 from operations.cancel_and_retry import reopen, retry_or_refuse
 from operations.claiming.claim import claim_operation
-from operations.fleet.processes import Process, ProcessRole, record_sign
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepFunction, StepResult
 from operations.running.attempt import Attempt
@@ -142,22 +141,6 @@ def test_steps_must_be_those_of_the_action(engine: sa.Engine, uid: str):
     with reading(engine) as connection:
         count = sa.select(sa.func.count()).select_from(sa.table("operations"))
         assert 0 == connection.execute(count).scalar()
-
-
-def test_steps_are_not_chosen_beside_an_older_worker(engine: sa.Engine, uid: str):
-    """
-    It would run all of them, so it is upgraded first.
-    """
-    worker = Process(
-        ProcessRole.WORKER, "heavy@old", "old", 1, "0.1", "0002", {}, queues=["heavy"]
-    )
-    with writing(engine) as connection:
-        record_sign(connection, worker)
-
-    with pytest.raises(ConflictError, match="heavy@old"):
-        run_now(engine, uid, steps=["publish"])
-
-    run_now(engine, uid)
 
 
 def test_retry_begins_at_a_chosen_step(engine: sa.Engine, ports: Ports, uid: str):

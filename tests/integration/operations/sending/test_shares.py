@@ -180,7 +180,7 @@ def test_share_is_a_part_of_the_slots(engine: sa.Engine):
                     hostname="host",
                     pid=1,
                     version="1",
-                    revision="0002",
+                    revision="0001",
                     queues=queues,
                     concurrency=slots,
                     settings={},
