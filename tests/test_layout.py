@@ -327,7 +327,7 @@ def test_modules_and_functions_can_be_taken_in() -> None:
     long = [
         f"{name_of(path)}: {lines} lines"
         for path in SOURCES
-        if name_of(path) not in LISTS
+        if name_of(path) not in LISTS and "versions" not in path.parts
         if (lines := len(path.read_text().splitlines())) > LONGEST_MODULE
     ] + [
         f"{name_of(path)}:{node.lineno}: {node.name}, {lines} lines"
