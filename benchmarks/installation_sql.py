@@ -236,7 +236,7 @@ _PROCESSES = """
 insert into processes (id, role, name, hostname, pid, version, revision, queues,
     concurrency, settings, clock_skew_s, started_at, heartbeat_at)
 select gen_random_uuid(), 'worker', 'quick@worker-' || n, 'worker-' || n, 1, '0.1.0',
-    '0003', '["quick"]', 4, '{}', 0, %(now)s, %(now)s + interval '1 hour'
+    '0001', '["quick"]', 4, '{}', 0, %(now)s, %(now)s + interval '1 hour'
 from generate_series(0, 7) n
 """
 
