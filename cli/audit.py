@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from actions.explaining.audit import Finding
+from actions.explaining.audit import AuditFault
 from cli.connection import get_settings, use_engine
 from cli.options import AppOption, JsonOption, read_period
 from cli.output import format_both, out, print_json, print_note, print_table
@@ -49,24 +49,24 @@ def audit(
             " and later occurrences are not decided yet."
         )
     if json:
-        print_json([finding.as_json() for finding in found.findings])
+        print_json(found.faults)
     else:
-        _print(found.findings)
+        _print(found.faults)
         period = f"{format_both(found.since)} to {format_both(found.until)}"
         actions = "1 action" if found.audited == 1 else f"{found.audited} actions"
-        count = len(found.findings)
+        count = len(found.faults)
         faults = "1 fault" if count == 1 else f"{count} faults"
         out().print(f"{actions} audited, {faults}, {period}")
-    if found.findings:
+    if found.faults:
         raise typer.Exit(1)
 
 
-def _print(findings: Sequence[Finding]) -> None:
+def _print(faults: Sequence[AuditFault]) -> None:
     print_table(
         ("fault", "action", "occurrence", "detail"),
         (
             [f.fault.value, f.action_uid, format_both(f.occurrence), f.detail]
-            for f in findings
+            for f in faults
         ),
         empty="No faults.",
     )

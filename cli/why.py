@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Annotated, TypeVar
 
 import typer
@@ -41,18 +42,22 @@ def why(
         uid = find_action(connection, action, app=app).uid
         answers = explain_instant(connection, uid, instant)
     if json:
-        print_json([answer.as_json(uid) for answer in answers])
+        print_json(answers)
         return
     for answer in answers:
         print_fields(
             [
                 (answer.verdict.value, answer.text),
                 ("operation", _show(answer.operation_id, str)),
-                ("lag", _show(answer.lag, format_age)),
+                ("lag", _show(answer.lag_s, _show_age)),
                 ("due before", _show(answer.previous, format_both)),
                 ("due after", _show(answer.following, format_both)),
             ]
         )
+
+
+def _show_age(seconds: float) -> str:
+    return format_age(timedelta(seconds=seconds))
 
 
 def _show(value: T | None, as_text: Callable[[T], str]) -> str | None:

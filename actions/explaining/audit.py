@@ -17,7 +17,6 @@ from enum import StrEnum
 from typing import NamedTuple, assert_never
 
 from cronsim import CronSimError
-from typing_extensions import TypedDict
 
 from actions.explaining.cron_reading import read_cron
 from actions.explaining.day_reading import (
@@ -67,32 +66,14 @@ class Fault(StrEnum):
     UNREADABLE = "unreadable"  # the rule cannot be read from that instant on
 
 
-class FaultJson(TypedDict):
-    """An occurrence that was not decided as the rules say, and how."""
-
-    fault: Fault
-    action_uid: str
-    occurrence: datetime
-    detail: str
-
-
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One fault; *occurrence* is aware UTC."""
+class AuditFault:
+    """An occurrence (aware UTC) that was not decided as the rules say, and how."""
 
     fault: Fault
     action_uid: str
     occurrence: datetime
     detail: str
-
-    def as_json(self) -> FaultJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "fault": self.fault,
-            "action_uid": self.action_uid,
-            "occurrence": self.occurrence,
-            "detail": self.detail,
-        }
 
 
 def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
@@ -104,7 +85,7 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
     until: datetime,
     catches_up: bool = False,
     lookback: timedelta = LOOKBACK,
-) -> list[Finding]:
+) -> list[AuditFault]:
     """
     Compare the decisions about a time-driven action with its rules.
 
@@ -120,7 +101,7 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
     Returns:
         The faults, in order of occurrence; empty if there are none.
     """
-    findings: list[Finding] = []
+    findings: list[AuditFault] = []
     expected: set[datetime] = set()
     unread: list[_Term] = []
     for term in _find_terms(revisions, since, until):
@@ -129,7 +110,7 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
         except (RuleError, CronSimError) as error:
             unread.append(term)
             detail = f"revision {revisions[term.number].number} cannot be read: {error}"
-            findings.append(Finding(Fault.UNREADABLE, uid, term.begin, detail))
+            findings.append(AuditFault(Fault.UNREADABLE, uid, term.begin, detail))
     scheduled = [each for each in decided if each.trigger == Trigger.SCHEDULE]
     # Somebody wanted these to run after all, whatever was decided, and however late.
     made_up_for = {e.occurrence for e in decided if e.trigger == Trigger.BACKFILL}
@@ -149,10 +130,10 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
         covering = [r for r in ranges if r[0] <= occurrence <= r[1]]
         count = len(covering) + len(single.get(occurrence, ()))
         if count == 0 and occurrence not in made_up_for:
-            findings.append(Finding(Fault.MISS, uid, occurrence, "no decision"))
+            findings.append(AuditFault(Fault.MISS, uid, occurrence, "no decision"))
         elif count > 1 and covering:
             detail = "it was recorded as missed, and also decided on its own"
-            findings.append(Finding(Fault.DOUBLED, uid, occurrence, detail))
+            findings.append(AuditFault(Fault.DOUBLED, uid, occurrence, detail))
     return sorted(findings, key=lambda each: (each.occurrence, each.fault))
 
 
@@ -165,7 +146,7 @@ def audit_event_action(  # noqa: PLR0913 - as above
     since: datetime,
     until: datetime,
     keeps: Keeps,
-) -> list[Finding]:
+) -> list[AuditFault]:
     """
     Compare the decisions about an event-driven action with the recorded events.
 
@@ -184,7 +165,7 @@ def audit_event_action(  # noqa: PLR0913 - as above
         The faults, in order of occurrence; empty if there are none.
     """
     findings = [
-        Finding(Fault.EARLY, uid, each.occurrence, f"operation {each.id}")
+        AuditFault(Fault.EARLY, uid, each.occurrence, f"operation {each.id}")
         for each in decided
         if since <= each.occurrence < until and each.recorded_at < each.occurrence
     ]
@@ -192,7 +173,7 @@ def audit_event_action(  # noqa: PLR0913 - as above
         # A tick does not see an event that is recorded but not committed yet.
         if since <= each.occurrence and each.due_at < until - _TICK:
             detail = f"no decision about user {each.user_id}"
-            findings.append(Finding(Fault.MISS, uid, each.occurrence, detail))
+            findings.append(AuditFault(Fault.MISS, uid, each.occurrence, detail))
     return sorted(findings, key=lambda each: (each.occurrence, each.fault))
 
 
@@ -203,24 +184,24 @@ def _judge(
     expected: set[datetime],
     lookback: timedelta,
     catches_up: bool,  # noqa: FBT001 - passed through
-) -> Iterator[Finding]:
+) -> Iterator[AuditFault]:
     first = operations[0]
     if len(operations) > 1:
         ids = ", ".join(str(each.id) for each in operations)
-        yield Finding(Fault.DOUBLED, uid, occurrence, f"operations {ids}")
+        yield AuditFault(Fault.DOUBLED, uid, occurrence, f"operations {ids}")
     if occurrence not in expected:
         detail = f"the rule is not due then; operation {first.id}"
-        yield Finding(Fault.EXTRA, uid, occurrence, detail)
+        yield AuditFault(Fault.EXTRA, uid, occurrence, detail)
         return
     delay = first.recorded_at - occurrence
     if delay < timedelta(0):
         detail = f"recorded {-delay} before it was due; operation {first.id}"
-        yield Finding(Fault.EARLY, uid, occurrence, detail)
+        yield AuditFault(Fault.EARLY, uid, occurrence, detail)
     limit = lookback + _TICK
     missed = first.state == OperationState.MISSED
     if delay > limit and not missed and not catches_up:
         detail = f"recorded {delay} after it was due; operation {first.id}"
-        yield Finding(Fault.LATE, uid, occurrence, detail)
+        yield AuditFault(Fault.LATE, uid, occurrence, detail)
 
 
 class _Term(NamedTuple):

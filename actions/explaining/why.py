@@ -15,8 +15,6 @@ from enum import StrEnum
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from typing_extensions import TypedDict
-
 from actions.explaining.expected_events import EventRule, read_event_rule
 from actions.explaining.moves import (
     describe_departure,
@@ -111,50 +109,37 @@ class History:
         return show_instant(at, self.zone)
 
 
-class WhyAnswerJson(TypedDict):
-    """Why an action ran at an instant, or did not; ``lag_s`` is in seconds."""
+@dataclass(frozen=True, slots=True)
+class WhyAnswer:
+    """
+    Why an action ran at an instant, or did not; times are aware UTC.
+
+    Args:
+        operation_id: The operation that the answer is about. None: there is none.
+        lag_s: From the occurrence to the start of the run.
+        previous: Nearest occurrence before. None: none since the action exists.
+        following: Nearest occurrence after. None: there is none.
+    """
 
     action_uid: str
     verdict: Verdict
     text: str
-    operation: UUID | None
+    operation_id: UUID | None = field(metadata={"serialization_alias": "operation"})
     lag_s: float | None
     previous: datetime | None
     following: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class WhyAnswer:
-    """
-    Why an action ran, or did not, for people and for programs.
-
-    Args:
-        operation_id: The operation that the answer is about. None: there is none.
-        lag: From the occurrence to the start of the run.
-        previous: Nearest occurrence before, aware UTC; None if there is none since the
-            action exists.
-        following: Nearest occurrence after, aware UTC; None if there is none.
-    """
-
-    verdict: Verdict
-    text: str
-    operation_id: UUID | None = None
-    lag: timedelta | None = None
-    previous: datetime | None = None
-    following: datetime | None = None
-
-    def as_json(self, action_uid: str) -> WhyAnswerJson:
-        """Return the documented object for an answer about *action_uid*."""
-        lag = self.lag
-        return {
-            "action_uid": action_uid,
-            "verdict": self.verdict,
-            "text": self.text,
-            "operation": self.operation_id,
-            "lag_s": None if lag is None else lag.total_seconds(),
-            "previous": self.previous,
-            "following": self.following,
-        }
+def _answer(
+    history: History,
+    verdict: Verdict,
+    text: str,
+    operation_id: UUID | None = None,
+    lag: timedelta | None = None,
+    near: tuple[datetime | None, datetime | None] = (None, None),
+) -> WhyAnswer:
+    lag_s = None if lag is None else lag.total_seconds()
+    return WhyAnswer(history.uid, verdict, text, operation_id, lag_s, *near)
 
 
 #: The answer for an action that no tick looks at, by the change that took it out.
@@ -228,7 +213,7 @@ def explain_operation(history: History, operation: RecordedOperation) -> WhyAnsw
         text += f"; it was {_describe_early_tick(history, operation)}"
     started_at = operation.started_at
     lag = None if started_at is None else started_at - operation.occurrence
-    return WhyAnswer(verdict, text, operation.id, lag)
+    return _answer(history, verdict, text, operation.id, lag)
 
 
 def _describe_early_tick(history: History, operation: RecordedOperation) -> str:
@@ -250,12 +235,14 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> WhyAns
                 f"the revisions of the action before {since} have been pruned",
             )
         )
-        return WhyAnswer(verdict, text)
+        return _answer(history, verdict, text)
     revision = in_force[-1]
     gone_at = _get_deleted_at(history)
     if gone_at is not None and gone_at <= at:
-        return WhyAnswer(
-            Verdict.DELETED, f"the action was deleted at {history.show(gone_at)}"
+        return _answer(
+            history,
+            Verdict.DELETED,
+            f"the action was deleted at {history.show(gone_at)}",
         )
     if revision.timing is None:
         return _explain_event_absence(history, minute, in_force)
@@ -264,7 +251,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> WhyAns
     except RuleError as error:
         out = _explain_out(history, revision, in_force, at)
         unreadable = Verdict.UNREADABLE, f"the rule cannot be read: {error}"
-        return WhyAnswer(*(out or unreadable))
+        return _answer(history, *(out or unreadable))
     due = find_occurrences(schedule, minute, minute + _MINUTE, limit=1)
     earliest = max(minute - _NEAREST_WITHIN, _get_beginning(history.revisions[0]))
     previous = find_last(schedule, earliest - timedelta.resolution, minute - _SECOND)
@@ -276,16 +263,11 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> WhyAns
         if following is not None and following >= gone_at:
             following = None
     if not due:
-        return WhyAnswer(
-            Verdict.NOT_DUE,
-            text,
-            previous=previous,
-            following=following,
-        )
+        return _answer(history, Verdict.NOT_DUE, text, near=(previous, following))
     due_at = schedule.due_at(due[0], history.uid)
     verdict, text, operation_id = explain_undone(history, revision, due[0], due_at)
     text += describe_origin(schedule, due[0])
-    return WhyAnswer(verdict, text, operation_id, None, previous, following)
+    return _answer(history, verdict, text, operation_id, near=(previous, following))
 
 
 def _get_beginning(first: Revision) -> datetime:
@@ -307,7 +289,7 @@ def _explain_event_absence(
     revision = in_force[-1]
     out = _explain_out(history, revision, in_force, minute)
     if out is not None:
-        return WhyAnswer(*out)
+        return _answer(history, *out)
     rule = read_event_rule(revision.document)
     end = minute + _MINUTE
     for event in history.events:
@@ -320,7 +302,9 @@ def _explain_event_absence(
             if verdict is Verdict.UNEXPLAINED:
                 verdict = Verdict.NOT_DUE
                 text = "the recipients do not include the user, or the user is gone"
-            return WhyAnswer(verdict, f"user {event.user_id}: {text}", operation_id)
+            return _answer(
+                history, verdict, f"user {event.user_id}: {text}", operation_id
+            )
     bounds = _explain_bounds(history, rule, minute)
     if bounds is not None:
         return bounds
@@ -328,7 +312,7 @@ def _explain_event_absence(
     text = f"{so_far} to an occurrence in this minute"
     if rule is not None and rule.when.at is not None:
         text += f"; they wait for {rule.when.at}, {rule.when.timezone}"
-    return WhyAnswer(Verdict.NOT_DUE, text)
+    return _answer(history, Verdict.NOT_DUE, text)
 
 
 def _explain_bounds(
@@ -340,10 +324,10 @@ def _explain_bounds(
     starts_at, ends_at = rule.action.starts_at, rule.action.ends_at
     if starts_at is not None and minute + _MINUTE <= starts_at:
         text = f"the rule begins at {history.show(starts_at)} (starts_at)"
-        return WhyAnswer(Verdict.NOT_EFFECTIVE, text)
+        return _answer(history, Verdict.NOT_EFFECTIVE, text)
     if ends_at is not None and minute >= ends_at:
         text = f"the rule ended at {history.show(ends_at)} (ends_at)"
-        return WhyAnswer(Verdict.NOT_DUE, text)
+        return _answer(history, Verdict.NOT_DUE, text)
     return None
 
 

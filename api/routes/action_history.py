@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from actions.explaining.why import WhyAnswerJson
+from actions.explaining.why import WhyAnswer
 from actions.read_actions import RevisionNote
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
@@ -39,7 +39,7 @@ _Revision = Annotated[int, Path(ge=1, le=_LARGEST)]
 class AnswerListJson(TypedDict):
     """One answer for each operation of that minute, else exactly one."""
 
-    items: list[WhyAnswerJson]
+    items: list[WhyAnswer]
 
 
 @router.get("/revisions", response_model=ListJson[RevisionNote])
@@ -99,4 +99,4 @@ def explain(
     """Say why an action ran in a minute, or did not: past or future."""
     with context.reading() as connection:
         answers = explain_instant(connection, uid, at, app=context.app)
-    return answer({"items": [each.as_json(uid) for each in answers]})
+    return answer({"items": answers})

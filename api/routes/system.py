@@ -24,7 +24,7 @@ from models.fields.field_types import Instant
 from models.operation_state import Queue
 from models.paging import Part
 from models.requests.actions import NoteModel, PauseModel
-from overview.actions.auditing import AuditJson, audit_all
+from overview.actions.auditing import Audit, audit_all
 from overview.doctor.finding import Examined, find_worst
 from overview.installation.status import (
     AppStatus,
@@ -87,7 +87,7 @@ async def examine(context: Viewer) -> Response:
     return answer(Examined(find_worst(findings), findings, round(age_s, 3)))
 
 
-@router.get(f"{ROOT}/audit", response_model=AuditJson)
+@router.get(f"{ROOT}/audit", response_model=Audit)
 @heavy
 async def audit(
     context: Viewer,
@@ -116,7 +116,7 @@ async def audit(
         at_most=_AUDIT_WITHIN,
     )
     audited = await services.auditing.run(context.tenant, run)
-    return answer(audited.as_json())
+    return answer(audited)
 
 
 @router.get(

@@ -9,11 +9,9 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.explaining.audit import (
-    FaultJson,
-    Finding,
+    AuditFault,
     audit_action,
     audit_event_action,
 )
@@ -30,29 +28,13 @@ from operations.recipients import User, keeps_triggering_user
 DEFAULT_PERIOD = timedelta(days=1)
 
 
-class AuditJson(TypedDict):
-    """
-    The result of an audit.
-
-    ``since`` is inclusive, ``until`` exclusive; ``is_ahead``: nothing was compared, for
-    the whole period lies after the last tick.
-    """
-
-    faults: list[FaultJson]
-    audited: int
-    since: datetime
-    until: datetime
-    ticked_at: datetime
-    is_ahead: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Audit:
     """
     The result of an audit; times are aware UTC.
 
     Args:
-        findings: One for each fault.
+        faults: One for each decision that is not as the rules say.
         audited: How many actions were compared.
         since: Inclusive.
         until: Exclusive; never later than *ticked_at*.
@@ -61,23 +43,12 @@ class Audit:
             compared.
     """
 
-    findings: tuple[Finding, ...]
+    faults: tuple[AuditFault, ...]
     audited: int
     since: datetime
     until: datetime
     ticked_at: datetime
     is_ahead: bool
-
-    def as_json(self) -> AuditJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "faults": [each.as_json() for each in self.findings],
-            "audited": self.audited,
-            "since": self.since,
-            "until": self.until,
-            "ticked_at": self.ticked_at,
-            "is_ahead": self.is_ahead,
-        }
 
 
 def audit_all(
@@ -112,7 +83,7 @@ def audit_all(
     is_ahead = begin >= end
     if is_ahead:
         end = begin
-    findings: list[Finding] = []
+    findings: list[AuditFault] = []
     audited = 0
     keeps_of = _make_keeps(engine, now)
     for history in fetch_histories(engine, since=begin, until=end, app=app):

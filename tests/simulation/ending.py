@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from actions.explaining.audit import Fault, Finding, audit_action, audit_event_action
+from actions.explaining.audit import AuditFault, Fault, audit_action, audit_event_action
 from actions.explaining.history import fetch_histories
 from actions.pausing.pause_and_resume import set_paused
 from models.database.engine import reading, writing
@@ -99,7 +99,7 @@ def _check_decisions(world: World) -> None:
         _insist(not wrong, f"audit: {wrong}")
 
 
-def _is_excused(world: World, finding: Finding) -> bool:
+def _is_excused(world: World, finding: AuditFault) -> bool:
     """Tell whether the audit, which knows no clock but one that goes on, is wrong."""
     if finding.fault in {Fault.EARLY, Fault.LATE}:
         # Decided by a tick that read the clock before it jumped.

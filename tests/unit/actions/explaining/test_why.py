@@ -71,8 +71,8 @@ def test_a_run_is_answered_with_its_operation_and_lag() -> None:
     """
     answer = ask(make_history(make_operation()))
 
-    expected = (Verdict.RAN, UUID(int=1), timedelta(seconds=2))
-    assert expected == (answer.verdict, answer.operation_id, answer.lag)
+    expected = (Verdict.RAN, UUID(int=1), 2.0)
+    assert expected == (answer.verdict, answer.operation_id, answer.lag_s)
 
 
 @pytest.mark.parametrize(
