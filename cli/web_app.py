@@ -104,8 +104,10 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = str(uuid4())
-        scope.setdefault("state", {})["request_id"] = request_id
+        # It has one already if another process of ours has handed it over.
+        state = scope.setdefault("state", {})
+        request_id = state.setdefault("request_id", str(uuid4()))
+        marks = ((b"x-request-id", request_id.encode()), *_HEADERS)
         is_head = scope["method"] == "HEAD"
         if is_head:
             scope = {**scope, "method": "GET"}
@@ -115,8 +117,7 @@ class Envelope:
                 given = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
-                    (b"x-request-id", request_id.encode()),
-                    *(pair for pair in _HEADERS if pair[0] not in given),
+                    *(pair for pair in marks if pair[0] not in given),
                 ]
             elif is_head:
                 message = {**message, "body": b""}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from models.errors import MinutehandError, UnreachableError
 from models.fields.strict_model import DocumentModel
 from serving.access.keys import note_use
 from serving.access.roles import Role
+from serving.apart import LARGEST_HERE
 from serving.context import Context, Needs
 from serving.limits import Kind
 from serving.refusals import HttpError, find_status
@@ -103,16 +104,13 @@ class GuardedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def guard(request: Request) -> Response:
-            async with AsyncExitStack() as turn:
-                try:
-                    context = await self._admit(request)
-                    # What is read of many such bodies would fill the memory.
-                    if len(context.body) > LARGEST_TEXT:
-                        turns = context.services.reading_bulk
-                        await turn.enter_async_context(turns.take(context.tenant))
-                except MinutehandError as error:
-                    tell_unserved(request, error)
-                    return await self.refuse(request, error)
+            try:
+                context = await self._admit(request)
+                response = await _answer_apart(request, context)
+            except MinutehandError as error:
+                tell_unserved(request, error)
+                return await self.refuse(request, error)
+            if response is None:
                 request.state.context = context
                 response = await self.answer(handle, request, context)
             response.headers.update(request.state.limit_headers)
@@ -164,6 +162,14 @@ class GuardedRoute(APIRoute):
             idempotency_key=key,
             last_event_id=services.hub.last_id,
         )
+
+
+async def _answer_apart(request: Request, context: Context) -> Response | None:
+    """Return what another process answers. None: the body is small."""
+    apart = context.services.apart
+    if apart is None or len(context.body) <= LARGEST_HERE:
+        return None
+    return await apart.answer(request, context.tenant, context.body)
 
 
 def tell_unserved(request: Request, error: MinutehandError) -> None:

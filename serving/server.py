@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -15,10 +16,11 @@ from starlette.types import ASGIApp
 
 from models.door.documents import LARGEST_BULK
 from models.errors import UsageError
+from serving.apart import Apart
 from serving.edge import BACKLOG, Edge, EdgeSettings, fit_connections
 from serving.services import Services, make_services
 from settings import Settings
-from telemetry import Event
+from telemetry import Event, configure_logging
 
 log = structlog.get_logger()
 
@@ -32,7 +34,7 @@ class WebServer:
 
     Args:
         settings: Where to listen, and all else.
-        make_app: Returns the application that answers.
+        make_app: Returns the application that answers; a function of a module.
 
     Raises:
         UsageError: The address cannot be listened on.
@@ -57,7 +59,8 @@ class WebServer:
                 ),
             )
         )
-        services = make_services(settings)
+        apart = Apart(partial(_make_apart, settings, make_app))
+        services = make_services(settings, apart=apart)
         app = make_app(services)
         config = uvicorn.Config(
             app,
@@ -91,6 +94,14 @@ class WebServer:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(_GRACE_S * 2)
+
+
+def _make_apart(settings: Settings, make_app: Callable[[Services], ASGIApp]) -> ASGIApp:
+    """Return the application of a process that answers requests with large bodies."""
+    configure_logging(
+        level=settings.log_level, log_format=settings.log_format, color=False
+    )
+    return make_app(make_services(settings))
 
 
 class EdgeServer(uvicorn.Server):

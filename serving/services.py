@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from overview.doctor.checks import FAR, NEAR
 from overview.doctor.examine import find_obstacle, find_trouble
 from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.metrics import WorkMetrics
+from serving.apart import AT_ONCE, Apart
 from serving.kept import Kept
 from serving.limits import Limits
 from serving.shared import Shared
@@ -43,9 +43,6 @@ READY_EVERY = timedelta(seconds=1)
 #: How often metrics are written; overview/installation/metrics.py reads less often.
 METRICS_EVERY = timedelta(seconds=1)
 
-#: How much of what takes long is done at the same time, for different small apps.
-AT_ONCE = 2
-
 #: How long the mails of one request may take to render; workers wait longer.
 RENDERED_WITHIN = timedelta(seconds=20)
 
@@ -62,6 +59,7 @@ class Services:
         settings: Of the installation.
         engine: Of this process alone, so that a slow report delays no tick.
         limits: How often each caller may ask.
+        apart: Answers requests with large bodies. None: this process does.
         hub: Who listens to what happens.
         waiters: Who waits for an operation to end.
         far: What doctor finds outside of the database.
@@ -71,13 +69,13 @@ class Services:
         auditing: Audits, in turns.
         trials: Sends test mails.
         trying: Test mails, in turns.
-        reading_bulk: Requests with large bodies, in turns.
         kept: What took long to find out, for all who ask the same.
     """
 
     settings: Settings
     engine: sa.Engine
     limits: Limits
+    apart: Apart | None = None
     hub: Hub = field(init=False)
     waiters: Waiters = field(init=False)
     far: Shared[list[Finding]] = field(init=False)
@@ -87,7 +85,6 @@ class Services:
     auditing: Turns = field(init=False)
     trials: Trials = field(init=False)
     trying: Turns = field(init=False)
-    reading_bulk: Turns = field(init=False)
     kept: Kept = field(init=False, default_factory=Kept)
 
     def __post_init__(self) -> None:
@@ -106,14 +103,6 @@ class Services:
             ("auditing", Turns("another audit", AT_ONCE)),
             ("trials", self._make_trials(renderer)),
             ("trying", Turns("another test mail", AT_ONCE)),
-            (
-                "reading_bulk",
-                Turns(
-                    "another request with a large body",
-                    AT_ONCE,
-                    afterwards=_give_memory_back,
-                ),
-            ),
         ):
             object.__setattr__(self, name, value)
 
@@ -165,6 +154,8 @@ class Services:
         """Close all connections to the database."""
         self.engine.dispose()
         self.work.close()
+        if self.apart is not None:
+            self.apart.close()
 
     @property
     def timezone(self) -> str:
@@ -188,18 +179,11 @@ class Services:
         return Terms(settings.timezone, settings.task_rules, settings.lookback)
 
 
-def make_services(settings: Settings) -> Services:
+def make_services(settings: Settings, *, apart: Apart | None = None) -> Services:
     """Make what a web process needs; connects to nothing yet."""
     engine = make_engine(
         settings.database_url,
         timeout=min(DATABASE_TIMEOUT, settings.database_timeout),
         pool_size=settings.web_threads,
     )
-    return Services(settings, engine, Limits(clock=time.monotonic))
-
-
-def _give_memory_back() -> None:
-    """Have the allocator keep nothing that is free; only that of glibc keeps much."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    return Services(settings, engine, Limits(clock=time.monotonic), apart)

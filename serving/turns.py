@@ -37,13 +37,11 @@ class Turns:
         what: Names it in messages.
         at_once: Of different tenants; each has one at a time.
         wait: At most so long for one's turn.
-        afterwards: Done at the end of each turn, in a thread; the next waits for it.
     """
 
     what: str
     at_once: int
     wait: timedelta = WAIT
-    afterwards: Callable[[], object] | None = None
     _tenants: WeakValueDictionary[str, asyncio.Lock] = field(
         default_factory=WeakValueDictionary
     )
@@ -78,11 +76,7 @@ class Turns:
                 headers = {"Retry-After": str(_RETRY_AFTER)}
                 status = HTTPStatus.SERVICE_UNAVAILABLE
                 raise HttpError(status, msg, headers=headers) from None
-            try:
-                yield
-            finally:
-                if self.afterwards is not None:
-                    await to_thread.run_sync(self.afterwards, limiter=self._threads)
+            yield
 
     async def run(self, tenant: str, work: Callable[[], _Answer]) -> _Answer:
         """

@@ -33,9 +33,6 @@ BYTES_PER_ENTRY = 20
 #: JSON has no bounds for numbers, but databases and JavaScript do.
 LARGEST_INTEGER = 2**63 - 1
 
-#: Keys that become part of an object in one go: a few milliseconds.
-_TAKEN_AT_ONCE = 10_000
-
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -195,11 +192,7 @@ def _read_text(text: str | bytes, largest: int) -> str:
 
 
 def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    # In parts: no other thread has its turn before a call into C ends, and that of
-    # 1,700,000 keys took two seconds.
-    value = dict(pairs[:_TAKEN_AT_ONCE])
-    for start in range(_TAKEN_AT_ONCE, len(pairs), _TAKEN_AT_ONCE):
-        value.update(pairs[start : start + _TAKEN_AT_ONCE])
+    value = dict(pairs)
     if len(value) == len(pairs):
         return value
 

@@ -84,23 +84,3 @@ def test_work_is_done_in_a_thread():
     assert 6 == asyncio.run(turns.run("a", lambda: 2 * 3))
     with pytest.raises(ZeroDivisionError):
         asyncio.run(turns.run("a", lambda: 1 // 0))
-
-
-def test_what_follows_a_turn_is_done_before_the_next_begins():
-    """
-    Also if the turn failed: what it left is put away.
-    """
-    done: list[str] = []
-    turns = Turns("another report", at_once=1, afterwards=lambda: done.append("tidied"))
-
-    async def work(tenant: str) -> None:
-        async with turns.take(tenant):
-            done.append(tenant)
-            raise ZeroDivisionError
-
-    async def test() -> None:
-        await asyncio.gather(work("a"), work("b"), return_exceptions=True)
-
-    asyncio.run(test())
-
-    assert ["a", "tidied", "b", "tidied"] == done

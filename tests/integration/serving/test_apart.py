@@ -1,0 +1,153 @@
+"""Requests with large bodies are answered by processes of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+import httpx2
+import pytest
+import sqlalchemy as sa
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from cli.web_app import make_app
+from models.database.engine import writing
+from serving.access.manage_keys import create_key
+from serving.access.roles import Role
+from serving.apart import LARGEST_HERE, Apart
+from serving.refusals import HttpError
+from serving.server import WebServer
+from tests.integration.api.conftest import make_settings
+from tests.scheduling import add_app
+
+
+async def tell_process(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with the process and what was asked; or end as the path says."""
+    if scope["path"] == "/killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    message = await receive()
+    start = {"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]}
+    text = f"{os.getpid()} {scope['path']} {len(message['body'])}".encode()
+    await send(start)
+    await send({"type": "http.response.body", "body": text})
+    if scope["path"] == "/defect":
+        raise ZeroDivisionError
+
+
+def make_teller():
+    """Return the application; what is pickled is this function."""
+    return tell_process
+
+
+def ask(apart: Apart, path: str, body: bytes):
+    """Return what is answered to a request with *body*."""
+    scope = {
+        "type": "http",
+        "asgi": {},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [],
+        "client": None,
+        "server": None,
+        "state": {"request_id": "one"},
+        "app": object(),
+    }
+    return apart.answer(Request(scope), "tenant", body)
+
+
+@pytest.fixture
+def apart() -> Iterator[Apart]:
+    """Give processes that tell who they are."""
+    made = Apart(make_teller)
+    yield made
+    made.close()
+
+
+def test_each_has_a_process_of_its_own(apart: Apart):
+    """
+    None of them is that of the server, and the answer is the one it would give.
+    """
+
+    async def test() -> list[tuple[bytes, dict[str, str]]]:
+        answers = [await ask(apart, "/x", b"y" * length) for length in (1, 300_000)]
+        return [(bytes(each.body), dict(each.headers)) for each in answers]
+
+    (first, headers), (second, _) = asyncio.run(test())
+
+    one, *told = first.split()
+    other, *told_then = second.split()
+    assert 3 == len({int(one), int(other), os.getpid()})
+    assert ([b"/x", b"1"], [b"/x", b"300000"]) == (told, told_then)
+    assert {"a": "b"} == headers
+
+
+def test_one_that_ends_is_told_and_the_next_are_answered(apart: Apart):
+    """
+    It may have run out of time or memory: whoever sent the body hears of it.
+    """
+
+    async def test() -> tuple[HttpError, bytes]:
+        with pytest.raises(HttpError) as caught:
+            await ask(apart, "/killed", b"y")
+        return caught.value, bytes((await ask(apart, "/x", b"y")).body)
+
+    refused, answered = asyncio.run(test())
+
+    assert HTTPStatus.SERVICE_UNAVAILABLE == refused.status
+    assert "the process that read this body has ended" in str(refused)
+    assert answered.endswith(b" /x 1")
+
+
+def test_what_is_said_of_a_defect_is_the_answer(apart: Apart):
+    """
+    The application raises it again once that is said.
+    """
+
+    async def test() -> bytes:
+        return bytes((await ask(apart, "/defect", b"y")).body)
+
+    assert asyncio.run(test()).endswith(b" /defect 1")
+
+
+def test_a_large_body_is_answered_as_a_small_one(engine: sa.Engine, tmp_path: Path):
+    """
+    Each header is there once, and the limits are those of the server.
+    """
+    add_app(engine, "shop")
+    with writing(engine) as connection:
+        key = create_key(connection, app="shop", role=Role.EDITOR).text
+    settings = make_settings(tmp_path, engine)
+    settings = settings.model_copy(update={"web_address": "127.0.0.1:0"})
+    server = WebServer(settings, make_app)
+    server.start()
+    try:
+        users = [{"id": "ada"}, {"id": "b" * LARGEST_HERE}]
+        answers = [
+            httpx2.put(
+                f"{server.url}/api/v1/apps/shop/users",
+                json={"users": users[:count]},
+                headers={"Authorization": f"Bearer {key}", "If-Match": "*"},
+                timeout=60,
+            )
+            for count in (1, 2)
+        ]
+    finally:
+        server.end()
+
+    small, large = answers
+    assert (200, 422) == (small.status_code, large.status_code)
+    assert "/users/1/id" == large.json()["errors"][0]["pointer"]
+    assert large.json()["request_id"] == large.headers["x-request-id"]
+    names = [name for name, _ in large.headers.multi_items()]
+    assert sorted({*names}) == sorted(names)
+    assert "ratelimit" in names
