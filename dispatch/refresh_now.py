@@ -8,11 +8,10 @@ listed as any other; it is inactive, so nothing but such a request runs it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
 from actions.pausing.pause_state import hold_pause
@@ -40,21 +39,11 @@ REFRESH_NAME = "refresh on request"
 _EVENT = "app.refresh_on_request"
 
 
-class BegunRefreshJson(TypedDict):
-    """The operation that refreshes."""
-
-    operation: UUID
-
-
 @dataclass(frozen=True, slots=True)
 class BegunRefresh:
     """The operation that refreshes."""
 
-    operation_id: UUID
-
-    def as_json(self) -> BegunRefreshJson:
-        """Return the documented object; keys are only added."""
-        return {"operation": self.operation_id}
+    operation_id: UUID = field(metadata={"serialization_alias": "operation"})
 
 
 def refresh_now(

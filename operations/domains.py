@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     # The process that reads a source does not need it, and starts faster without it.
@@ -236,11 +236,14 @@ class DomainSummary:
     head: tuple[tuple[object, ...], ...]
 
 
+MoveKind = Literal["data", "design", "permissions"]
+
+
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A pointer that moved. *kind*: "data", "design" or "permissions"."""
+    """What is live now instead of what was; documents have no versions."""
 
-    kind: str
+    kind: MoveKind
     name: str
     before: int | None
     after: int | None

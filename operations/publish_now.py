@@ -7,12 +7,10 @@ The rule of heavy operations holds: nothing moves while one of the app is under 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.engine import read_clock
 from models.database.journal import note_change
@@ -35,47 +33,11 @@ from operations.adapters.workspace.pointers import (
 from operations.domains import Move
 
 
-class MoveJson(TypedDict):
-    """What is live now instead of what was; documents have no versions."""
-
-    kind: Literal["data", "design", "permissions"]
-    name: str
-    before: int | None
-    after: int | None
-
-
-class MovedJson(TypedDict):
-    """What was published or rolled back."""
-
-    moved: list[MoveJson]
-
-
 @dataclass(frozen=True, slots=True)
 class Moved:
     """What was published or rolled back; empty: it was live already."""
 
-    moves: tuple[Move, ...]
-
-    def as_json(self) -> MovedJson:
-        """Return the documented object; keys are only added."""
-        return {"moved": [_as_json(move) for move in self.moves]}
-
-
-def _as_json(move: Move) -> MoveJson:
-    kind: Literal["data", "design", "permissions"]
-    match move.kind:
-        case "design":
-            kind = "design"
-        case "permissions":
-            kind = "permissions"
-        case _:
-            kind = "data"
-    return {
-        "kind": kind,
-        "name": move.name,
-        "before": move.before,
-        "after": move.after,
-    }
+    moves: tuple[Move, ...] = field(metadata={"serialization_alias": "moved"})
 
 
 def publish_now(

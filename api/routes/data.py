@@ -9,14 +9,12 @@ from starlette.responses import Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
-from dispatch.refresh_now import BegunRefreshJson, refresh_now
+from dispatch.refresh_now import BegunRefresh, refresh_now
 from models.requests.apps import MoveRequestModel, RefreshRequestModel
-from operations.publish_now import MovedJson, publish_now, roll_back_now
+from operations.publish_now import Moved, publish_now, roll_back_now
 from overview.apps.data import (
-    DataDifferenceJson,
     DataDomain,
-    DetailedDomainJson,
-    DomainJson,
+    DetailedDomain,
     fetch_detailed_domain,
     fetch_domain_part,
 )
@@ -26,36 +24,26 @@ from serving.cursors import Paged
 router = APIRouter(prefix=f"{ROOT}/apps/{{app}}", tags=["data"], route_class=ApiRoute)
 
 
-@router.get("/domains", response_model=ListJson[DomainJson])
+@router.get("/domains", response_model=ListJson[DataDomain])
 def list_domains(context: Viewer, app: str, page: Paged) -> Response:
     """List the domains with their staged, live and former versions, by name."""
     context.own(app)
     with context.reading() as connection:
         part = fetch_domain_part(connection, app, page)
-    return answer_list(context, part, DataDomain.as_json)
+    return answer_list(context, part)
 
 
-@router.get("/domains/{domain}", response_model=DetailedDomainJson)
+@router.get("/domains/{domain}", response_model=DetailedDomain)
 def read_domain(context: Viewer, app: str, domain: str) -> Response:
-    """Return a domain with the columns of its staged and its live version."""
+    """Return a domain with the columns of its versions, and how these differ."""
     context.own(app)
     workspace = context.services.settings.workspace
     with context.reading() as connection:
         found = fetch_detailed_domain(connection, app, domain, workspace=workspace)
-    return answer(found.as_json())
+    return answer(found)
 
 
-@router.get("/domains/{domain}/difference", response_model=DataDifferenceJson)
-def compare_domain(context: Viewer, app: str, domain: str) -> Response:
-    """Return how the staged version differs from the live one: rows, columns, types."""
-    context.own(app)
-    workspace = context.services.settings.workspace
-    with context.reading() as connection:
-        found = fetch_detailed_domain(connection, app, domain, workspace=workspace)
-    return answer(found.compare())
-
-
-@router.post("/data/refresh", status_code=202, response_model=BegunRefreshJson)
+@router.post("/data/refresh", status_code=202, response_model=BegunRefresh)
 @takes(
     RefreshRequestModel,
     examples={"all": {}, "one": {"domains": ["sales"], "force": True}},
@@ -79,13 +67,13 @@ def refresh_data(context: Editor, app: str) -> Response:
             request=context.repeatable,
         )
     return answer(
-        begun.as_json(),
+        begun,
         status=HTTPStatus.ACCEPTED,
         location=f"/operations/{begun.operation_id}",
     )
 
 
-@router.post("/data/publish", response_model=MovedJson)
+@router.post("/data/publish", response_model=Moved)
 @takes(MoveRequestModel, examples={"data": {"data": True}})
 def publish_data(context: Editor, app: str) -> Response:
     """
@@ -99,10 +87,10 @@ def publish_data(context: Editor, app: str) -> Response:
     workspace = context.services.settings.workspace
     with context.writing() as connection:
         moved = publish_now(connection, app, asked, workspace=workspace)
-    return answer(moved.as_json())
+    return answer(moved)
 
 
-@router.post("/data/rollback", response_model=MovedJson)
+@router.post("/data/rollback", response_model=Moved)
 @takes(MoveRequestModel, examples={"data": {"data": True}})
 def roll_back_data(context: Editor, app: str) -> Response:
     """
@@ -115,4 +103,4 @@ def roll_back_data(context: Editor, app: str) -> Response:
     workspace = context.services.settings.workspace
     with context.writing() as connection:
         moved = roll_back_now(connection, app, asked, workspace=workspace)
-    return answer(moved.as_json())
+    return answer(moved)

@@ -8,75 +8,36 @@ have: then it says so. No data is read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
 from models.database.engine import read_clock
 from models.database.tables import domain_versions, domains
 from models.errors import StepError
 from models.fields.duration import Duration
+from models.json_form import ASIDE
 from models.paging import Page, Part
 from operations.adapters.polars_io import read_schema
 from operations.publish_now import refuse_domain
 from overview.apps.shown import get_labels, hide_source
 
 
-class ColumnJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class DataColumn:
     """A column of a version of data, and its type, in the words of Polars."""
 
     name: str
     type: str
 
 
-class DataVersionJson(TypedDict):
-    """A version of the data of a domain."""
-
-    version: int
-    rows: int
-    bytes: int
-    sha256: str
-    # when it was read, and how long ago that is
-    created_at: datetime
-    age: str
-    # what the source said about itself then
-    etag: str | None
-    last_modified: str | None
-    # the operation that read it
-    operation: UUID | None
-
-
-class DomainJson(TypedDict):
-    """A domain of a small app, with its versions; its source is without secrets."""
-
-    name: str
-    source: Mapping[str, Any]
-    staged: DataVersionJson | None
-    live: DataVersionJson | None
-    former: DataVersionJson | None
-    published_at: datetime | None
-    # whether what is staged is not live
-    is_changed: bool
-    # as the document of the app has them
-    title: str | None
-    description: str | None
-
-
-class DetailedDomainJson(DomainJson):
-    """The same, with the columns of two versions; null: *problem* says why."""
-
-    staged_columns: list[ColumnJson] | None
-    live_columns: list[ColumnJson] | None
-    problem: str | None
-
-
-class TypeChangeJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class RetypedColumn:
     """A column whose type is another in the staged version."""
 
     name: str
@@ -84,60 +45,35 @@ class TypeChangeJson(TypedDict):
     staged: str
 
 
-class DataDifferenceJson(TypedDict):
-    """How the staged version of a domain differs from the live one."""
-
-    name: str
-    staged: DataVersionJson | None
-    live: DataVersionJson | None
-    rows: int | None
-    bytes: int | None
-    added_columns: list[ColumnJson] | None
-    removed_columns: list[ColumnJson] | None
-    changed_columns: list[TypeChangeJson] | None
-    problem: str | None
-
-
 @dataclass(frozen=True, slots=True)
 class DataVersion:
     """
     A version of the data of a domain.
 
-    Args:
-        path: Below the workspace.
-        now: The database's clock, aware UTC.
+    ``created_at`` is when it was read, and ``age`` how long ago that is; ``etag`` and
+    ``last_modified`` are what the source said about itself then.
     """
 
-    number: int
-    path: str
+    number: int = field(metadata={"serialization_alias": "version"})
     rows: int
-    size: int
+    size: int = field(metadata={"serialization_alias": "bytes"})
     sha256: str
+    created_at: datetime
+    age: str
     etag: str | None
     last_modified: str | None
-    operation_id: UUID | None
-    created_at: datetime
-    now: datetime
-
-    def as_json(self) -> DataVersionJson:
-        """Return the documented object; keys are only added."""
-        age_s = max(0, int((self.now - self.created_at).total_seconds()))
-        return {
-            "version": self.number,
-            "rows": self.rows,
-            "bytes": self.size,
-            "sha256": self.sha256,
-            "created_at": self.created_at,
-            "age": str(Duration.from_elapsed(timedelta(seconds=age_s))),
-            "etag": self.etag,
-            "last_modified": self.last_modified,
-            "operation": self.operation_id,
-        }
+    operation_id: UUID | None = field(metadata={"serialization_alias": "operation"})
+    #: Below the workspace.
+    path: str = field(metadata=ASIDE)
 
 
 @dataclass(frozen=True, slots=True)
 class DataDomain:
-    """A domain with its versions; *source* is without secrets."""
+    """
+    A domain of a small app, with its versions; its source is without secrets.
+
+    ``is_changed`` tells whether what is staged is not live.
+    """
 
     name: str
     source: Mapping[str, Any]
@@ -145,88 +81,58 @@ class DataDomain:
     live: DataVersion | None
     former: DataVersion | None
     published_at: datetime | None
-    title: str | None = None
-    description: str | None = None
-
-    def as_json(self) -> DomainJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "name": self.name,
-            "source": self.source,
-            "staged": _as_json(self.staged),
-            "live": _as_json(self.live),
-            "former": _as_json(self.former),
-            "published_at": self.published_at,
-            "is_changed": self.staged is not None and self.staged != self.live,
-            "title": self.title,
-            "description": self.description,
-        }
+    is_changed: bool
+    title: str | None
+    description: str | None
 
 
-def _as_json(version: DataVersion | None) -> DataVersionJson | None:
-    return None if version is None else version.as_json()
+@dataclass(frozen=True, slots=True)
+class DataDifference:
+    """How the staged version differs from the live one; null: one is not known."""
+
+    rows: int | None
+    size: int | None = field(metadata={"serialization_alias": "bytes"})
+    added_columns: list[DataColumn] | None
+    removed_columns: list[DataColumn] | None
+    changed_columns: list[RetypedColumn] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DetailedDomain(DataDomain):
+    """The same, with the columns of two versions; null: *problem* says why."""
+
+    staged_columns: list[DataColumn] | None
+    live_columns: list[DataColumn] | None
+    difference: DataDifference
+    problem: str | None
 
 
 _Columns = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class DetailedDomain:
-    """
-    A domain with the columns of its versions.
-
-    Args:
-        staged: Name to type. None: nothing is staged, or *problem* says why not.
-        live: The same of what is live.
-    """
-
-    domain: DataDomain
-    staged: _Columns | None
-    live: _Columns | None
-    problem: str | None
-
-    def as_json(self) -> DetailedDomainJson:
-        """Return the documented object; keys are only added."""
-        return {
-            **self.domain.as_json(),
-            "staged_columns": _list(self.staged),
-            "live_columns": _list(self.live),
-            "problem": self.problem,
-        }
-
-    def compare(self) -> DataDifferenceJson:
-        """Return how the staged version differs from the live one."""
-        staged, live = self.domain.staged, self.domain.live
-        new, old = self.staged, self.live
-        told: DataDifferenceJson = {
-            "name": self.domain.name,
-            "staged": _as_json(staged),
-            "live": _as_json(live),
-            "rows": None,
-            "bytes": None,
-            "added_columns": None,
-            "removed_columns": None,
-            "changed_columns": None,
-            "problem": self.problem,
-        }
-        if staged is not None and live is not None:
-            told["rows"] = staged.rows - live.rows
-            told["bytes"] = staged.size - live.size
-        if new is not None and old is not None:
-            told["added_columns"] = _list({n: new[n] for n in new if n not in old})
-            told["removed_columns"] = _list({n: old[n] for n in old if n not in new})
-            told["changed_columns"] = [
-                {"name": name, "live": old[name], "staged": kind}
-                for name, kind in new.items()
-                if name in old and old[name] != kind
-            ]
-        return told
-
-
-def _list(columns: _Columns | None) -> list[ColumnJson] | None:
+def _list(columns: _Columns | None) -> list[DataColumn] | None:
     if columns is None:
         return None
-    return [{"name": name, "type": kind} for name, kind in columns.items()]
+    return [DataColumn(name, kind) for name, kind in columns.items()]
+
+
+def _compare(
+    domain: DataDomain, new: _Columns | None, old: _Columns | None
+) -> DataDifference:
+    """Return how the staged version, with the columns *new*, differs from the live."""
+    staged, live = domain.staged, domain.live
+    rows = size = added = removed = changed = None
+    if staged is not None and live is not None:
+        rows, size = staged.rows - live.rows, staged.size - live.size
+    if new is not None and old is not None:
+        added = _list({name: new[name] for name in new if name not in old})
+        removed = _list({name: old[name] for name in old if name not in new})
+        changed = [
+            RetypedColumn(name, old[name], kind)
+            for name, kind in new.items()
+            if name in old and old[name] != kind
+        ]
+    return DataDifference(rows, size, added, removed, changed)
 
 
 def fetch_domain_part(
@@ -281,7 +187,13 @@ def fetch_detailed_domain(
         if domain.live == domain.staged
         else _read_columns(domain.live, workspace, problems)
     )
-    return DetailedDomain(domain, staged, live, next(iter(problems), None))
+    return DetailedDomain(
+        **{each.name: getattr(domain, each.name) for each in fields(domain)},
+        staged_columns=_list(staged),
+        live_columns=_list(live),
+        difference=_compare(domain, staged, live),
+        problem=next(iter(problems), None),
+    )
 
 
 def _read_columns(
@@ -315,15 +227,15 @@ def _add_versions(
     found = {
         (each.domain, each.version): DataVersion(
             number=each.version,
-            path=each.path,
             rows=each.rows,
             size=each.bytes,
             sha256=each.sha256,
+            created_at=each.created_at,
+            age=_tell_age(now - each.created_at),
             etag=each.etag,
             last_modified=each.last_modified,
             operation_id=each.operation_id,
-            created_at=each.created_at,
-            now=now,
+            path=each.path,
         )
         for each in connection.execute(
             sa.select(domain_versions).where(
@@ -333,15 +245,19 @@ def _add_versions(
     }
     return [
         DataDomain(
-            name=row.name,
-            source=hide_source(row.source),
-            staged=found.get((row.name, row.staged_version)),
-            live=found.get((row.name, row.live_version)),
-            former=found.get((row.name, row.previous_version)),
-            published_at=row.published_at,
-            title=title,
-            description=description,
+            row.name,
+            hide_source(row.source),
+            staged := found.get((row.name, row.staged_version)),
+            live := found.get((row.name, row.live_version)),
+            found.get((row.name, row.previous_version)),
+            row.published_at,
+            staged is not None and staged != live,
+            *get_labels(row),
         )
         for row in rows
-        for title, description in (get_labels(row),)
     ]
+
+
+def _tell_age(age: timedelta) -> str:
+    whole = timedelta(seconds=max(0, int(age.total_seconds())))
+    return str(Duration.from_elapsed(whole))

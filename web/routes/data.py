@@ -19,7 +19,7 @@ from serving.context import Context, Editor, Viewer
 from web.forms import make_refused, read_form, read_number
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
-from web.reading import read_part
+from web.reading import Unread, read_part
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -36,7 +36,14 @@ def show_domain(context: Viewer, app: str, domain: str) -> Response:
     found = read_part(
         context, lambda c: fetch_detailed_domain(c, app, domain, workspace=workspace)
     )
-    values = {"app": app, "name": domain, "found": found}
+    columns = {}
+    if not isinstance(found, Unread):
+        for side, listed in (
+            ("staged", found.staged_columns),
+            ("live", found.live_columns),
+        ):
+            columns[side] = {each.name: each.type for each in listed or ()}
+    values = {"app": app, "name": domain, "found": found, "columns": columns}
     return render(context, "domain.html", values)
 
 
@@ -126,8 +133,7 @@ def _find_target(act: str, domain: DataDomain) -> int | None:
     """Return the version that would be live; 0: the next one. None: nothing moves."""
     match act:
         case "publish":
-            changed = domain.staged is not None and domain.staged != domain.live
-            return domain.staged.number if changed and domain.staged else None
+            return domain.staged.number if domain.is_changed and domain.staged else None
         case "rollback":
             return None if domain.former is None else domain.former.number
         case _:

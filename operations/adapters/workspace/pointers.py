@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import cast
 
 import sqlalchemy as sa
 
 from models.database.tables import app_documents, domains
 from models.errors import StepError
-from operations.domains import Move
+from operations.domains import Move, MoveKind
 
 
 def has_staged(connection: sa.Connection, app: str, kind: str) -> bool:
@@ -121,4 +122,4 @@ def _point_at_document(
         .values(previous=kept.live, live=document, published_at=now)
     )
     moved = connection.execute(statement).rowcount
-    return [Move(kind, kind, None, None)] if moved else []
+    return [Move(cast("MoveKind", kind), kind, None, None)] if moved else []

@@ -55,14 +55,14 @@ def test_published_and_rolled_back(web: Web, workspace: Path):
     stage(web.engine, workspace, "sales", {"n": [1]}, APP)
     first = web.post(f"{HERE}/data/publish", {"data": True}, role=Role.EDITOR)
     stage(web.engine, workspace, "sales", {"n": [1.5], "m": ["x"]}, APP)
-    compared = web.get(f"{HERE}/domains/sales/difference", role=Role.VIEWER).json()
+    compared = web.get(f"{HERE}/domains/sales", role=Role.VIEWER).json()
     web.post(f"{HERE}/data/publish", {"data": True, "domains": ["sales"]})
     back = web.post(f"{HERE}/data/rollback", {"data": True}, role=Role.EDITOR)
 
     move = {"kind": "data", "name": "sales", "before": None, "after": 1}
     assert [move] == first.json()["moved"]
-    assert [{"name": "m", "type": "String"}] == compared["added_columns"]
-    assert "Float64" == compared["changed_columns"][0]["staged"]
+    assert [{"name": "m", "type": "String"}] == compared["difference"]["added_columns"]
+    assert "Float64" == compared["difference"]["changed_columns"][0]["staged"]
     assert [{**move, "before": 2, "after": 1}] == back.json()["moved"]
     assert {"sales": (2, 1, 2)} == fetch_pointers(web.engine, APP)
 
@@ -110,7 +110,6 @@ def test_data_of_others_are_unknown(web: Web):
     for method, path, body in (
         ("GET", "/domains", None),
         ("GET", "/domains/sales", None),
-        ("GET", "/domains/sales/difference", None),
         ("POST", "/data/refresh", {}),
         ("POST", "/data/publish", {"data": True}),
         ("POST", "/data/rollback", {"data": True}),

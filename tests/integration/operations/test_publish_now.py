@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -76,10 +77,10 @@ def test_what_is_staged_becomes_live(engine: sa.Engine, tmp_path: Path):
     again = _publish(engine, tmp_path, "data", "design")
 
     assert [
-        {"kind": "data", "name": "a", "before": None, "after": 1},
-        {"kind": "data", "name": "b", "before": None, "after": 1},
-        {"kind": "design", "name": "design", "before": None, "after": None},
-    ] == moved.as_json()["moved"]
+        ("data", "a", None, 1),
+        ("data", "b", None, 1),
+        ("design", "design", None, None),
+    ] == [astuple(each) for each in moved.moves]
     assert () == again.moves
     assert {"a": (1, 1, None), "b": (1, 1, None)} == fetch_pointers(engine)
     assert {"a": (1, None, None)} == fetch_pointers(engine, "other")

@@ -80,7 +80,6 @@ RESOURCES: Mapping[str, str] = {
     "data": """
         GET /apps/{app}/domains
         GET /apps/{app}/domains/{domain}
-        GET /apps/{app}/domains/{domain}/difference
         POST /apps/{app}/data/refresh
         POST /apps/{app}/data/publish
         POST /apps/{app}/data/rollback

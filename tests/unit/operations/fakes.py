@@ -213,7 +213,7 @@ class FakeWorkspace:
         if kind in self.live_documents:
             self.previous_documents[kind] = self.live_documents[kind]
         self.live_documents[kind] = document
-        return Move(kind, kind, None, None)
+        return Move(kind, kind, None, None)  # type: ignore[arg-type]  # one of them
 
     def summarize(self, domain: Domain, *, head: int) -> DomainSummary:
         """Return one column of figures."""

@@ -12,7 +12,13 @@ from models.errors import NotFoundError
 from models.paging import Page
 from models.requests.apps import MoveRequestModel
 from operations.publish_now import publish_now
-from overview.apps.data import DetailedDomain, fetch_detailed_domain, fetch_domain_part
+from overview.apps.data import (
+    DataColumn,
+    DetailedDomain,
+    RetypedColumn,
+    fetch_detailed_domain,
+    fetch_domain_part,
+)
 from tests.integration.operations.staging import READ_AT, add_domains, stage
 
 
@@ -44,21 +50,21 @@ def test_domains_have_their_versions(engine: sa.Engine, tmp_path: Path):
     with reading(engine) as connection:
         found = fetch_domain_part(connection, "app", Page())
 
-    a, b, _ = (each.as_json() for each in found.entries)
-    versions = (a["staged"], a["live"], a["former"])
+    a, b, _ = found.entries
+    versions = (a.staged, a.live, a.former)
     assert [(3, 3), (2, 2), (1, 1)] == [
-        (each["version"], each["rows"]) for each in versions if each is not None
+        (each.number, each.rows) for each in versions if each is not None
     ]
-    assert a["staged"] is not None
-    assert (READ_AT, "e") == (a["staged"]["created_at"], a["staged"]["etag"])
-    assert a["staged"]["age"].startswith("P")
-    assert a["is_changed"]
-    assert {"url": "https://example.com/a.csv?key=***"} == a["source"]
+    assert a.staged is not None
+    assert (READ_AT, "e") == (a.staged.created_at, a.staged.etag)
+    assert a.staged.age.startswith("P")
+    assert a.is_changed
+    assert {"url": "https://example.com/a.csv?key=***"} == a.source
     assert (None, None, None, False) == (
-        b["staged"],
-        b["live"],
-        b["former"],
-        b["is_changed"],
+        b.staged,
+        b.live,
+        b.former,
+        b.is_changed,
     )
 
 
@@ -85,18 +91,15 @@ def test_difference_names_columns_and_types(engine: sa.Engine, tmp_path: Path):
     stage(engine, tmp_path, "a", {"same": [1, 2], "other": [0.5, 1], "new": [True] * 2})
 
     found = _fetch(engine, tmp_path)
-    told = found.compare()
+    told = found.difference
 
-    assert 1 == told["rows"]
-    assert [{"name": "new", "type": "Boolean"}] == told["added_columns"]
-    assert [{"name": "gone", "type": "String"}] == told["removed_columns"]
-    assert [{"name": "other", "live": "Int64", "staged": "Float64"}] == told[
-        "changed_columns"
-    ]
-    shown = found.as_json()
-    sides = (shown["staged_columns"], shown["live_columns"])
+    assert 1 == told.rows
+    assert [DataColumn("new", "Boolean")] == told.added_columns
+    assert [DataColumn("gone", "String")] == told.removed_columns
+    assert [RetypedColumn("other", "Int64", "Float64")] == told.changed_columns
+    sides = (found.staged_columns, found.live_columns)
     assert [["same", "other", "new"], ["same", "gone", "other"]] == [
-        [column["name"] for column in side or ()] for side in sides
+        [column.name for column in side or ()] for side in sides
     ]
 
 
@@ -114,12 +117,12 @@ def test_file_that_cannot_be_read_is_a_problem_and_no_error(
     else:
         path.write_bytes(broken)
 
-    shown = _fetch(engine, tmp_path).as_json()
+    shown = _fetch(engine, tmp_path)
 
-    assert shown["staged_columns"] is None
-    assert shown["problem"] is not None
-    assert shown["staged"] is not None
-    assert str(tmp_path) not in shown["problem"]
+    assert shown.staged_columns is None
+    assert shown.problem is not None
+    assert shown.staged is not None
+    assert str(tmp_path) not in shown.problem
 
 
 def test_what_is_not_there_is_not_found(engine: sa.Engine, tmp_path: Path):
