@@ -8,30 +8,30 @@ everybody.
 from web.action import acts, revisions
 from web.action import routes as action
 from web.actions import routes as actions
+from web.apps import routes as apps
+from web.data import routes as data
 from web.editor import routes as editor
+from web.events import routes as events
+from web.keys_help import routes as keys_help
+from web.mails import changes as mail_changes
+from web.mails import html_part
+from web.mails import routes as mails
 from web.now import begin, pause_all
 from web.now import routes as now
 from web.routes import (
-    apps,
     backfills,
     bulk,
     calendar,
-    data,
-    events,
-    keys_help,
-    mail_changes,
-    mail_html,
-    mails,
     operation,
     operations,
     operations_bulk,
-    search,
-    settings_keys,
-    sign_in,
     static,
     timeline,
 )
+from web.search import routes as search
+from web.settings import keys as settings_keys
 from web.settings import routes as settings
+from web.sign_in import routes as sign_in
 from web.workers import routes as workers
 
 PUBLIC_ROUTERS = (
@@ -53,7 +53,7 @@ ROUTERS = (
     keys_help.router,
     # Their paths are also ones of mails.
     mail_changes.router,
-    mail_html.router,
+    html_part.router,
     mails.router,
     now.router,
     # before those of one operation, whose paths are alike

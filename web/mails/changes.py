@@ -24,10 +24,10 @@ from serving.context import Context, Operator
 from serving.guarding import heavy
 from web.forms import Form, make_refused, read_form, read_number
 from web.guarding import PageRoute, takes_form
+from web.mails.routes import select_mails
 from web.messages import go_to
 from web.query import Query
 from web.rendering import render
-from web.routes.mails import select_mails
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -88,7 +88,7 @@ def _ask(
         "kept": context.request.query_params.multi_items(),
         "refused": None if error is None else make_refused(error),
     }
-    return render(context, "mails_change.html", values, refused=error)
+    return render(context, "mails/change.html", values, refused=error)
 
 
 def _resolve(context: Context, act: str) -> Response:
@@ -173,4 +173,4 @@ def _show_test(
         "sent": told,
         "refused": None if error is None else make_refused(error),
     }
-    return render(context, "mail_test.html", values, refused=error)
+    return render(context, "mails/test.html", values, refused=error)

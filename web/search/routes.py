@@ -8,11 +8,11 @@ from urllib.parse import quote
 from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
-from overview.search import Hit, HitKind, search
 from serving.context import Viewer
 from web.guarding import PageRoute
 from web.reading import Unread, read_part
 from web.rendering import render
+from web.search.fetch_search import Hit, HitKind, search
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -31,7 +31,7 @@ def show_hits(context: Viewer) -> Response:
     if not isinstance(found, Unread) and found.only is not None:
         return RedirectResponse(find_address(found.only), status_code=303)
     values = {"query": query[:200], "found": found, "find_address": find_address}
-    return render(context, "search.html", values)
+    return render(context, "search/search.html", values)
 
 
 def find_address(hit: Hit) -> str:

@@ -64,7 +64,7 @@ def show_apps(context: Viewer) -> Response:
         "cursor": None if isinstance(part, Unread) else query.find_next(part),
         "address": find_address(context),
     }
-    return render(context, "apps.html", values)
+    return render(context, "apps/apps.html", values)
 
 
 @router.get("/apps/{app}")
@@ -88,7 +88,7 @@ def show_app(context: Viewer, app: str) -> Response:
         "address": find_address(context),
         "sender_doubt": _find_sender_doubt(context, found),
     }
-    return render(context, "app.html", values)
+    return render(context, "apps/app.html", values)
 
 
 def _find_sender_doubt(context: Context, found: DetailedApp | Unread) -> str | None:
@@ -116,13 +116,13 @@ def show_users(context: Viewer, app: str) -> Response:
         "query": query,
         "cursor": None if isinstance(part, Unread) else query.find_next(part),
     }
-    return render(context, "app_users.html", values)
+    return render(context, "apps/users.html", values)
 
 
 @router.get("/apps/{app}/pause")
 def ask_pause(context: Operator, app: str) -> Response:
     """Ask before a small app is paused."""
-    return _ask(context, app, "app_pause.html")
+    return _ask(context, app, "apps/pause.html")
 
 
 @router.post("/apps/{app}/pause")
@@ -142,7 +142,7 @@ def pause(context: Operator, app: str) -> Response:
                 by=context.caller.name,
             )
     except MinutehandError as error:
-        return _ask(context, app, "app_pause.html", form, error)
+        return _ask(context, app, "apps/pause.html", form, error)
     return go_to(
         f"/apps/{quote(app)}",
         f"Paused {app}: {_count(paused.actions, 'action')} with it.",
@@ -153,7 +153,7 @@ def pause(context: Operator, app: str) -> Response:
 @router.get("/apps/{app}/resume")
 def ask_resume(context: Operator, app: str) -> Response:
     """Ask before a small app is resumed."""
-    return _ask(context, app, "app_resume.html")
+    return _ask(context, app, "apps/resume.html")
 
 
 @router.post("/apps/{app}/resume")
@@ -165,7 +165,7 @@ def resume(context: Operator, app: str) -> Response:
         with context.writing() as connection:
             resumed = resume_target(connection, app, by=context.caller.name)
     except MinutehandError as error:
-        return _ask(context, app, "app_resume.html", None, error)
+        return _ask(context, app, "apps/resume.html", None, error)
     told = f"Resumed {app}: {_count(resumed.actions, 'action')} with it."
     if resumed.still_paused:
         told += f" {_count(resumed.still_paused, 'action')} paused otherwise."

@@ -44,7 +44,7 @@ def show_domain(context: Viewer, app: str, domain: str) -> Response:
         ):
             columns[side] = {each.name: each.type for each in listed or ()}
     values = {"app": app, "name": domain, "found": found, "columns": columns}
-    return render(context, "domain.html", values)
+    return render(context, "data/domain.html", values)
 
 
 @router.get("/apps/{app}/refresh")
@@ -126,7 +126,7 @@ def _ask(
         "targets": {each.name: _find_target(act, each) for each in chosen},
         "refused": None if error is None else make_refused(error),
     }
-    return render(context, "data_change.html", values, refused=error)
+    return render(context, "data/change.html", values, refused=error)
 
 
 def _find_target(act: str, domain: DataDomain) -> int | None:

@@ -44,7 +44,7 @@ def show_events(context: Viewer) -> Response:
         "cursor": None if isinstance(part, Unread) else query.find_next(part),
         "address": find_address(context),
     }
-    return render(context, "events.html", values)
+    return render(context, "events/events.html", values)
 
 
 @router.get("/events/send")
@@ -90,7 +90,7 @@ def _show_form(
         "names": [*EventName, "app."],
         "refused": None if error is None else make_refused(error),
     }
-    return render(context, "event_send.html", values, refused=error)
+    return render(context, "events/send.html", values, refused=error)
 
 
 @router.get("/events/{app}/{event_id}")
@@ -104,7 +104,7 @@ def show_event(context: Viewer, app: str, event_id: UUID) -> Response:
         "found": found,
         "refusal": None if isinstance(found, Unread) else find_refusal(found.name),
     }
-    return render(context, "event.html", values)
+    return render(context, "events/event.html", values)
 
 
 @router.get("/events/{app}/{event_id}/replay")
@@ -148,4 +148,4 @@ def _ask_replay(
         "refusal": find_refusal(found.name),
         "refused": None if error is None else make_refused(error),
     }
-    return render(context, "event_replay.html", values, refused=error)
+    return render(context, "events/replay.html", values, refused=error)

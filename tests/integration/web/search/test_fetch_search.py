@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import reading
-from overview.search import HitKind, Hits, search
 from tests.scheduling import add_app, copy_action, make_operation, post, record_all
+from web.search.fetch_search import HitKind, Hits, search
 
 OPERATION = make_operation(0, app="shop", action_uid="weekly-report")
 

@@ -30,4 +30,4 @@ _KEYS = (
 @router.get("/keys")
 def show_keys(context: Viewer) -> Response:
     """Tell what keys do; each of them is also a link or a button."""
-    return render(context, "keys.html", {"KEYS": _KEYS})
+    return render(context, "keys_help/keys.html", {"KEYS": _KEYS})

@@ -159,4 +159,4 @@ def _render(
     request: Request, status: HTTPStatus = HTTPStatus.OK, **values: object
 ) -> Response:
     given = {"who": None, "problem": "", "goal": "", **values}
-    return render_alone(request, "sign_in.html", given, status=status)
+    return render_alone(request, "sign_in/sign_in.html", given, status=status)

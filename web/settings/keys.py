@@ -30,7 +30,7 @@ _WRONG = (InvalidDocumentError, ConflictError, NotFoundError)
 @router.get("/new")
 def ask_new(context: Admin) -> Response:
     """Ask what the new key is for."""
-    return _ask(context, "settings_key_new.html")
+    return _ask(context, "settings/key_new.html")
 
 
 @router.post("/new")
@@ -50,14 +50,14 @@ def make(context: Admin) -> Response:
                 maker=context.caller,
             )
     except _WRONG as error:
-        return _ask(context, "settings_key_new.html", form, make_refused(error))
+        return _ask(context, "settings/key_new.html", form, make_refused(error))
     return _show_once(context, new)
 
 
 @router.get("/{key_id}/rotate")
 def ask_rotate(context: Admin, key_id: str) -> Response:
     """Ask how long a key goes on beside its successor."""
-    return _ask(context, "settings_key_rotate.html", key_id=key_id)
+    return _ask(context, "settings/key_rotate.html", key_id=key_id)
 
 
 @router.post("/{key_id}/rotate")
@@ -76,14 +76,14 @@ def rotate(context: Admin, key_id: str) -> Response:
             )
     except (InvalidDocumentError, ConflictError) as error:
         refused = make_refused(error)
-        return _ask(context, "settings_key_rotate.html", form, refused, key_id)
+        return _ask(context, "settings/key_rotate.html", form, refused, key_id)
     return _show_once(context, new)
 
 
 @router.get("/{key_id}/revoke")
 def ask_revoke(context: Admin, key_id: str) -> Response:
     """Ask whether a key is to be refused from now on."""
-    return _ask(context, "settings_key_revoke.html", key_id=key_id)
+    return _ask(context, "settings/key_revoke.html", key_id=key_id)
 
 
 @router.post("/{key_id}/revoke")
@@ -121,7 +121,7 @@ def _ask(
 
 
 def _show_once(context: Context, new: NewKey) -> Response:
-    response = render(context, "settings_key_made.html", {"new": new})
+    response = render(context, "settings/key_made.html", {"new": new})
     # Going back must not show it again.
     response.headers["Cache-Control"] = "no-store"
     return response

@@ -76,7 +76,7 @@ def show_mails(context: Viewer) -> Response:
         "counts": read(lambda c: count_lately(c, of_any)),
         "cursor": None if isinstance(part, Unread) else query.find_next(part),
     }
-    return render(context, "mails.html", values)
+    return render(context, "mails/mails.html", values)
 
 
 @router.get("/mails/{operation_id}")
@@ -108,7 +108,7 @@ def show_mailing(context: Viewer, operation_id: UUID) -> Response:
         "query": query,
         "cursor": None if isinstance(mailed, Unread) else query.find_next(mailed.part),
     }
-    return render(context, "mailing.html", values)
+    return render(context, "mails/mailing.html", values)
 
 
 @router.get("/mails/{operation_id}/{step}/{recipient:path}")
@@ -129,4 +129,4 @@ def show_mail(
         "recipient": recipient,
         "found": found,
     }
-    return render(context, "mail.html", values)
+    return render(context, "mails/mail.html", values)

@@ -1,0 +1,1 @@
+"""Events: what happened to users, and what actions made of it."""

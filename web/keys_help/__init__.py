@@ -1,0 +1,1 @@
+"""The page that tells what the keys of the keyboard do."""

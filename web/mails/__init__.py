@@ -1,0 +1,1 @@
+"""Mails: to whom, what became of each, what it said, and what can be done."""
