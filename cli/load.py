@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from actions.load.forecast import Load, forecast_load
+from actions.load.foresee import EVENTS, PAUSED, TIME, UNREADABLE
 from cli.connection import read_database
 from cli.options import AppOption, JsonOption, read_period
 from cli.output import format_both, out, print_fields, print_json, print_table
-from overview.load.fetching import EVENTS, PAUSED, TIME, UNREADABLE
-from overview.load.forecast import Load, forecast_load
 
 #: Small apps that people are shown.
 _APPS = 10

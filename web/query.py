@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from actions.load.foresee import Whose
 from models.errors import RuleError
 from models.fields.instants import parse_instant
 from models.fields.strict_model import show
 from models.operation_state import Queue
 from models.paging import Page, Part
 from overview.apps.choices import AppChoice, fetch_app_choices
-from overview.load.fetching import Whose
 from serving.context import Context
 from serving.cursors import read_cursor, write_cursor
 from serving.refusals import HttpError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from actions.load.calendar_file import make_calendar_file
 from api.answers import ROOT
 from api.guarding import ApiRoute
-from overview.calendar.file import make_calendar_file
 from serving.context import Viewer
 from serving.guarding import heavy
 

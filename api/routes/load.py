@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from actions.load.forecast import LoadJson, forecast_load
 from api.answers import ROOT, answer
 from api.guarding import ApiRoute
 from models.fields.field_types import Instant
-from overview.load.forecast import LoadJson, forecast_load
 from serving.context import Viewer
 from serving.guarding import heavy
 

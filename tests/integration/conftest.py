@@ -12,11 +12,11 @@ _HERE = Path(__file__).parent
 
 #: When a look is given up, and told in part: on a busy machine, any look might be.
 _PATIENCE = (
-    "overview.calendar.counted.PATIENCE",
-    "overview.calendar.planned.PATIENCE",
-    "overview.load.forecast.PATIENCE",
+    "web.calendar.fetch_calendar.PATIENCE",
+    "web.calendar.fetch_planned.PATIENCE",
+    "actions.load.forecast.PATIENCE",
     "web.now.fetch_minutes.PATIENCE",
-    "overview.timeline.window.PATIENCE",
+    "web.timeline.fetch_timeline.PATIENCE",
     "cli.connection._PEEK_WITHIN",
 )
 

@@ -9,6 +9,7 @@ from web.action import acts, revisions
 from web.action import routes as action
 from web.actions import routes as actions
 from web.apps import routes as apps
+from web.calendar import routes as calendar
 from web.data import routes as data
 from web.editor import routes as editor
 from web.events import routes as events
@@ -21,17 +22,16 @@ from web.now import routes as now
 from web.routes import (
     backfills,
     bulk,
-    calendar,
     operation,
     operations,
     operations_bulk,
     static,
-    timeline,
 )
 from web.search import routes as search
 from web.settings import keys as settings_keys
 from web.settings import routes as settings
 from web.sign_in import routes as sign_in
+from web.timeline import routes as timeline
 from web.workers import routes as workers
 
 PUBLIC_ROUTERS = (

@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
+import web.calendar.routes
 import web.query
-import web.routes.calendar
-import web.routes.timeline
+import web.timeline.routes
 from models.database.engine import writing
 from models.errors import UnreachableError
 from serving.access.manage_keys import create_key
@@ -133,20 +133,20 @@ def test_what_cannot_be_shown_is_told(
     [
         (
             "/calendar",
-            (web.routes.calendar, "fetch_calendar"),
+            (web.calendar.routes, "fetch_calendar"),
             "The calendar could not",
         ),
         (
             "/calendar",
-            (web.routes.calendar, "forecast_load"),
+            (web.calendar.routes, "forecast_load"),
             "The load ahead could not",
         ),
         (
             "/timeline",
-            (web.routes.timeline, "fetch_timeline"),
+            (web.timeline.routes, "fetch_timeline"),
             "The timeline could not",
         ),
-        (HOUR, (web.routes.calendar, "list_planned"), "What is planned could not"),
+        (HOUR, (web.calendar.routes, "list_planned"), "What is planned could not"),
         ("/calendar", (web.query, "fetch_app_choices"), "The calendar could not"),
         ("/timeline", (web.query, "fetch_app_choices"), "The timeline could not"),
         (HOUR, (web.query, "fetch_app_choices"), "What is planned could not"),

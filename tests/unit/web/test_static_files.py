@@ -10,11 +10,10 @@ import pytest
 
 from models.operation_state import Mark, OperationState
 from operations.operation_log import LogLevel
-from overview.calendar.counted import HourKind
+from web.calendar.fetch_calendar import HourKind
 from web.static_files import STATIC
 
 WEB = Path(__file__).parents[3] / "web"
-TEMPLATES = WEB / "templates"
 
 #: Classes that templates put together: how each begins, and what follows.
 COMPOSED: Mapping[str, Collection[str]] = {
@@ -56,7 +55,7 @@ def test_nothing_is_loaded_from_elsewhere():
     Neither by the style, nor by the script, nor by a page.
     """
     texts = [each.content.decode() for each in STATIC.values()]
-    texts += [path.read_text() for path in TEMPLATES.rglob("*.html")]
+    texts += [path.read_text() for path in WEB.rglob("*.html")]
 
     for text in texts:
         own = text.replace("http://www.w3.org/", "")
@@ -64,7 +63,7 @@ def test_nothing_is_loaded_from_elsewhere():
 
 
 @pytest.mark.parametrize(
-    "path", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.name
+    "path", sorted(WEB.rglob("*.html")), ids=lambda path: path.name
 )
 def test_page_has_neither_script_nor_style_in_it(path: Path):
     """

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from models.operation_state import OperationState
-from overview.timeline.fetching import Run, Stretch
-from web.charts.calendar import draw_load
-from web.charts.timeline import (
+from web.calendar.load_chart import draw_load
+from web.timeline.fetch_runs import Run, Stretch
+from web.timeline.lane_chart import (
     WIDE,
     Frame,
     draw_planned,

@@ -16,7 +16,6 @@ from operations.running.taken import ATTEMPTS_KEY
 from overview.actions.recent_runs import fetch_recent_runs
 from overview.installation.figures import fetch_spread
 from overview.operations.shown import fetch_shown_operation
-from overview.timeline.window import fetch_timeline
 from tests.scheduling import (
     MONDAY,
     add_app,
@@ -28,6 +27,7 @@ from tests.scheduling import (
     record_all,
 )
 from web.now.fetch_running import fetch_usual
+from web.timeline.fetch_timeline import fetch_timeline
 
 SECOND = timedelta(seconds=1)
 NOON = at("12:00")

@@ -1,0 +1,166 @@
+"""The planned occurrences of a small app, for calendar programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+
+from actions.leader import get_last_tick_at
+from actions.load.foresee import Whose, find_undecided
+from actions.load.icalendar import Entry, write_calendar
+from actions.lookup import fetch_app
+from actions.occurrences import Due, find_due, parse_timing
+from actions.previews.preview import place_occurrence
+from actions.previews.sentences import describe
+from models.database.engine import read_clock
+from models.database.tables import scheduled_actions
+from models.errors import RuleError
+from models.occurrence import make_operation_id
+from models.when import TimingModel
+
+#: How far the file reaches.
+AHEAD = timedelta(days=30)
+
+#: What one file has at most. If there is more, it reaches less far.
+MOST_ACTIONS = 1_000
+MOST_ENTRIES = 5_000
+
+#: An action that is due more often than hourly would hide all others.
+MOST_OF_ACTION = 24 * 31
+
+#: Actions that are named as left out.
+_NAMED = 5
+
+_kept = scheduled_actions.c
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarFile:
+    """
+    A calendar file.
+
+    Args:
+        text: RFC 5545.
+        entries: How many occurrences it has.
+        until: It has all until here, aware UTC, but for those left out.
+        left_out: Actions that are due more often than hourly, by name.
+    """
+
+    text: str
+    entries: int
+    until: datetime
+    left_out: Sequence[str]
+
+
+def make_calendar_file(
+    connection: sa.Connection, app: str, *, web_url: str | None = None
+) -> CalendarFile:
+    """
+    Return the planned occurrences of the next 30 days.
+
+    Each has the id that its operation will have, so that a calendar program recognizes
+    it when the file is read again.
+
+    Args:
+        web_url: Where the pages are, without a slash at the end. None: not linked to.
+
+    Raises:
+        NotFoundError: There is no such small app.
+    """
+    name = fetch_app(connection, app).name
+    now = read_clock(connection)
+    since = find_undecided(now, get_last_tick_at(connection))
+    until = since + AHEAD
+    rows = _fetch_actions(connection, app, until)
+    if len(rows) > MOST_ACTIONS:
+        # Those that follow are due no sooner.
+        until = max(since, min(until, rows.pop().next_due_at))
+    found: list[tuple[Due, sa.Row[Any]]] = []
+    left_out = []
+    for row in rows:
+        due = _find_due(row, since, until)
+        if len(due) > MOST_OF_ACTION:
+            left_out.append(row.name)
+        else:
+            found += [(each, row) for each in due]
+    found.sort(key=lambda each: (each[0].due_at, each[1].uid))
+    if len(found) > MOST_ENTRIES:
+        until = found[MOST_ENTRIES][0].due_at
+        found = [each for each in found if each[0].due_at < until]
+    text = write_calendar(
+        name,
+        _describe_file(until, left_out),
+        [_make_entry(due, row, web_url) for due, row in found],
+    )
+    return CalendarFile(text, len(found), until, left_out)
+
+
+def _fetch_actions(
+    connection: sa.Connection, app: str, until: datetime
+) -> list[sa.Row[Any]]:
+    query = (
+        sa.select(
+            *(_kept.uid, _kept.name, _kept.queue, _kept.timing, _kept.revision),
+            *(_kept.updated_at, _kept.effective_from, _kept.next_due_at),
+        )
+        .where(
+            *Whose(app).ticked(), _kept.timing.is_not(None), _kept.next_due_at < until
+        )
+        .order_by(_kept.next_due_at, _kept.uid)
+        .limit(MOST_ACTIONS + 1)
+    )
+    return list(connection.execute(query))
+
+
+def _find_due(row: sa.Row[Any], since: datetime, until: datetime) -> list[Due]:
+    try:
+        schedule = parse_timing(row.timing)
+    except RuleError:
+        return []
+    return find_due(
+        schedule,
+        row.uid,
+        start=since,
+        now=until - timedelta.resolution,
+        limit=MOST_OF_ACTION + 1,
+        effective_from=row.effective_from,
+    )
+
+
+def _describe_file(until: datetime, left_out: Sequence[str]) -> str:
+    text = f"What Minutehand is going to run until {until:%Y-%m-%d %H:%M}Z."
+    if left_out:
+        names = ", ".join(left_out[:_NAMED])
+        more = len(left_out) - _NAMED
+        names += f" and {more} more" if more > 0 else ""
+        text += f"\nWithout what is due more often than hourly: {names}."
+    return text
+
+
+def _make_entry(due: Due, row: sa.Row[Any], web_url: str | None) -> Entry:
+    sentence = f"{_describe(row.timing)}."
+    zone, notes, _ = place_occurrence(parse_timing(row.timing), due.occurrence)
+    local, utc = due.due_at.astimezone(zone), due.due_at.astimezone(UTC)
+    clocks = f"{local:%H:%M} {local.isoformat()[-6:]} {zone.key}, {utc:%H:%M}Z"
+    return Entry(
+        uid=make_operation_id(row.uid, due.occurrence),
+        at=due.due_at,
+        changed_at=row.updated_at,
+        revision=row.revision,
+        summary=row.name,
+        description="\n".join([sentence, clocks, *notes, f"Queue {row.queue}"]),
+        category=row.queue,
+        url=None if web_url is None else f"{web_url}/actions/{quote(row.uid, safe='')}",
+    )
+
+
+@lru_cache(maxsize=4096)
+def _describe(timing: str) -> str:
+    """Return the sentence of a timing."""
+    return describe(TimingModel.model_validate_json(timing))

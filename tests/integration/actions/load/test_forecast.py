@@ -1,0 +1,278 @@
+"""The load that is coming is counted from the rules, as ticks will find it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.load.forecast import HOT_MINUTES, NAMED, Load, forecast_load
+from actions.occurrences import find_due, parse_timing
+from actions.pausing.pause_and_resume import set_paused
+from models.database.engine import reading, writing
+from models.errors import NotFoundError, UsageError
+from tests.scheduling import (
+    MINUTE,
+    REFRESH,
+    add_app,
+    edit_action,
+    fetch_action,
+    get_now,
+    post,
+)
+
+#: Long after all that is posted here takes effect: a Monday.
+DAY = datetime(2031, 1, 6, tzinfo=UTC)
+SEVEN = DAY + timedelta(hours=7)
+
+
+@pytest.fixture(autouse=True)
+def _apps(engine: sa.Engine) -> None:
+    """Give every test two small apps."""
+    add_app(engine, "shop")
+    add_app(engine, "books")
+
+
+def forecast(engine: sa.Engine, **options: Any) -> Load:
+    with reading(engine) as connection:
+        return forecast_load(connection, **{"since": DAY, **options})
+
+
+def post_many(engine: sa.Engine, number: int, app: str = "shop", **given: Any) -> None:
+    for each in range(number):
+        name = f"{app} {given.get('jitter')} {each}"
+        post(engine, app, name=name, uid=name.replace(" ", "-"), **given)
+
+
+def test_minutes_and_queues_are_counted(engine: sa.Engine):
+    """
+    Those of a day, for a period without an end.
+    """
+    post_many(engine, 3)
+    post_many(engine, 2, "books", operations=REFRESH)
+    post(engine, name="hourly", when={"cron_rule": "0 * * * *"}, app="shop")
+
+    found = forecast(engine)
+
+    assert (6, DAY + timedelta(days=1)) == (found.actions, found.until)
+    assert {"heavy": 2, "tasks": 27} == found.by_queue
+    assert {"shop": 27, "books": 2} == found.by_app
+    assert 24 == len(found.minutes)
+    (seven,) = [each for each in found.minutes if each.at == SEVEN]
+    assert {"heavy": 2, "tasks": 4} == seven.by_queue
+    assert not found.is_partial
+
+
+def test_hot_minutes_say_who_makes_them(engine: sa.Engine):
+    """
+    The hottest first, with some of the actions by name.
+    """
+    post_many(engine, NAMED + 1)
+    post_many(engine, 1, "books")
+    post(engine, name="minutely", when={"cron_rule": "* * * * *"}, app="books")
+
+    hottest, *others = forecast(engine).hot
+
+    assert (SEVEN, NAMED + 3) == (hottest.minute.at, hottest.minute.total)
+    assert {"shop": NAMED + 1, "books": 2} == hottest.by_app
+    assert [f"shop None {number}" for number in range(NAMED)] == [
+        each.name for each in hottest.actions
+    ]
+    assert HOT_MINUTES - 1 == len(others)
+    assert ["minutely"] == [each.name for each in others[0].actions]
+
+
+def test_jitter_is_where_the_tick_will_send_it(engine: sa.Engine):
+    """
+    Each action by its own minute, also around the bounds of the period.
+    """
+    post_many(engine, 40, jitter="PT50M", when={"cron_rule": "*/30 * * * *"})
+    post_many(engine, 10, "books", jitter="PT20M", when={"cron_rule": "45 * * * *"})
+    since, until = DAY + 10 * MINUTE, DAY + 100 * MINUTE
+
+    found = forecast(engine, since=since, until=until)
+
+    assert expect(engine, since, until) == {
+        each.at: each.total for each in found.minutes
+    }
+    for each in found.hot:
+        assert each.minute.total == sum(each.by_app.values())
+        expected = expect_uids(engine, each.minute.at)
+        assert {action.uid for action in each.actions} <= expected
+        assert min(NAMED, len(expected)) == len(each.actions)
+
+
+def fetch_uids(engine: sa.Engine) -> list[str]:
+    with reading(engine) as connection:
+        return list(
+            connection.execute(sa.text("select uid from scheduled_actions")).scalars()
+        )
+
+
+def expect(engine: sa.Engine, since: datetime, until: datetime) -> dict[datetime, int]:
+    """Return how many occurrences each minute has, as ticks find them one by one."""
+    counts: Counter[datetime] = Counter()
+    for uid in fetch_uids(engine):
+        timing = fetch_action(engine, uid).timing
+        last = until - timedelta.resolution
+        due = find_due(parse_timing(timing), uid, start=since, now=last)
+        counts.update(each.due_at.replace(second=0) for each in due)
+    return dict(counts)
+
+
+def expect_uids(engine: sa.Engine, minute: datetime) -> set[str]:
+    return {
+        uid
+        for uid in fetch_uids(engine)
+        if find_due(
+            parse_timing(fetch_action(engine, uid).timing),
+            uid,
+            start=minute,
+            now=minute + MINUTE - timedelta.resolution,
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"calendar": "*-*-* *:0/7:0/20"},
+        {"every": "PT11M"},
+        [{"cron_rule": "*/7 * * * *"}, {"cron_rule": "*/5 1 * * *"}],
+    ],
+    ids=["calendar", "interval", "several"],
+)
+def test_all_kinds_are_counted_as_ticks_find_them(engine: sa.Engine, when: Any):
+    """
+    Also if they are due several times within a minute.
+    """
+    post_many(engine, 2, when=when)
+    until = DAY + timedelta(hours=3)
+
+    found = forecast(engine, until=until)
+
+    assert expect(engine, DAY, until) == {e.at: e.total for e in found.minutes}
+    for each in found.hot:
+        assert each.minute.total == sum(each.by_app.values())
+
+
+def test_what_is_not_foreseen_is_told(engine: sa.Engine):
+    """
+    Events come as they come; who is paused may be resumed.
+    """
+    post_many(engine, 4)
+    post(engine, "shop", name="events", when={"on": "app.x"})
+    with writing(engine) as connection:
+        set_paused(connection, "shop-None-0", paused=True)
+    edit_action(engine, "shop-None-1", timing='{"when": 1}')
+    edit_action(engine, "shop-None-2", active=False)
+
+    found = forecast(engine)
+
+    assert {"events": 1, "paused": 1, "unreadable": 1} == found.left_out
+    assert (1, 1) == (found.actions, found.total)
+
+
+def test_tenant_sees_only_its_own(engine: sa.Engine):
+    """
+    Neither minutes, nor names, nor how many of others are left out.
+    """
+    post_many(engine, 1)
+    post_many(engine, 3, "books")
+    post(engine, "books", name="events", when={"on": "app.x"})
+
+    found = forecast(engine, app="shop")
+
+    assert ({"shop": 1}, 1, {}) == (found.by_app, found.actions, found.left_out)
+    assert ["shop"] == [each.app for minute in found.hot for each in minute.actions]
+
+
+def test_time_is_bounded_and_what_is_left_out_is_told(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    The rules that most actions have come first.
+    """
+    post_many(engine, 3)
+    post(engine, "shop", name="other", when={"cron_rule": "* * * * *"})
+    monkeypatch.setattr("actions.load.forecast.PATIENCE", timedelta(seconds=1.5))
+    ticking: Callable[[], float] = count().__next__
+
+    found = forecast(engine, monotonic=ticking)
+
+    assert (3, {"time": 1}) == (found.actions, found.left_out)
+    assert found.is_partial
+    assert found.as_json()["is_partial"]
+
+
+def test_a_single_rule_is_not_waited_for_either(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    One that is due each second, for a week.
+    """
+    post_many(engine, 1, when={"calendar": "*-*-* *:*:*"})
+    monkeypatch.setattr("actions.load.forecast.PATIENCE", timedelta(seconds=5))
+    ticking: Callable[[], float] = count().__next__
+
+    found = forecast(engine, until=DAY + timedelta(days=7), monotonic=ticking)
+
+    assert (0, {"time": 1}, []) == (found.actions, found.left_out, found.minutes)
+
+
+def test_what_is_not_due_in_the_period_takes_no_time(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Its rule is not even looked at, but it is among those that were counted.
+    """
+    post_many(engine, 2, when={"due_date": "2031-02-01T00:00:00"})
+    post(engine, "shop", name="other", when={"cron_rule": "0 * * * *"})
+    monkeypatch.setattr("actions.load.forecast.PATIENCE", timedelta(seconds=1.5))
+    ticking: Callable[[], float] = count().__next__
+
+    found = forecast(engine, monotonic=ticking)
+
+    assert (3, {}) == (found.actions, found.left_out)
+    assert 24 == found.total
+
+
+def test_what_is_past_is_counted_by_its_rules(engine: sa.Engine):
+    """
+    Whether or not an action is due again.
+    """
+    post_many(engine, 1, when={"due_date": "2031-02-01T00:00:00"})
+    post(engine, "shop", name="other", when={"cron_rule": "0 0 * * *"})
+    past = datetime(2025, 1, 6, tzinfo=UTC)
+
+    found = forecast(engine, since=past)
+
+    assert (2, 1) == (found.actions, found.total)
+
+
+def test_it_begins_with_this_minute(engine: sa.Engine):
+    """
+    Unless somebody says otherwise.
+    """
+    now = get_now(engine)
+
+    since = forecast(engine, since=None).since
+
+    assert now.replace(second=0, microsecond=0) <= since <= get_now(engine)
+
+
+def test_unfit_periods_are_refused(engine: sa.Engine):
+    """
+    A week is the most.
+    """
+    with pytest.raises(UsageError, match="more than 7 days"):
+        forecast(engine, until=DAY + timedelta(days=7, seconds=1))
+    with pytest.raises(UsageError, match="not before"):
+        forecast(engine, until=DAY)
+    with pytest.raises(NotFoundError, match="Did you mean 'shop'"):
+        forecast(engine, app="shopp")

@@ -1,0 +1,314 @@
+"""The calendar counts what was decided, and foresees the rest, hour by hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import record_tick
+from actions.load.forecast import forecast_load
+from actions.load.foresee import Whose
+from models.database.engine import reading, writing
+from models.errors import NotFoundError, RuleError, UsageError
+from models.operation_state import OperationState, Queue
+from tests.integration.test_budget import counting
+from tests.scheduling import (
+    MINUTE,
+    MONDAY,
+    REFRESH,
+    add_app,
+    at,
+    edit,
+    edit_action,
+    fetch_all,
+    get_now,
+    make_dispatcher,
+    make_operation,
+    post,
+    post_at,
+    record_all,
+    tick,
+)
+from web.calendar.fetch_calendar import (
+    MOST_DAYS,
+    Calendar,
+    HourCounts,
+    HourKind,
+    fetch_calendar,
+)
+
+FIRST = MONDAY.date()
+_S = OperationState
+
+
+@pytest.fixture(autouse=True)
+def _apps(engine: sa.Engine) -> None:
+    """Give every test two small apps."""
+    add_app(engine)
+    add_app(engine, "books")
+
+
+def ask(engine: sa.Engine, **options: Any) -> Calendar:
+    with reading(engine) as connection:
+        return fetch_calendar(connection, **{"first": FIRST, **options})
+
+
+def add(
+    engine: sa.Engine, minutes: Iterable[int], state: _S = _S.SUCCEEDED, **changes: Any
+) -> list[UUID]:
+    """Record operations so many minutes after MONDAY, as if it was done then."""
+    ids = []
+    for number in minutes:
+        operation = make_operation(number, **changes)
+        ids += record_all(engine, operation)
+        edit(engine, operation.id, state=state, recorded_at=MONDAY + number * MINUTE)
+    return ids
+
+
+def get_counts(calendar: Calendar, day: int, hour: int) -> HourCounts:
+    return calendar.days[day].hours[hour].counts
+
+
+def test_operations_count_in_the_hour_in_which_they_were_due(engine: sa.Engine):
+    """
+    By their state, whenever they ran.
+    """
+    add(engine, [0, 30, 59])
+    add(engine, [7 * 60 + 1], _S.FAILED)
+    add(engine, [24 * 60], _S.RUNNING)
+    (late,) = add(engine, [60], _S.SKIPPED)
+    edit(engine, late, recorded_at=at("09:00"))
+
+    found = ask(engine)
+
+    assert {_S.SUCCEEDED: 3} == get_counts(found, 0, 0).states
+    assert {_S.SKIPPED: 1} == get_counts(found, 0, 1).states
+    assert {_S.FAILED: 1} == get_counts(found, 0, 7).states
+    assert {_S.RUNNING: 1} == get_counts(found, 1, 0).states
+    assert 6 == found.count(*_S)
+    assert (5, 1) == (found.days[0].due, found.days[1].due)
+    assert 1 == found.troubled
+
+
+def test_hours_are_those_of_the_zone(engine: sa.Engine):
+    """
+    Also of one whose clocks differ by less than an hour.
+    """
+    add(engine, [0])
+
+    found = ask(engine, zone="Asia/Kathmandu")
+
+    assert 1 == get_counts(found, 0, 5).due
+    json = found.as_json()
+    hour = json["days"][0]["hours"][5]
+    assert "2026-01-05T05:00:00+05:45" == hour["starts"]["local"]
+    assert ("ok", 1, {"succeeded": 1}) == (hour["kind"], hour["due"], hour["states"])
+
+
+@pytest.mark.parametrize(
+    ("states", "planned", "kind"),
+    [
+        ({}, 0, HourKind.EMPTY),
+        ({}, 2, HourKind.PLANNED),
+        ({_S.SUCCEEDED: 1}, 2, HourKind.OK),
+        ({_S.SKIPPED: 1, _S.CANCELED: 1}, 0, HourKind.OK),
+        ({_S.SUCCEEDED: 1, _S.PENDING: 1}, 0, HourKind.RUNNING),
+        ({_S.FAILED: 1, _S.QUEUED: 1}, 0, HourKind.FAILED),
+        ({_S.FAILED: 1, _S.SKIPPED: 1}, 0, HourKind.MIXED),
+        ({_S.FAILED: 1, _S.MISSED: 1}, 0, HourKind.MISSED),
+    ],
+)
+def test_an_hour_is_told_by_the_worst_in_it(
+    states: dict[_S, int], planned: int, kind: HourKind
+):
+    """
+    In one word.
+    """
+    counts = HourCounts(planned)
+    counts.states.update(states)
+
+    assert kind is counts.kind
+
+
+def test_what_was_missed_counts_where_it_was_due(engine: sa.Engine):
+    """
+    One row is a whole outage; each of its occurrences has its hour.
+    """
+    for name in ("one", "two"):
+        post_at(engine, at("06:00"), name=name, when={"cron_rule": "*/20 * * * *"})
+    post_at(engine, at("06:00"), name="after", when={"cron_rule": "0 9 * * *"})
+    tick(make_dispatcher(engine), at("08:15"))
+    for row in fetch_all(engine):
+        edit(engine, row.id, recorded_at=at("08:15"))
+
+    found = ask(engine)
+
+    # the last five minutes are not missed: nothing was due in them
+    missed = [get_counts(found, 0, hour).states[_S.MISSED] for hour in range(10)]
+    assert [0, 0, 0, 0, 0, 0, 6, 6, 2, 0] == missed
+    assert HourKind.MISSED is get_counts(found, 0, 8).kind
+    assert at("06:00") == get_counts(found, 0, 8).missed_since
+    assert not found.is_partial
+
+
+def test_what_is_still_to_come_is_foreseen(engine: sa.Engine):
+    """
+    As ticks will find it, from the minute after the last one on.
+    """
+    now = get_now(engine)
+    day = (now + timedelta(days=2)).date()
+    post(engine, name="daily", when={"cron_rule": "30 7 * * *"})
+    post(engine, name="often", when={"cron_rule": "*/20 7 * * *"})
+
+    found = ask(engine, first=day, days=2)
+
+    assert (4, HourKind.PLANNED) == (
+        get_counts(found, 0, 7).planned,
+        get_counts(found, 0, 7).kind,
+    )
+    assert (8, 8, 2) == (found.planned, sum(d.due for d in found.days), found.actions)
+
+
+def test_what_no_tick_has_decided_is_planned_also_if_it_is_past(engine: sa.Engine):
+    """
+    While nobody leads, nothing disappears between past and future.
+    """
+    now = get_now(engine)
+    since = now - timedelta(hours=5)
+    make_dispatcher(engine)
+    with writing(engine) as connection:
+        record_tick(connection, since)
+    uid = post_at(engine, since, when={"cron_rule": "* * * * *"})
+
+    found = ask(engine, first=(now - timedelta(days=1)).date(), days=2)
+
+    hours = [hour for day in found.days for hour in day.hours]
+    overdue = [each for each in hours if each.hour.ends_at <= now]
+    assert since.replace(second=0, microsecond=0) + MINUTE == found.planned_from
+    assert sum(each.counts.planned for each in overdue) >= 4 * 60 - 1
+    edit_action(engine, uid, active=False)
+    assert 0 == ask(engine, first=(now - timedelta(days=1)).date()).planned
+
+
+@pytest.mark.parametrize("days", [2, 7])
+def test_what_the_load_knows_is_not_counted_again(engine: sa.Engine, days: int):
+    """
+    The calendar is the same, as far as the load reaches and beyond.
+    """
+    now = get_now(engine)
+    make_dispatcher(engine)
+    since = (now - timedelta(hours=1)).replace(second=0, microsecond=0)
+    with writing(engine) as connection:
+        record_tick(connection, since - MINUTE)
+    post_at(engine, since, when={"cron_rule": "30 * * * *"})
+    with reading(engine) as connection:
+        load = forecast_load(connection, since=since, until=now + timedelta(days=5))
+    first = now.date()
+
+    with counting(engine) as counts:
+        expected = ask(engine, first=first, days=days)
+    with counting(engine) as fewer:
+        calendar = ask(engine, first=first, days=days, load=load)
+
+    assert expected.planned > 20
+    assert replace(expected, at=calendar.at) == calendar
+    assert (days == 2) == (fewer.statements < counts.statements)
+    past = {"first": first - timedelta(days=7)}
+    assert ask(engine, **past).actions == ask(engine, **past, load=load).actions
+
+    cut = replace(load, minutes=[], left_out={"time": 1})
+    assert not ask(engine, first=first, days=days, load=cut).is_partial
+    assert expected.planned == ask(engine, first=first, days=days, load=cut).planned
+
+
+def test_a_day_on_which_the_clocks_change_is_told(engine: sa.Engine):
+    """
+    With 25 hours, in each of which the rule is foreseen.
+    """
+    first = date(2031, 10, 26)
+    post(engine, when={"cron_rule": "0 * * * *", "timezone": "Europe/Paris"})
+
+    json = ask(engine, first=first, days=2, zone="Europe/Paris").as_json()
+
+    change, usual = json["days"]
+    assert change["change"] is not None
+    assert "clocks go back from 03:00 to 02:00" in change["change"]
+    assert usual["change"] is None
+    assert [1] * 25 == [each["planned"] for each in change["hours"]]
+    assert [1, 2] == [
+        e["turn"] for e in change["hours"] if "T02" in e["starts"]["local"]
+    ]
+
+
+def test_only_what_was_asked_for_counts(engine: sa.Engine):
+    """
+    An app, a queue: of the past as of the future.
+    """
+    add(engine, [0], action_uid="a")
+    add(engine, [0], action_uid="b", queue=Queue.HEAVY)
+    add(engine, [0], action_uid="c", app="books")
+    missed = add(engine, [1], _S.MISSED, action_uid="d", app="books")
+    edit(engine, missed[0], finished_at=at("00:01"))
+    day = (get_now(engine) + timedelta(days=2)).date()
+    hook = {"call_webhook": {"url": "https://example.com/hook"}}
+    post(engine, operations=hook)
+    post(engine, name="refreshing", operations=REFRESH)
+    post(engine, app="books", operations=hook)
+
+    def count(**whose: Any) -> tuple[int, int]:
+        asked = Whose(**whose)
+        past = ask(engine, whose=asked)
+        return past.count(*_S), ask(engine, first=day, days=1, whose=asked).planned
+
+    assert (4, 3) == count()
+    assert (2, 2) == count(app="app")
+    assert (2, 1) == count(app="books")
+    assert (3, 2) == count(queue=Queue.QUICK)
+    assert (1, 1) == count(app="app", queue=Queue.HEAVY)
+
+
+def test_it_begins_with_monday(engine: sa.Engine):
+    """
+    Of this week, unless somebody says otherwise; a week has seven days.
+    """
+    found = ask(engine, first=None)
+
+    assert 0 == found.days[0].day.day.weekday()
+    assert 7 == len(found.days)
+    assert found.days[0].day.starts_at <= found.at < found.days[-1].day.ends_at
+
+
+def test_unfit_questions_are_refused(engine: sa.Engine):
+    """
+    With what would do.
+    """
+    with pytest.raises(UsageError, match="1 to 15"):
+        ask(engine, days=MOST_DAYS + 1)
+    with pytest.raises(UsageError, match="years 1971 to 9989"):
+        ask(engine, first=date(9999, 12, 30))
+    with pytest.raises(NotFoundError, match="Did you mean 'books'"):
+        ask(engine, whose=Whose("bookz"))
+    with pytest.raises(RuleError):
+        ask(engine, zone="Europe/Pari")
+
+
+def test_time_is_bounded_and_what_is_left_out_is_told(engine: sa.Engine):
+    """
+    A week of thousands of rules must not take a minute.
+    """
+    post(engine)
+    instants = iter([0.0, 100.0, 100.0])
+
+    found = ask(
+        engine,
+        first=(get_now(engine) + timedelta(days=1)).date(),
+        monotonic=lambda: next(instants),
+    )
+
+    assert (True, {"time": 1}) == (found.is_partial, found.left_out)

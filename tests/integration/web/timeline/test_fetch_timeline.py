@@ -1,0 +1,287 @@
+"""The timeline shows what ran and what will, and where it collides."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from actions.load.foresee import Whose
+from models.database.engine import reading, writing
+from models.errors import NotFoundError, UsageError
+from models.operation_state import OperationState, Queue
+from operations.fleet.processes import Process, ProcessRole, record_sign
+from tests.scheduling import (
+    MINUTE,
+    MONDAY,
+    add_app,
+    at,
+    edit,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+from web.timeline.fetch_timeline import MOST_RUNS, Timeline, fetch_timeline
+
+_S = OperationState
+
+
+@pytest.fixture(autouse=True)
+def _apps(engine: sa.Engine) -> None:
+    """Give every test two small apps."""
+    add_app(engine)
+    add_app(engine, "books")
+
+
+def ask(engine: sa.Engine, **options: Any) -> Timeline:
+    given = {"since": MONDAY, "until": at("06:00"), **options}
+    with reading(engine) as connection:
+        return fetch_timeline(connection, **given)
+
+
+def add(
+    engine: sa.Engine,
+    minute: int,
+    took: float | None = 2,
+    state: _S = _S.SUCCEEDED,
+    **changes: Any,
+) -> UUID:
+    """Record a run that began so many minutes after MONDAY, as if it was done then."""
+    operation = make_operation(minute, **changes)
+    record_all(engine, operation)
+    begin = MONDAY + minute * MINUTE
+    edit(
+        engine,
+        operation.id,
+        state=state,
+        recorded_at=begin,
+        started_at=begin if state not in {_S.MISSED, _S.PENDING} else None,
+        finished_at=None if took is None else begin + took * MINUTE,
+    )
+    return operation.id
+
+
+def test_each_action_with_runs_has_a_lane(engine: sa.Engine):
+    """
+    What failed comes first, then what is under way, then the busiest.
+    """
+    post(engine, uid="busy", name="Busy one")
+    ids = [add(engine, 10 * number, action_uid="busy") for number in range(3)]
+    add(engine, 5, None, _S.RUNNING, action_uid="running")
+    add(engine, 7, 1, _S.FAILED, action_uid="failed")
+    add(engine, 8, 1, action_uid="failed")
+
+    found = ask(engine)
+
+    assert [
+        ("failed", None, 2, 1, 0),
+        ("running", None, 1, 0, 1),
+        ("busy", "Busy one", 3, 0, 0),
+    ] == [(e.uid, e.name, e.count, e.troubled, e.live) for e in found.lanes]
+    assert (3, 0) == (found.ran, found.due)
+    busy = found.lanes[2]
+    assert ids == [each.id for each in busy.runs]
+    assert 2 * MINUTE == busy.usual
+    json = found.as_json()["lanes"][1]["runs"]
+    assert [(at("00:05"), None)] == [(e["starts_at"], e["ends_at"]) for e in json]
+
+
+def test_what_lies_outside_is_not_shown(engine: sa.Engine):
+    """
+    But what began before and went on is, and what still runs.
+    """
+    add(engine, -5 * 60, 1, action_uid="before")
+    add(engine, -5 * 60, 6 * 60, action_uid="into")
+    add(engine, -3 * 24 * 60, None, _S.RUNNING, action_uid="since days")
+    add(engine, 6 * 60, action_uid="after")
+    add(engine, 10, 90, _S.MISSED, action_uid="missed")
+
+    assert {"into", "since days", "missed"} == {e.uid for e in ask(engine).lanes}
+
+
+def test_runs_of_one_action_that_overlap_are_told(engine: sa.Engine):
+    """
+    The later one, and for how long; also with one that began long before.
+    """
+    add(engine, 0, 60)
+    second = add(engine, 10, 5)
+    third = add(engine, 20, 90)
+    add(engine, 30, 5, action_uid="other")
+
+    found = ask(engine)
+
+    assert [
+        (third, at("00:20"), at("01:00")),
+        (second, at("00:10"), at("00:15")),
+    ] == [(e.operation_id, e.at, e.until) for e in found.overlaps]
+    assert 2 == found.overlaps_in_all == found.as_json()["overlaps_in_all"]
+
+
+def run_worker(engine: sa.Engine, slots: int) -> None:
+    with writing(engine) as connection:
+        record_sign(
+            connection,
+            Process(
+                role=ProcessRole.WORKER,
+                name="quick@host",
+                hostname="host",
+                pid=1,
+                version="1",
+                revision="1",
+                settings={},
+                queues=("quick",),
+                concurrency=slots,
+            ),
+        )
+
+
+def test_minutes_with_more_than_the_slots_are_told(engine: sa.Engine):
+    """
+    Past ones and those to come, the worst first; of queues that somebody works for.
+    """
+    run_worker(engine, 2)
+    for number in range(3):
+        add(engine, 4, action_uid=f"quick {number}")
+        add(engine, 5, action_uid=f"heavy {number}", queue=Queue.HEAVY)
+    now = get_now(engine)
+    hook = {"call_webhook": {"url": "https://example.com/hook"}}
+    for number in range(4):
+        when = {"cron_rule": "* * * * *"}
+        post(engine, name=f"{number}", operations=hook, when=when)
+
+    past = ask(engine)
+    ahead = ask(engine, since=now, until=now + timedelta(hours=1))
+
+    assert [(Queue.QUICK, at("00:04"), 3, 2, False)] == past.crowds
+    assert 1 == past.crowds_in_all
+    assert {(4, 2, True)} == {(e.due, e.slots, e.is_planned) for e in ahead.crowds}
+    assert 58 <= ahead.crowds_in_all <= 62
+    assert not ahead.is_partial
+
+
+def test_what_is_due_has_a_lane_as_well(engine: sa.Engine):
+    """
+    After what ran, as far as there is room; all are counted.
+    """
+    now = get_now(engine)
+    post(engine, uid="minutely", name="minutely", when={"cron_rule": "* * * * *"})
+    post(engine, uid="other", name="other", when={"cron_rule": "*/2 * * * *"})
+
+    found = ask(engine, since=now - timedelta(hours=1), until=now + timedelta(hours=1))
+    short = ask(
+        engine, since=now - timedelta(hours=1), until=now + timedelta(hours=1), lanes=1
+    )
+
+    assert {"minutely", "other"} == {each.uid for each in found.lanes}
+    minutely = next(each for each in found.lanes if each.uid == "minutely")
+    assert 58 <= len(minutely.planned) <= 62
+    assert all(each >= now for each in minutely.planned)
+    assert (2, 1, 2) == (found.due, len(short.lanes), short.due)
+
+
+def test_what_will_overlap_is_foreseen(engine: sa.Engine):
+    """
+    If a run takes as long as it usually does.
+    """
+    now = get_now(engine)
+    post(engine, uid="daily", when={"cron_rule": "*/5 * * * *"})
+    begin = now - timedelta(minutes=30)
+    operation = make_operation(0, occurrence=begin)
+    record_all(engine, operation)
+    edit(
+        engine,
+        operation.id,
+        state=_S.SUCCEEDED,
+        recorded_at=begin,
+        started_at=begin,
+        finished_at=begin + 7 * MINUTE,
+    )
+
+    (lane,) = ask(
+        engine, since=now - timedelta(hours=1), until=now + timedelta(hours=1)
+    ).lanes
+
+    assert len(lane.planned) - 1 == lane.too_close > 0
+    assert 420.0 == lane.as_json()["usual_s"]
+
+
+def test_many_runs_are_told_together(engine: sa.Engine):
+    """
+    How many began in each stretch of the window, by state.
+    """
+    for number in range(MOST_RUNS + 1):
+        add(engine, number, 0.5, _S.FAILED if number == 3 else _S.SUCCEEDED)
+
+    (lane,) = ask(engine).lanes
+
+    assert (MOST_RUNS + 1, []) == (lane.count, list(lane.runs))
+    assert MOST_RUNS + 1 == sum(sum(e.states.values()) for e in lane.stretches)
+    (failed,) = [each for each in lane.stretches if _S.FAILED in each.states]
+    assert failed.starts_at <= at("00:03") < failed.ends_at
+    assert lane.usual is None
+    assert lane.as_json()["stretches"]
+
+
+def test_what_is_ahead_has_no_runs(engine: sa.Engine):
+    """
+    Whatever is under way now.
+    """
+    add(engine, 0, None, _S.RUNNING)
+    tomorrow = get_now(engine) + timedelta(days=1)
+
+    found = ask(engine, since=tomorrow, until=tomorrow + timedelta(hours=1))
+
+    assert ([], 0) == (found.lanes, found.ran)
+
+
+def test_only_what_was_asked_for_is_shown(engine: sa.Engine):
+    """
+    An app, a queue: of the past as of what is due.
+    """
+    now = get_now(engine)
+    add(engine, 1, action_uid="a")
+    add(engine, 1, action_uid="b", queue=Queue.HEAVY)
+    add(engine, 1, action_uid="c", app="books")
+    post(engine, "books", name="due", when={"cron_rule": "* * * * *"})
+
+    def get_uids(**whose: Any) -> set[str]:
+        return {each.uid for each in ask(engine, whose=Whose(**whose)).lanes}
+
+    def count_due(**whose: Any) -> int:
+        until = now + timedelta(hours=1)
+        return ask(engine, since=now, until=until, whose=Whose(**whose)).due
+
+    assert {"a", "b", "c"} == get_uids()
+    assert {"a", "b"} == get_uids(app="app")
+    assert {"b"} == get_uids(queue=Queue.HEAVY)
+    assert (1, 0, 0) == (
+        count_due(),
+        count_due(app="app"),
+        count_due(queue=Queue.HEAVY),
+    )
+
+
+def test_the_window_is_around_now(engine: sa.Engine):
+    """
+    Unless somebody says otherwise.
+    """
+    found = ask(engine, since=None, until=None)
+
+    assert timedelta(hours=6) == found.until - found.since
+    assert found.since < found.at < found.until
+
+
+def test_unfit_windows_are_refused(engine: sa.Engine):
+    """
+    An hour to a week.
+    """
+    with pytest.raises(UsageError, match="not 1 hour to 7 days"):
+        ask(engine, until=at("00:59"))
+    with pytest.raises(UsageError, match="not 1 hour to 7 days"):
+        ask(engine, until=MONDAY + timedelta(days=8))
+    with pytest.raises(NotFoundError):
+        ask(engine, whose=Whose("none"))

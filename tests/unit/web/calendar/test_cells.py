@@ -1,0 +1,147 @@
+"""The calendar says what is special about its days, and each hour what it has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from actions.load.foresee import Whose
+from models.operation_state import OperationState, Queue
+from web.calendar.cells import make_rows, say, tell
+from web.calendar.fetch_calendar import Calendar, CountedDay, CountedHour, HourCounts
+from web.calendar.local_days import find_local_days
+
+_S = OperationState
+LONDON = ZoneInfo("Europe/London")
+AUTUMN, SPRING, USUAL = date(2026, 10, 19), date(2026, 3, 23), date(2026, 9, 28)
+
+
+def make(first: date, at: datetime, **hours: HourCounts) -> Calendar:
+    """Return a week in London; *hours* by day and shown hour, such as d0h7."""
+    days = []
+    for number, day in enumerate(find_local_days(first, 7, LONDON)):
+        counted = []
+        for hour in day.hours:
+            counts = hours.get(f"d{number}h{hour.shown}", HourCounts())
+            counted.append(CountedHour(hour, counts))
+        days.append(CountedDay(day, counted))
+    return Calendar(at, LONDON, days, at, 1, {}, is_partial=False)
+
+
+def had(planned: int = 0, **states: int) -> HourCounts:
+    return HourCounts(planned, Counter({_S(name): n for name, n in states.items()}))
+
+
+NOW = datetime(2026, 10, 20, 2, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("first", "at", "hours", "expected"),
+    [
+        (AUTUMN, NOW, {}, "19 to 25 October. The clocks go back on Sunday."),
+        (
+            AUTUMN,
+            NOW + timedelta(days=9),
+            {},
+            "19 to 25 October. The clocks went back on Sunday.",
+        ),
+        (SPRING, datetime(2026, 3, 1, tzinfo=UTC), {}, "The clocks go forward on"),
+        (
+            USUAL,
+            NOW,
+            {"d0h7": had(failed=1, missed=2)},
+            "28 September to 4 October. 1 run failed and 2 were missed.",
+        ),
+        (USUAL, NOW, {"d0h7": had(succeeded=1)}, "Nothing failed or was missed."),
+        (USUAL, NOW, {"d0h7": had(3)}, "3 runs are planned."),
+        (USUAL, NOW, {}, "Nothing is due."),
+    ],
+)
+def test_the_largest_line_says_what_is_special(
+    first: date, at: datetime, hours: dict[str, HourCounts], expected: str
+):
+    """
+    Clocks first, then trouble, then what there is.
+    """
+    large, _lead = say(make(first, at, **hours))
+
+    assert expected in large
+
+
+def test_trouble_is_told_beside_the_clocks():
+    """
+    Neither hides the other.
+    """
+    assert "1 run failed." == say(make(AUTUMN, NOW, d0h7=had(failed=1)))[1]
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (had(succeeded=25), "25 ran, all succeeded"),
+        (had(succeeded=2, failed=1), "2 succeeded, 1 failed"),
+        (had(18, succeeded=2, running=3), "2 succeeded, 3 running, 18 planned"),
+        (had(), "nothing due"),
+    ],
+)
+def test_an_hour_tells_what_it_has(counts: HourCounts, expected: str):
+    """
+    In the words of the states.
+    """
+    assert expected == tell(counts)
+
+
+def test_days_are_told_by_their_clocks():
+    """
+    Today, and a day of 25 hours, whose hour that comes twice has two cells.
+    """
+    rows = make_rows(make(AUTUMN, NOW, d6h1=had(4)), Whose())
+
+    assert "today" == rows[1].note
+    assert ("25 hours", True) == (rows[6].note, rows[6].is_changed)
+    assert [1, 2, 1] == [len(cells) for cells in rows[6].cells[:3]]
+    assert ["4: Sun 01:00 +01:00, 4 planned", "4: Sun 01:00 +00:00, 4 planned"] == [
+        each.told for each in rows[6].cells[1]
+    ]
+    assert [True] == [
+        e.is_now for row in rows for c in row.cells for e in c if e.is_now
+    ]
+
+
+def test_an_hour_that_clocks_skip_has_no_cell():
+    """
+    In the spring.
+    """
+    rows = make_rows(make(SPRING, NOW), Whose())
+
+    assert [1, 0, 1] == [len(cells) for cells in rows[6].cells[:3]]
+    assert "23 hours" == rows[6].note
+
+
+def test_a_cell_leads_to_its_operations_or_to_what_is_planned():
+    """
+    Of the same app and queue; an outage is listed where it began.
+    """
+    missed = had(missed=1)
+    missed.missed_since = NOW - timedelta(hours=9)
+    whose = Whose("shop", Queue.QUICK)
+
+    rows = make_rows(
+        make(AUTUMN, NOW, d0h7=had(failed=1), d5h7=had(2), d1h1=missed), whose
+    )
+
+    filters = "&app=shop&queue=quick"
+    assert (
+        "/operations?from=2026-10-19T06%3A00%3A00Z&until=2026-10-19T07%3A00%3A00Z"
+        + filters
+        == rows[0].cells[7][0].path
+    )
+    assert (
+        "/calendar/planned?from=2026-10-24T06%3A00%3A00Z"
+        "&until=2026-10-24T07%3A00%3A00Z" + filters == rows[5].cells[7][0].path
+    )
+    assert "from=2026-10-19T17%3A02%3A00Z" in str(rows[1].cells[1][0].path)
+    assert rows[0].cells[0][0].path is None

@@ -1,0 +1,158 @@
+"""
+A lane of the timeline as strokes: where its runs stand. Pure.
+
+What succeeded stands above the line, trouble hangs below it; so it is told without
+colours. A lane is WIDE units wide, however wide it is on the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from models.operation_state import LIVE_STATES, OperationState
+from web.timeline.fetch_runs import Run, Stretch
+
+#: Units of a lane from its beginning to its end.
+WIDE = 1000
+
+#: The narrowest that a run is drawn.
+_NARROW = 2
+
+_UPPER, _LOWER = (3, 9), (14, 9)
+_MIDDLE = (9, 8)
+
+_S = OperationState
+
+#: Where runs of a state stand: their upper edge and their height.
+_PLACES = {
+    _S.SUCCEEDED: _UPPER,
+    _S.RUNNING: _UPPER,
+    _S.QUEUED: _UPPER,
+    _S.PENDING: _UPPER,
+    _S.FAILED: _LOWER,
+    _S.MISSED: _LOWER,
+    _S.SKIPPED: _MIDDLE,
+    _S.CANCELED: _MIDDLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """
+    The window of time that lanes show.
+
+    Args:
+        since: Aware; the left edge.
+        until: Aware; the right edge.
+    """
+
+    since: datetime
+    until: datetime
+
+    def place(self, at: datetime) -> int:
+        """Return where *at* is, within the lane."""
+        part = (at - self.since) / (self.until - self.since)
+        return round(min(max(part, 0.0), 1.0) * WIDE)
+
+    def has(self, at: datetime) -> bool:
+        """Tell whether *at* is in the window."""
+        return self.since <= at < self.until
+
+
+def draw_runs(
+    frame: Frame, runs: Sequence[Run], *, now: datetime
+) -> Mapping[OperationState, str]:
+    """
+    Return the outlines of runs, by state.
+
+    Args:
+        frame: The window.
+        runs: Of one lane.
+        now: Aware; what has not ended reaches to here.
+    """
+    boxes: dict[OperationState, list[str]] = {}
+    for run in runs:
+        begin = run.started_at or run.occurrence
+        end = run.finished_at
+        if run.started_at is None and run.state not in LIVE_STATES:
+            end = begin  # it never ran: a mark where it was due
+        left, right = frame.place(begin), frame.place(end or now)
+        box = _write_box(left, right, *_PLACES[run.state])
+        boxes.setdefault(run.state, []).append(box)
+    return {state: "".join(dict.fromkeys(found)) for state, found in boxes.items()}
+
+
+def draw_stretches(
+    frame: Frame, stretches: Sequence[Stretch]
+) -> Mapping[OperationState, str]:
+    """Return what there was in each stretch, by state; the worst is never hidden."""
+    boxes: dict[OperationState, list[str]] = {}
+    for stretch in stretches:
+        left, right = frame.place(stretch.starts_at), frame.place(stretch.ends_at)
+        for state in stretch.states:
+            box = _write_box(left, right - 1, *_PLACES[state])
+            boxes.setdefault(state, []).append(box)
+    return {state: "".join(found) for state, found in boxes.items()}
+
+
+def draw_planned(frame: Frame, planned: Sequence[datetime]) -> str:
+    """Return a tick for each planned occurrence; those that fall together are one."""
+    places = dict.fromkeys(frame.place(each) for each in planned)
+    return "".join(f"M{place} 4v8" for place in places)
+
+
+def _write_box(left: int, right: int, top: int, height: int) -> str:
+    width = max(right - left, _NARROW)
+    left = min(left, WIDE - width)
+    return f"M{left} {top}h{width}v{height}h{-width}z"
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """
+    A tick of the axis.
+
+    Args:
+        x: In hundredths of the width.
+        text: What clocks show.
+        is_day: Whether a day begins.
+    """
+
+    x: float
+    text: str
+    is_day: bool
+
+
+#: How far ticks are apart: the first of which there are few enough.
+_STEPS = (
+    *(timedelta(minutes=10), timedelta(hours=1), timedelta(hours=3)),
+    timedelta(days=1),
+)
+_MOST_TICKS = 9
+
+
+def find_ticks(frame: Frame, zone: ZoneInfo) -> list[Tick]:
+    """Return the ticks of the axis: round times of *zone*."""
+    length = frame.until - frame.since
+    step = next(each for each in _STEPS if length / each <= _MOST_TICKS)
+    return list(_find_ticks(frame, zone, step))
+
+
+def _find_ticks(frame: Frame, zone: ZoneInfo, step: timedelta) -> Iterator[Tick]:
+    # By minutes that are round on the clock, so that a change of clocks moves no tick
+    # to an odd time.
+    quarter = timedelta(minutes=5)
+    at = frame.since.astimezone(UTC).replace(second=0, microsecond=0)
+    at += (-(at.minute % 5) % 5) * timedelta(minutes=1)
+    while at < frame.until:
+        local = at.astimezone(zone)
+        into = timedelta(hours=local.hour, minutes=local.minute)
+        if not into % step and at >= frame.since:
+            x = (at - frame.since) / (frame.until - frame.since) * 100
+            is_day = not into
+            text = f"{local:%a} {local.day} {local:%b}" if is_day else f"{local:%R}"
+            yield Tick(round(x, 2), text, is_day)
+        at += quarter
