@@ -51,7 +51,7 @@ def load(
     with read_database() as connection:
         found = forecast_load(connection, since=since, until=end, app=app)
     if json:
-        print_json(found.as_json())
+        print_json(found)
         return
     _print(found)
 
@@ -65,7 +65,7 @@ def _print(found: Load) -> None:
     left = [f"{n:,} {_LEFT_OUT[why]}" for why, n in found.left_out.items()]
     print_fields(
         [
-            ("from", format_both(found.since)),
+            ("from", format_both(found.from_)),
             ("until", format_both(found.until)),
             ("occurrences", f"{found.total:,}{f' ({queues})' if queues else ''}"),
             ("actions", f"{found.actions:,}"),
@@ -74,11 +74,10 @@ def _print(found: Load) -> None:
     )
     if not found.minutes:
         return
-    apps = list(found.by_app.items())
     out().print()
     print_table(
         ("app", "occurrences"),
-        ([app, f"{count:,}"] for app, count in apps[:_APPS]),
+        ([each.app, f"{each.total:,}"] for each in found.by_app[:_APPS]),
         empty="",
     )
     out().print()
@@ -86,11 +85,9 @@ def _print(found: Load) -> None:
         ("hot minute", "occurrences", "by queue", "actions"),
         (
             [
-                format_both(each.minute.at),
-                f"{each.minute.total:,}",
-                ", ".join(
-                    f"{n:,} {queue}" for queue, n in each.minute.by_queue.items()
-                ),
+                format_both(each.at),
+                f"{each.total:,}",
+                _count(each.by_queue),
                 ", ".join(f"{action.name} ({action.app})" for action in each.actions),
             ]
             for each in found.hot

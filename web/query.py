@@ -37,9 +37,6 @@ _LONGEST = 200
 #: Rows of a part of a list.
 ROWS = 50
 
-#: What the clocks and rules of all zones are known for.
-_FIRST_YEAR, _LAST_YEAR = 1971, 9980
-
 
 @dataclass(slots=True)
 class Query:
@@ -158,39 +155,6 @@ class Query:
         return write_cursor(part.following, self.context.request)
 
 
-class Span(StrEnum):
-    """How long a stretch of the timeline is."""
-
-    HOUR = "1h"
-    SIX_HOURS = "6h"
-    DAY = "24h"
-    WEEK = "7d"
-
-    @property
-    def length(self) -> timedelta:
-        """As a length of time."""
-        return _LENGTHS[self]
-
-    @property
-    def words(self) -> str:
-        """As people say it."""
-        return _WORDS[self]
-
-
-_LENGTHS = {
-    Span.HOUR: timedelta(hours=1),
-    Span.SIX_HOURS: timedelta(hours=6),
-    Span.DAY: timedelta(hours=24),
-    Span.WEEK: timedelta(days=7),
-}
-_WORDS = {
-    Span.HOUR: "1 hour",
-    Span.SIX_HOURS: "6 hours",
-    Span.DAY: "24 hours",
-    Span.WEEK: "7 days",
-}
-
-
 def ask(context: Context) -> Asked | Unread:
     """Return what a page of time is asked; Unread: the apps could not be read."""
     apps = read_part(
@@ -198,9 +162,7 @@ def ask(context: Context) -> Asked | Unread:
     )
     if isinstance(apps, Unread):
         return apps
-    asked = Asked(context, apps=apps)
-    asked.check()
-    return asked
+    return Asked(context, apps=apps)
 
 
 @dataclass(slots=True)
@@ -214,9 +176,6 @@ class Asked(Query):
 
     apps: Sequence[AppChoice] = ()
 
-    def _get(self, name: str) -> str:
-        return self.context.request.query_params.get(name, "").strip()[:_LONGEST]
-
     @property
     def whose(self) -> Whose:
         """The app and queue; a caller of one app has no other."""
@@ -225,33 +184,22 @@ class Asked(Query):
     @property
     def app(self) -> str | None:
         """The app that is looked at. None: all."""
-        if self.context.app is not None:
-            return self.context.app
-        given = self._get("app")
-        return given if given in {each.uid for each in self.apps} else None
+        given = self.text("app")
+        app = self.context.app
+        if app is None and given in {each.uid for each in self.apps}:
+            app = given
+        if given and given != app:
+            self.note(f"There is no app {show(given)}; this is of all.")
+        return app
 
     @property
     def queue(self) -> Queue | None:
         """The queue that is looked at. None: all."""
-        given = self._get("queue")
-        return Queue(given) if given in set(Queue) else None
-
-    @property
-    def timezone(self) -> str | None:
-        """The zone of the app that is looked at, if it has one."""
-        return next((e.timezone for e in self.apps if e.uid == self.app), None)
-
-    def check(self) -> None:
-        """Note what the filters ask for and do not get."""
-        app, queue = self._get("app"), self._get("queue")
-        if app and app != self.app:
-            self.note(f"There is no app {show(app)}; this is of all.")
-        if queue and self.queue is None:
-            self.note(f"There is no queue {show(queue)}; this is of all.")
+        return self.choice("queue", Queue)
 
     def find_zone(self) -> ZoneInfo:
         """Return the zone whose days and hours are shown: the link's, or as chosen."""
-        given = self._get("zone")
+        given = self.text("zone")
         found = find_zone(given)
         if given and found is None:
             self.note(f"There is no zone {show(given)}.")
@@ -262,42 +210,9 @@ class Asked(Query):
             return ZoneInfo("UTC")
         if preferences.clock is Clock.MINE and preferences.mine is not None:
             return preferences.mine
-        own = find_zone(self.timezone)
-        return own or find_zone(self.context.services.timezone) or ZoneInfo("UTC")
-
-    def span(self, default: Span) -> Span:
-        """Return how long a stretch is looked at."""
-        given = self._get("span")
-        if given and given not in set(Span):
-            self.note(f"A timeline has 1h, 6h, 24h or 7d, not {show(given)}.")
-        return Span(given) if given in set(Span) else default
-
-    def week(self, today: date) -> date:
-        """Return the Monday of the week, such as 2026-W43, that is looked at."""
-        given = self._get("week")
-        this = today - timedelta(days=today.weekday())
-        if given in {"", "now"}:
-            return this
-        try:
-            first = datetime.strptime(f"{given}-1", "%G-W%V-%u").date()  # noqa: DTZ007 - a local day
-        except ValueError:
-            self.note(
-                f"{show(given)} is not a week, such as {name_week(this)};"
-                " this is the week of today."
-            )
-            return this
-        if not _FIRST_YEAR <= first.year <= _LAST_YEAR:
-            self.note(f"{given} is too far away; this is the week of today.")
-            return this
-        return first
-
-
-def name_week(day: date) -> str:
-    """
-    Return the week of *day*, as links have it.
-
-    >>> name_week(date(2026, 10, 20))
-    '2026-W43'
-    """
-    year, week, _ = day.isocalendar()
-    return f"{year}-W{week:02}"
+        own = next((e.timezone for e in self.apps if e.uid == self.app), None)
+        return (
+            find_zone(own)
+            or find_zone(self.context.services.timezone)
+            or ZoneInfo("UTC")
+        )

@@ -1,6 +1,7 @@
 """
-The load that is coming, minute by minute.
+What the rules say is coming.
 
-fetching reads the actions that ticks look at, those of a rule together; counting counts
-their occurrences by minute, days those of plain cron rules; forecast puts it together.
+foresee reads the actions that ticks look at, those of a rule together, and counting
+counts their occurrences by minute; forecast is the load ahead, calendar_file the same
+of one small app for calendar programs, which read icalendar.
 """

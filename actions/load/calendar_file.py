@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from actions.leader import get_last_tick_at
 from actions.load.foresee import Whose, find_undecided
 from actions.load.icalendar import Entry, write_calendar
 from actions.lookup import fetch_app
@@ -75,7 +74,7 @@ def make_calendar_file(
     """
     name = fetch_app(connection, app).name
     now = read_clock(connection)
-    since = find_undecided(now, get_last_tick_at(connection))
+    since = find_undecided(connection, now)
     until = since + AHEAD
     rows = _fetch_actions(connection, app, until)
     if len(rows) > MOST_ACTIONS:

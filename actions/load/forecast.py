@@ -9,23 +9,23 @@ their different rules.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import nsmallest
+from typing import Annotated
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
+from pydantic import Field
 
-from actions.load.counting import Counting
+from actions.load.counting import Counting, LoadedMinute
 from actions.load.foresee import (
     TIME,
-    NamedAction,
+    HotMinute,
     Whose,
     count_others,
     foresee,
-    name_actions,
+    name_minutes,
 )
 from actions.lookup import find_filtered
 from models.database.engine import read_clock
@@ -40,109 +40,13 @@ DEFAULT_PERIOD = timedelta(days=1)
 HOT_MINUTES = 20
 NAMED = 5
 
-#: How long the computation may take; what is left then is told.
-PATIENCE = timedelta(seconds=2)
 
-_MINUTE = timedelta(minutes=1)
-
-
-class LoadedMinuteJson(TypedDict):
-    """The occurrences of one minute."""
-
-    at: datetime
-    total: int
-    by_queue: dict[str, int]
-
-
-class LoadingActionJson(TypedDict):
-    """An action that is due in a hot minute."""
-
-    uid: str
-    app: str
-    name: str
-
-
-class HotMinuteJson(TypedDict):
-    """A minute with many occurrences, and who makes them."""
-
-    at: datetime
-    total: int
-    by_queue: dict[str, int]
-    by_app: dict[str, int]
-    actions: list[LoadingActionJson]
-
-
-class AppLoadJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class AppLoad:
     """What one small app is going to do."""
 
     app: str
     total: int
-
-
-LoadJson = TypedDict(
-    "LoadJson",
-    {
-        "from": datetime,
-        "until": datetime,
-        "actions": int,
-        "left_out": dict[str, int],
-        "is_partial": bool,
-        "total": int,
-        "by_queue": dict[str, int],
-        "by_app": list[AppLoadJson],
-        "minutes": list[LoadedMinuteJson],
-        "hot": list[HotMinuteJson],
-    },
-)
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedMinute:
-    """
-    The occurrences of one minute.
-
-    Args:
-        at: When the minute begins, aware UTC.
-        by_queue: How many are sent to each queue.
-    """
-
-    at: datetime
-    by_queue: Mapping[str, int]
-
-    @property
-    def total(self) -> int:
-        """How many in all."""
-        return sum(self.by_queue.values())
-
-    def as_json(self) -> LoadedMinuteJson:
-        """Return the documented object; keys are only added."""
-        return {"at": self.at, "total": self.total, "by_queue": dict(self.by_queue)}
-
-
-@dataclass(frozen=True, slots=True)
-class HotMinute:
-    """
-    A minute with many occurrences.
-
-    Args:
-        by_app: How many each small app has, the most first.
-        actions: Some of those that are due then, at most NAMED.
-    """
-
-    minute: LoadedMinute
-    by_app: Mapping[str, int]
-    actions: Sequence[NamedAction]
-
-    def as_json(self) -> HotMinuteJson:
-        """Return the documented object; keys are only added."""
-        return {
-            **self.minute.as_json(),
-            "by_app": dict(self.by_app),
-            "actions": [
-                {"uid": each.uid, "app": each.app, "name": each.name}
-                for each in self.actions
-            ],
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,55 +55,32 @@ class Load:
     What is coming.
 
     Args:
-        since: Aware UTC, inclusive, at the beginning of a minute.
+        from_: Aware UTC, inclusive, at the beginning of a minute.
         until: Aware UTC, exclusive.
         actions: How many actions were counted.
         left_out: How many were not, by the reason: ``events`` drive them, they are
             ``paused``, their rule is ``unreadable``, or there was no ``time`` left.
+        is_partial: Whether there was no time to count all.
+        total: How many occurrences in all.
         by_app: The small app with the most first.
         minutes: Those with an occurrence, in order.
         hot: At most HOT_MINUTES, the hottest first.
     """
 
-    since: datetime
+    from_: Annotated[datetime, Field(alias="from")]
     until: datetime
     actions: int
     left_out: Mapping[str, int]
+    is_partial: bool
+    total: int
     by_queue: Mapping[str, int]
-    by_app: Mapping[str, int]
+    by_app: Sequence[AppLoad]
     minutes: Sequence[LoadedMinute]
     hot: Sequence[HotMinute]
 
-    @property
-    def is_partial(self) -> bool:
-        """Whether there was no time to count all."""
-        return TIME in self.left_out
-
     def has_all(self, since: datetime, until: datetime) -> bool:
         """Return whether all from *since* to before *until* was counted."""
-        return not self.is_partial and self.since <= since and until <= self.until
-
-    @property
-    def total(self) -> int:
-        """How many occurrences in all."""
-        return sum(self.by_queue.values())
-
-    def as_json(self) -> LoadJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "from": self.since,
-            "until": self.until,
-            "actions": self.actions,
-            "left_out": dict(self.left_out),
-            "is_partial": self.is_partial,
-            "total": self.total,
-            "by_queue": dict(self.by_queue),
-            "by_app": [
-                {"app": app, "total": total} for app, total in self.by_app.items()
-            ],
-            "minutes": [each.as_json() for each in self.minutes],
-            "hot": [each.as_json() for each in self.hot],
-        }
+        return not self.is_partial and self.from_ <= since and until <= self.until
 
 
 def forecast_load(
@@ -229,60 +110,27 @@ def forecast_load(
     begin = (since or now).replace(second=0, microsecond=0)
     end = until or begin + DEFAULT_PERIOD
     _refuse_period(begin, end)
-    deadline = monotonic() + PATIENCE.total_seconds()
     whose = Whose(app)
     # What is past may be decided already.
     before = end if begin >= now else None
-    found = foresee(
-        connection,
-        Counting(begin, end, named=NAMED),
-        whose,
-        before=before,
-        is_over=lambda: monotonic() >= deadline,
-    )
+    counting = Counting(begin, end, named=NAMED)
+    found = foresee(connection, counting, whose, before=before, monotonic=monotonic)
     later, others = count_others(connection, whose, before)
-    counting = found.counting
-    minutes = [
-        LoadedMinute(begin + number * _MINUTE, counts)
-        for number, counts in counting.iterate_minutes()
-    ]
+    left_out = found.left_out + others
+    minutes = counting.list_minutes()
+    hottest = nsmallest(HOT_MINUTES, minutes, key=lambda each: (-each.total, each.at))
     return Load(
-        since=begin,
+        from_=begin,
         until=end,
         actions=found.actions + later,
-        left_out=found.left_out + others,
+        left_out=left_out,
+        is_partial=TIME in left_out,
+        total=counting.by_queue.total(),
         by_queue=dict(sorted(counting.by_queue.items())),
-        by_app=dict(counting.by_app.most_common()),
+        by_app=[AppLoad(*each) for each in counting.by_app.most_common()],
         minutes=minutes,
-        hot=name_minutes(
-            connection,
-            counting,
-            nsmallest(HOT_MINUTES, minutes, key=lambda each: (-each.total, each.at)),
-            whose,
-            most=NAMED,
-        ),
+        hot=name_minutes(connection, counting, hottest, whose, most=NAMED),
     )
-
-
-def name_minutes(
-    connection: sa.Connection,
-    counting: Counting,
-    minutes: Sequence[LoadedMinute],
-    whose: Whose,
-    *,
-    most: int,
-) -> list[HotMinute]:
-    """Return some minutes with whose occurrences they have, and *most* actions each."""
-    found = counting.find_shares([counting.number(each.at) for each in minutes])
-    shares = list(found.values())
-    named = name_actions(connection, shares, whose, most=most)
-    hot = []
-    for minute, found_there, actions in zip(minutes, shares, named, strict=True):
-        by_app: Counter[str] = Counter()
-        for share in found_there:
-            by_app[share.group.app] += share.count
-        hot.append(HotMinute(minute, dict(by_app.most_common()), actions))
-    return hot
 
 
 def _refuse_period(since: datetime, until: datetime) -> None:

@@ -1,27 +1,30 @@
 """
-Fetch what is foreseen: the actions that ticks look at, those of a rule together.
+Foresee what is coming, from the actions that ticks look at, those of a rule together.
 
 What is found in all of 100,000 actions is grouped by the database.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import sqlalchemy as sa
 
-from actions.load.counting import Counting, Group, Share
-from models.database.engine import json_rows, make_rows_json
+from actions.leader import get_last_tick_at
+from actions.load.counting import Counting, LoadedMinute, RuleGroup, Share
 from models.database.tables import DUE_ACTIONS, IDLE_ACTIONS, scheduled_actions
 from models.errors import RuleError
 from models.operation_state import Queue
 
 #: Why actions are not counted.
 EVENTS, PAUSED, UNREADABLE, TIME = "events", "paused", "unreadable", "time"
+
+#: How long the computation may take; what is left then is told.
+PATIENCE = timedelta(seconds=2)
 
 #: In the canonical JSON of rules with jitter.
 _JITTER = '"jitter":"'
@@ -62,13 +65,12 @@ class Whose:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class NamedAction:
-    """An action, as people know it."""
-
-    uid: str
-    app: str
-    name: str
+def find_undecided(connection: sa.Connection, now: datetime) -> datetime:
+    """Return the first minute that no tick has looked at; *now* is aware."""
+    # A clock that was set back must not hide what is due meanwhile.
+    last = get_last_tick_at(connection)
+    looked_at = now - _MINUTE if last is None else min(last, now)
+    return looked_at.astimezone(UTC).replace(second=0, microsecond=0) + _MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +83,8 @@ class Foreseen:
         left_out: How many were not, as there was no time or their rule is unreadable.
     """
 
-    counting: Counting
     actions: int
     left_out: Counter[str]
-
-
-def find_undecided(now: datetime, last_tick_at: datetime | None) -> datetime:
-    """Return the first minute that no tick has looked at."""
-    this = now.astimezone(UTC).replace(second=0, microsecond=0)
-    if last_tick_at is None:
-        return this
-    # A clock that was set back must not hide what is due meanwhile.
-    looked_at = min(last_tick_at.astimezone(UTC), now)
-    return looked_at.replace(second=0, microsecond=0) + _MINUTE
 
 
 def foresee(
@@ -102,7 +93,7 @@ def foresee(
     whose: Whose,
     *,
     before: datetime | None,
-    is_over: Callable[[], bool],
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Foreseen:
     """
     Count what is coming.
@@ -113,20 +104,19 @@ def foresee(
         before: Aware. Only actions that are due before this instant are looked at: most
             have nothing to do for days. It holds if nothing of the period was decided.
             None: all are.
-        is_over: Whether there is no time left.
+        monotonic: Returns seconds that never jump; after PATIENCE nothing more counts.
     """
+    deadline = monotonic() + PATIENCE.total_seconds()
+
+    def is_over() -> bool:
+        return monotonic() >= deadline
+
     left_out: Counter[str] = Counter()
     counted = 0
-    found = _fetch_groups(connection, whose, before)
-    is_spread = any(_JITTER in timing for _, timing, _ in found)
-    uids = _fetch_spread_uids(connection, whose, before) if is_spread else {}
-    for number, timing, groups in found:
+    for number, groups in _fetch_groups(connection, whose, before):
         if is_over():
             left_out[TIME] += number
             continue
-        if _JITTER in timing:
-            for group in groups:
-                group.uids = uids[group.app, group.queue, timing]
         try:
             is_done = counting.add(groups, is_over)
         except RuleError:
@@ -134,7 +124,7 @@ def foresee(
         else:
             left_out[TIME] += 0 if is_done else number
             counted += number if is_done else 0
-    return Foreseen(counting, counted, left_out)
+    return Foreseen(counted, left_out)
 
 
 def count_others(
@@ -143,140 +133,126 @@ def count_others(
     """
     Return what ``foresee`` does not look at.
 
+    An index alone knows what is due later with what events drive, and what events
+    drive; of the few that are idle, all are read.
+
     Returns:
         How many actions are due, but not *before* an instant; and how many are never
         foreseen, by the reason.
     """
-    later = 0 if before is None else _count_later(connection, whose, before)
-    return later, _count_left_out(connection, whose)
-
-
-def _count_left_out(connection: sa.Connection, whose: Whose) -> Counter[str]:
-    """
-    Return how many actions are paused, and how many of the others events drive.
-
-    Of the few that are idle, all are read; of those that events drive, only an index.
-    """
+    of_events = _kept.event.is_not(None)
     is_kept = _kept.deleted_at.is_(None)
+
+    def count(*conditions: _Condition) -> int:
+        query = sa.select(sa.func.count()).select_from(scheduled_actions)
+        found = connection.execute(query.where(*conditions, *whose.conditions()))
+        number: int = found.scalar_one()
+        return number
+
+    later = 0
+    if before is not None:
+        is_later = DUE_ACTIONS.of(scheduled_actions.name), _kept.next_due_at >= before
+        later = count(*is_later) - count(of_events, is_kept, *is_later)
     is_paused = sa.and_(
         _kept.active, _kept.paused_at.is_not(None), _kept.quarantined_at.is_(None)
     )
     idle = sa.select(
-        sa.func.count().filter(is_paused),
-        sa.func.count().filter(_kept.event.is_not(None)),
+        sa.func.count().filter(is_paused), sa.func.count().filter(of_events)
     ).where(is_kept, IDLE_ACTIONS.of(scheduled_actions.name), *whose.conditions())
-    of_pauses, idle_of_events = connection.execute(idle).one()
-    of_events = _count(connection, _kept.event.is_not(None), is_kept, whose=whose)
-    return Counter({PAUSED: of_pauses, EVENTS: of_events - idle_of_events})
-
-
-def _count_later(connection: sa.Connection, whose: Whose, before: datetime) -> int:
-    """
-    Return how many actions are due, but not *before* an instant.
-
-    An index alone knows how many there are with those that events drive.
-    """
-    later = (DUE_ACTIONS.of(scheduled_actions.name), _kept.next_due_at >= before)
-    of_events = (_kept.event.is_not(None), _kept.deleted_at.is_(None))
-    return _count(connection, *later, whose=whose) - _count(
-        connection, *of_events, *later, whose=whose
-    )
-
-
-def _count(connection: sa.Connection, *conditions: _Condition, whose: Whose) -> int:
-    query = (
-        sa.select(sa.func.count())
-        .select_from(scheduled_actions)
-        .where(*conditions, *whose.conditions())
-    )
-    count: int = connection.execute(query).scalar_one()
-    return count
+    paused, idle_of_events = connection.execute(idle).one()
+    driven = count(of_events, is_kept) - idle_of_events
+    return later, Counter({PAUSED: paused, EVENTS: driven})
 
 
 def _fetch_groups(
     connection: sa.Connection, whose: Whose, before: datetime | None
-) -> list[tuple[int, str, list[Group]]]:
+) -> list[tuple[int, list[RuleGroup]]]:
     """
     Return the groups by rule, with its number of actions; the rules with most first.
 
     Only of actions that are due *before* an instant, if one is given.
     """
-    query = (
-        sa.select(_kept.app, _kept.queue, _kept.timing, sa.func.count())
-        .where(*_are_due(whose, before))
-        .group_by(_kept.app, _kept.queue, _kept.timing)
-    )
-    by_rule: defaultdict[str, list[Group]] = defaultdict(list)
-    for row in connection.execute(query):
-        group = Group(*row)
-        by_rule[group.timing].append(group)
-    return sorted(
-        (
-            (sum(group.count for group in groups), timing, groups)
-            for timing, groups in by_rule.items()
-        ),
-        key=lambda each: (-each[0], each[1]),
-    )
-
-
-def _are_due(whose: Whose, before: datetime | None) -> list[_Condition]:
-    """Match the actions that time makes due, *before* an instant if one is given."""
-    found: list[_Condition] = [
+    are_due: list[_Condition] = [
         DUE_ACTIONS.of(scheduled_actions.name),
         _kept.timing.is_not(None),
         *whose.conditions(),
     ]
     if before is not None:
-        found.append(_kept.next_due_at < before)
-    return found
-
-
-def _fetch_spread_uids(
-    connection: sa.Connection, whose: Whose, before: datetime | None
-) -> dict[tuple[str, str, str], list[str]]:
-    """Return the actions that have jitter, by app, queue and rule."""
-    query = sa.select(_kept.app, _kept.queue, _kept.timing, _kept.uid).where(
+        are_due.append(_kept.next_due_at < before)
+    of_group = (_kept.app, _kept.queue, _kept.timing)
+    query = sa.select(*of_group, sa.func.count()).where(*are_due).group_by(*of_group)
+    by_rule: defaultdict[str, list[RuleGroup]] = defaultdict(list)
+    for row in connection.execute(query):
+        by_rule[row.timing].append(RuleGroup(*row))
+    if any(_JITTER in timing for timing in by_rule):
         # canonical JSON, which has the key only if there is a value
-        *_are_due(whose, before),
-        _kept.timing.contains(_JITTER, autoescape=True),
+        has_jitter = _kept.timing.contains(_JITTER, autoescape=True)
+        uids: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+        found = sa.select(*of_group, _kept.uid).where(*are_due, has_jitter)
+        for *key, uid in connection.execute(found):
+            uids[tuple(key)].append(uid)
+        for group in (each for groups in by_rule.values() for each in groups):
+            group.uids = uids.get((group.app, group.queue, group.timing), ())
+    return sorted(
+        ((sum(group.count for group in groups), groups) for groups in by_rule.values()),
+        key=lambda each: (-each[0], each[1][0].timing),
     )
-    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for of_app, queue, timing, uid in connection.execute(query):
-        found[of_app, queue, timing].append(uid)
-    return found
 
 
-def name_actions(
+@dataclass(frozen=True, slots=True)
+class NamedAction:
+    """An action, as people know it."""
+
+    uid: str
+    app: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class HotMinute:
+    """
+    A minute with occurrences, and who makes them.
+
+    Args:
+        by_app: How many each small app has, the most first.
+        actions: Some of those that are due then, of the largest shares first.
+    """
+
+    at: datetime
+    total: int
+    by_queue: Mapping[str, int]
+    by_app: Mapping[str, int]
+    actions: Sequence[NamedAction]
+
+
+def name_minutes(
     connection: sa.Connection,
-    minutes: Sequence[Sequence[Share]],
+    counting: Counting,
+    minutes: Sequence[LoadedMinute],
     whose: Whose,
     *,
     most: int,
-) -> list[list[NamedAction]]:
-    """
-    Return some of the actions that have a share in each of some minutes.
-
-    Args:
-        minutes: Who has a share, of each minute.
-        whose: As for ``foresee``.
-        most: Actions of one minute; the counting named as many.
-
-    Returns:
-        For each minute, those of the largest shares first.
-    """
-    chosen = [_choose(found, most) for found in minutes]
-    shares = [share for found in chosen for share in found]
-    of_groups = {id(e.group): e.group for e in shares if not e.group.uids}
-    examples = _fetch_examples(connection, list(of_groups.values()), whose, most)
-    known = _fetch_named(connection, {uid for e in shares for uid in e.uids})
-    named = []
-    for found in chosen:
-        actions: list[NamedAction] = []
+) -> list[HotMinute]:
+    """Return some minutes with whose occurrences they have, and *most* actions each."""
+    shares = counting.find_shares([counting.number(each.at) for each in minutes])
+    chosen = [_choose(found, most) for found in shares.values()]
+    named = _fetch_named(connection, [e for few in chosen for e in few], whose, most)
+    hot = []
+    for minute, found, few in zip(minutes, shares.values(), chosen, strict=True):
+        by_app: Counter[str] = Counter()
         for share in found:
-            actions += examples.get(id(share.group), ())
-            actions += [known[uid] for uid in share.uids if uid in known]
-        named.append(actions[:most])
-    return named
+            by_app[share.group.app] += share.count
+        actions = [
+            each
+            for share in few
+            for key in (share.uids or (share.group,))
+            for each in named.get(key, ())
+        ]
+        by_most = dict(by_app.most_common())
+        hot.append(
+            HotMinute(minute.at, minute.total, minute.by_queue, by_most, actions[:most])
+        )
+    return hot
 
 
 def _choose(shares: Sequence[Share], most: int) -> list[Share]:
@@ -286,70 +262,33 @@ def _choose(shares: Sequence[Share], most: int) -> list[Share]:
         if most <= 0:
             break
         chosen.append(share)
-        most -= share.group.count if not share.uids else len(share.uids)
+        most -= len(share.uids) or share.group.count
     return chosen
 
 
 def _fetch_named(
-    connection: sa.Connection, uids: Collection[str]
-) -> dict[str, NamedAction]:
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
-    rows = connection.execute(
-        sa.select(_kept.uid, _kept.app, _kept.name).where(
-            _kept.uid.in_(sa.select(given.c.uid))
-        ),
-        {"given": make_rows_json([{"uid": uid} for uid in uids])},
-    )
-    return {row.uid: NamedAction(*row) for row in rows}
-
-
-def _fetch_examples(
-    connection: sa.Connection, groups: Sequence[Group], whose: Whose, most: int
-) -> dict[int, list[NamedAction]]:
-    """Return some actions of each group, by its identity."""
-    columns: dict[str, sa.types.TypeEngine[Any]] = {
-        "number": sa.Integer(),
-        "app": sa.Text(),
-        "queue": sa.Text(),
-        "timing": sa.Text(),
+    connection: sa.Connection, shares: Sequence[Share], whose: Whose, most: int
+) -> Mapping[str | RuleGroup, Sequence[NamedAction]]:
+    """Return the actions that jitter chose by uid, and *most* of each other group."""
+    found: defaultdict[str | RuleGroup, list[NamedAction]] = defaultdict(list)
+    uids = sorted({uid for each in shares for uid in each.uids})
+    by_uid = sa.select(_kept.uid, _kept.app, _kept.name).where(_kept.uid.in_(uids))
+    for row in connection.execute(by_uid) if uids else ():
+        found[row.uid].append(NamedAction(*row))
+    groups = {
+        (each.group.app, each.group.queue, each.group.timing): each.group
+        for each in shares
+        if not each.group.uids
     }
-    given = json_rows(connection.dialect.name, columns, "given")
-    place = sa.func.row_number().over(partition_by=given.c.number, order_by=_kept.uid)
-    found = (
-        sa.select(
-            given.c.number, _kept.uid, _kept.app, _kept.name, place.label("place")
+    if groups:
+        of_group = (_kept.app, _kept.queue, _kept.timing)
+        place = sa.func.row_number().over(partition_by=of_group, order_by=_kept.uid)
+        placed = (
+            sa.select(*of_group, _kept.uid, _kept.name, place.label("place"))
+            .where(sa.tuple_(*of_group).in_(sorted(groups)), *whose.ticked())
+            .subquery()
         )
-        .join_from(
-            given,
-            scheduled_actions,
-            sa.and_(
-                _kept.app == given.c.app,
-                _kept.queue == given.c.queue,
-                _kept.timing == given.c.timing,
-            ),
-        )
-        .where(*whose.ticked())
-        .subquery()
-    )
-    rows = connection.execute(
-        sa.select(found.c.number, found.c.uid, found.c.app, found.c.name)
-        .where(found.c.place <= most)
-        .order_by(found.c.number, found.c.place),
-        {
-            "given": make_rows_json(
-                [
-                    {
-                        "number": number,
-                        "app": group.app,
-                        "queue": group.queue,
-                        "timing": group.timing,
-                    }
-                    for number, group in enumerate(groups)
-                ]
-            )
-        },
-    )
-    examples: dict[int, list[NamedAction]] = {id(group): [] for group in groups}
-    for number, *action in rows:
-        examples[id(groups[number])].append(NamedAction(*action))
-    return examples
+        few = sa.select(placed).where(placed.c.place <= most).order_by(placed.c.place)
+        for app, queue, timing, uid, name, _ in connection.execute(few):
+            found[groups[app, queue, timing]].append(NamedAction(uid, app, name))
+    return found

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from actions.load.forecast import LoadJson, forecast_load
+from actions.load.forecast import Load, forecast_load
 from api.answers import ROOT, answer
 from api.guarding import ApiRoute
 from models.fields.field_types import Instant
@@ -17,7 +17,7 @@ from serving.guarding import heavy
 router = APIRouter(prefix=f"{ROOT}/load", tags=["system"], route_class=ApiRoute)
 
 
-@router.get("", response_model=LoadJson)
+@router.get("", response_model=Load)
 @heavy
 def read_load(
     context: Viewer,
@@ -42,4 +42,4 @@ def read_load(
     app = context.narrow(app)
     with context.reading() as connection:
         found = forecast_load(connection, since=since, until=until, app=app)
-    return answer(found.as_json())
+    return answer(found)

@@ -12,11 +12,8 @@ _HERE = Path(__file__).parent
 
 #: When a look is given up, and told in part: on a busy machine, any look might be.
 _PATIENCE = (
-    "web.calendar.fetch_calendar.PATIENCE",
-    "web.calendar.fetch_planned.PATIENCE",
-    "actions.load.forecast.PATIENCE",
+    "actions.load.foresee.PATIENCE",
     "web.now.fetch_minutes.PATIENCE",
-    "web.timeline.fetch_timeline.PATIENCE",
     "cli.connection._PEEK_WITHIN",
 )
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from urllib.parse import urlencode
 
 from actions.load.foresee import Whose
 from models.operation_state import OperationState
-from web.calendar.fetch_calendar import (
-    Calendar,
-    CountedDay,
-    CountedHour,
-    HourCounts,
-    HourKind,
-)
+from web.calendar.fetch_calendar import Calendar
+from web.calendar.local_days import CalendarDay, CalendarHour, HourKind
 from web.clocks import format_iso, format_offset
 
 #: The columns.
@@ -31,7 +26,7 @@ _TOLD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HourCell:
     """
     An hour.
 
@@ -51,7 +46,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DayRow:
     """
     A day.
 
@@ -64,56 +59,47 @@ class Row:
     note: str
     is_today: bool
     is_changed: bool
-    cells: Sequence[Sequence[Cell]]
+    cells: Sequence[Sequence[HourCell]]
 
 
-def make_rows(calendar: Calendar, whose: Whose) -> list[Row]:
+def make_rows(calendar: Calendar, whose: Whose) -> list[DayRow]:
     """Return the days of *calendar*, of whose operations *whose* says."""
     today = calendar.at.astimezone(calendar.zone).date()
-    return [_make_row(calendar, each, today, whose) for each in calendar.days]
-
-
-def _make_row(calendar: Calendar, day: CountedDay, today: date, whose: Whose) -> Row:
-    cells: list[list[Cell]] = [[] for _ in HOURS]
-    for each in day.hours:
-        cells[each.hour.shown].append(_make_cell(calendar, day, each, whose))
-    is_today = day.day.day == today
-    length = day.day.ends_at - day.day.starts_at
-    notes = ["today"] if is_today else []
-    if day.day.change is not None:
-        notes.append(f"{length / timedelta(hours=1):g} hours")
-    return Row(
-        day.day.day, ", ".join(notes), is_today, day.day.change is not None, cells
-    )
+    rows = []
+    for day in calendar.days:
+        cells: list[list[HourCell]] = [[] for _ in HOURS]
+        for hour in day.hours:
+            cells[hour.shown].append(_make_cell(calendar, day, hour, whose))
+        notes = ["today"] if day.day == today else []
+        if day.change is not None:
+            length = day.ends_at - day.starts_at
+            notes.append(f"{length / timedelta(hours=1):g} hours")
+        is_changed = day.change is not None
+        rows.append(
+            DayRow(day.day, ", ".join(notes), day.day == today, is_changed, cells)
+        )
+    return rows
 
 
 def _make_cell(
-    calendar: Calendar, day: CountedDay, each: CountedHour, whose: Whose
-) -> Cell:
-    hour, counts = each.hour, each.counts
-    is_now = hour.starts_at <= calendar.at < hour.ends_at
-    number = counts.decided or counts.planned
+    calendar: Calendar, day: CalendarDay, hour: CalendarHour, whose: Whose
+) -> HourCell:
     local = hour.starts_at.astimezone(calendar.zone)
-    told = f"{number:,}: {day.day.day:%a} {local:%R}"
-    if day.day.change is not None:
+    number = hour.decided or hour.planned
+    told = f"{number:,}: {day.day:%a} {local:%R}"
+    if day.change is not None:
         told += f" {format_offset(local)}"
-    path = None
-    if counts.due:
-        path = _make_path(counts, whose, hour.starts_at, hour.ends_at)
-    return Cell(counts.kind, number, f"{told}, {tell(counts)}", path, is_now)
+    is_now = hour.starts_at <= calendar.at < hour.ends_at
+    path = _make_path(hour, whose) if hour.due else None
+    return HourCell(hour.kind, number, f"{told}, {tell(hour)}", path, is_now)
 
 
-def _make_path(
-    counts: HourCounts, whose: Whose, since: datetime, until: datetime
-) -> str:
-    query = {"from": format_iso(since), "until": format_iso(until)}
-    query |= make_filters(whose)
-    if not counts.decided:
-        return f"/calendar/planned?{urlencode(query)}"
-    if counts.missed_since is not None and counts.missed_since < since:
-        # An outage is one row, in the hour in which it began.
-        query["from"] = format_iso(counts.missed_since)
-    return f"/operations?{urlencode(query)}"
+def _make_path(hour: CalendarHour, whose: Whose) -> str:
+    # An outage is one row, in the hour in which it began.
+    since = min(hour.missed_since or hour.starts_at, hour.starts_at)
+    query = {"from": format_iso(since), "until": format_iso(hour.ends_at)}
+    path = "/operations" if hour.decided else "/calendar/planned"
+    return f"{path}?{urlencode(query | make_filters(whose))}"
 
 
 def make_filters(whose: Whose) -> dict[str, str]:
@@ -122,53 +108,42 @@ def make_filters(whose: Whose) -> dict[str, str]:
     return {name: str(value) for name, value in pairs.items() if value is not None}
 
 
-def tell(counts: HourCounts) -> str:
-    """
-    Return what an hour has, in words.
-
-    >>> tell(HourCounts(planned=3))
-    '3 planned'
-    """
-    if not counts.due:
+def tell(hour: CalendarHour) -> str:
+    """Return what an hour has, in words."""
+    if not hour.due:
         return "nothing due"
-    succeeded = counts.states[_S.SUCCEEDED]
-    if succeeded == counts.due:
-        return f"{succeeded:,} ran, all succeeded"
-    parts = [
-        f"{counts.states[state]:,} {state}" for state in _TOLD if counts.states[state]
-    ]
-    if counts.planned:
-        parts.append(f"{counts.planned:,} planned")
+    if hour.states[_S.SUCCEEDED] == hour.due:
+        return f"{hour.due:,} ran, all succeeded"
+    parts = [f"{hour.states[state]:,} {state}" for state in _TOLD if hour.states[state]]
+    if hour.planned:
+        parts.append(f"{hour.planned:,} planned")
     return ", ".join(parts)
 
 
 def say(calendar: Calendar) -> tuple[str, str]:
     """Return what is special about these days, and what else there is to say."""
-    first, last = calendar.days[0].day.day, calendar.days[-1].day.day
-    days = _name_days(first, last)
-    change = next((e.day for e in calendar.days if e.day.change is not None), None)
+    days = _name_days(calendar.days[0].day, calendar.days[-1].day)
     troubles = _tell_troubles(calendar)
-    if change is not None and change.change is not None:
-        verb = "go forward" if change.change.is_gap else "go back"
-        told = "went" if change.ends_at <= calendar.at else "go"
-        verb = verb.replace("go", told, 1)
-        return f"{days}. The clocks {verb} on {change.day:%A}.", troubles
+    for day in calendar.days:
+        if day.change is not None:
+            verb = "went" if day.ends_at <= calendar.at else "go"
+            where = "forward" if day.change.is_gap else "back"
+            return f"{days}. The clocks {verb} {where} on {day.day:%A}.", troubles
     if troubles:
         return f"{days}. {troubles}", ""
-    if calendar.planned and not calendar.count(*_S):
-        return f"{days}. {calendar.planned:,} runs are planned.", ""
     if calendar.count(*_S):
         return f"{days}. Nothing failed or was missed.", ""
+    if calendar.planned:
+        return f"{days}. {calendar.planned:,} runs are planned.", ""
     return f"{days}. Nothing is due.", ""
 
 
 def _tell_troubles(calendar: Calendar) -> str:
-    failed, missed = calendar.count(_S.FAILED), calendar.count(_S.MISSED)
     parts = [
-        f"{count:,} {word}"
-        for count, word in (
-            (failed, "run failed" if failed == 1 else "runs failed"),
-            (missed, "was missed" if missed == 1 else "were missed"),
+        f"{count:,} {one if count == 1 else many}"
+        for count, one, many in (
+            (calendar.count(_S.FAILED), "run failed", "runs failed"),
+            (calendar.count(_S.MISSED), "was missed", "were missed"),
         )
         if count
     ]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
-from actions.leader import get_last_tick_at
 from actions.load.counting import Counting
-from actions.load.forecast import HotMinute, HotMinuteJson, LoadedMinute, name_minutes
-from actions.load.foresee import TIME, Whose, find_undecided, foresee
-from actions.lookup import find_filtered
+from actions.load.foresee import (
+    TIME,
+    HotMinute,
+    Whose,
+    find_undecided,
+    foresee,
+    name_minutes,
+)
 from models.database.engine import read_clock
 from models.errors import UsageError
 
@@ -24,22 +27,6 @@ DEFAULT_PERIOD = timedelta(hours=1)
 
 #: Actions that are named, in all.
 MOST = 200
-
-#: How long foreseeing may take; what is left then is told.
-PATIENCE = timedelta(seconds=2)
-
-_MINUTE = timedelta(minutes=1)
-
-PlannedJson = TypedDict(
-    "PlannedJson",
-    {
-        "from": datetime,
-        "until": datetime,
-        "total": int,
-        "minutes": list[HotMinuteJson],
-        "is_whole": bool,
-    },
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +48,26 @@ class Planned:
     minutes: Sequence[HotMinute]
     is_whole: bool
 
-    def as_json(self) -> PlannedJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "from": self.since,
-            "until": self.until,
-            "total": self.total,
-            "minutes": [each.as_json() for each in self.minutes],
-            "is_whole": self.is_whole,
-        }
-
 
 def list_planned(
     connection: sa.Connection,
+    whose: Whose,
     *,
     since: datetime | None = None,
     until: datetime | None = None,
-    whose: Whose | None = None,
-    monotonic: Callable[[], float] = time.monotonic,
 ) -> Planned:
     """
     Return which actions are due when, in a short time to come.
 
     Args:
+        whose: Of which app and queue.
         since: Aware; its minute is the first. None, or past: what no tick has decided.
         until: Aware, exclusive; at most LONGEST after *since*. None: DEFAULT_PERIOD
             after it.
-        whose: Of which app and queue. None: all.
-        monotonic: Returns seconds that never jump.
 
     Raises:
-        NotFoundError: There is no such small app.
         UsageError: The period is empty or too long.
     """
-    whose = whose or Whose()
-    find_filtered(connection, app=whose.app, action=None)
     now = read_clock(connection)
     asked = (since or now).astimezone(UTC).replace(second=0, microsecond=0)
     end = (until or asked + DEFAULT_PERIOD).astimezone(UTC)
@@ -105,32 +77,20 @@ def list_planned(
             " up to a day. Ask for another."
         )
         raise UsageError(msg)
-    begin = max(asked, find_undecided(now, get_last_tick_at(connection)))
+    begin = max(asked, find_undecided(connection, now))
     if begin >= end:
         return Planned(asked, end, 0, [], is_whole=True)
-    deadline = monotonic() + PATIENCE.total_seconds()
     counting = Counting(begin, end, named=MOST)
-    found = foresee(
-        connection,
-        counting,
-        whose,
-        before=end,
-        is_over=lambda: monotonic() >= deadline,
-    )
-    listed: list[LoadedMinute] = []
-    room = MOST
-    for number, by_queue in counting.iterate_minutes():
-        if room <= 0:
-            break
-        minute = LoadedMinute(begin + number * _MINUTE, by_queue)
-        listed.append(minute)
-        room -= minute.total
+    found = foresee(connection, counting, whose, before=end)
+    minutes = counting.list_minutes()
+    # The minute in which there is no more room for a name is the last.
+    named = accumulate((each.total for each in minutes), initial=0)
+    listed = [m for m, before in zip(minutes, named, strict=False) if before < MOST]
+    total = counting.by_queue.total()
     return Planned(
         since=begin,
         until=end,
-        total=sum(counting.by_queue.values()),
+        total=total,
         minutes=name_minutes(connection, counting, listed, whose, most=MOST),
-        is_whole=room >= 0
-        and sum(each.total for each in listed) == sum(counting.by_queue.values())
-        and not found.left_out[TIME],
+        is_whole=total <= MOST and not found.left_out[TIME],
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-#: The picture, and the room in it that the bars have.
-WIDTH, HEIGHT = 1232, 128
+from actions.load.counting import LoadedMinute
+
+#: The room that the bars have in the picture.
 _LEFT, _RIGHT, _TOP, _FLOOR = 40, 1224, 22, 104
 
 #: Hours that the table tells.
@@ -16,10 +18,11 @@ _TOLD = 24
 
 _HOUR = timedelta(hours=1)
 _HOURS = 7 * 24
+_STEP = (_RIGHT - _LEFT) / _HOURS
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class GridLine:
     """A line of the grid: where, and what it says."""
 
     at: float
@@ -27,7 +30,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class HotMark:
     """A hot minute: where, how high its hour stands, and its rank."""
 
     x: float
@@ -49,26 +52,22 @@ class LoadChart:
         marks: The hot minutes.
         most: How many the highest bar has.
         least: How many the lowest has.
-        hours: For those who read tables: when each hour begins, and its counts.
+        fullest: For those who read tables: the hours with the most and their counts,
+            the fullest first, as many as are worth reading.
     """
 
     paths: Mapping[str, str]
     width: float
-    rows: Sequence[Line]
-    days: Sequence[Line]
-    marks: Sequence[Mark]
+    rows: Sequence[GridLine]
+    days: Sequence[GridLine]
+    marks: Sequence[HotMark]
     most: int
     least: int
-    hours: Sequence[tuple[datetime, Mapping[str, int]]]
-
-    @property
-    def fullest(self) -> Sequence[tuple[datetime, Mapping[str, int]]]:
-        """The hours with the most, the fullest first: as many as are worth reading."""
-        return sorted(self.hours, key=lambda each: -sum(each[1].values()))[:_TOLD]
+    fullest: Sequence[tuple[datetime, Mapping[str, int]]]
 
 
 def draw_load(
-    minutes: Sequence[tuple[datetime, Mapping[str, int]]],
+    minutes: Sequence[LoadedMinute],
     hot: Sequence[datetime],
     since: datetime,
     zone: ZoneInfo,
@@ -77,62 +76,58 @@ def draw_load(
     Return the bars of seven days.
 
     Args:
-        minutes: Each minute with occurrences (aware), and how many in each queue.
+        minutes: Those with occurrences.
         hot: The hottest minutes that are marked, the hottest first.
         since: The first minute, aware.
         zone: Whose days are told.
     """
-    counts: list[dict[str, int]] = [{} for _ in range(_HOURS)]
-    for at, by_queue in minutes:
-        number = (at - since) // _HOUR
+    counts = [Counter[str]() for _ in range(_HOURS)]
+    for each in minutes:
+        number = (each.at - since) // _HOUR
         if 0 <= number < _HOURS:
-            for queue, count in by_queue.items():
-                counts[number][queue] = counts[number].get(queue, 0) + count
-    totals = [sum(each.values()) for each in counts]
-    most = max(totals)
-    top = _round_up(most)
-    step = (_RIGHT - _LEFT) / _HOURS
+            counts[number].update(each.by_queue)
+    totals = [each.total() for each in counts]
+    top = _round_up(max(totals))
     per = (_FLOOR - _TOP) / top
-    queues = sorted({queue for each in counts for queue in each})
     base = [0] * _HOURS
     paths = {}
-    for queue in queues:
+    for queue in sorted({queue for each in counts for queue in each}):
         parts = []
-        for number, each in enumerate(counts):
-            count = each.get(queue, 0)
-            if count:
-                x = _LEFT + (number + 0.5) * step
-                parts.append(
-                    f"M{x:.1f} {_FLOOR - base[number] * per:.1f}v{-count * per:.1f}"
-                )
+        for number, of_hour in enumerate(counts):
+            if count := of_hour[queue]:
+                y = _FLOOR - base[number] * per
+                parts.append(f"M{_middle(number):.1f} {y:.1f}v{-count * per:.1f}")
                 base[number] += count
         paths[queue] = "".join(parts)
-    marks = []
-    for rank, at in enumerate(hot, 1):
-        number = min(max((at - since) // _HOUR, 0), _HOURS - 1)
-        y = _FLOOR - totals[number] * per
-        marks.append(Mark(_LEFT + (number + 0.5) * step, y, rank))
+    at_hours = [min(max((at - since) // _HOUR, 0), _HOURS - 1) for at in hot]
+    hours = [(since + number * _HOUR, each) for number, each in enumerate(counts)]
     return LoadChart(
         paths=paths,
-        width=round(step - 2, 1),
-        rows=[Line(_FLOOR - each * per, f"{each:,}") for each in (0, top // 2, top)],
-        days=list(_find_days(since, zone, step)),
-        marks=marks,
-        most=most,
+        width=round(_STEP - 2, 1),
+        rows=[GridLine(_FLOOR - n * per, f"{n:,}") for n in (0, top // 2, top)],
+        days=_find_days(since, zone),
+        marks=[
+            HotMark(_middle(number), _FLOOR - totals[number] * per, rank)
+            for rank, number in enumerate(at_hours, 1)
+        ],
+        most=max(totals),
         least=min(totals),
-        hours=[(since + n * _HOUR, each) for n, each in enumerate(counts)],
+        fullest=sorted(hours, key=lambda each: -each[1].total())[:_TOLD],
     )
 
 
-def _find_days(since: datetime, zone: ZoneInfo, step: float) -> list[Line]:
+def _middle(hour: int) -> float:
+    return _LEFT + (hour + 0.5) * _STEP
+
+
+def _find_days(since: datetime, zone: ZoneInfo) -> list[GridLine]:
     """Return where local days begin, to the hour."""
-    found = []
-    for number in range(1, _HOURS):
-        before = (since + (number - 1) * _HOUR).astimezone(zone).date()
-        day = (since + number * _HOUR).astimezone(zone).date()
-        if day != before:
-            found.append(Line(_LEFT + number * step, f"{day:%a} {day.day}"))
-    return found
+    dates = [(since + n * _HOUR).astimezone(zone).date() for n in range(_HOURS)]
+    return [
+        GridLine(_LEFT + number * _STEP, f"{day:%a} {day.day}")
+        for number, day in enumerate(dates)
+        if number and day != dates[number - 1]
+    ]
 
 
 def _round_up(count: int) -> int:

@@ -1,46 +1,92 @@
 """
-The hours of local days: what a clock on the wall shows, and when. Pure.
+Local days, hour by hour: what a clock on the wall shows, when, and what was due. Pure.
 
-A day has 23 or 25 of them if the clocks change, and one of them may be short.
+A day has 23 or 25 hours if the clocks change, and one of them may be short.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
+from enum import StrEnum
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from actions.previews.preview_notes import ClockChange, find_clock_changes
 from models.fields.wall_clock import first_instant_at
+from models.operation_state import LIVE_STATES, OperationState
 
 _DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)
 _SECOND = timedelta(seconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Hour:
+class HourKind(StrEnum):
+    """What there is to say of an hour, in one word."""
+
+    EMPTY = "empty"  # nothing was or will be due
+    PLANNED = "planned"  # nothing is decided yet
+    RUNNING = "running"  # something is still to be done, and nothing went wrong
+    OK = "ok"  # nothing failed, and nothing was missed
+    MIXED = "mixed"  # some failed, others did not
+    FAILED = "failed"  # whatever ended has failed
+    MISSED = "missed"  # something was missed, whatever else happened
+
+
+@dataclass(slots=True)
+class CalendarHour:
     """
-    An hour of a local day, or what a clock change left of it.
+    An hour of a local day, or what a clock change left of it, and what was due in it.
 
     Args:
-        starts_at: Aware UTC, inclusive.
-        ends_at: Aware UTC, exclusive.
+        starts_at: Aware UTC, inclusive; *ends_at* is exclusive.
         shown: The hour that clocks show, 0 to 23.
         turn: 1, or 2 if clocks show this hour for the second time on that day.
+        planned: How many are not decided yet.
+        states: Of those that were decided. Of outages, each occurrence counts.
+        missed_since: The first occurrence of the outages that touch the hour.
     """
 
     starts_at: datetime
     ends_at: datetime
     shown: int
     turn: int
+    planned: int = 0
+    states: Counter[OperationState] = field(default_factory=Counter)
+    missed_since: datetime | None = None
+
+    @property
+    def decided(self) -> int:
+        """How many were decided."""
+        return self.states.total()
+
+    @property
+    def due(self) -> int:
+        """How many there are in all."""
+        return self.planned + self.decided
+
+    @property
+    def kind(self) -> HourKind:
+        """What there is to say of it, in one word: the worst."""
+        live = sum(self.states[state] for state in LIVE_STATES)
+        failed = self.states[OperationState.FAILED]
+        if self.states[OperationState.MISSED]:
+            return HourKind.MISSED
+        if failed:
+            is_all = failed == self.decided - live
+            return HourKind.FAILED if is_all else HourKind.MIXED
+        if live:
+            return HourKind.RUNNING
+        if self.decided:
+            return HourKind.OK
+        return HourKind.PLANNED if self.planned else HourKind.EMPTY
 
 
 @dataclass(frozen=True, slots=True)
-class LocalDay:
+class CalendarDay:
     """
     A day as the clocks of a zone count it.
 
@@ -50,7 +96,7 @@ class LocalDay:
     """
 
     day: date
-    hours: Sequence[Hour]
+    hours: Sequence[CalendarHour]
     change: ClockChange | None
 
     @property
@@ -64,7 +110,7 @@ class LocalDay:
         return self.hours[-1].ends_at
 
 
-def find_local_days(first: date, days: int, zone: ZoneInfo) -> list[LocalDay]:
+def find_local_days(first: date, days: int, zone: ZoneInfo) -> list[CalendarDay]:
     """
     Return *days* days from *first* on; a date that the zone left out has no entry.
 
@@ -72,24 +118,21 @@ def find_local_days(first: date, days: int, zone: ZoneInfo) -> list[LocalDay]:
         first: Local date of *zone*, years 1970 to 9990.
         days: At least 1.
     """
-    bounds = [_begin(first + number * _DAY, zone) for number in range(days + 1)]
+    dates = [first + number * _DAY for number in range(days + 1)]
+    bounds = [first_instant_at(datetime.combine(e, time()), zone) for e in dates]
     found = []
-    for number, (since, until) in enumerate(pairwise(bounds)):
+    for day, (since, until) in zip(dates, pairwise(bounds), strict=False):
         if since < until:
             changes = find_clock_changes(zone, since - _SECOND, until)
             change = next(iter(changes), None)
             hours = tuple(_find_hours(since, until, zone, change))
-            found.append(LocalDay(first + number * _DAY, hours, change))
+            found.append(CalendarDay(day, hours, change))
     return found
-
-
-def _begin(day: date, zone: ZoneInfo) -> datetime:
-    return first_instant_at(datetime.combine(day, time()), zone)
 
 
 def _find_hours(
     since: datetime, until: datetime, zone: ZoneInfo, change: ClockChange | None
-) -> Iterator[Hour]:
+) -> Iterator[CalendarHour]:
     seen: set[int] = set()
     begin = since
     while begin < until:
@@ -100,14 +143,14 @@ def _find_hours(
         end = min(begin + _HOUR - into, until)
         if change is not None and begin < change.changed_at < end:
             end = change.changed_at
-        yield Hour(begin, end, local.hour, 2 if local.hour in seen else 1)
+        yield CalendarHour(begin, end, local.hour, 2 if local.hour in seen else 1)
         seen.add(local.hour)
         begin = end
 
 
-def find_hour(hours: Sequence[Hour], at: datetime) -> int | None:
-    """Return the number of the hour of *at* among *hours*, which leave no gap."""
+def find_hour(hours: Sequence[CalendarHour], at: datetime) -> CalendarHour | None:
+    """Return the hour of *at* among *hours*, which leave no gap."""
     number = bisect_right(hours, at, key=lambda each: each.starts_at) - 1
     if number < 0 or at >= hours[number].ends_at:
         return None
-    return number
+    return hours[number]

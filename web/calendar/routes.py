@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -14,23 +13,21 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.load.forecast import HotMinute, Load, forecast_load
+from actions.load.forecast import Load, forecast_load
+from actions.load.foresee import HotMinute
 from models.database.engine import read_clock
 from models.errors import UsageError
+from models.fields.strict_model import show
 from models.operation_state import Queue
 from serving.context import Viewer
 from web.calendar.cells import HOURS, make_filters, make_rows, say
-from web.calendar.fetch_calendar import (
-    Calendar,
-    CountedDay,
-    CountedHour,
-    fetch_calendar,
-)
+from web.calendar.fetch_calendar import Calendar, fetch_calendar
 from web.calendar.fetch_planned import Planned, list_planned
 from web.calendar.load_chart import LoadChart, draw_load
+from web.calendar.local_days import CalendarDay
 from web.clocks import format_iso, format_offset
 from web.guarding import PageRoute
-from web.query import Asked, ask, name_week
+from web.query import Asked, ask
 from web.reading import Unread, read_part
 from web.rendering import render
 
@@ -39,12 +36,12 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 #: Hot minutes that are told.
 _HOT = 5
 
-#: How far the load ahead is told.
-_AHEAD = timedelta(days=7)
-
 _WEEK = timedelta(days=7)
 
 _UTC = ZoneInfo("UTC")
+
+#: What the clocks and rules of all zones are known for.
+_FIRST_YEAR, _LAST_YEAR = 1971, 9980
 
 
 @router.get("/calendar")
@@ -69,92 +66,100 @@ def show_calendar(context: Viewer) -> Response:
         "load": load,
         "queues": tuple(Queue),
         "link": partial(_link_minute, asked),
-        "UTC": _UTC,
         "zone": zone,
     }
     if not isinstance(calendar, Unread):
-        values |= _describe(calendar.calendar, asked)
+        found, age = calendar
+        values |= {"calendar": found, "age": age, **_describe(found, asked)}
     return render(context, "calendar/calendar.html", values)
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A calendar; *age* is how long ago it was counted."""
-
-    calendar: Calendar
-    age: timedelta
 
 
 def _read(
     connection: sa.Connection, asked: Asked, zone: ZoneInfo, load: Load | None
-) -> Shown:
-    first = asked.week(read_clock(connection).astimezone(zone).date())
-    calendar, age = asked.context.services.kept.ask(
+) -> tuple[Calendar, timedelta]:
+    """Return the calendar, and how long ago it was counted."""
+    first = _find_monday(asked, read_clock(connection).astimezone(zone).date())
+    return asked.context.services.kept.ask(
         ("calendar", zone.key, first, asked.whose),
-        lambda: fetch_calendar(
-            connection, zone=zone.key, first=first, whose=asked.whose, load=load
-        ),
+        lambda: fetch_calendar(connection, zone, first, whose=asked.whose, load=load),
     )
-    return Shown(calendar, age)
+
+
+def _find_monday(asked: Asked, today: date) -> date:
+    """Return the Monday of the week, such as 2026-W43, that is looked at."""
+    given = asked.text("week") or "now"
+    this = today - timedelta(days=today.weekday())
+    if given == "now":
+        return this
+    try:
+        first = datetime.strptime(f"{given}-1", "%G-W%V-%u").date()  # noqa: DTZ007 - a local day
+    except ValueError:
+        asked.note(
+            f"{show(given)} is not a week, such as {_name_week(this)};"
+            " this is the week of today."
+        )
+        return this
+    if not _FIRST_YEAR <= first.year <= _LAST_YEAR:
+        asked.note(f"{given} is too far away; this is the week of today.")
+        return this
+    return first
+
+
+def _name_week(day: date) -> str:
+    """
+    Return the week of *day*, as links have it.
+
+    >>> _name_week(date(2026, 10, 20))
+    '2026-W43'
+    """
+    year, week, _ = day.isocalendar()
+    return f"{year}-W{week:02}"
 
 
 def _describe(calendar: Calendar, asked: Asked) -> Mapping[str, Any]:
     """Return what the page says of the week, and where it leads."""
-    first = calendar.days[0].day.day
+    first = calendar.days[0].day
     today = calendar.at.astimezone(calendar.zone).date()
     large, lead = say(calendar)
-    changed = next((each for each in calendar.days if each.day.change), None)
-    twice = [] if changed is None else _find_twice(changed)
+    changed = next((each for each in calendar.days if each.change), None)
     return {
         "rows": make_rows(calendar, asked.whose),
         "large": large,
         "lead": lead,
-        "earlier": name_week(first - _WEEK),
-        "later": name_week(first + _WEEK),
+        "earlier": _name_week(first - _WEEK),
+        "later": _name_week(first + _WEEK),
         "is_this_week": first <= today < first + _WEEK,
+        "is_ahead": calendar.at < calendar.days[0].starts_at,
         "changed": changed,
         "offsets": _tell_offsets(calendar),
-        "twice": twice,
-        "app_name": _find_name(asked),
+        "twice": [] if changed is None else _count_twice(changed),
+        "app_name": next((e.name for e in asked.apps if e.uid == asked.app), None),
     }
 
 
 def _tell_offsets(calendar: Calendar) -> str:
     """Return the offset of the zone in these days; both, if the clocks change."""
-    hours = [each.hour.starts_at for day in calendar.days for each in day.hours]
-    before, after = (
-        format_offset(hours[end].astimezone(calendar.zone)) for end in (0, -1)
-    )
+    ends = calendar.days[0].hours[0], calendar.days[-1].hours[-1]
+    before, after = (format_offset(e.starts_at.astimezone(calendar.zone)) for e in ends)
     if before == after:
         return before
     return f"{before}, and {after} once the clocks have changed"
 
 
-def _find_twice(day: CountedDay) -> list[CountedHour]:
-    """Return both passes of the hour that comes twice. Empty: none does."""
-    second = [each for each in day.hours if each.hour.turn > 1]
-    shown = {each.hour.shown for each in second}
-    first = [e for e in day.hours if e.hour.turn == 1 and e.hour.shown in shown]
-    return [*first[:1], *second[:1]] if first and second else []
+def _count_twice(day: CalendarDay) -> list[int]:
+    """Return what both passes of the hour that comes twice have. Empty: none does."""
+    second = [each for each in day.hours if each.turn > 1]
+    shown = {each.shown for each in second}
+    first = [e for e in day.hours if e.turn == 1 and e.shown in shown]
+    return [first[0].due, second[0].due] if first and second else []
 
 
 def _link_minute(asked: Asked, at: datetime) -> str:
-    until = at + timedelta(minutes=1)
-    query = {"from": format_iso(at), "until": format_iso(until)}
-    return urlencode(query | make_filters(asked.whose))
+    query = {"from": format_iso(at), "until": format_iso(at + timedelta(minutes=1))}
+    return f"/calendar/planned?{urlencode(query | make_filters(asked.whose))}"
 
 
-def _find_name(asked: Asked) -> str | None:
-    return next((each.name for each in asked.apps if each.uid == asked.app), None)
-
-
-def _foresee(connection: sa.Connection, app: str | None) -> Load:
-    now = read_clock(connection).replace(second=0, microsecond=0)
-    return forecast_load(connection, since=now, until=now + _AHEAD, app=app)
-
-
-@dataclass(frozen=True, slots=True)
-class ShownLoad:
+class ShownLoad(NamedTuple):
     """The load ahead, how old that is, and how it is drawn."""
 
     load: Load
@@ -164,16 +169,13 @@ class ShownLoad:
 
 
 def _read_load(connection: sa.Connection, asked: Asked, zone: ZoneInfo) -> ShownLoad:
-    load, age = asked.context.services.kept.ask(
-        ("load", asked.app), lambda: _foresee(connection, asked.app)
-    )
-    hot = [each for each in load.hot if each.minute.total > 1][:_HOT]
-    chart = draw_load(
-        [(each.at, each.by_queue) for each in load.minutes],
-        [each.minute.at for each in hot],
-        load.since,
-        zone,
-    )
+    def foresee() -> Load:
+        now = read_clock(connection).replace(second=0, microsecond=0)
+        return forecast_load(connection, since=now, until=now + _WEEK, app=asked.app)
+
+    load, age = asked.context.services.kept.ask(("load", asked.app), foresee)
+    hot = [each for each in load.hot if each.total > 1][:_HOT]
+    chart = draw_load(load.minutes, [each.at for each in hot], load.from_, zone)
     return ShownLoad(load, age, chart, hot)
 
 
@@ -187,23 +189,18 @@ def show_planned(context: Viewer) -> Response:
     since, until = asked.instant("from"), asked.instant("until")
     try:
         planned = read_part(
-            context,
-            lambda connection: list_planned(
-                connection, since=since, until=until, whose=asked.whose
-            ),
+            context, lambda c: list_planned(c, asked.whose, since=since, until=until)
         )
     except UsageError as error:
         asked.note(f"{error} This is the next hour.")
-        planned = read_part(
-            context, lambda connection: list_planned(connection, whose=asked.whose)
-        )
+        planned = read_part(context, lambda c: list_planned(c, asked.whose))
     filters = make_filters(asked.whose)
+    week = {} if since is None else {"week": _name_week(since.astimezone(zone).date())}
     values: dict[str, Any] = {
         "asked": asked,
         "planned": planned,
         "zone": zone,
-        "back": f"/calendar?{urlencode(_find_week(since, zone) | filters)}",
-        "decided": urlencode(filters),
+        "back": f"/calendar?{urlencode(week | filters)}",
         "UTC": _UTC,
     }
     if isinstance(planned, Planned):
@@ -211,8 +208,3 @@ def show_planned(context: Viewer) -> Response:
         times = {name: format_iso(at) for name, at in decided.items()}
         values["decided"] = urlencode(times | filters)
     return render(context, "calendar/planned.html", values)
-
-
-def _find_week(at: datetime | None, zone: ZoneInfo) -> dict[str, str]:
-    """Return the parameter of the calendar's week of an instant."""
-    return {} if at is None else {"week": name_week(at.astimezone(zone).date())}

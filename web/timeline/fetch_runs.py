@@ -1,5 +1,5 @@
 """
-Fetch what ran in a window of time: which actions, their runs, where they collide.
+What ran in a window of time: which actions, their runs, where they collide.
 
 An index on when operations were recorded serves all of it, so that a window costs what
 happened in it, however much there is in all.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from actions.load.foresee import Whose
 from models.database.engine import UtcDateTime
 from models.database.sql_time import number_of
-from models.database.tables import LIVE, operations, scheduled_actions
+from models.database.tables import LIVE, operations
 from models.operation_state import (
     LIVE_STATES,
     TROUBLED_STATES,
@@ -26,6 +26,7 @@ from models.operation_state import (
     Queue,
 )
 from operations.running.taken import read_taken, seconds_taken
+from web.timeline.lanes import LaneRun, LaneStretch
 
 #: How long before the window an operation that has ended may have been recorded.
 REACH = timedelta(hours=6)
@@ -33,7 +34,6 @@ REACH = timedelta(hours=6)
 _MINUTE_S = 60
 
 _kept = operations.c
-_actions = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,7 @@ class Window:
     What is looked at.
 
     Args:
-        since: Aware UTC, inclusive.
-        until: Aware UTC, exclusive.
+        since: Aware UTC, inclusive; *until* is exclusive.
         now: The time of the database, aware UTC.
         whose: Of which app and queue.
     """
@@ -79,49 +78,7 @@ class Window:
         return sa.union_all(lately, for_long).subquery("seen")
 
 
-class Busy(NamedTuple):
-    """An action that has runs in the window, and how many."""
-
-    uid: str
-    app: str
-    queue: str
-    runs: int
-    troubled: int
-    live: int
-
-
-class Run(NamedTuple):
-    """
-    One operation; times are aware UTC.
-
-    Args:
-        finished_at: None: it is still to be done.
-        took: How long it ran: see operations/running/taken.py. None: it has not, or
-            still runs.
-    """
-
-    id: UUID
-    state: OperationState
-    occurrence: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    took: timedelta | None = None
-
-
-class Stretch(NamedTuple):
-    """
-    What an action did in a part of the window, if there are too many runs to tell.
-
-    Args:
-        states: How many runs that began in it are in each state.
-    """
-
-    starts_at: datetime
-    ends_at: datetime
-    states: Mapping[OperationState, int]
-
-
-class Overlap(NamedTuple):
+class RunOverlap(NamedTuple):
     """A run that began before the former one of the same action had ended."""
 
     uid: str
@@ -142,11 +99,12 @@ class Crowd(NamedTuple):
 
 def fetch_busy(
     connection: sa.Connection, window: Window, *, limit: int
-) -> tuple[list[Busy], int]:
+) -> Sequence[sa.Row[Any]]:
     """
-    Return the actions with the most to see, and how many have any run in the window.
+    Return the actions with the most to see: uid, app, queue, runs, troubled, live.
 
-    First those with failed or missed runs, then those under way, then the busiest.
+    First those with failed or missed runs, then those under way, then the busiest. Each
+    row has the number of all actions with any run, too.
     """
     seen = window.select().c
     count = sa.func.count()
@@ -154,13 +112,13 @@ def fetch_busy(
     live = count.filter(seen.state.in_(sorted(LIVE_STATES)))
     query = (
         sa.select(
-            seen.action_uid,
-            sa.func.min(seen.app),
-            sa.func.min(seen.queue),
-            count,
-            troubled,
-            live,
-            count.over(),
+            seen.action_uid.label("uid"),
+            sa.func.min(seen.app).label("app"),
+            sa.func.min(seen.queue).label("queue"),
+            count.label("runs"),
+            troubled.label("troubled"),
+            live.label("live"),
+            count.over().label("all"),
         )
         .group_by(seen.action_uid)
         .order_by(
@@ -168,14 +126,16 @@ def fetch_busy(
         )
         .limit(limit)
     )
-    rows = connection.execute(query).all()
-    return [Busy(*row[:-1]) for row in rows], rows[0][-1] if rows else 0
+    return connection.execute(query).all()
 
 
 def fetch_runs(
     connection: sa.Connection, window: Window, uids: Collection[str]
-) -> dict[str, list[Run]]:
+) -> dict[str, list[LaneRun]]:
     """Return the runs of some actions in the window, in order."""
+    found: dict[str, list[LaneRun]] = {uid: [] for uid in uids}
+    if not uids:
+        return found
     seen = window.select().c
     query = (
         sa.select(
@@ -186,17 +146,19 @@ def fetch_runs(
         .where(seen.action_uid.in_(uids))
         .order_by(seen.action_uid, seen.begins_at, seen.id)
     )
-    found: dict[str, list[Run]] = {uid: [] for uid in uids}
     for uid, operation_id, state, *times, taken_s in connection.execute(query):
-        run = Run(operation_id, OperationState(state), *times)
+        run = LaneRun(operation_id, OperationState(state), *times)
         found[uid].append(run._replace(took=read_taken(taken_s)))
     return found
 
 
 def fetch_stretches(
     connection: sa.Connection, window: Window, uids: Collection[str], length_s: int
-) -> dict[str, list[Stretch]]:
+) -> dict[str, list[LaneStretch]]:
     """Return what some busy actions did, by stretches of *length_s* seconds."""
+    found: dict[str, list[LaneStretch]] = {uid: [] for uid in uids}
+    if not uids:
+        return found
     seen = window.select().c
     number = number_of(connection.dialect.name, seen.begins_at, length_s)
     query = (
@@ -208,17 +170,16 @@ def fetch_stretches(
     states: dict[tuple[str, int], dict[OperationState, int]] = {}
     for uid, part, state, count in connection.execute(query):
         states.setdefault((uid, part), {})[OperationState(state)] = count
-    found: dict[str, list[Stretch]] = {uid: [] for uid in uids}
     for (uid, part), counts in states.items():
         starts_at = datetime.fromtimestamp(part * length_s, UTC)
         ends_at = starts_at + timedelta(seconds=length_s)
-        found[uid].append(Stretch(starts_at, ends_at, counts))
+        found[uid].append(LaneStretch(starts_at, ends_at, counts))
     return found
 
 
 def fetch_overlaps(
     connection: sa.Connection, window: Window, uids: Collection[str], *, limit: int
-) -> tuple[list[Overlap], int]:
+) -> tuple[list[RunOverlap], int]:
     """Return where runs of an action overlap, latest first, and how often they do."""
     if not uids:
         return [], 0
@@ -258,42 +219,34 @@ def fetch_overlaps(
         .limit(limit)
     )
     rows = connection.execute(query).all()
-    return [Overlap(*row[:-1]) for row in rows], rows[0][-1] if rows else 0
+    return [RunOverlap(*row[:-1]) for row in rows], rows[0][-1] if rows else 0
 
 
 def fetch_crowds(
-    connection: sa.Connection,
-    window: Window,
-    slots: Mapping[Queue, int],
-    *,
-    limit: int,
+    connection: sa.Connection, window: Window, slots: Mapping[Queue, int], *, limit: int
 ) -> tuple[list[Crowd], int]:
     """
     Return the minutes in which more was due than could run, worst first, and how many.
 
     Args:
         window: The part of it that is past counts.
-        slots: What the living workers of each queue run at a time; others are left out.
+        slots: What the living workers of each queue run at a time, unless nothing.
         limit: The most that are returned.
     """
-    limits = {queue: count for queue, count in slots.items() if count}
-    if not limits:
+    if not slots:
         return [], 0
     seen = window.select().c
     minute = number_of(connection.dialect.name, seen.occurrence, _MINUTE_S)
     count = sa.func.count()
+    is_crowded = [
+        sa.and_(seen.queue == queue.value, count > most)
+        for queue, most in slots.items()
+    ]
     query = (
         sa.select(seen.queue, minute, count, sa.func.count().over())
         .where(seen.occurrence >= window.since)
         .group_by(seen.queue, minute)
-        .having(
-            sa.or_(
-                *(
-                    sa.and_(seen.queue == queue.value, count > most)
-                    for queue, most in limits.items()
-                )
-            )
-        )
+        .having(sa.or_(*is_crowded))
         .order_by(count.desc(), minute)
         .limit(limit)
     )
@@ -302,62 +255,5 @@ def fetch_crowds(
     for name, number, due, _all in rows:
         queue = Queue(name)
         at = datetime.fromtimestamp(number * _MINUTE_S, UTC)
-        crowds.append(Crowd(queue, at, due, limits[queue]))
+        crowds.append(Crowd(queue, at, due, slots[queue]))
     return crowds, rows[0][-1] if rows else 0
-
-
-class Ticked(NamedTuple):
-    """An action that is going to be due."""
-
-    uid: str
-    app: str
-    name: str
-    queue: str
-    timing: str
-    effective_from: datetime
-
-
-_TICKED = (
-    *(_actions.uid, _actions.app, _actions.name, _actions.queue),
-    *(_actions.timing, _actions.effective_from),
-)
-
-
-def fetch_next(
-    connection: sa.Connection, window: Window, *, limit: int
-) -> tuple[list[Ticked], int]:
-    """Return the actions that are due next in the window, and how many are."""
-    if window.until <= window.now:
-        return [], 0
-    is_due = [
-        *window.whose.ticked(),
-        _actions.timing.is_not(None),
-        _actions.next_due_at < window.until,
-    ]
-    query = sa.select(*_TICKED).where(*is_due)
-    rows = connection.execute(
-        query.order_by(_actions.next_due_at, _actions.uid).limit(limit)
-    )
-    found = [Ticked(*row) for row in rows]
-    if len(found) < limit:
-        return found, len(found)
-    count = connection.execute(sa.select(sa.func.count()).where(*is_due)).scalar_one()
-    return found, count
-
-
-def fetch_ticked(
-    connection: sa.Connection, window: Window, uids: Collection[str]
-) -> list[Ticked]:
-    """Return those of some actions that are going to be due."""
-    if window.until <= window.now:
-        return []
-    query = sa.select(*_TICKED).where(
-        *window.whose.ticked(), _actions.timing.is_not(None), _actions.uid.in_(uids)
-    )
-    return [Ticked(*row) for row in connection.execute(query)]
-
-
-def fetch_names(connection: sa.Connection, uids: Sequence[str]) -> dict[str, str]:
-    """Return the names that actions have now, by uid."""
-    query = sa.select(_actions.uid, _actions.name).where(_actions.uid.in_(uids))
-    return {row.uid: row.name for row in connection.execute(query)}

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from models.operation_state import LIVE_STATES, OperationState
-from web.timeline.fetch_runs import Run, Stretch
+from web.timeline.lanes import LaneRun, LaneStretch
 
 #: Units of a lane from its beginning to its end.
 WIDE = 1000
@@ -40,7 +40,7 @@ _PLACES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class LaneFrame:
     """
     The window of time that lanes show.
 
@@ -63,7 +63,7 @@ class Frame:
 
 
 def draw_runs(
-    frame: Frame, runs: Sequence[Run], *, now: datetime
+    frame: LaneFrame, runs: Sequence[LaneRun], *, now: datetime
 ) -> Mapping[OperationState, str]:
     """
     Return the outlines of runs, by state.
@@ -86,7 +86,7 @@ def draw_runs(
 
 
 def draw_stretches(
-    frame: Frame, stretches: Sequence[Stretch]
+    frame: LaneFrame, stretches: Sequence[LaneStretch]
 ) -> Mapping[OperationState, str]:
     """Return what there was in each stretch, by state; the worst is never hidden."""
     boxes: dict[OperationState, list[str]] = {}
@@ -98,7 +98,7 @@ def draw_stretches(
     return {state: "".join(found) for state, found in boxes.items()}
 
 
-def draw_planned(frame: Frame, planned: Sequence[datetime]) -> str:
+def draw_planned(frame: LaneFrame, planned: Sequence[datetime]) -> str:
     """Return a tick for each planned occurrence; those that fall together are one."""
     places = dict.fromkeys(frame.place(each) for each in planned)
     return "".join(f"M{place} 4v8" for place in places)
@@ -111,7 +111,7 @@ def _write_box(left: int, right: int, top: int, height: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class AxisTick:
     """
     A tick of the axis.
 
@@ -134,14 +134,16 @@ _STEPS = (
 _MOST_TICKS = 9
 
 
-def find_ticks(frame: Frame, zone: ZoneInfo) -> list[Tick]:
+def find_ticks(frame: LaneFrame, zone: ZoneInfo) -> list[AxisTick]:
     """Return the ticks of the axis: round times of *zone*."""
     length = frame.until - frame.since
     step = next(each for each in _STEPS if length / each <= _MOST_TICKS)
     return list(_find_ticks(frame, zone, step))
 
 
-def _find_ticks(frame: Frame, zone: ZoneInfo, step: timedelta) -> Iterator[Tick]:
+def _find_ticks(
+    frame: LaneFrame, zone: ZoneInfo, step: timedelta
+) -> Iterator[AxisTick]:
     # By minutes that are round on the clock, so that a change of clocks moves no tick
     # to an odd time.
     quarter = timedelta(minutes=5)
@@ -154,5 +156,5 @@ def _find_ticks(frame: Frame, zone: ZoneInfo, step: timedelta) -> Iterator[Tick]
             x = (at - frame.since) / (frame.until - frame.since) * 100
             is_day = not into
             text = f"{local:%a} {local.day} {local:%b}" if is_day else f"{local:%R}"
-            yield Tick(round(x, 2), text, is_day)
+            yield AxisTick(round(x, 2), text, is_day)
         at += quarter

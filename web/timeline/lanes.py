@@ -1,68 +1,54 @@
-"""A lane of the timeline: what one action did, and when it is due."""
+"""A lane of the timeline: what one action did, and when it is due. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 from uuid import UUID
 
-from typing_extensions import TypedDict
-
 from models.operation_state import OperationState, Queue
-from web.timeline.fetch_runs import Run, Stretch
 
 #: Planned occurrences of a lane.
 MOST_PLANNED = 1_000
 
 
-class RunJson(TypedDict):
-    """A run; ``starts_at`` is null before it started, ``ends_at`` before it ended."""
+class LaneRun(NamedTuple):
+    """
+    One operation; times are aware UTC.
 
-    operation: UUID
+    Args:
+        finished_at: None: it is still to be done.
+        took: How long it ran: see operations/running/taken.py. None: it has not, or
+            still runs.
+    """
+
+    id: UUID
     state: OperationState
     occurrence: datetime
-    starts_at: datetime | None
-    ends_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    took: timedelta | None = None
 
 
-class StretchJson(TypedDict):
-    """How many runs began in a part of the window, by state."""
+class LaneStretch(NamedTuple):
+    """
+    What an action did in a part of the window, if there are too many runs to tell.
+
+    Args:
+        states: How many runs that began in it are in each state.
+    """
 
     starts_at: datetime
     ends_at: datetime
-    states: dict[OperationState, int]
-
-
-class LaneJson(TypedDict):
-    """
-    An action in the window.
-
-    Either ``runs`` has every run, or ``stretches`` tells how many there were.
-    ``usual_s`` is how long a run takes: the median of ``runs`` that succeeded.
-    ``too_close`` is how many planned occurrences are due before the former run will
-    have ended, if it takes as long as usual.
-    """
-
-    action: str
-    app: str
-    name: str | None
-    queue: Queue
-    count: int
-    troubled: int
-    live: int
-    runs: list[RunJson]
-    stretches: list[StretchJson]
-    planned: list[datetime]
-    is_planned_whole: bool
-    usual_s: float | None
-    too_close: int
+    states: Mapping[OperationState, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class TimelineLane:
     """
     An action in the window.
 
@@ -83,14 +69,9 @@ class Lane:
     count: int = 0
     troubled: int = 0
     live: int = 0
-    runs: Sequence[Run] = ()
-    stretches: Sequence[Stretch] = ()
+    runs: Sequence[LaneRun] = ()
+    stretches: Sequence[LaneStretch] = ()
     planned: Sequence[datetime] = ()
-
-    @property
-    def is_planned_whole(self) -> bool:
-        """Whether ``planned`` has all."""
-        return len(self.planned) < MOST_PLANNED
 
     @property
     def usual(self) -> timedelta | None:
@@ -111,37 +92,20 @@ class Lane:
         gaps = (after - before for before, after in pairwise(self.planned))
         return sum(gap < usual for gap in gaps)
 
-    def as_json(self) -> LaneJson:
-        """Return the documented object; keys are only added."""
-        usual = self.usual
-        return {
-            "action": self.uid,
-            "app": self.app,
-            "name": self.name,
-            "queue": self.queue,
-            "count": self.count,
-            "troubled": self.troubled,
-            "live": self.live,
-            "runs": [
-                {
-                    "operation": each.id,
-                    "state": each.state,
-                    "occurrence": each.occurrence,
-                    "starts_at": each.started_at,
-                    "ends_at": each.finished_at,
-                }
-                for each in self.runs
-            ],
-            "stretches": [
-                {
-                    "starts_at": each.starts_at,
-                    "ends_at": each.ends_at,
-                    "states": dict(each.states),
-                }
-                for each in self.stretches
-            ],
-            "planned": list(self.planned),
-            "is_planned_whole": self.is_planned_whole,
-            "usual_s": None if usual is None else usual.total_seconds(),
-            "too_close": self.too_close,
-        }
+    def tell(self) -> str:
+        """Return what ran, in words; or what is to come, if nothing did."""
+        if not self.count:
+            return self.tell_due()
+        parts = [f"{self.count:,} {'run' if self.count == 1 else 'runs'}"]
+        if self.troubled:
+            parts.append(f"{self.troubled:,} failed or missed")
+        if self.live:
+            parts.append(f"{self.live:,} to be done")
+        return ", ".join(parts)
+
+    def tell_due(self) -> str:
+        """Return what is to come, in words. Empty: nothing."""
+        if not self.planned:
+            return ""
+        more = "" if len(self.planned) < MOST_PLANNED else " or more"
+        return f"{len(self.planned):,}{more} planned"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -16,34 +17,64 @@ from starlette.responses import Response
 
 from actions.load.foresee import Whose
 from models.database.engine import read_clock
+from models.fields.strict_model import show
 from models.operation_state import OperationState, Queue
 from serving.context import Viewer
 from web.calendar.cells import make_filters
 from web.clocks import format_iso
 from web.guarding import PageRoute
-from web.query import Asked, Span, ask
+from web.query import Asked, ask
 from web.reading import Unread, read_part
 from web.rendering import render
 from web.timeline.fetch_runs import Crowd
 from web.timeline.fetch_timeline import Timeline, fetch_timeline
 from web.timeline.lane_chart import (
-    Frame,
+    LaneFrame,
     draw_planned,
     draw_runs,
     draw_stretches,
     find_ticks,
 )
-from web.timeline.lanes import Lane
+from web.timeline.lanes import TimelineLane
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
-
-#: Lanes of a page.
-_LANES = 30
 
 #: The part of the window that is past, if the link does not say which window.
 _PAST = 2 / 3
 
 _UTC = ZoneInfo("UTC")
+
+
+class Span(StrEnum):
+    """How long a stretch of the timeline is."""
+
+    HOUR = "1h"
+    SIX_HOURS = "6h"
+    DAY = "24h"
+    WEEK = "7d"
+
+    @property
+    def length(self) -> timedelta:
+        """As a length of time."""
+        return timedelta(hours=_SPANS[self][0])
+
+    @property
+    def words(self) -> str:
+        """As people say it."""
+        return _SPANS[self][1]
+
+    def step(self, by: int) -> Span | None:
+        """Return the one so many longer. None: there is none."""
+        number = list(Span).index(self) + by
+        return list(Span)[number] if 0 <= number < len(Span) else None
+
+
+_SPANS = {
+    Span.HOUR: (1, "1 hour"),
+    Span.SIX_HOURS: (6, "6 hours"),
+    Span.DAY: (24, "24 hours"),
+    Span.WEEK: (168, "7 days"),
+}
 
 
 @router.get("/timeline")
@@ -52,7 +83,7 @@ def show_timeline(context: Viewer) -> Response:
     asked = ask(context)
     if isinstance(asked, Unread):
         return render(context, "timeline/timeline.html", {"timeline": asked})
-    zone, span = asked.find_zone(), asked.span(Span.SIX_HOURS)
+    zone, span = asked.find_zone(), _find_span(asked)
     since = asked.instant("from")
     timeline = read_part(
         context, lambda connection: _read(connection, asked, since, span)
@@ -72,24 +103,24 @@ def show_timeline(context: Viewer) -> Response:
     return render(context, "timeline/timeline.html", values)
 
 
+def _find_span(asked: Asked) -> Span:
+    given = asked.text("span")
+    if given and given not in set(Span):
+        asked.note(f"A timeline has 1h, 6h, 24h or 7d, not {show(given)}.")
+    return Span(given) if given in set(Span) else Span.SIX_HOURS
+
+
 def _read(
     connection: sa.Connection, asked: Asked, since: datetime | None, span: Span
 ) -> Timeline:
     length = span.length
-    now = read_clock(connection)
     if since is None:
-        since = now - length * _PAST
+        since = read_clock(connection) - length * _PAST
         since = since.replace(second=0, microsecond=0)
     begin = since
     timeline, _age = asked.context.services.kept.ask(
         ("timeline", begin, length, asked.whose),
-        lambda: fetch_timeline(
-            connection,
-            since=begin,
-            until=begin + length,
-            whose=asked.whose,
-            lanes=_LANES,
-        ),
+        lambda: fetch_timeline(connection, begin, begin + length, whose=asked.whose),
     )
     return timeline
 
@@ -103,36 +134,33 @@ class DrawnLane:
         states: Outlines by state.
         planned: Ticks of what is to come.
         overlaps: Where runs overlap: left edge and width.
-        told: What ran, in words.
-        due: What is to come, in words. Empty: nothing.
+        label: What ran and what is to come, in words.
         path: Where its operations are listed.
     """
 
-    lane: Lane
+    lane: TimelineLane
     states: Mapping[OperationState, str]
     planned: str
     overlaps: list[tuple[int, int]]
-    told: str
-    due: str
+    label: str
     path: str
 
 
 def _describe(
     timeline: Timeline, asked: Asked, zone: ZoneInfo, span: Span
 ) -> Mapping[str, Any]:
-    frame = Frame(timeline.since, timeline.until)
+    frame = LaneFrame(timeline.since, timeline.until)
     half = span.length / 2
     middle = timeline.since + half
     return {
         "lanes": [_draw(frame, timeline, each, asked) for each in timeline.lanes],
         "ticks": find_ticks(frame, zone),
         "now_at": frame.place(timeline.at) / 10 if frame.has(timeline.at) else None,
-        "crowds_at": [(frame.place(each.at) / 10, each) for each in timeline.crowds],
+        "crowds_at": [frame.place(each.at) / 10 for each in timeline.crowds],
         "earlier": format_iso(timeline.since - half),
         "later": format_iso(timeline.since + half),
         "zooms": {each: format_iso(middle - each.length / 2) for each in Span},
-        "closer": _step(span, -1),
-        "wider": _step(span, 1),
+        "zoom_keys": {span.step(-1): "+", span.step(1): "-"},
         "names": {each.uid: each.name or each.uid for each in timeline.lanes},
         "large": _say(timeline),
         "left_out": _tell_left_out(timeline),
@@ -140,18 +168,9 @@ def _describe(
     }
 
 
-def _step(span: Span, by: int) -> Span | None:
-    spans = list(Span)
-    number = spans.index(span) + by
-    return spans[number] if 0 <= number < len(spans) else None
-
-
-def _draw(frame: Frame, timeline: Timeline, lane: Lane, asked: Asked) -> DrawnLane:
-    states = (
-        draw_runs(frame, lane.runs, now=timeline.at)
-        if lane.runs
-        else draw_stretches(frame, lane.stretches)
-    )
+def _draw(
+    frame: LaneFrame, timeline: Timeline, lane: TimelineLane, asked: Asked
+) -> DrawnLane:
     overlaps = []
     for each in timeline.overlaps:
         if each.uid == lane.uid:
@@ -162,35 +181,19 @@ def _draw(frame: Frame, timeline: Timeline, lane: Lane, asked: Asked) -> DrawnLa
         "from": format_iso(timeline.since),
         "until": format_iso(timeline.until),
     }
+    told = dict.fromkeys(filter(None, (lane.tell(), lane.tell_due())))
+    label = f"{lane.name or lane.uid}: {', '.join(told)}"
+    if overlaps:
+        label += f", {len(overlaps)} of them together with another"
     return DrawnLane(
         lane=lane,
-        states=states,
+        states=draw_runs(frame, lane.runs, now=timeline.at)
+        or draw_stretches(frame, lane.stretches),
         planned=draw_planned(frame, lane.planned),
         overlaps=overlaps,
-        told=_tell(lane),
-        due=_tell_due(lane),
+        label=label,
         path=f"/operations?{urlencode(query | make_filters(asked.whose))}",
     )
-
-
-def _tell(lane: Lane) -> str:
-    """Return what ran in a lane, in words."""
-    if not lane.count:
-        return _tell_due(lane)
-    parts = [f"{lane.count:,} {'run' if lane.count == 1 else 'runs'}"]
-    if lane.troubled:
-        parts.append(f"{lane.troubled:,} failed or missed")
-    if lane.live:
-        parts.append(f"{lane.live:,} to be done")
-    return ", ".join(parts)
-
-
-def _tell_due(lane: Lane) -> str:
-    """Return what is to come in a lane, in words."""
-    if not lane.planned:
-        return ""
-    more = "" if lane.is_planned_whole else " or more"
-    return f"{len(lane.planned):,}{more} planned"
 
 
 def _say(timeline: Timeline) -> str:
@@ -212,11 +215,8 @@ def _tell_left_out(timeline: Timeline) -> str:
     """Return what has no lane."""
     ran = timeline.ran - sum(1 for each in timeline.lanes if each.count)
     due = timeline.due - sum(1 for each in timeline.lanes if each.planned)
-    parts = []
-    if ran > 0:
-        parts.append(f"{ran:,} more that ran")
-    if due > 0:
-        parts.append(f"{due:,} more that are due")
+    more = ((ran, "more that ran"), (due, "more that are due"))
+    parts = [f"{count:,} {what}" for count, what in more if count > 0]
     if not parts:
         return "All that ran or is due here has a lane."
     return f"Without {' and '.join(parts)}: choose an app, a queue or a shorter time."

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
+from actions.load.foresee import Whose
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.operation_state import OperationState, Queue, StepState
@@ -85,7 +86,7 @@ def test_hours_in_which_it_lay_failed_do_not_count(engine: sa.Engine):
     with reading(engine) as connection:
         shown = fetch_shown_operation(connection, made)
         recent = fetch_recent_runs(connection, ["daily"], limit=5)["daily"]
-        timeline = fetch_timeline(connection, since=MONDAY, until=at("18:00"))
+        timeline = fetch_timeline(connection, MONDAY, at("18:00"), whose=Whose())
         usual = fetch_usual(connection, ["daily"])["daily"]
         age = get_now(engine) - MONDAY + timedelta(days=1)
         spread = fetch_spread(connection, [61, 63], within=age)

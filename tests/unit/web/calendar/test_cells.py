@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -11,28 +10,27 @@ import pytest
 from actions.load.foresee import Whose
 from models.operation_state import OperationState, Queue
 from web.calendar.cells import make_rows, say, tell
-from web.calendar.fetch_calendar import Calendar, CountedDay, CountedHour, HourCounts
-from web.calendar.local_days import find_local_days
+from web.calendar.fetch_calendar import Calendar
+from web.calendar.local_days import CalendarHour, find_local_days
 
 _S = OperationState
 LONDON = ZoneInfo("Europe/London")
 AUTUMN, SPRING, USUAL = date(2026, 10, 19), date(2026, 3, 23), date(2026, 9, 28)
 
 
-def make(first: date, at: datetime, **hours: HourCounts) -> Calendar:
+def make(first: date, at: datetime, **hours: dict[str, int]) -> Calendar:
     """Return a week in London; *hours* by day and shown hour, such as d0h7."""
-    days = []
-    for number, day in enumerate(find_local_days(first, 7, LONDON)):
-        counted = []
+    days = find_local_days(first, 7, LONDON)
+    for number, day in enumerate(days):
         for hour in day.hours:
-            counts = hours.get(f"d{number}h{hour.shown}", HourCounts())
-            counted.append(CountedHour(hour, counts))
-        days.append(CountedDay(day, counted))
+            fill(hour, **hours.get(f"d{number}h{hour.shown}", {}))
     return Calendar(at, LONDON, days, at, 1, {}, is_partial=False)
 
 
-def had(planned: int = 0, **states: int) -> HourCounts:
-    return HourCounts(planned, Counter({_S(name): n for name, n in states.items()}))
+def fill(hour: CalendarHour, planned: int = 0, **states: int) -> CalendarHour:
+    hour.planned = planned
+    hour.states.update({_S(name): n for name, n in states.items()})
+    return hour
 
 
 NOW = datetime(2026, 10, 20, 2, 2, tzinfo=UTC)
@@ -52,16 +50,16 @@ NOW = datetime(2026, 10, 20, 2, 2, tzinfo=UTC)
         (
             USUAL,
             NOW,
-            {"d0h7": had(failed=1, missed=2)},
+            {"d0h7": {"failed": 1, "missed": 2}},
             "28 September to 4 October. 1 run failed and 2 were missed.",
         ),
-        (USUAL, NOW, {"d0h7": had(succeeded=1)}, "Nothing failed or was missed."),
-        (USUAL, NOW, {"d0h7": had(3)}, "3 runs are planned."),
+        (USUAL, NOW, {"d0h7": {"succeeded": 1}}, "Nothing failed or was missed."),
+        (USUAL, NOW, {"d0h7": {"planned": 3}}, "3 runs are planned."),
         (USUAL, NOW, {}, "Nothing is due."),
     ],
 )
 def test_the_largest_line_says_what_is_special(
-    first: date, at: datetime, hours: dict[str, HourCounts], expected: str
+    first: date, at: datetime, hours: dict[str, dict[str, int]], expected: str
 ):
     """
     Clocks first, then trouble, then what there is.
@@ -75,30 +73,33 @@ def test_trouble_is_told_beside_the_clocks():
     """
     Neither hides the other.
     """
-    assert "1 run failed." == say(make(AUTUMN, NOW, d0h7=had(failed=1)))[1]
+    assert "1 run failed." == say(make(AUTUMN, NOW, d0h7={"failed": 1}))[1]
 
 
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
-        (had(succeeded=25), "25 ran, all succeeded"),
-        (had(succeeded=2, failed=1), "2 succeeded, 1 failed"),
-        (had(18, succeeded=2, running=3), "2 succeeded, 3 running, 18 planned"),
-        (had(), "nothing due"),
+        ({"succeeded": 25}, "25 ran, all succeeded"),
+        ({"succeeded": 2, "failed": 1}, "2 succeeded, 1 failed"),
+        (
+            {"planned": 18, "succeeded": 2, "running": 3},
+            "2 succeeded, 3 running, 18 planned",
+        ),
+        ({}, "nothing due"),
     ],
 )
-def test_an_hour_tells_what_it_has(counts: HourCounts, expected: str):
+def test_an_hour_tells_what_it_has(counts: dict[str, int], expected: str):
     """
     In the words of the states.
     """
-    assert expected == tell(counts)
+    assert expected == tell(fill(CalendarHour(NOW, NOW, 2, 1), **counts))
 
 
 def test_days_are_told_by_their_clocks():
     """
     Today, and a day of 25 hours, whose hour that comes twice has two cells.
     """
-    rows = make_rows(make(AUTUMN, NOW, d6h1=had(4)), Whose())
+    rows = make_rows(make(AUTUMN, NOW, d6h1={"planned": 4}), Whose())
 
     assert "today" == rows[1].note
     assert ("25 hours", True) == (rows[6].note, rows[6].is_changed)
@@ -125,13 +126,12 @@ def test_a_cell_leads_to_its_operations_or_to_what_is_planned():
     """
     Of the same app and queue; an outage is listed where it began.
     """
-    missed = had(missed=1)
+    week = make(AUTUMN, NOW, d0h7={"failed": 1}, d5h7={"planned": 2})
+    missed = fill(week.days[1].hours[1], missed=1)
     missed.missed_since = NOW - timedelta(hours=9)
     whose = Whose("shop", Queue.QUICK)
 
-    rows = make_rows(
-        make(AUTUMN, NOW, d0h7=had(failed=1), d5h7=had(2), d1h1=missed), whose
-    )
+    rows = make_rows(week, whose)
 
     filters = "&app=shop&queue=quick"
     assert (

@@ -93,11 +93,12 @@ def test_hours_leave_no_gap(zone: str, first: date):
 
     for former, following in pairwise(hours):
         assert former.ends_at == following.starts_at
-    for number, hour in enumerate(hours):
+    for hour in hours:
         assert hour.starts_at.astimezone(clocks).hour == hour.shown
         last = hour.ends_at - timedelta.resolution
         assert last.astimezone(clocks).hour == hour.shown
-        assert number == find_hour(hours, hour.starts_at) == find_hour(hours, last)
+        assert hour is find_hour(hours, hour.starts_at)
+        assert hour is find_hour(hours, last)
     assert find_hour(hours, hours[-1].ends_at) is None
     assert find_hour(hours, hours[0].starts_at - timedelta.resolution) is None
 

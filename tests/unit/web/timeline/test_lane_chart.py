@@ -1,4 +1,4 @@
-"""The pictures of the calendar and the timeline stand where the times are."""
+"""The lanes of the timeline stand where the times are."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from models.operation_state import OperationState
-from web.calendar.load_chart import draw_load
-from web.timeline.fetch_runs import Run, Stretch
 from web.timeline.lane_chart import (
     WIDE,
-    Frame,
+    LaneFrame,
     draw_planned,
     draw_runs,
     draw_stretches,
     find_ticks,
 )
+from web.timeline.lanes import LaneRun, LaneStretch
 
 _S = OperationState
 NOON = datetime(2026, 10, 24, 12, tzinfo=UTC)
@@ -27,13 +26,13 @@ LONDON = ZoneInfo("Europe/London")
 ID = UUID(int=1)
 
 
-def run(state: _S, begin: float, end: float | None, *, started: bool = True) -> Run:
+def run(state: _S, begin: float, end: float | None, *, started: bool = True) -> LaneRun:
     at = NOON + begin * HOUR
     ended = None if end is None else NOON + end * HOUR
-    return Run(ID, state, at, at if started else None, ended)
+    return LaneRun(ID, state, at, at if started else None, ended)
 
 
-FRAME = Frame(NOON, NOON + 10 * HOUR)
+FRAME = LaneFrame(NOON, NOON + 10 * HOUR)
 
 
 def test_runs_are_as_long_as_they_took():
@@ -75,7 +74,7 @@ def test_many_runs_are_drawn_together_by_state():
     """
     Success never hides what failed in the same stretch.
     """
-    stretches = [Stretch(NOON, NOON + HOUR, {_S.SUCCEEDED: 9, _S.FAILED: 1})]
+    stretches = [LaneStretch(NOON, NOON + HOUR, {_S.SUCCEEDED: 9, _S.FAILED: 1})]
 
     drawn = draw_stretches(FRAME, stretches)
 
@@ -116,35 +115,6 @@ def test_the_axis_has_round_times_of_the_zone(hours: int, expected: list[str]):
     Also behind a change of clocks, where they are an hour further.
     """
     start = NOON - HOUR  # 12:00 in London
-    frame = Frame(start, start + hours * HOUR)
+    frame = LaneFrame(start, start + hours * HOUR)
 
     assert expected == [each.text for each in find_ticks(frame, LONDON)]
-
-
-def test_bars_have_what_their_hour_has():
-    """
-    Each queue stands on the former one, and hot minutes are marked above their bar.
-    """
-    minutes = [
-        (NOON, {"heavy": 2, "quick": 1}),
-        (NOON + timedelta(minutes=5), {"quick": 3}),
-        (NOON + 50 * HOUR, {"quick": 1}),
-        (NOON + 999 * HOUR, {"quick": 70}),
-    ]
-
-    chart = draw_load(minutes, [NOON], NOON, LONDON)
-
-    assert (6, 0) == (chart.most, chart.least)
-    assert ["heavy", "quick"] == list(chart.paths)
-    assert 2 == chart.paths["quick"].count("M")
-    assert [1] == [each.rank for each in chart.marks]
-    assert ["Sun 25", "Mon 26"] == [each.text for each in chart.days[:2]]
-    assert {"heavy": 2, "quick": 4} == chart.fullest[0][1]
-    assert ["0", "3", "6"] == [each.text for each in chart.rows]
-
-
-def test_nothing_planned_is_a_picture_as_well():
-    """
-    Without bars.
-    """
-    assert {} == draw_load([], [], NOON, LONDON).paths
