@@ -27,7 +27,7 @@ from actions.explaining.day_reading import (
 from actions.explaining.expected_events import Keeps, find_undecided
 from actions.explaining.interval_reading import read_interval
 from actions.explaining.recorded import (
-    RecordedEvent,
+    ActionHistory,
     RecordedOperation,
     Revision,
     find_exit,
@@ -76,31 +76,27 @@ class AuditFault:
     detail: str
 
 
-def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
-    uid: str,
-    revisions: Sequence[Revision],
-    decided: Sequence[RecordedOperation],
+def audit_action(
+    history: ActionHistory,
     *,
     since: datetime,
     until: datetime,
-    catches_up: bool = False,
     lookback: timedelta = LOOKBACK,
 ) -> list[AuditFault]:
     """
     Compare the decisions about a time-driven action with its rules.
 
     Args:
-        revisions: All revisions of the action, in order.
-        decided: Its decisions about occurrences in the period, and every missed row
+        history: With the decisions about occurrences in the period, and each missed row
             that may overlap the period.
         since: Aware; inclusive.
         until: Aware; exclusive. Not later than the last tick.
-        catches_up: Whether occurrences older than the look-back may run.
         lookback: How old an occurrence may be and still simply run.
 
     Returns:
         The faults, in order of occurrence; empty if there are none.
     """
+    uid, revisions, decided = history.uid, history.revisions, history.decided
     findings: list[AuditFault] = []
     expected: set[datetime] = set()
     unread: list[_Term] = []
@@ -125,7 +121,8 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
     for occurrence, operations in single.items():
         if any(term.begin <= occurrence < term.end for term in unread):
             continue
-        findings += _judge(uid, occurrence, operations, expected, lookback, catches_up)
+        found = _judge(history, occurrence, operations, expected, lookback)
+        findings += found
     for occurrence in expected:
         covering = [r for r in ranges if r[0] <= occurrence <= r[1]]
         count = len(covering) + len(single.get(occurrence, ()))
@@ -137,15 +134,8 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
     return sorted(findings, key=lambda each: (each.occurrence, each.fault))
 
 
-def audit_event_action(  # noqa: PLR0913 - as above
-    uid: str,
-    revisions: Sequence[Revision],
-    events: Sequence[RecordedEvent],
-    decided: Sequence[RecordedOperation],
-    *,
-    since: datetime,
-    until: datetime,
-    keeps: Keeps,
+def audit_event_action(
+    history: ActionHistory, *, since: datetime, until: datetime, keeps: Keeps
 ) -> list[AuditFault]:
     """
     Compare the decisions about an event-driven action with the recorded events.
@@ -154,9 +144,8 @@ def audit_event_action(  # noqa: PLR0913 - as above
     pruned, and a newer "last seen" replaces an older one.
 
     Args:
-        revisions: All revisions of the action, in order.
-        events: The events whose occurrences may lie in the period.
-        decided: As for ``audit_action``.
+        history: As for ``audit_action``, with the events whose occurrences may lie in
+            the period.
         since: Aware; inclusive.
         until: Aware; exclusive. Not later than the last tick.
         keeps: Returns whether the recipients of an action include a user.
@@ -164,12 +153,13 @@ def audit_event_action(  # noqa: PLR0913 - as above
     Returns:
         The faults, in order of occurrence; empty if there are none.
     """
+    uid, decided = history.uid, history.decided
     findings = [
         AuditFault(Fault.EARLY, uid, each.occurrence, f"operation {each.id}")
         for each in decided
         if since <= each.occurrence < until and each.recorded_at < each.occurrence
     ]
-    for each in find_undecided(revisions, events, decided, keeps=keeps):
+    for each in find_undecided(history.revisions, history.events, decided, keeps=keeps):
         # A tick does not see an event that is recorded but not committed yet.
         if since <= each.occurrence and each.due_at < until - _TICK:
             detail = f"no decision about user {each.user_id}"
@@ -178,14 +168,13 @@ def audit_event_action(  # noqa: PLR0913 - as above
 
 
 def _judge(
-    uid: str,
+    history: ActionHistory,
     occurrence: datetime,
     operations: Sequence[RecordedOperation],
     expected: set[datetime],
     lookback: timedelta,
-    catches_up: bool,  # noqa: FBT001 - passed through
 ) -> Iterator[AuditFault]:
-    first = operations[0]
+    uid, first = history.uid, operations[0]
     if len(operations) > 1:
         ids = ", ".join(str(each.id) for each in operations)
         yield AuditFault(Fault.DOUBLED, uid, occurrence, f"operations {ids}")
@@ -199,7 +188,7 @@ def _judge(
         yield AuditFault(Fault.EARLY, uid, occurrence, detail)
     limit = lookback + _TICK
     missed = first.state == OperationState.MISSED
-    if delay > limit and not missed and not catches_up:
+    if delay > limit and not missed and not history.catches_up:
         detail = f"recorded {delay} after it was due; operation {first.id}"
         yield AuditFault(Fault.LATE, uid, occurrence, detail)
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from actions.explaining.expected_events import EventRule, read_event_rule
-from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
+from actions.explaining.recorded import (
+    ActionHistory,
+    RecordedEvent,
+    RecordedOperation,
+    Revision,
+)
 from actions.explaining.why import History
 from actions.leader import get_last_tick_at
 from models.database.engine import read_clock, reading
@@ -97,13 +102,12 @@ def fetch_history(
     )
 
 
-def fetch_bounded_history(  # noqa: PLR0913 - the bounds
+def fetch_bounded_history(
     connection: sa.Connection,
     uid: str,
     *,
     app: str | None,
-    since: datetime,
-    until: datetime,
+    within: tuple[datetime, datetime],
     after: tuple[datetime, str] | None,
     limit: int,
 ) -> History:
@@ -115,15 +119,15 @@ def fetch_bounded_history(  # noqa: PLR0913 - the bounds
     Args:
         uid: Of an action, deleted or not.
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
-        since: Aware, inclusive.
-        until: Aware, exclusive.
+        within: Aware; the first is inclusive, the second exclusive.
         after: Occurrence, and id of the user or "", after which to begin. None: at
-            *since*.
-        limit: The most decisions to return, beside those that overlap *since*.
+            the first of *within*.
+        limit: The most decisions to return, beside those that overlap that one.
 
     Raises:
         NotFoundError: There has never been such an action.
     """
+    since, until = within
     history, owner = _fetch_known(connection, uid, app)
     kept = operations.c
     of_action = (kept.action_uid == uid, kept.trigger != Trigger.MANUAL)
@@ -198,33 +202,6 @@ def _fetch_known(
         paused_until=action[-1],
     )
     return history, action.app
-
-
-@dataclass(frozen=True, slots=True)
-class ActionHistory:
-    """
-    What an audit compares, for one action.
-
-    Args:
-        events: The events that the action waits for; none if it is time-driven.
-    """
-
-    uid: str
-    app: str
-    revisions: Sequence[Revision]
-    decided: Sequence[RecordedOperation]
-    events: Sequence[RecordedEvent]
-    catches_up: bool
-
-    @property
-    def is_of_time(self) -> bool:
-        """Whether a rule of time ever drove it."""
-        return any(revision.timing is not None for revision in self.revisions)
-
-    @property
-    def is_of_events(self) -> bool:
-        """Whether events ever drove it."""
-        return any(revision.timing is None for revision in self.revisions)
 
 
 class _Action(NamedTuple):

@@ -106,6 +106,33 @@ class RecordedEvent:
     recorded_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class ActionHistory:
+    """
+    What an audit compares, for one action.
+
+    Args:
+        events: The events that the action waits for; none if it is time-driven.
+    """
+
+    uid: str
+    app: str
+    revisions: Sequence[Revision]
+    decided: Sequence[RecordedOperation]
+    events: Sequence[RecordedEvent]
+    catches_up: bool
+
+    @property
+    def is_of_time(self) -> bool:
+        """Whether a rule of time ever drove it."""
+        return any(revision.timing is not None for revision in self.revisions)
+
+    @property
+    def is_of_events(self) -> bool:
+        """Whether events ever drove it."""
+        return any(revision.timing is None for revision in self.revisions)
+
+
 def is_left_to(
     revisions: Sequence[Revision], number: int, occurrence: datetime, due_at: datetime
 ) -> bool:

@@ -95,24 +95,10 @@ def audit_all(
             )
             raise UnreachableError(msg)
         if history.is_of_time:
-            findings += audit_action(
-                history.uid,
-                history.revisions,
-                history.decided,
-                since=begin,
-                until=end,
-                catches_up=history.catches_up,
-                lookback=lookback,
-            )
+            findings += audit_action(history, since=begin, until=end, lookback=lookback)
         if history.is_of_events:
             findings += audit_event_action(
-                history.uid,
-                history.revisions,
-                history.events,
-                history.decided,
-                since=begin,
-                until=end,
-                keeps=keeps_of(history.app),
+                history, since=begin, until=end, keeps=keeps_of(history.app)
             )
     return Audit(tuple(findings), audited, begin, end, ticked_at, is_ahead)
 

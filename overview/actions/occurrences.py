@@ -120,8 +120,7 @@ def fetch_occurrence_part(
         connection,
         uid,
         app=app,
-        since=begin,
-        until=end,
+        within=(begin, end),
         after=after,
         limit=page.limit + 1,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from email.message import EmailMessage
 from typing import Any
@@ -111,13 +111,8 @@ def audit(
         if not history.is_of_time:
             continue
         audited += 1
-        for finding in audit_action(
-            history.uid,
-            history.revisions,
-            history.decided,
-            since=since,
-            until=until,
-        ):
+        strict = replace(history, catches_up=False)
+        for finding in audit_action(strict, since=since, until=until):
             yield Broken(f"audit: {finding}", occurrence=finding.occurrence)
     if audited < at_least:
         yield Broken(f"audit: only {audited} actions were audited")

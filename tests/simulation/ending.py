@@ -6,6 +6,7 @@ The decisions are judged by actions/explaining/audit.py, an independent reading.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -72,10 +73,7 @@ def _check_decisions(world: World) -> None:
     for history in fetch_histories(world.engine, since=world.start, until=until):
         if history.is_of_events and not world.clock_jumps:
             undecided = audit_event_action(
-                history.uid,
-                history.revisions,
-                history.events,
-                history.decided,
+                history,
                 since=world.start,
                 until=until,
                 keeps=lambda _who, _user_id: True,
@@ -87,12 +85,9 @@ def _check_decisions(world: World) -> None:
         # before what was decided before it.
         revisions = history.revisions[: 1 if world.clock_jumps else None]
         findings = audit_action(
-            history.uid,
-            revisions,
-            history.decided,
+            replace(history, revisions=revisions),
             since=world.start,
             until=until,
-            catches_up=history.catches_up,
             lookback=world.lookback,
         )
         wrong = [each for each in findings if not _is_excused(world, each)]

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from actions.explaining.audit import Fault, audit_action
-from actions.explaining.recorded import RecordedOperation, Revision
+from actions.explaining.recorded import ActionHistory, RecordedOperation, Revision
 from actions.occurrences import parse_timing
 from actions.when.searching import find_occurrences
 
@@ -98,15 +98,23 @@ def make_operation(
     return replace(operation, **changes)
 
 
+def make_history(
+    revisions: Sequence[Revision],
+    decided: Sequence[RecordedOperation],
+    *,
+    catches_up: bool = False,
+) -> ActionHistory:
+    return ActionHistory("action", "app", revisions, decided, (), catches_up=catches_up)
+
+
 def find(
     timing: str,
     decided: Sequence[RecordedOperation],
     *later: Revision,
 ) -> list[tuple[Fault, datetime]]:
     """Return fault and occurrence of each finding."""
-    findings = audit_action(
-        "action", [make_revision(timing), *later], decided, since=START, until=END
-    )
+    history = make_history([make_revision(timing), *later], decided)
+    findings = audit_action(history, since=START, until=END)
     return [(finding.fault, finding.occurrence) for finding in findings]
 
 
@@ -302,9 +310,8 @@ def test_four_wrong_rows_among_a_hundred_thousand_are_named() -> None:
     invented = START + timedelta(minutes=7)
     decided.append(make_operation(200_001, invented))
 
-    findings = audit_action(
-        "action", [make_revision(timing)], decided, since=START, until=until
-    )
+    history = make_history([make_revision(timing)], decided)
+    findings = audit_action(history, since=START, until=until)
 
     expected = [
         (Fault.EXTRA, invented),
@@ -366,7 +373,7 @@ def test_clock_changes_of_every_size_are_no_faults(
         )
     ]
 
-    found = audit_action("a", [first], decided, since=since, until=until)
+    found = audit_action(make_history([first], decided), since=since, until=until)
 
     assert [] == found
     assert decided
@@ -389,7 +396,7 @@ def test_backfill_is_no_fault():
     found = [before, missed, *backfilled, *others]
 
     assert [] == audit_action(
-        "action", [make_revision(timing)], found, since=START, until=END
+        make_history([make_revision(timing)], found), since=START, until=END
     )
 
 
@@ -400,12 +407,8 @@ def test_what_only_a_backfill_left_out_is_still_a_miss():
     timing = TIMINGS["cron"]
     first, _second, *others = decide(timing)
 
-    (finding,) = audit_action(
-        "action",
-        [make_revision(timing)],
-        [replace(first, trigger="backfill", recorded_at=END), *others],
-        since=START,
-        until=END,
-    )
+    decided = [replace(first, trigger="backfill", recorded_at=END), *others]
+    history = make_history([make_revision(timing)], decided)
+    (finding,) = audit_action(history, since=START, until=END)
 
     assert Fault.MISS == finding.fault

@@ -11,7 +11,12 @@ from uuid import UUID
 import pytest
 
 from actions.explaining.audit import Fault, audit_event_action
-from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
+from actions.explaining.recorded import (
+    ActionHistory,
+    RecordedEvent,
+    RecordedOperation,
+    Revision,
+)
 from models.recipients import RecipientFilterModel
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -72,6 +77,14 @@ def keep_all(_who: RecipientFilterModel | None, _user_id: str) -> bool:
     return True
 
 
+def make_history(
+    revisions: Sequence[Revision],
+    events: Sequence[RecordedEvent],
+    decided: Sequence[RecordedOperation],
+) -> ActionHistory:
+    return ActionHistory("action", "app", revisions, decided, events, catches_up=False)
+
+
 def find(
     decided: Sequence[RecordedOperation],
     *revisions: Revision,
@@ -80,10 +93,7 @@ def find(
 ) -> list[tuple[Fault, datetime]]:
     """Return fault and occurrence of each finding."""
     findings = audit_event_action(
-        "action",
-        revisions or [make_revision()],
-        events,
-        decided,
+        make_history(revisions or [make_revision()], events, decided),
         since=START,
         until=until,
         keeps=keep_all,
@@ -147,10 +157,7 @@ def test_months_step_the_local_calendar():
         recorded_at=at,
     )
     findings = audit_event_action(
-        "action",
-        [monthly],
-        [RecordedEvent("app.seen", "ann", at, at)],
-        [],
+        make_history([monthly], [RecordedEvent("app.seen", "ann", at, at)], []),
         since=at,
         until=at + 60 * DAY,
         keeps=keep_all,
@@ -231,10 +238,7 @@ def test_users_whom_the_recipients_leave_out_are_not_missed():
 
     recipients = {"groups": ["all"]}
     findings = audit_event_action(
-        "action",
-        [make_revision(recipients=recipients)],
-        SEEN,
-        [],
+        make_history([make_revision(recipients=recipients)], SEEN, []),
         since=START,
         until=END,
         keeps=keep_ann,
