@@ -21,7 +21,7 @@ from actions.due_action import DueAction
 from actions.due_rows import fetch_due
 from actions.leader import LEASE_NAME
 from actions.lookup import SYSTEM_APP
-from actions.posting.post import Posted, post_action
+from actions.posting.post import Posted, Posting, post_action
 from actions.posting.revisions import SCHEDULER
 from models.database.engine import db_now, reading, writing
 from models.database.tables import leases, scheduled_actions, small_apps
@@ -131,9 +131,11 @@ def _ensure(connection: sa.Connection, action: ScheduledActionModel) -> Posted |
     )
     stored = _fetch_stored(connection)
     if stored is None:
-        return post_action(connection, SYSTEM_APP, action, by=SCHEDULER)
+        return post_action(connection, SYSTEM_APP, action, Posting(by=SCHEDULER))
     if _is_other(stored, action):
-        return post_action(connection, SYSTEM_APP, action, replace=True, by=SCHEDULER)
+        return post_action(
+            connection, SYSTEM_APP, action, Posting(replace=True, by=SCHEDULER)
+        )
     return None
 
 

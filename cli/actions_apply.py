@@ -9,9 +9,16 @@ import typer
 from rich.text import Text
 
 from actions.lookup import fetch_app
-from actions.posting.applied import AppliedActions, AppliedEntry, Document, FileChange
+from actions.posting.applied import (
+    AppliedActions,
+    AppliedEntry,
+    AppliedFolder,
+    Document,
+    FileChange,
+)
 from actions.posting.apply import apply_actions, read_documents
 from actions.posting.edit import MOST_ACTIONS
+from actions.posting.post import Posting
 from cli.confirming import YesOption, confirm_change_of_many
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, read_file
@@ -76,14 +83,14 @@ def apply(
     documents = read_documents(
         texts, default_timezone=zone, task_rules=settings.task_rules
     )
-    may_prune = None
+    pruned: bool | frozenset[str] = prune
     if prune and not (dry_run or yes):
         planned = _apply(app, documents, prune=True, dry_run=True)
-        may_prune = planned.pruned
+        pruned = planned.pruned
         _ask(planned, folder)
-    applied = _apply(app, documents, prune, dry_run, may_prune)
+    applied = _apply(app, documents, pruned, dry_run).judge()
     if json:
-        print_json(applied.as_json())
+        print_json(applied)
     else:
         _print(applied)
     _warn(applied, folder)
@@ -123,26 +130,19 @@ def _read_folder(folder: str, app: str) -> dict[str, bytes]:
 def _apply(
     app: str,
     documents: tuple[Document, ...],
-    prune: bool,  # noqa: FBT001 - as the options of the command
+    prune: bool | frozenset[str],  # noqa: FBT001 - as the options of the command
     dry_run: bool,  # noqa: FBT001
-    may_prune: frozenset[str] | None = None,
 ) -> AppliedActions:
+    how = Posting(lookback=get_settings().lookback, by=get_actor())
     with write_database() as connection:
         return apply_actions(
-            connection,
-            app,
-            documents,
-            prune=prune,
-            may_prune=may_prune,
-            lookback=get_settings().lookback,
-            by=get_actor(),
-            dry_run=dry_run,
+            connection, app, documents, how, prune=prune, dry_run=dry_run
         )
 
 
 def _ask(planned: AppliedActions, folder: str) -> None:
     """Ask before anything is deleted."""
-    gone = [each.name for each in planned.entries if each.change is FileChange.PRUNED]
+    gone = [each.name for each in planned.items if each.change is FileChange.PRUNED]
     if gone:
         what = (
             f"Delete {_list(gone)} of {planned.app!r}, which {folder} does not have;"
@@ -159,48 +159,45 @@ def _list(names: list[str] | tuple[str, ...]) -> str:
     return f"{len(names):,} {noun} ({listed}{more})"
 
 
-def _print(applied: AppliedActions) -> None:
-    for each in applied.entries:
+def _print(applied: AppliedFolder) -> None:
+    for each in applied.items:
         out().print(_format(each))
     counts = ", ".join(
-        f"{applied.count(change):,} {change}"
-        for change in FileChange
-        if applied.count(change)
+        f"{count:,} {change}" for change, count in applied.counts.items() if count
     )
-    out().print(f"{'Would be' if applied.is_dry_run else 'Applied'}: {counts}.")
+    out().print(f"{'Would be' if applied.dry_run else 'Applied'}: {counts}.")
 
 
 def _format(entry: AppliedEntry) -> Text:
     """Return one line of the plan: what, which file, whose name, what differs."""
     sign, style = _STYLES[entry.change]
     line = Text(f"{sign} {entry.change:<9} ", style=style)
-    line.append(entry.source or "(no file)", style="default")
+    line.append(entry.file or "(no file)", style="default")
     line.append(f"  {entry.name}", style="bold default")
     if entry.uid is not None and entry.change is not FileChange.UNCHANGED:
         line.append(f" (uid {entry.uid})", style="default")
     if entry.pointers:
         line.append(f"  {' '.join(entry.pointers)}", style="default")
-    if entry.following:
-        line.append(f"  next {format_both(entry.following[0])}", style="default")
+    if entry.next:
+        line.append(f"  next {format_both(entry.next[0])}", style="default")
     return line
 
 
-def _warn(applied: AppliedActions, folder: str) -> None:
+def _warn(applied: AppliedFolder, folder: str) -> None:
     """Say what will not run, what may be a mistake, and what was left alone."""
-    superseded = sum(len(each.superseded) for each in applied.entries)
+    superseded = sum(len(each.superseded) for each in applied.items)
     if superseded:
         print_warning(
             f"{superseded:,} occurrences were due before this edit and will not run."
         )
-    doubts = applied.find_doubts()
-    for problem in doubts.problems:
-        print_warning(str(problem))
-    if doubts.may_be_more:
+    for each in applied.warnings:
+        print_warning(str(each.placed))
+    if applied.more_warnings:
         print_warning("There may be more warnings; these are the first.")
     if applied.unlisted:
         print_note(
             f"{_list(applied.unlisted)} of {applied.app!r} have no file in {folder},"
             " and stay. --prune deletes them, and their uids can never be used again."
         )
-    if applied.is_dry_run:
+    if applied.dry_run:
         print_note("Nothing was stored (--dry-run).")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,13 +12,14 @@ import typer
 from rich.text import Text
 
 from actions.lookup import fetch_app
-from actions.posting.changes import Changes
+from actions.posting.changes import RunChanges
 from actions.posting.foretell import (
     ListOutcome,
-    Outcome,
+    PostedAction,
     post_all_with_outcomes,
     post_with_outcome,
 )
+from actions.posting.post import Posting
 from actions.previews.sentences import describe
 from cli.completing import complete_app
 from cli.connection import get_actor, get_settings, read_database, write_database
@@ -93,23 +95,22 @@ def post(
         _post_one(app, read, replace=replace, json=json)
 
 
+def _make_posting(replace: bool) -> Posting:  # noqa: FBT001 - the option
+    return Posting(replace, get_settings().lookback, by=get_actor())
+
+
 def _post_one(
     app: str, action: ScheduledActionModel, *, replace: bool, json: bool
 ) -> None:
     with write_database() as connection:
-        outcome = post_with_outcome(
-            connection,
-            app,
-            action,
-            replace=replace,
-            lookback=get_settings().lookback,
-            by=get_actor(),
-        )
+        outcome = post_with_outcome(connection, app, action, _make_posting(replace))
+    found = outcome.judge()
+    found = dataclasses.replace(found, next=found.next[:_SHOWN])
     if json:
-        print_json(outcome.as_json_with_warnings(count=_SHOWN))
+        print_json(found)
     else:
-        _print(action, outcome)
-    _warn(outcome.posted.superseded, outcome.find_doubts())
+        _print(action, found)
+    _warn(found.superseded, found.warnings)
 
 
 def _post_many(
@@ -123,19 +124,13 @@ def _post_many(
     """Post a list; only ``--json`` prints what became of each action."""
     with write_database() as connection:
         found = post_all_with_outcomes(
-            connection,
-            app,
-            actions,
-            replace=replace,
-            lookback=get_settings().lookback,
-            by=get_actor(),
-            dry_run=dry_run,
+            connection, app, actions, _make_posting(replace), dry_run=dry_run
         )
-    outcomes = found.outcomes
+    outcomes = found.entries
     if json:
-        print_json([each.as_json(count=1) for each in outcomes])
+        print_json(outcomes)
     else:
-        created = sum(each.posted.created for each in outcomes)
+        created = sum(each.created for each in outcomes)
         would = "Would post" if dry_run else "Posted"
         also = "replace" if dry_run else "replaced"
         out().print(f"{would} {created:,} and {also} {len(outcomes) - created:,}.")
@@ -146,7 +141,7 @@ def _post_many(
 
 def _warn_of_many(found: ListOutcome) -> None:
     """Print the first doubts, and count what will not run."""
-    superseded = sum(len(each.posted.superseded) for each in found.outcomes)
+    superseded = sum(len(each.superseded) for each in found.entries)
     if superseded:
         print_warning(
             f"{superseded:,} occurrences were due before this edit and will not run."
@@ -158,18 +153,17 @@ def _warn_of_many(found: ListOutcome) -> None:
         print_warning("There may be more warnings; these are the first.")
 
 
-def _print(action: ScheduledActionModel, outcome: Outcome) -> None:
-    posted, following = outcome.posted, outcome.find_next(count=_SHOWN)
+def _print(action: ScheduledActionModel, posted: PostedAction) -> None:
     verb = "Posted" if posted.created else "Replaced"
     line = Text(f"{verb} ").append(action.name, style="bold")
     out().print(line.append(f" (uid {posted.uid}, revision {posted.revision})."))
     out().print(Text(describe(action)))
-    if following:
+    if posted.next:
         out().print("Next:")
-    for at in following:
+    for at in posted.next:
         out().print(f"  {format_both(at)}")
-    if outcome.state != "active":
-        print_note(f"The action is {outcome.state}, so its schedule does not run.")
+    if posted.state != "active":
+        print_note(f"The action is {posted.state}, so its schedule does not run.")
 
 
 def _warn(superseded: Sequence[datetime], doubts: Sequence[Problem]) -> None:
@@ -190,24 +184,22 @@ def _show_changes(
 ) -> None:
     """Compare the schedules before and after a post; nothing is stored."""
     with write_database() as connection:
-        difference = foretell_post(
-            connection, app, action, replace=replace, lookback=get_settings().lookback
-        )
+        foretold = foretell_post(connection, app, action, _make_posting(replace))
     if json:
-        print_json(difference.as_json())
+        print_json(foretold)
     else:
         out().print(Text(describe(action)))
-        _print_changes(difference.changes)
-    _warn(difference.posted.superseded, difference.find_doubts())
+        _print_changes(foretold)
+    _warn(foretold.superseded, foretold.doubts)
     print_note("Nothing was stored (--dry-run).")
 
 
-def _print_changes(changes: Changes) -> None:
+def _print_changes(changes: RunChanges) -> None:
     added = [(f"+ {format_both(at)}", "green") for at in changes.added]
     removed = [(f"- {format_both(at)}", "red") for at in changes.removed]
     moved = [
-        (f"~ {format_both(was)} moves to {format_both(is_now)}", "yellow")
-        for was, is_now in changes.moved
+        (f"~ {format_both(each.was)} moves to {format_both(each.is_now)}", "yellow")
+        for each in changes.moved
     ]
     if not (added or removed or moved):
         out().print(f"Nothing changes until {format_both(changes.until)}.")

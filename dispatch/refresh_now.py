@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from actions.lookup import fetch_app
 from actions.pausing.pause_state import hold_pause
-from actions.posting.post import post_action
+from actions.posting.post import Posting, post_action
 from actions.small_apps.list_apps import fetch_domains
 from dispatch.manual_runs import find_requested_id
 from models.database.engine import read_clock
@@ -142,5 +142,5 @@ def _ensure_action(
         raise ConflictError(msg)
     if stored is not None and stored.document == action_document(action):
         return stored.uid, stored.revision
-    posted = post_action(connection, app, action, replace=True, by=by)
+    posted = post_action(connection, app, action, Posting(replace=True, by=by))
     return posted.uid, posted.revision

@@ -9,9 +9,12 @@ StepError, never by a class name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+
+#: As models/json_form.py has it, which imports this.
+_ASIDE = {"exclude": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +35,9 @@ class Problem:
     pointer: str
     message: str
     hint: str
-    place: tuple[int, int] | None = None
-    about_key: bool = False
-    instead: str | None = None
+    place: tuple[int, int] | None = field(default=None, metadata=_ASIDE)
+    about_key: bool = field(default=False, metadata=_ASIDE)
+    instead: str | None = field(default=None, metadata=_ASIDE)
 
     def __str__(self) -> str:
         """Return it as one line: where, what, what to do."""

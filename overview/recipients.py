@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from actions.lookup import get_action
-from actions.posting.doubts import WarningJson, make_warning
 from actions.posting.references import fetch_references, find_unknown
 from models.database.engine import read_clock
 from models.errors import InvalidDocumentError, Problem
@@ -121,7 +120,7 @@ class ForeseenRecipientsJson(RecipientCountJson):
 class RecipientSummaryJson(RecipientCountJson):
     """The same, with the names that the small app does not have."""
 
-    unknown: list[WarningJson]
+    unknown: list[Problem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ class RecipientPart:
         return {
             "count": self.count,
             "on_event": self.on_event,
-            "unknown": [make_warning(each) for each in self.unknown],
+            "unknown": list(self.unknown),
         }
 
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from actions.due_action import ActionRevision
 from actions.leader import Leader
-from actions.posting.post import Posted, post_action
+from actions.posting.post import Posted, Posting, post_action
 from actions.tick import Dispatched, TickReport, run_tick
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import Outbox, Sender
@@ -96,9 +96,7 @@ def post(
     """Post ``make_document(**changes)`` by the database's clock."""
     action = read_action_object(make_document(**changes))
     with writing(engine) as connection:
-        return post_action(
-            connection, app, action, replace=replace_it, lookback=lookback
-        )
+        return post_action(connection, app, action, Posting(replace_it, lookback))
 
 
 def post_at(

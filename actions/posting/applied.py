@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
-from typing_extensions import TypedDict
-
-from actions.posting.doubts import Doubts, WarningJson, find_doubts_of_all, make_warning
+from actions.posting.doubts import find_doubts_of_all
 from actions.posting.references import References
 from models.door.places import Places
 from models.errors import Problem
+from models.json_form import ASIDE
 from models.scheduled_action import ScheduledActionModel
 
 
@@ -45,12 +45,17 @@ class Document:
         return self.source if place is None else f"{self.source}:{place[0]}:{place[1]}"
 
 
-class AppliedEntryJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class AppliedEntry:
     """
-    What became of one action.
+    What became of one action; times are aware UTC.
 
-    ``file`` is null if it was pruned, ``uid`` if it would be new; ``pointers`` are the
-    parts of the document that differ.
+    Args:
+        file: Null: it has none, and was pruned.
+        uid: Null: it would be new.
+        pointers: The parts of its document that differ.
+        next: The next occurrence, if there is one.
+        superseded: As of ``Posted``.
     """
 
     file: str | None
@@ -58,63 +63,33 @@ class AppliedEntryJson(TypedDict):
     uid: str | None
     name: str
     revision: int
-    pointers: list[str]
-    next: list[datetime]
-    superseded: list[datetime]
-
-
-class FileWarningJson(WarningJson):
-    """The same of one of several files."""
-
-    file: str
-
-
-class AppliedActionsJson(TypedDict):
-    """What became of all actions; ``unlisted`` have no file, and were left alone."""
-
-    app: str
-    dry_run: bool
-    items: list[AppliedEntryJson]
-    counts: dict[str, int]
-    unlisted: list[str]
-    warnings: list[FileWarningJson]
-    more_warnings: bool
+    pointers: tuple[str, ...] = ()
+    next: tuple[datetime, ...] = ()
+    superseded: tuple[datetime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedEntry:
-    """
-    What became of one action.
+class FileProblem:
+    """What may be a mistake in a file; *placed* begins with its line and column."""
 
-    Args:
-        source: Its file. None: it has none, and was pruned.
-        uid: None: it would be new.
-        pointers: The parts of its document that differ.
-        following: The next occurrence, if there is one; aware UTC.
-        superseded: As of ``Posted``.
-    """
+    file: str
+    pointer: str
+    message: str
+    hint: str
+    placed: Problem = field(metadata=ASIDE)
 
-    source: str | None
-    change: FileChange
-    uid: str | None
-    name: str
-    revision: int
-    pointers: tuple[str, ...] = ()
-    following: tuple[datetime, ...] = ()
-    superseded: tuple[datetime, ...] = ()
 
-    def as_json(self) -> AppliedEntryJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "file": self.source,
-            "change": self.change,
-            "uid": self.uid,
-            "name": self.name,
-            "revision": self.revision,
-            "pointers": list(self.pointers),
-            "next": list(self.following),
-            "superseded": list(self.superseded),
-        }
+@dataclass(frozen=True, slots=True)
+class AppliedFolder:
+    """What became of all actions, and what in their files may be a mistake."""
+
+    app: str
+    dry_run: bool
+    items: tuple[AppliedEntry, ...]
+    counts: Mapping[FileChange, int]
+    unlisted: tuple[str, ...]
+    warnings: tuple[FileProblem, ...]
+    more_warnings: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,54 +98,47 @@ class AppliedActions:
     What became of all actions of a small app.
 
     Args:
-        entries: Of each document, in their order; then of what was pruned, by name.
+        items: Of each document, in their order; then of what was pruned, by name.
         unlisted: Names of actions that no document has, and that were left alone.
         documents: What was applied.
         known: The names that the small app had then.
     """
 
     app: str
-    is_dry_run: bool
-    entries: tuple[AppliedEntry, ...]
+    dry_run: bool
+    items: tuple[AppliedEntry, ...]
     unlisted: tuple[str, ...]
     documents: tuple[Document, ...]
     known: References
-
-    def count(self, change: FileChange) -> int:
-        """Return of how many actions *change* is said."""
-        return sum(each.change is change for each in self.entries)
 
     @property
     def pruned(self) -> frozenset[str]:
         """The uids of what was pruned."""
         return frozenset(
             each.uid
-            for each in self.entries
+            for each in self.items
             if each.change is FileChange.PRUNED and each.uid
         )
 
-    def find_doubts(self) -> Doubts:
-        """Return the first of what may be a mistake; pointers begin with the file."""
+    def judge(self) -> AppliedFolder:
+        """Return what is shown of it, with the first of what may be a mistake."""
         found = find_doubts_of_all(self.known, [each.action for each in self.documents])
-        placed = tuple(place_in_files(found.problems, self.documents))
-        return Doubts(placed, found.may_be_more)
-
-    def as_json(self) -> AppliedActionsJson:
-        """Return the documented object; keys are only added."""
-        doubts = find_doubts_of_all(self.known, [d.action for d in self.documents])
-        warnings: list[FileWarningJson] = []
-        for each in doubts.problems:
+        warnings = []
+        for each in found.problems:
             document, problem = _find_document(each, self.documents)
-            warnings.append({"file": document.source, **make_warning(problem)})
-        return {
-            "app": self.app,
-            "dry_run": self.is_dry_run,
-            "items": [each.as_json() for each in self.entries],
-            "counts": {each.value: self.count(each) for each in FileChange},
-            "unlisted": list(self.unlisted),
-            "warnings": warnings,
-            "more_warnings": doubts.may_be_more,
-        }
+            (placed,) = place_in_files([each], self.documents)
+            told = (problem.pointer, problem.message, problem.hint)
+            warnings.append(FileProblem(document.source, *told, placed))
+        counts = Counter(each.change for each in self.items)
+        return AppliedFolder(
+            self.app,
+            self.dry_run,
+            self.items,
+            {each: counts[each] for each in FileChange},
+            self.unlisted,
+            tuple(warnings),
+            found.may_be_more,
+        )
 
 
 def place_in_files(

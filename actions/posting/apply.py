@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,7 +24,7 @@ from actions.posting.applied import (
     place_in_files,
 )
 from actions.posting.naming import Taken, refuse_repeated
-from actions.posting.post import Posted, delete_action, post_actions
+from actions.posting.post import Posted, Posting, delete_action, post_actions
 from actions.posting.references import fetch_references
 from actions.read_actions import fetch_rows
 from actions.read_rules import find_next
@@ -94,15 +93,13 @@ def read_documents(
     return tuple(read)
 
 
-def apply_actions(  # noqa: PLR0913 - all but three have a default
+def apply_actions(
     connection: sa.Connection,
     app: str,
     documents: Sequence[Document],
+    how: Posting,
     *,
-    prune: bool = False,
-    may_prune: Collection[str] | None = None,
-    lookback: timedelta,
-    by: str | None = None,
+    prune: bool | Collection[str] = False,
     dry_run: bool = False,
 ) -> AppliedActions:
     """
@@ -113,18 +110,17 @@ def apply_actions(  # noqa: PLR0913 - all but three have a default
     Args:
         app: Uid of a small app; not the scheduler's own.
         documents: One for each action.
-        prune: Whether to delete the actions that no document has. Operations that
-            wait are canceled when a worker takes them, as after any deletion.
-        may_prune: Uids that may be pruned; others are a conflict. None: all may.
-        lookback: As for ``post_action``.
-        by: Who applies them.
+        how: As what differs is posted.
+        prune: Whether to delete the actions that no document has; if uids are given,
+            other ones are a conflict. Operations that wait are canceled when a worker
+            takes them, as after any deletion.
         dry_run: Whether to roll everything back in the end.
 
     Raises:
         NotFoundError: No such small app.
         UsageError: *app* is the scheduler's own.
         ConflictError: A name or uid is taken, or something else would be pruned than
-            *may_prune* says.
+            *prune* says.
         InvalidDocumentError: As ``post_actions``; pointers begin with the file.
     """
     if app == SYSTEM_APP:
@@ -140,17 +136,17 @@ def apply_actions(  # noqa: PLR0913 - all but three have a default
         stored = _lock_app(connection, app)
         plan = _make_plan(stored, documents)
         gone = [row for row in stored if row.uid not in plan.claimed]
-        if prune:
-            _refuse_others(gone, may_prune)
-            gone = [row for row in gone if _prune(connection, row.uid, by)]
+        if prune is not False:
+            _refuse_others(gone, prune)
+            gone = [row for row in gone if _prune(connection, row.uid, how.by)]
         _make_room(connection, plan)
-        posted = _post(connection, app, plan, lookback=lookback, by=by)
+        posted = _post(connection, app, plan, replace(how, replace=True))
         rows = fetch_rows(connection, [each.uid for each in posted.values()])
     entries = [
         _make_entry(each, plan, posted, rows, is_stored=not dry_run)
         for each in documents
     ]
-    if prune:
+    if prune is not False:
         entries += [
             AppliedEntry(None, FileChange.PRUNED, row.uid, row.name, row.revision + 1)
             for row in gone
@@ -159,7 +155,7 @@ def apply_actions(  # noqa: PLR0913 - all but three have a default
         app,
         dry_run,
         tuple(entries),
-        () if prune else tuple(row.name for row in gone),
+        () if prune is not False else tuple(row.name for row in gone),
         tuple(documents),
         fetch_references(connection, app, [each.action for each in documents]),
     )
@@ -228,10 +224,11 @@ def _make_plan(stored: Sequence[sa.Row[Any]], documents: Sequence[Document]) -> 
 
 
 def _refuse_others(
-    gone: Sequence[sa.Row[Any]], may_prune: Collection[str] | None
+    gone: Sequence[sa.Row[Any]],
+    may_prune: bool | Collection[str],  # noqa: FBT001 - True: all of them
 ) -> None:
     """Refuse to prune what was not there, or had a file, when somebody looked."""
-    if may_prune is None:
+    if isinstance(may_prune, bool):
         return
     others = [row.name for row in gone if row.uid not in may_prune]
     if others:
@@ -271,9 +268,7 @@ def _post(
     connection: sa.Connection,
     app: str,
     plan: _Plan,
-    *,
-    lookback: timedelta,
-    by: str | None,
+    how: Posting,
 ) -> dict[str, Posted]:
     """Store the documents that differ, and return what became of each, by file."""
     actions = [each.action for each in plan.changed]
@@ -288,9 +283,7 @@ def _post(
     if conflicts:
         raise ConflictError("\n".join(conflicts[:MOST_PROBLEMS]))
     with _naming(plan.changed):
-        posted = post_actions(
-            connection, app, actions, replace=True, lookback=lookback, by=by
-        )
+        posted = post_actions(connection, app, actions, how)
     sources = (each.source for each in plan.changed)
     return dict(zip(sources, posted, strict=True))
 

@@ -13,11 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice, zip_longest
 
-from typing_extensions import TypedDict
-
 from actions.occurrences import Schedule
 from actions.when.searching import find_each
-from models.fields.instants import format_instant
 
 #: How far ahead an edit is compared unless the caller says otherwise.
 COMPARED = timedelta(days=30)
@@ -32,67 +29,37 @@ _BEYOND = timedelta(days=400)
 
 _LATEST = datetime(9990, 1, 1, tzinfo=UTC)
 
-#: From one instant to another. Not a class, since "from" is a keyword.
-MoveJson = TypedDict("MoveJson", {"from": str, "to": str})
 
+@dataclass(frozen=True, slots=True)
+class MovedRun:
+    """A run that comes at another instant of its day; aware UTC."""
 
-class ChangesJson(TypedDict):
-    """
-    Runs that differ, in RFC 3339; ``until`` is the end of what was compared.
-
-    ``later``: if nothing differs, the first run after that which does; null: none that
-    can be foreseen.
-    """
-
-    added: list[str]
-    removed: list[str]
-    moved: list[MoveJson]
-    until: str
-    later: str | None
+    was: datetime = field(metadata={"serialization_alias": "from"})
+    is_now: datetime = field(metadata={"serialization_alias": "to"})
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class RunChanges:
     """
-    Runs that differ: instants with jitter included, all aware UTC, oldest first.
-
-    Runs of two users at one instant are two.
+    How the runs of two rules differ; times are aware UTC, in their order.
 
     Args:
-        added: Only the new rule has these.
-        removed: Only the old rule has these.
-        moved: Pairs of old and new: on the same local day, or of the same user, or of
-            the same date if there is nothing but due dates.
-        until: The end of what was compared, exclusive; earlier than asked for if
-            there were more than MOST_COMPARED occurrences. Due dates that replace due
-            dates are compared whenever they are.
-        later: If nothing differs, the first run after *until* that does. None: there is
-            none within the next year, or there are too many to tell.
+        moved: Those that come at another instant of the same day, or for the same user.
+        until: Up to when they were compared, exclusive.
+        later: If nothing differs until then, the first run that does. None: none was
+            found within 400 days more.
     """
 
     added: tuple[datetime, ...]
     removed: tuple[datetime, ...]
-    moved: tuple[tuple[datetime, datetime], ...]
+    moved: tuple[MovedRun, ...]
     until: datetime
-    later: datetime | None = None
+    later: datetime | None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing that was compared differs."""
+        """Whether nothing changes until *until*."""
         return not (self.added or self.removed or self.moved)
-
-    def as_json(self) -> ChangesJson:
-        """Return what ``--json`` prints for an edit."""
-        return {
-            "added": [format_instant(at) for at in self.added],
-            "removed": [format_instant(at) for at in self.removed],
-            "moved": [
-                {"from": format_instant(old), "to": format_instant(new)}
-                for old, new in self.moved
-            ],
-            "until": format_instant(self.until),
-            "later": None if self.later is None else format_instant(self.later),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +85,7 @@ _Run = tuple[datetime, str]
 
 def compare_runs(
     old: Foreseen, new: Foreseen, uid: str, *, start: datetime, end: datetime
-) -> Changes:
+) -> RunChanges:
     """
     Return how the runs of *new* differ from those of *old*.
 
@@ -136,7 +103,7 @@ def compare_runs(
     if old == new:
         # A document that is opened, or edited elsewhere: no need to find every minute
         # of a month twice.
-        return Changes((), (), (), min(old.complete_until or end, end))
+        return RunChanges((), (), (), min(old.complete_until or end, end), None)
     schedules = [each.schedule for each in (old, new) if each.schedule is not None]
     only_dates = len(schedules) == 2 and all(each.has_dates_only for each in schedules)
     last = _LATEST if only_dates else end
@@ -153,13 +120,17 @@ def compare_runs(
         pairs = list(zip(removed[key], added[key], strict=False))
         moved += pairs
         removed[key], added[key] = removed[key][len(pairs) :], added[key][len(pairs) :]
-    changes = Changes(
-        _flatten(added), _flatten(removed), tuple(sorted(moved)), min(until, end)
+    changes = RunChanges(
+        _flatten(added),
+        _flatten(removed),
+        tuple(MovedRun(*each) for each in sorted(moved)),
+        min(until, end),
+        None,
     )
     if not (changes.is_empty and until == end):
         return changes
     later = _find_later(old.schedule, new.schedule, uid, end)
-    return Changes((), (), (), end, later)
+    return RunChanges((), (), (), end, later)
 
 
 def _find_runs(

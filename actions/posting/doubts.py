@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from typing_extensions import TypedDict
-
 from actions.occurrences import make_schedule
 from actions.posting.fleet import find_failing
 from actions.posting.references import (
@@ -29,23 +27,6 @@ from models.when import WorkingDayModel
 #: Of a list of actions, those after the action that reaches this many are not looked
 #: for: a name that is compared with all users takes some 30 ms.
 MOST_DOUBTS = 10
-
-
-class WarningJson(TypedDict):
-    """What is accepted, but may be a mistake, and where in the document it is."""
-
-    pointer: str
-    message: str
-    hint: str
-
-
-def make_warning(problem: Problem) -> WarningJson:
-    """Return *problem* as the documented object."""
-    return {
-        "pointer": problem.pointer,
-        "message": problem.message,
-        "hint": problem.hint,
-    }
 
 
 def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem]:

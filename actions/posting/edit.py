@@ -6,7 +6,7 @@ What cannot be read, or is no longer what its author has seen, changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -14,16 +14,10 @@ from pydantic import JsonValue
 
 from actions.lookup import fetch_app
 from actions.pausing.pause_state import hold_pause
-from actions.posting.foretell import (
-    ListOutcome,
-    OneOutcome,
-    make_outcome,
-    post_all_with_outcomes,
-    post_with_outcome,
-)
-from actions.posting.post import replace_action
+from actions.posting.foretell import OneOutcome, make_outcome, post_with_outcome
+from actions.posting.post import Posting, SeenAction, replace_action
 from actions.posting.revisions import get_app_of, lock_action, refuse_stale
-from models.database.engine import Author, reading, writing
+from models.database.engine import reading
 from models.database.tables import scheduled_action_revisions
 from models.door.documents import read_action, read_action_object, read_actions
 from models.door.json_text import decode_json
@@ -57,16 +51,14 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """
-    Who posts or edits an action, and why.
-
-    Args:
-        by: Such as ``root@host``, or the name of an API key.
-        note: In their words; kept with the revision.
-    """
+    """Who changes something, and why in their words."""
 
     by: str | None = None
     note: str | None = None
+
+
+def _make_posting(terms: Terms, signed: Signature) -> Posting:
+    return Posting(lookback=terms.lookback, by=signed.by, note=signed.note)
 
 
 def post_text(
@@ -78,198 +70,118 @@ def post_text(
     signed: Signature,
 ) -> OneOutcome:
     """
-    Store the action that *text* describes as a new one of *app*.
+    Post the action in *text*; nothing is replaced.
 
     Raises:
-        NotFoundError, ConflictError, InvalidDocumentError: As ``post_action``, or the
-            door refuses *text*.
+        NotFoundError, ConflictError, InvalidDocumentError: As ``read_action`` and
+            ``post_action``.
     """
-    action = read_action(
-        text,
-        default_timezone=_get_zone(connection, app, terms),
-        task_rules=terms.task_rules,
-    )
-    return post_with_outcome(
-        connection,
-        app,
-        action,
-        replace=False,
-        lookback=terms.lookback,
-        by=signed.by,
-        note=signed.note,
-    )
+    action = _read(connection, app, text, terms)
+    return post_with_outcome(connection, app, action, _make_posting(terms, signed))
 
 
-def post_all_text(  # noqa: PLR0913 - those of post_actions, and what it reads with
-    engine: sa.Engine,
-    app: str,
-    text: str | bytes,
-    *,
-    terms: Terms,
-    signed: Signature,
-    author: Author,
-    dry_run: bool = False,
-) -> ListOutcome:
+def read_all_text(
+    engine: sa.Engine, app: str, text: str | bytes, terms: Terms
+) -> tuple[ScheduledActionModel, ...]:
     """
-    Store all the actions that *text* describes as new ones of *app*, or none.
+    Return the actions in *text*, at most MOST_ACTIONS, for *app*.
 
-    They are read before the transaction begins: reading ten thousand takes seconds, in
-    which it would keep others waiting.
-
-    Args:
-        engine: The caller's.
-        text: A JSON list or JSON lines, at most MOST_ACTIONS and 32 MiB; or one action.
-        signed: Who posts them.
-        author: The same, for the record of changes.
-        dry_run: Whether to store nothing.
+    Reading may take seconds, in which no transaction is open.
 
     Raises:
-        NotFoundError, ConflictError, InvalidDocumentError: As ``post_actions``, or the
-            door refuses *text*. Pointers begin with the number of the action, from 0,
-            if *text* has several.
+        NotFoundError: No such small app.
+        InvalidDocumentError: As ``read_actions``.
     """
     with reading(engine) as connection:
         zone = _get_zone(connection, app, terms)
     read = read_actions(
         text, default_timezone=zone, task_rules=terms.task_rules, most=MOST_ACTIONS
     )
-    with writing(engine, author=author) as connection:
-        return post_all_with_outcomes(
-            connection,
-            app,
-            read if isinstance(read, tuple) else (read,),
-            replace=False,
-            lookback=terms.lookback,
-            by=signed.by,
-            note=signed.note,
-            dry_run=dry_run,
-        )
+    return read if isinstance(read, tuple) else (read,)
 
 
-def replace_text(  # noqa: PLR0913 - those of replace_action
+def replace_text(
     connection: sa.Connection,
-    uid: str,
+    seen: SeenAction,
     text: str | bytes,
     *,
-    app: str | None,
-    expected_revision: int | None,
     terms: Terms,
     signed: Signature,
 ) -> OneOutcome:
     """
-    Store the action that *text* describes in place of the one whose uid is *uid*.
-
-    Args:
-        uid: Of an action that is not deleted.
-        text: One JSON object.
-        app: Uid of a small app; other apps' actions are unknown. None: of any app.
-        expected_revision: As for ``refuse_stale``.
-        signed: Who replaces it.
+    Put the action in *text* in the place of a stored one.
 
     Raises:
-        NotFoundError, ConflictError, StaleError, InvalidDocumentError: As
-            ``replace_action``, or the door refuses *text*.
+        NotFoundError, StaleError, ConflictError, InvalidDocumentError: As
+            ``read_action`` and ``replace_action``.
     """
-    owner = get_app_of(connection, uid, app=app)
-    action = read_action(
-        text,
-        default_timezone=_get_zone(connection, owner, terms),
-        task_rules=terms.task_rules,
-    )
-    return _replace(
-        connection, uid, action, owner, expected_revision, terms=terms, signed=signed
-    )
+    owner = get_app_of(connection, seen.uid, app=seen.app)
+    action = _read(connection, owner, text, terms)
+    return _replace(connection, seen, action, _make_posting(terms, signed))
 
 
-def patch_text(  # noqa: PLR0913 - those of replace_text
+def patch_text(
     connection: sa.Connection,
-    uid: str,
+    seen: SeenAction,
     text: str | bytes,
     *,
-    app: str | None,
-    expected_revision: int | None,
     terms: Terms,
     signed: Signature,
 ) -> OneOutcome:
     """
-    Change some members of a stored action: a JSON Merge Patch (RFC 7396).
-
-    The patch is applied to the document as it is stored, and the result is read at the
-    door as a whole.
-
-    Args:
-        uid: Of an action that is not deleted.
-        text: One JSON object; null removes a member.
-        app: As for ``replace_text``.
-        expected_revision: The same.
-        terms: The same.
-        signed: The same.
+    Change a stored action by a JSON Merge Patch (RFC 7396).
 
     Raises:
-        NotFoundError, ConflictError, StaleError, InvalidDocumentError: As
-            ``replace_text``. Pointers are into the merged document.
+        NotFoundError, StaleError, ConflictError, InvalidDocumentError: As
+            ``replace_text``; or *text* is no object.
     """
-    owner = get_app_of(connection, uid, app=app)
+    owner = get_app_of(connection, seen.uid, app=seen.app)
     patch = decode_json(text)
     if not isinstance(patch, dict):
         message = f"{show(patch)} is not an object."
         hint = 'Write the members to change, such as {"active": false}.'
         raise InvalidDocumentError((Problem("", message, hint),))
     hold_pause(connection, owner)  # before the action: a pause locks in this order
-    row = lock_action(connection, uid, app=app)
-    refuse_stale(connection, uid, expected_revision)
+    row = lock_action(connection, seen.uid, app=seen.app)
+    refuse_stale(connection, seen.uid, seen.revision)
     action = read_action_object(
         apply_merge_patch(_keep_waiting_as_it_is(row.document), patch),
         default_timezone=_get_zone(connection, owner, terms),
         task_rules=terms.task_rules,
     )
-    return _replace(connection, uid, action, owner, None, terms=terms, signed=signed)
+    known = replace(seen, revision=None)  # it is locked
+    return _replace(connection, known, action, _make_posting(terms, signed))
 
 
-def roll_back(  # noqa: PLR0913 - those of replace_text
+def roll_back(
     connection: sa.Connection,
-    uid: str,
+    seen: SeenAction,
     revision: int,
     *,
-    app: str | None,
-    expected_revision: int | None,
     terms: Terms,
     signed: Signature,
 ) -> OneOutcome:
     """
-    Give an action the document of one of its earlier revisions, as a new revision.
+    Give a stored action the document of an earlier revision, as a new revision.
 
-    Args:
-        uid: Of an action that is not deleted.
-        revision: The number of the earlier one.
-        app: As for ``replace_text``.
-        expected_revision: The same.
-        terms: The same. What it says now counts, not what it said at that time.
-        signed: Who rolls it back.
+    It is read like any other post: what the installation or the small app has forbidden
+    since then is refused.
 
     Raises:
-        NotFoundError: There is no such action, or no such revision of it.
-        ConflictError, StaleError, InvalidDocumentError: As ``replace_text``.
+        NotFoundError: There is no such action, or the revision was pruned.
+        StaleError, ConflictError, InvalidDocumentError: As ``replace_text``.
     """
-    owner = get_app_of(connection, uid, app=app)
+    owner = get_app_of(connection, seen.uid, app=seen.app)
     action = read_action_object(
-        _keep_waiting_as_it_is(fetch_document(connection, uid, revision)),
+        _keep_waiting_as_it_is(fetch_document(connection, seen.uid, revision)),
         default_timezone=_get_zone(connection, owner, terms),
         task_rules=terms.task_rules,
     )
     note = f"to revision {revision}"
     if signed.note:
         note = f"{note}; {signed.note}"
-    return _replace(
-        connection,
-        uid,
-        action,
-        owner,
-        expected_revision,
-        terms=terms,
-        signed=Signature(signed.by, note),
-        change=Change.ROLLED_BACK,
-    )
+    how = _make_posting(terms, Signature(signed.by, note))
+    return _replace(connection, seen, action, how, Change.ROLLED_BACK)
 
 
 def _keep_waiting_as_it_is(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -308,29 +220,25 @@ def fetch_document(
     return found
 
 
-def _replace(  # noqa: PLR0913 - those of replace_text
+def _replace(
     connection: sa.Connection,
-    uid: str,
+    seen: SeenAction,
     action: ScheduledActionModel,
-    app: str,
-    expected_revision: int | None,
-    *,
-    terms: Terms,
-    signed: Signature,
+    how: Posting,
     change: Change = Change.REPLACED,
 ) -> OneOutcome:
-    posted = replace_action(
-        connection,
-        uid,
-        action,
-        app=app,
-        expected_revision=expected_revision,
-        lookback=terms.lookback,
-        by=signed.by,
-        note=signed.note,
-        change=change,
-    )
+    posted = replace_action(connection, seen, action, how, change)
     return make_outcome(connection, posted, action)
+
+
+def _read(
+    connection: sa.Connection, app: str, text: str | bytes, terms: Terms
+) -> ScheduledActionModel:
+    return read_action(
+        text,
+        default_timezone=_get_zone(connection, app, terms),
+        task_rules=terms.task_rules,
+    )
 
 
 def _get_zone(connection: sa.Connection, app: str, terms: Terms) -> str:

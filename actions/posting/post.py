@@ -66,6 +66,44 @@ _RESOLUTION = timedelta.resolution
 
 
 @dataclass(frozen=True, slots=True)
+class Posting:
+    """
+    How actions are posted.
+
+    Args:
+        replace: Whether an action with the same uid, or else the same name, is
+            replaced; otherwise it is a conflict.
+        lookback: The look-back of the installation: due dates that are older have
+            passed.
+        by: Who posts them, and why.
+    """
+
+    replace: bool = False
+    lookback: timedelta = LOOKBACK
+    by: str | None = None
+    note: str | None = None
+
+
+#: For actions that nobody in particular posts.
+PLAIN = Posting()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAction:
+    """
+    A stored action as its author has seen it.
+
+    Args:
+        app: The only small app whose actions the author may change. None: any.
+        revision: The ``document_revision`` that was read. None: whatever it is.
+    """
+
+    uid: str
+    app: str | None = None
+    revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Posted:
     """
     The result of a post.
@@ -98,121 +136,93 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What all actions of one post share."""
+    """What is the same for all actions of a post; *pause* is that of the app."""
 
     app: str
     now: datetime
     holidays: Mapping[str, list[tuple[date, date]]]
-    lookback: timedelta
-    by: str | None
-    note: str | None
+    how: Posting
     pause: Pause | None
 
 
-def post_action(  # noqa: PLR0913 - all but three have a default
+def post_action(
     connection: sa.Connection,
     app: str,
     action: ScheduledActionModel,
-    *,
-    replace: bool = False,
-    lookback: timedelta = LOOKBACK,
-    by: str | None = None,
-    note: str | None = None,
+    how: Posting = PLAIN,
 ) -> Posted:
     """
-    Store *action* as an action of *app*; it takes effect now.
-
-    Args:
-        replace: Whether to replace an action of the same name (or uid).
-        lookback: A due date older than this is refused.
-        by: Who posts it.
-        note: Why, in their words; kept with the revision.
+    Store *action* in *app*.
 
     Raises:
         NotFoundError: No such small app.
         ConflictError: The name or uid is taken.
-        InvalidDocumentError: Its due date has passed, or a holiday calendar is unknown.
+        InvalidDocumentError: A due date has passed, or a calendar is unknown.
     """
     pause = hold_pause(connection, app)
     taken = Taken(connection, app, [action])
-    moment = _begin(connection, app, lookback, by, note, pause)
-    change = _prepare(moment, action, taken.find_old(action, replace=replace))
+    moment = _begin(connection, app, how, pause)
+    change = _prepare(moment, action, taken.find_old(action, replace=how.replace))
     return _store(connection, moment, [change])[0]
 
 
-def replace_action(  # noqa: PLR0913 - all but three have a default
+def replace_action(
     connection: sa.Connection,
-    uid: str,
+    seen: SeenAction,
     action: ScheduledActionModel,
-    *,
-    app: str | None = None,
-    expected_revision: int | None = None,
-    lookback: timedelta = LOOKBACK,
-    by: str | None = None,
-    note: str | None = None,
+    how: Posting,
     change: Change = Change.REPLACED,
 ) -> Posted:
     """
-    Store *action* in place of the one whose uid is *uid*.
-
-    A pause is not part of the document: a paused action stays paused.
+    Put *action* in the place of a stored one, as its next revision.
 
     Args:
-        uid: Of an action that is not deleted.
-        app: Uid of a small app; other apps' actions are unknown. None: of any app.
-        expected_revision: As for ``refuse_stale``.
-        lookback: As for ``post_action``.
-        by: Who replaces it.
-        change: What the new revision says was done.
+        change: What the revision says.
 
     Raises:
         NotFoundError: There is no such action, or it is deleted.
-        StaleError: Its document was changed since the caller read it.
-        ConflictError: The new name is that of another action of the app.
-        InvalidDocumentError: As ``post_action``, or *action* has another uid.
+        StaleError: Its document is another one by now.
+        ConflictError: The name is taken.
+        InvalidDocumentError: It has another uid; or as ``post_action``.
     """
-    other = find_other_uid(action, uid)
+    other = find_other_uid(action, seen.uid)
     if other is not None:
         raise InvalidDocumentError((other,))
-    named = action.model_copy(update={"uid": uid})
-    owner = get_app_of(connection, uid, app=app)
+    named = action.model_copy(update={"uid": seen.uid})
+    owner = get_app_of(connection, seen.uid, app=seen.app)
     pause = hold_pause(connection, owner)
     taken = Taken(connection, owner, [named])
-    if not taken.has(uid):  # it was deleted since we looked
-        refuse_action(uid)
-    refuse_stale(connection, uid, expected_revision)
+    if not taken.has(seen.uid):  # it was deleted since we looked
+        refuse_action(seen.uid)
+    refuse_stale(connection, seen.uid, seen.revision)
     old = taken.find_old(named, replace=True)
-    moment = _begin(connection, owner, lookback, by, note, pause)
+    moment = _begin(connection, owner, how, pause)
     return _store(connection, moment, [_prepare(moment, action, old)], change)[0]
 
 
-def post_actions(  # noqa: PLR0913 - all but three have a default
+def post_actions(
     connection: sa.Connection,
     app: str,
     actions: Sequence[ScheduledActionModel],
-    *,
-    replace: bool = False,
-    lookback: timedelta = LOOKBACK,
-    by: str | None = None,
-    note: str | None = None,
+    how: Posting = PLAIN,
 ) -> list[Posted]:
     """
-    Store all of *actions* as ``post_action`` does, or none, in few statements.
+    Store many actions in *app*: all of them, or none if one is refused.
 
     Raises:
+        InvalidDocumentError: As ``post_action``, or two have the same name or uid;
+            pointers begin with the place in the list.
         NotFoundError, ConflictError: As ``post_action``.
-        InvalidDocumentError: As ``post_action``, or two of *actions* have the same name
-            or uid. Pointers begin with the index of the action.
     """
     refuse_repeated(actions)
     pause = hold_pause(connection, app)
     taken = Taken(connection, app, actions)
-    moment = _begin(connection, app, lookback, by, note, pause)
+    moment = _begin(connection, app, how, pause)
     changes: list[_Change] = []
     problems: list[Problem] = []
     for index, action in enumerate(actions):
         try:
-            old = taken.find_old(action, replace=replace)
+            old = taken.find_old(action, replace=how.replace)
             changes.append(_prepare(moment, action, old))
         except InvalidDocumentError as error:
             problems += place_problems(error, index)
@@ -222,17 +232,10 @@ def post_actions(  # noqa: PLR0913 - all but three have a default
 
 
 def _begin(
-    connection: sa.Connection,
-    app: str,
-    lookback: timedelta,
-    by: str | None,
-    note: str | None,
-    pause: Pause | None,
+    connection: sa.Connection, app: str, how: Posting, pause: Pause | None
 ) -> _Moment:
-    """Read the clock, after the old rows are locked: a tick may have delayed that."""
     now = read_clock(connection)
-    holidays = fetch_holidays(connection, app)
-    return _Moment(app, now, holidays, lookback, by, note, pause)
+    return _Moment(app, now, fetch_holidays(connection, app), how, pause)
 
 
 def _prepare(
@@ -252,7 +255,8 @@ def _prepare(
     )
     schedule = None if text is None else parse_timing(text)
     if changed and timing is not None and schedule is not None:
-        passed = find_passed_due_date(timing, schedule, moment.now - moment.lookback)
+        oldest = moment.now - moment.how.lookback
+        passed = find_passed_due_date(timing, schedule, oldest)
         if passed is not None:
             raise InvalidDocumentError((passed,))
     zones = {str(derived["zone"])} if timing is None else get_zone_names_of(timing)
@@ -261,7 +265,7 @@ def _prepare(
     if old is not None and (changed or action.active != old.active):
         superseded = _find_superseded(old, moment.now)
     if old is None or changed or (action.active and not old.active):
-        values |= start_from(uid, schedule, moment.now, moment.lookback)
+        values |= start_from(uid, schedule, moment.now, moment.how.lookback)
     return _Change(uid, old, values, zones, superseded)
 
 
@@ -281,8 +285,8 @@ def _store(
                 connection,
                 each.uid,
                 replaced,
-                by=moment.by,
-                note=moment.note,
+                by=moment.how.by,
+                note=moment.how.note,
                 **each.values,
             )
     _note(connection, moment, changes, replaced)
@@ -312,12 +316,13 @@ def _note(
     """Note what was stored in the record of changes, but for the scheduler's own."""
     if moment.app == SYSTEM_APP:
         return
+    note = moment.how.note
     for each in changes:
         document = each.values["document"]
         if each.old is None:
-            note_posted(connection, moment.app, each.uid, document, note=moment.note)
+            note_posted(connection, moment.app, each.uid, document, note=note)
         else:
-            note_replaced(connection, each.old, document, replaced, note=moment.note)
+            note_replaced(connection, each.old, document, replaced, note=note)
 
 
 def _insert(connection: sa.Connection, moment: _Moment, new: Sequence[_Change]) -> None:
@@ -334,7 +339,7 @@ def _insert(connection: sa.Connection, moment: _Moment, new: Sequence[_Change]) 
         msg = f"{taken} was taken by another post at the same moment. Post again."
         raise ConflictError(msg) from None
     uids = [each.uid for each in new]
-    log_posted(connection, uids, by=moment.by, note=moment.note)
+    log_posted(connection, uids, by=moment.how.by, note=moment.how.note)
     if moment.pause is not None:
         pause_posted(connection, uids, moment.pause)
 

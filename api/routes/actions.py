@@ -17,12 +17,18 @@ from actions.list_actions import (
 )
 from actions.posting.edit import (
     patch_text,
-    post_all_text,
     post_text,
+    read_all_text,
     replace_text,
 )
-from actions.posting.foretell import OneOutcome, PostedJson, PostedListJson
-from actions.posting.post import delete_action
+from actions.posting.foretell import (
+    NEXT_SHOWN,
+    OneOutcome,
+    PostedAction,
+    PostedActions,
+    post_all_with_outcomes,
+)
+from actions.posting.post import Posting, SeenAction, delete_action
 from actions.read_actions import ActionState
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
 from api.guarding import ApiRoute, takes
@@ -45,8 +51,8 @@ from serving.preconditions import read_revision
 
 router = APIRouter(prefix=f"{ROOT}/actions", tags=["actions"], route_class=ApiRoute)
 
-#: Occurrences and revisions that an action shows.
-_NEXT, _REVISIONS = 10, 10
+#: Revisions that an action shows.
+_REVISIONS = 10
 
 _App = Annotated[
     str | None,
@@ -127,7 +133,7 @@ def list_actions(
     return answer_list(context, part, lambda each: each.seen_by(context.app))
 
 
-@router.post("", status_code=201, response_model=PostedJson)
+@router.post("", status_code=201, response_model=PostedAction)
 @takes(ScheduledActionModel, examples=EXAMPLES)
 def create_action(
     context: Editor, app: _App = None, note: NoteQuery = None
@@ -148,7 +154,7 @@ def create_action(
     return _answer_posted(outcome, HTTPStatus.CREATED)
 
 
-@router.post("/batch", response_model=PostedListJson)
+@router.post("/batch", response_model=PostedActions)
 @takes(
     {
         "type": "array",
@@ -173,16 +179,13 @@ def create_actions(
     Ten thousand in one body take some seconds. Pointers of what is refused begin with
     the number of the action, from 0.
     """
-    found = post_all_text(
-        context.services.engine,
-        need_app(context, app),
-        context.body,
-        terms=context.services.terms,
-        signed=make_signature(context, note),
-        author=context.caller.as_author(context.request_id),
-        dry_run=dry_run,
-    )
-    return answer(found.as_json(count=1))
+    services = context.services
+    owner = need_app(context, app)
+    actions = read_all_text(services.engine, owner, context.body, services.terms)
+    how = Posting(lookback=services.terms.lookback, by=context.caller.name, note=note)
+    with context.writing() as connection:
+        found = post_all_with_outcomes(connection, owner, actions, how, dry_run=dry_run)
+    return answer(found.judge())
 
 
 @router.get("/{uid}", response_model=DetailedAction)
@@ -197,14 +200,14 @@ def read_action(context: Viewer, uid: str) -> Response:
             connection,
             uid,
             app=context.app,
-            count=_NEXT,
+            count=NEXT_SHOWN,
             revisions=_REVISIONS,
             is_uid=True,
         )
     return answer(found.seen_by(context.app), etag=found.document_revision)
 
 
-@router.put("/{uid}", response_model=PostedJson)
+@router.put("/{uid}", response_model=PostedAction)
 @takes(ScheduledActionModel, examples=REPLACEMENT)
 def replace_action(context: Editor, uid: str, note: NoteQuery = None) -> Response:
     """
@@ -217,17 +220,15 @@ def replace_action(context: Editor, uid: str, note: NoteQuery = None) -> Respons
     with context.writing() as connection:
         outcome = replace_text(
             connection,
-            uid,
+            SeenAction(uid, context.app, expected),
             context.body,
-            app=context.app,
-            expected_revision=expected,
             terms=context.services.terms,
             signed=make_signature(context, note),
         )
     return _answer_posted(outcome)
 
 
-@router.patch("/{uid}", response_model=PostedJson)
+@router.patch("/{uid}", response_model=PostedAction)
 @takes(
     {"type": "object"},
     examples=PATCHES,
@@ -244,10 +245,8 @@ def patch_action(context: Editor, uid: str, note: NoteQuery = None) -> Response:
     with context.writing() as connection:
         outcome = patch_text(
             connection,
-            uid,
+            SeenAction(uid, context.app, expected),
             context.body,
-            app=context.app,
-            expected_revision=expected,
             terms=context.services.terms,
             signed=make_signature(context, note),
         )
@@ -276,8 +275,8 @@ def remove_action(context: Editor, uid: str, note: NoteQuery = None) -> Response
 
 def _answer_posted(outcome: OneOutcome, status: HTTPStatus = HTTPStatus.OK) -> Response:
     return answer(
-        outcome.as_json_with_warnings(count=_NEXT),
+        outcome.judge(),
         status=status,
         etag=outcome.document_revision,
-        location=None if status is HTTPStatus.OK else f"/actions/{outcome.posted.uid}",
+        location=None if status is HTTPStatus.OK else f"/actions/{outcome.uid}",
     )

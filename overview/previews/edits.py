@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,19 +16,18 @@ from actions.lookup import find_action, get_action
 from actions.occurrences import Schedule, make_schedule, parse_timing
 from actions.posting.changes import (
     COMPARED,
-    Changes,
-    ChangesJson,
     Foreseen,
+    RunChanges,
     compare_runs,
 )
 from actions.posting.doubts import find_doubts
-from actions.posting.post import Posted, fetch_holidays, post_action
-from actions.posting.references import References, fetch_references
+from actions.posting.post import Posting, fetch_holidays, post_action
+from actions.posting.references import fetch_references
 from actions.read_actions import ActionState, get_action_state
 from models.database.engine import read_clock
 from models.database.journal import rolled_back
 from models.errors import NotFoundError, Problem, RuleError
-from models.occurrence import LOOKBACK
+from models.json_form import ASIDE
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing
 from models.when import EventModel
@@ -43,53 +42,29 @@ MOST_EVENTS = 2000
 _CHUNK = 500
 
 
-class ForetoldJson(ChangesJson):
-    """What a post would do, and how the occurrences of the near future would change."""
+@dataclass(frozen=True, slots=True)
+class ForetoldPost(RunChanges):
+    """
+    What a post would change; times are aware UTC.
+
+    Args:
+        uid: Null: it would be new.
+        superseded: As of ``Posted``.
+        doubts: What may be a mistake.
+    """
 
     uid: str | None
     revision: int
-    superseded: list[datetime]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """
-    What a post would do, and how the occurrences of the near future would change.
-
-    Args:
-        posted: The result, as if the action had been stored.
-        changes: Of the occurrences from now on, for ``COMPARED``.
-        action: What would be posted.
-        known: The names that its small app has.
-    """
-
-    posted: Posted
-    changes: Changes
-    action: ScheduledActionModel
-    known: References
-
-    def find_doubts(self) -> list[Problem]:
-        """Return what in the action may be a mistake, though it would be accepted."""
-        return find_doubts(self.known, self.action)
-
-    def as_json(self) -> ForetoldJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "uid": None if self.posted.created else self.posted.uid,
-            "revision": self.posted.revision,
-            "superseded": list(self.posted.superseded),
-            **self.changes.as_json(),
-        }
+    superseded: tuple[datetime, ...]
+    doubts: list[Problem] = field(metadata=ASIDE)
 
 
 def foretell_post(
     connection: sa.Connection,
     app: str,
     action: ScheduledActionModel,
-    *,
-    replace: bool,
-    lookback: timedelta = LOOKBACK,
-) -> Difference:
+    how: Posting,
+) -> ForetoldPost:
     """
     Return what storing *action* would change, without storing it.
 
@@ -104,13 +79,18 @@ def foretell_post(
     now = read_clock(connection)
     holidays = fetch_holidays(connection, app)
     with rolled_back(connection):
-        posted = post_action(
-            connection, app, action, replace=replace, lookback=lookback
-        )
+        posted = post_action(connection, app, action, how)
     action = action.model_copy(update={"uid": posted.uid})
     changes = foretell_edit(connection, app, old, action, now=now, holidays=holidays)
     known = fetch_references(connection, app, [action])
-    return Difference(posted, changes, action, known)
+    members = {each.name: getattr(changes, each.name) for each in fields(RunChanges)}
+    return ForetoldPost(
+        **members,
+        uid=None if posted.created else posted.uid,
+        revision=posted.revision,
+        superseded=posted.superseded,
+        doubts=find_doubts(known, action),
+    )
 
 
 def foretell_edit(
@@ -121,7 +101,7 @@ def foretell_edit(
     *,
     now: datetime,
     holidays: Mapping[str, Sequence[DayRange]],
-) -> Changes:
+) -> RunChanges:
     """
     Return how the runs of the near future would change if *action* were stored.
 

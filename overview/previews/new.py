@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from actions.lookup import fetch_app, get_action
-from actions.posting.changes import Changes, ChangesJson
-from actions.posting.doubts import WarningJson, find_doubts, make_warning
+from actions.posting.changes import RunChanges
+from actions.posting.doubts import find_doubts
 from actions.posting.edit import Terms
 from actions.posting.post import fetch_holidays
 from actions.posting.references import fetch_references
@@ -40,13 +40,13 @@ MOST_SHOWN = 1000
 _STUB = {"name": "preview", "operations": {"maintenance": True}}
 
 
-class PlacedWarningJson(WarningJson):
-    """
-    The same, with line and column of the text, from 1.
+@dataclass(frozen=True, slots=True)
+class PlacedProblem:
+    """A problem with its place in the text, and what was probably meant."""
 
-    ``instead`` is the text that was probably meant, if anybody can tell.
-    """
-
+    pointer: str
+    message: str
+    hint: str
     line: int | None
     column: int | None
     instead: str | None
@@ -65,9 +65,9 @@ class FullPreviewJson(PreviewJson):
     queue: Queue | None
     steps: list[str]
     recipients: ForeseenRecipientsJson | None
-    refusals: list[PlacedWarningJson]
-    warnings: list[PlacedWarningJson]
-    changes: ChangesJson | None
+    refusals: list[PlacedProblem]
+    warnings: list[PlacedProblem]
+    changes: RunChanges | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class FullPreview:
     recipients: ForeseenRecipients | None = None
     refusals: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
-    changes: Changes | None = None
+    changes: RunChanges | None = None
 
     def as_json(self) -> FullPreviewJson:
         """Return the documented object; keys are only added."""
@@ -106,19 +106,14 @@ class FullPreview:
             "recipients": None if who is None else who.as_json(),
             "refusals": [_place(each, places) for each in self.refusals],
             "warnings": [_place(each, places) for each in self.warnings],
-            "changes": None if self.changes is None else self.changes.as_json(),
+            "changes": self.changes,
         }
 
 
-def _place(problem: Problem, places: Places) -> PlacedWarningJson:
-    """Return *problem* with its place in the text."""
-    place = places.locate(problem)
-    return {
-        **make_warning(problem),
-        "line": None if place is None else place[0],
-        "column": None if place is None else place[1],
-        "instead": problem.instead,
-    }
+def _place(problem: Problem, places: Places) -> PlacedProblem:
+    line, column = places.locate(problem) or (None, None)
+    told = (problem.pointer, problem.message, problem.hint)
+    return PlacedProblem(*told, line, column, problem.instead)
 
 
 @dataclass(frozen=True, slots=True)

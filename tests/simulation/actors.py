@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from actions.leader import Leader
 from actions.own_actions import MaintenancePlan, ensure_maintenance
 from actions.pausing.pause_and_resume import set_paused
-from actions.posting.post import delete_action, post_action
+from actions.posting.post import Posting, delete_action, post_action
 from actions.user_events import NewEvent, record_events
 from celery_app.tasks import execute
 from dispatch.manual_runs import run_now
@@ -264,7 +264,7 @@ class People:
                 ]
                 changes = possible[change - 1]
                 action = read_action_object(make_document(uid, **changes))
-                post_action(connection, APP, action, replace=True)
+                post_action(connection, APP, action, Posting(replace=True))
 
 
 def first_hour() -> list[datetime]:

@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.posting.edit import Signature, roll_back
+from actions.posting.post import SeenAction
 from actions.read_actions import ActionState, RevisionNote
 from models.errors import MinutehandError, NotFoundError
 from models.paging import Page, Part
@@ -100,10 +101,8 @@ def restore(context: Editor, uid: str, revision: int) -> Response:
         with context.writing() as connection:
             outcome = roll_back(
                 connection,
-                uid,
+                SeenAction(uid, context.app, _read_number(form.get("current")) or 0),
                 _check_number(revision),
-                app=context.app,
-                expected_revision=_read_number(form.get("current")) or 0,
                 terms=context.services.terms,
                 signed=Signature(context.caller.name, form.get("note") or None),
             )
@@ -112,8 +111,8 @@ def restore(context: Editor, uid: str, revision: int) -> Response:
     except MinutehandError as error:
         return _ask(context, uid, revision, error)
     told = (
-        f"{outcome.row.name!r} has the document of revision {revision} again, as"
-        f" revision {outcome.posted.revision}."
+        f"{outcome.name!r} has the document of revision {revision} again, as"
+        f" revision {outcome.revision}."
     )
     return go_to(f"/actions/{uid}", told)
 

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from actions.lookup import SYSTEM_APP, fetch_app
 from actions.posting.edit import Signature, post_text, replace_text
 from actions.posting.foretell import OneOutcome
+from actions.posting.post import SeenAction
 from actions.previews.sentences import tell_nth
 from actions.read_actions import ActionState
 from actions.small_apps.apply import apply_small_app
@@ -211,10 +212,8 @@ def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
         if draft.uid is not None:
             return replace_text(
                 connection,
-                draft.uid,
+                SeenAction(draft.uid, context.app, draft.revision),
                 text,
-                app=context.app,
-                expected_revision=draft.revision,
                 terms=terms,
                 signed=signed,
             )
@@ -227,21 +226,20 @@ def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
 
 def _go_on(context: Context, outcome: OneOutcome, *, is_run: bool) -> Response:
     """Lead to the action that was saved, or to its run."""
-    posted, name = outcome.posted, outcome.row.name
-    told = f"{name!r} is saved as revision {posted.revision}."
+    posted = outcome.judge()
+    told = f"{posted.name!r} is saved as revision {posted.revision}."
     if posted.superseded:
         count = len(posted.superseded)
         told += f" {count:,} occurrences were due before this edit and will not run."
-    doubts = outcome.find_doubts()
-    if doubts:
-        told += f" Warning: {doubts[0]}"
+    if posted.warnings:
+        told += f" Warning: {posted.warnings[0]}"
     goal = f"/actions/{posted.uid}"
     if not is_run:
         return go_to(goal, told)
     try:
         operation = run_now(
             context.services.engine,
-            posted.uid,
+            str(posted.uid),
             app=context.app,
             author=context.caller.as_author(context.request_id),
         )

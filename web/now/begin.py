@@ -13,7 +13,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.posting.edit import Signature, Terms, post_text
-from actions.posting.foretell import Outcome
+from actions.posting.foretell import OneOutcome
 from actions.small_apps.apply import apply_small_app
 from models.database.engine import read_clock
 from models.door.app_documents import read_small_app
@@ -59,7 +59,7 @@ def begin(context: Editor) -> Response:
         return _render(context, form, Refused(told, others=(told,)))
     except InvalidDocumentError as error:
         return _render(context, form, make_refused(place_problems(error)))
-    uid = posted.posted.uid
+    uid = str(posted.uid)
     return go_to(
         f"/actions/{quote(uid, safe='')}",
         "Posted, and scheduled. It waits for its time; run it now to see its mail.",
@@ -174,7 +174,7 @@ def make_app_document(
 
 def post_first_action(
     connection: sa.Connection, email: str, *, zone: str, terms: Terms, signed: Signature
-) -> Outcome:
+) -> OneOutcome:
     """
     Make the small app APP and post an action in it that mails *email*.
 

@@ -20,7 +20,7 @@ from uuid import UUID, uuid5
 import polars as pl
 import sqlalchemy as sa
 
-from actions.posting.post import post_action
+from actions.posting.post import Posting, post_action
 from actions.small_apps.apply import apply_small_app
 from api.known_parameters import KNOWN
 from models.database.engine import Author, read_clock, writing
@@ -253,9 +253,7 @@ def _post_actions(engine: sa.Engine, made: Prepared, author: Author) -> None:
                     connection,
                     made.app,
                     read_action_object(version),
-                    replace=version is not versions[0],
-                    lookback=timedelta(minutes=5),
-                    by=author.name,
+                    Posting(version is not versions[0], by=author.name),
                 )
     for kind, values in {
         "paused": {

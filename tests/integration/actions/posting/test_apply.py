@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 
 from actions.posting.applied import AppliedActions, Document, FileChange
 from actions.posting.apply import apply_actions
+from actions.posting.post import Posting
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_actions
 from models.door.documents import read_action_object
@@ -39,9 +39,8 @@ def apply_names(
             connection,
             "app",
             make_documents(*names),
-            prune=True,
-            may_prune=may_prune,
-            lookback=timedelta(minutes=5),
+            Posting(),
+            prune=True if may_prune is None else may_prune,
         )
 
 
@@ -63,8 +62,12 @@ def test_two_at_once_are_one_after_the_other(engine: sa.Engine) -> None:
     for thread in threads:
         thread.join()
 
-    assert [0, 0, 0, 3] == sorted(each.count(FileChange.CREATED) for each in found)
-    assert [0, 0, 0, 1] == sorted(each.count(FileChange.PRUNED) for each in found)
+    assert [0, 0, 0, 3] == sorted(
+        each.judge().counts[FileChange.CREATED] for each in found
+    )
+    assert [0, 0, 0, 1] == sorted(
+        each.judge().counts[FileChange.PRUNED] for each in found
+    )
     with reading(engine) as connection:
         kept = scheduled_actions.c
         names = connection.execute(

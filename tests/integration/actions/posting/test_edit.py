@@ -15,13 +15,13 @@ from actions.posting.edit import (
     Signature,
     Terms,
     patch_text,
-    post_all_text,
     post_text,
+    read_all_text,
     replace_text,
     roll_back,
 )
-from actions.posting.foretell import Outcome
-from actions.posting.post import delete_action
+from actions.posting.foretell import OneOutcome, post_all_with_outcomes
+from actions.posting.post import Posting, SeenAction, delete_action
 from actions.posting.revisions import fetch_document_revisions
 from models.database.engine import Author, reading, writing
 from models.database.tables import changes, scheduled_action_revisions
@@ -53,14 +53,12 @@ def replace(
     app: str | None = None,
     expected: int | None = None,
     **document: Any,
-) -> Outcome:
+) -> OneOutcome:
     with writing(engine) as connection:
         return replace_text(
             connection,
-            uid,
+            SeenAction(uid, app, expected),
             json.dumps(make_document(**document)),
-            app=app,
-            expected_revision=expected,
             terms=TERMS,
             signed=ANN,
         )
@@ -68,14 +66,12 @@ def replace(
 
 def patch(
     engine: sa.Engine, uid: str, given: Any, *, expected: int | None = None
-) -> Outcome:
+) -> OneOutcome:
     with writing(engine) as connection:
         return patch_text(
             connection,
-            uid,
+            SeenAction(uid, None, expected),
             json.dumps(given),
-            app=None,
-            expected_revision=expected,
             terms=TERMS,
             signed=ANN,
         )
@@ -138,10 +134,8 @@ def go_back(engine: sa.Engine, uid: str, *, expected: int | None = None) -> None
     with writing(engine) as connection:
         roll_back(
             connection,
-            uid,
+            SeenAction(uid, "app", expected),
             1,
-            app="app",
-            expected_revision=expected,
             terms=TERMS,
             signed=ANN,
         )
@@ -203,10 +197,8 @@ def test_of_two_editors_one_wins(postgres_engine: sa.Engine):
     with writing(postgres_engine) as connection:
         replace_text(
             connection,
-            uid,
+            SeenAction(uid, None, 1),
             json.dumps(make_document(name="first")),
-            app=None,
-            expected_revision=1,
             terms=TERMS,
             signed=ANN,
         )
@@ -303,10 +295,8 @@ def test_rolling_back_to_what_never_was_is_refused(engine: sa.Engine):
         with writing(engine) as connection, pytest.raises(NotFoundError):
             roll_back(
                 connection,
-                uid,
+                SeenAction(uid, app),
                 revision,
-                app=app,
-                expected_revision=None,
                 terms=TERMS,
                 signed=ANN,
             )
@@ -370,15 +360,10 @@ def test_every_change_is_noted(engine: sa.Engine):
     pause(engine, "x")
     with writing(engine) as connection:
         delete_action(connection, "x", note="done")
-    post_all_text(
-        engine,
-        "app",
-        json.dumps([make_document(name=f"n{i}") for i in range(3)]),
-        terms=TERMS,
-        signed=ANN,
-        author=Author("ann"),
-        dry_run=True,
-    )
+    text = json.dumps([make_document(name=f"n{i}") for i in range(3)])
+    read = read_all_text(engine, "app", text, TERMS)
+    with writing(engine) as connection:
+        post_all_with_outcomes(connection, "app", read, Posting(), dry_run=True)
 
     assert [
         ("x", "posted", "because"),

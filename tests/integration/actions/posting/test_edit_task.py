@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.posting.edit import Signature, Terms, patch_text, roll_back
+from actions.posting.post import SeenAction
 from models.database.engine import writing
 from models.fields.task_rules import TaskRules
 from tests.scheduling import add_app, fetch_action, post
@@ -28,10 +29,8 @@ def test_change_of_something_else_does_not_make_it_wait(
     with writing(engine) as connection:
         patch_text(
             connection,
-            uid,
+            SeenAction(uid),
             json.dumps(given),
-            app=None,
-            expected_revision=None,
             terms=TERMS,
             signed=Signature(),
         )
@@ -39,10 +38,8 @@ def test_change_of_something_else_does_not_make_it_wait(
     with writing(engine) as connection:
         roll_back(
             connection,
-            uid,
+            SeenAction(uid),
             1,
-            app=None,
-            expected_revision=None,
             terms=TERMS,
             signed=Signature(),
         )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.posting.post import Posted, post_actions
+from actions.posting.post import Posted, Posting, post_actions
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.door.documents import read_action_object
@@ -28,7 +28,7 @@ def post_many(
 ) -> list[Posted]:
     actions = [read_action_object(make_document(**each)) for each in documents]
     with writing(engine) as connection:
-        return post_actions(connection, "app", actions, replace=replace)
+        return post_actions(connection, "app", actions, Posting(replace))
 
 
 def count(engine: sa.Engine, table: sa.Table) -> int:

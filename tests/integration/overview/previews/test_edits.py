@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.lookup import get_action
-from actions.posting.changes import Changes
+from actions.posting.changes import RunChanges
 from models.database.engine import reading
 from models.door.documents import read_action_object
 from overview.previews import edits
@@ -42,7 +42,7 @@ def seen_at(engine: sa.Engine) -> datetime:
     return instant
 
 
-def compare(engine: sa.Engine, uid: str, **document: Any) -> Changes:
+def compare(engine: sa.Engine, uid: str, **document: Any) -> RunChanges:
     action = read_action_object(make_document(uid=uid, **document))
     with reading(engine) as connection:
         return foretell_edit(
@@ -68,7 +68,7 @@ def test_longer_delay_moves_the_run_of_each_user(engine: sa.Engine, seen_at: dat
     changes = compare(engine, uid, when=after(14))
 
     moved = (seen_at + 7 * DAY, seen_at + 14 * DAY)
-    assert (moved, moved) == changes.moved
+    assert [moved, moved] == [(each.was, each.is_now) for each in changes.moved]
     assert ((), ()) == (changes.added, changes.removed)
 
 

@@ -68,7 +68,7 @@ def test_whole_action_is_previewed(engine: sa.Engine):
     assert (2, False, []) == (who["count"], who["on_event"], who["left_out"])
     assert ["ann", "bob"] == [each["user"] for each in who["first"]]
     assert ["/operations/send_email/template", "/recipients/groups/1"] == [
-        each["pointer"] for each in shown["warnings"]
+        each.pointer for each in shown["warnings"]
     ]
     assert shown["changes"] is None
 
@@ -178,11 +178,11 @@ def test_what_a_post_would_refuse_is_told(engine: sa.Engine):
     own = ask(engine, make_document(name="taken"), uid=taken).as_json()
     other = ask(engine, make_document(uid="another"), uid=taken, app=None).as_json()
 
-    places = [(each["pointer"], each["line"]) for each in found["refusals"]]
+    places = [(each.pointer, each.line) for each in found["refusals"]]
     assert [("/name", 2), ("/when/due_date", 4)] == places
-    assert f"(uid {taken})" in found["refusals"][0]["message"]
+    assert f"(uid {taken})" in found["refusals"][0].message
     assert [] == own["refusals"]
-    assert ["/uid"] == [each["pointer"] for each in other["refusals"]]
+    assert ["/uid"] == [each.pointer for each in other["refusals"]]
 
 
 def test_warnings_have_a_place_and_what_was_meant(engine: sa.Engine):
@@ -194,9 +194,9 @@ def test_warnings_have_a_place_and_what_was_meant(engine: sa.Engine):
     (_template, user) = ask(engine, document).as_json()["warnings"]
 
     assert ("/recipients/users/0", 1, "ann") == (
-        user["pointer"],
-        user["line"],
-        user["instead"],
+        user.pointer,
+        user.line,
+        user.instead,
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.posting.edit import Signature, Terms
-from actions.posting.foretell import Outcome
+from actions.posting.foretell import OneOutcome
 from models.database.engine import reading, writing
 from models.errors import InvalidDocumentError, StaleError
 from overview.apps.shown import fetch_detailed_app
@@ -20,7 +20,7 @@ from web.now.fetch_running import fetch_coming
 ME = "ada@example.com"
 
 
-def begin(engine: sa.Engine, email: str = ME, zone: str = "Europe/Paris") -> Outcome:
+def begin(engine: sa.Engine, email: str = ME, zone: str = "Europe/Paris") -> OneOutcome:
     with writing(engine) as connection:
         return post_first_action(
             connection, email, zone=zone, terms=Terms(), signed=Signature("ada")
@@ -31,13 +31,13 @@ def test_action_is_scheduled_and_mails_whoever_asked(engine: sa.Engine):
     """
     In the zone of who asks, on weekdays at nine.
     """
-    posted = begin(engine).posted
+    posted = begin(engine)
 
     with reading(engine) as connection:
         found = fetch_pulse(connection, SETTINGS)
         first, *_ = fetch_coming(connection)
         app = fetch_detailed_app(connection, APP)
-        row = fetch_action(engine, posted.uid)
+        row = fetch_action(engine, str(posted.uid))
         stored = read_stored(row.uid, row.document)
         inside = count_inside(connection, APP, stored)
 
