@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from actions.lookup import find_filtered
 from cli.connection import read_database
 from cli.ids import read_operation_id, shorten
+from cli.operation_options import takes_filter
 from cli.operation_view import format_took, make_steps_table
-from cli.options import (
-    ActionOption,
-    AppOption,
-    JsonOption,
-    OccurrencesFromOption,
-    OccurrencesUntilOption,
-    OperationArgument,
-    QueueOption,
-    ReasonOption,
-    StatesOption,
-    read_period,
-)
+from cli.options import JsonOption, OperationArgument
 from cli.output import (
     format_both,
     out,
@@ -32,9 +21,10 @@ from cli.output import (
     print_table,
     style_state,
 )
+from dispatch.operation_filters import resolve_filter
 from models.decision import get_action_name
-from models.operation_state import LIVE_STATES, OperationState, Reason, Trigger
-from operations.operation_filter import OperationFilter
+from models.operation_state import LIVE_STATES, OperationState, Reason
+from models.requests.operations import OperationFilterModel
 from operations.reasons import STATES, read_reason
 from overview.operations.shown import (
     MissedRange,
@@ -44,27 +34,10 @@ from overview.operations.shown import (
 )
 
 
-def list_operations(  # noqa: PLR0913 - the options of the command
+@takes_filter
+def list_operations(
+    wanted: OperationFilterModel,
     *,
-    app: AppOption = None,
-    action: ActionOption = None,
-    state: StatesOption = None,
-    queue: QueueOption = None,
-    trigger: Annotated[
-        Trigger | None,
-        typer.Option("--trigger", help="Only operations that this caused."),
-    ] = None,
-    reason: ReasonOption = None,
-    text: Annotated[
-        str | None,
-        typer.Option(
-            "--text",
-            help="Only operations with this text in what triggered them, the uid of"
-            " their action, their user, reason or error; or with this id.",
-        ),
-    ] = None,
-    from_: OccurrencesFromOption = None,
-    until: OccurrencesUntilOption = None,
     limit: Annotated[
         int,
         typer.Option("--limit", min=1, max=100_000, help="The most to list."),
@@ -76,43 +49,16 @@ def list_operations(  # noqa: PLR0913 - the options of the command
 
     The latest comes first. TIME is now, today, -1h or 2026-11-23T06:00Z.
     """
-    since, end = read_period(from_, until)
     with read_database() as connection:
-        uid = find_filtered(connection, app=app, action=action)
-        wanted = OperationFilter(
-            app=app,
-            action_uid=uid,
-            states=frozenset(state or ()),
-            queue=queue,
-            trigger=trigger,
-            reason=reason,
-            text=text,
-            since=since,
-            until=end,
+        found = fetch_shown_operations(
+            connection, resolve_filter(connection, wanted), limit=limit, in_full=json
         )
-        found = fetch_shown_operations(connection, wanted, limit=limit, in_full=json)
     if json:
         print_json(found)
         return
-    _print_list(found)
-
-
-def _print_list(found: Sequence[ShownOperation]) -> None:
     print_table(
-        ("id", "app", "what", "occurrence", "queue", "state", "took", "reason"),
-        (
-            [
-                shorten(each.id),
-                each.app,
-                get_action_name(each.triggered_by),
-                format_both(each.occurrence),
-                each.queue,
-                style_state(each.state),
-                format_took(each.took),
-                _describe_reason(each),
-            ]
-            for each in found
-        ),
+        tuple(_COLUMNS),
+        ([show(each) for show in _COLUMNS.values()] for each in found),
         empty="No operations.",
         spare=("took", "queue", "app"),
     )
@@ -199,3 +145,16 @@ def _describe_missed(missed: MissedRange | None) -> str | None:
     more = " or more" if missed.is_more else ""
     first, last = format_both(missed.first), format_both(missed.last)
     return f"{missed.count:,}{more}, from {first} to {last}"
+
+
+#: The columns of the list.
+_COLUMNS: Mapping[str, Callable[[ShownOperation], str | Text]] = {
+    "id": lambda each: shorten(each.id),
+    "app": lambda each: each.app,
+    "what": lambda each: get_action_name(each.triggered_by),
+    "occurrence": lambda each: format_both(each.occurrence),
+    "queue": lambda each: each.queue,
+    "state": lambda each: style_state(each.state),
+    "took": lambda each: format_took(each.took),
+    "reason": _describe_reason,
+}

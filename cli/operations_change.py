@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from contextlib import suppress
 from typing import Annotated
+from uuid import UUID
 
+import structlog
 import typer
 
-from actions.lookup import find_filtered
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
-from cli.connection import get_actor, read_database, use_engine, write_database
+from cli.connection import read_database, use_engine, write_database
 from cli.ids import read_operation_id
-from cli.options import (
-    ActionOption,
-    AllOption,
-    AppOption,
-    JsonOption,
-    OccurrencesFromOption,
-    OccurrencesUntilOption,
-    OptionalOperation,
-    QueueOption,
-    ReasonOption,
-    StatesOption,
-    read_period,
-)
+from cli.operation_options import takes_filter
+from cli.options import AllOption, JsonOption, OptionalOperation
 from cli.output import out, print_json, print_note
-from models.database.engine import Author
+from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
+from dispatch.bulk.runner import BulkRunner
 from models.errors import ConflictError, UsageError
-from models.operation_state import OperationState, Queue, Reason
-from operations.bulk import Changed, change_selected, make_change_json
-from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
-from operations.selecting import (
+from models.requests.bulk_changes import BulkChangeModel, BulkKind
+from models.requests.operations import OperationFilterModel
+from operations.cancel_and_retry import (
     CHANGEABLE,
     Change,
-    Counted,
-    Selection,
-    count_selected,
-    refuse_unfit_states,
+    cancel_or_refuse,
+    retry_or_refuse,
 )
-from overview.operations.shown import ShownOperation, fetch_shown_operation
+from operations.selecting import Counted
+from overview.bulk import ShownBulk, fetch_shown_bulk
+from overview.operations.shown import fetch_shown_operation
 
 _FromStepOption = Annotated[
     str | None,
@@ -56,16 +46,11 @@ _QUESTIONS = {Change.CANCEL: "Cancel", Change.RETRY: "Run again"}
 _DONE = {Change.CANCEL: "Canceled", Change.RETRY: "Will run again soon:"}
 
 
-def cancel_operations(  # noqa: PLR0913 - the options of the command
+@takes_filter
+def cancel_operations(
     operation: OptionalOperation = None,
     *,
-    app: AppOption = None,
-    action: ActionOption = None,
-    state: StatesOption = None,
-    reason: ReasonOption = None,
-    queue: QueueOption = None,
-    from_: OccurrencesFromOption = None,
-    until: OccurrencesUntilOption = None,
+    wanted: OperationFilterModel,
     everything: AllOption = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -77,32 +62,19 @@ def cancel_operations(  # noqa: PLR0913 - the options of the command
     If the operation is running, its worker stops at its next progress point. Before
     many are canceled, they are counted and the command asks.
     """
-    period = read_period(from_, until)
-    selection = _select(app, action, state, reason, queue, period)
     if operation is not None:
-        _refuse_both(selection, everything=everything, dry_run=dry_run)
-        _cancel_one(operation, json=json)
+        _refuse_both(wanted, everything=everything, dry_run=dry_run)
+        _change_one(Change.CANCEL, operation, json=json)
         return
-    _change_many(
-        Change.CANCEL,
-        selection,
-        everything=everything,
-        dry_run=dry_run,
-        yes=yes,
-        json=json,
-    )
+    _refuse_unclear(Change.CANCEL, wanted, everything=everything)
+    _change_many(Change.CANCEL, wanted, dry_run=dry_run, yes=yes, json=json)
 
 
+@takes_filter
 def retry_operations(  # noqa: PLR0913 - the options of the command
     operation: OptionalOperation = None,
     *,
-    app: AppOption = None,
-    action: ActionOption = None,
-    state: StatesOption = None,
-    reason: ReasonOption = None,
-    queue: QueueOption = None,
-    from_: OccurrencesFromOption = None,
-    until: OccurrencesUntilOption = None,
+    wanted: OperationFilterModel,
     from_step: _FromStepOption = None,
     everything: AllOption = False,
     dry_run: DryRunOption = False,
@@ -116,67 +88,50 @@ def retry_operations(  # noqa: PLR0913 - the options of the command
     mail twice. Exits with 5 if another run of the action is under way and its overlap
     is skip. Before many are retried, they are counted and the command asks.
     """
-    period = read_period(from_, until)
-    selection = _select(app, action, state, reason, queue, period)
     if operation is not None:
-        _refuse_both(selection, everything=everything, dry_run=dry_run)
-        _retry_one(operation, from_step, json=json)
+        _refuse_both(wanted, everything=everything, dry_run=dry_run)
+        _change_one(Change.RETRY, operation, from_step, json=json)
         return
     if from_step is not None:
         msg = "--from-step needs the ID of one operation."
         raise UsageError(msg)
-    _change_many(
-        Change.RETRY,
-        selection,
-        everything=everything,
-        dry_run=dry_run,
-        yes=yes,
-        json=json,
-    )
+    _refuse_unclear(Change.RETRY, wanted, everything=everything)
+    _change_many(Change.RETRY, wanted, dry_run=dry_run, yes=yes, json=json)
 
 
-def _select(
-    app: str | None,
-    action: str | None,
-    states: list[OperationState] | None,
-    reason: Reason | None,
-    queue: Queue | None,
-    period: tuple[datetime | None, datetime | None],
-) -> Selection:
-    uid = None
-    if app is not None or action is not None:
-        with read_database() as connection:
-            uid = find_filtered(connection, app=app, action=action)
-    since, until = period
-    return Selection(
-        app=app,
-        action_uid=uid,
-        states=frozenset(states or ()),
-        reason=reason,
-        queue=queue,
-        since=since,
-        until=until,
-    )
-
-
-def _refuse_both(selection: Selection, *, everything: bool, dry_run: bool) -> None:
-    if everything or dry_run or not selection.is_open:
+def _refuse_both(
+    wanted: OperationFilterModel, *, everything: bool, dry_run: bool
+) -> None:
+    if everything or dry_run or wanted != _ALL:
         msg = "Name either the ID of one operation, or filters for many; not both."
+        raise UsageError(msg)
+
+
+def _refuse_unclear(
+    change: Change, wanted: OperationFilterModel, *, everything: bool
+) -> None:
+    if wanted == _ALL and not everything:
+        msg = (
+            f"Name the operations to {change}: an ID, filters such as --app and"
+            " --state, or --all for all of them."
+        )
+        raise UsageError(msg)
+    if everything and wanted != _ALL:
+        msg = "--all cannot be combined with filters. Leave out one or the other."
         raise UsageError(msg)
 
 
 def _change_many(
     change: Change,
-    selection: Selection,
+    wanted: OperationFilterModel,
     *,
-    everything: bool,
     dry_run: bool,
     yes: bool,
     json: bool,
 ) -> None:
-    _refuse_selection(change, selection, everything=everything)
+    asked = BulkChangeModel(kind=BulkKind(change.value), filter=wanted, dry_run=True)
     with read_database() as connection:
-        counted = count_selected(connection, selection, change=change)
+        counted = count_bulk(connection, asked)
     if dry_run or not counted.total:
         _print_counted(change, counted, None, dry_run=dry_run, json=json)
         return
@@ -185,28 +140,30 @@ def _change_many(
     many = "operation" if counted.total == 1 else "operations"
     what = f"{_QUESTIONS[change]} {counted.total:,} {many}"
     confirm_change_of_many(what, yes=yes)
-    with use_engine() as engine:
-        changed = change_selected(
-            engine, selection, change=change, at=counted.at, author=Author(get_actor())
-        )
+    with write_database() as connection:
+        bulk_id = start_bulk(connection, asked, at=counted.at)
+    changed = _finish(bulk_id)
     _print_counted(change, counted, changed, dry_run=False, json=json)
     if changed.refused and not changed.done:
         raise typer.Exit(ConflictError.exit_code)
 
 
-def _refuse_selection(
-    change: Change, selection: Selection, *, everything: bool
-) -> None:
-    if selection.is_open and not everything:
-        msg = (
-            f"Name the operations to {change}: an ID, filters such as --app and"
-            " --state, or --all for all of them."
-        )
-        raise UsageError(msg)
-    if everything and not selection.is_open:
-        msg = "--all cannot be combined with filters. Leave out one or the other."
-        raise UsageError(msg)
-    refuse_unfit_states(selection, change)
+def _finish(bulk_id: UUID) -> ShownBulk:
+    """Do what was started, here and now; who interrupts the command stops it."""
+    # The report tells it: no log between the question and the answer.
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    with use_engine() as engine:
+        try:
+            BulkRunner(engine).finish(bulk_id)
+        except KeyboardInterrupt:
+            with suppress(ConflictError), write_database() as connection:
+                cancel_bulk(connection, bulk_id)
+            raise
+    with read_database() as connection:
+        changed = fetch_shown_bulk(connection, bulk_id)
+    if changed.error is not None:
+        raise ConflictError(changed.error)
+    return changed
 
 
 def _describe(counted: Counted) -> str:
@@ -220,13 +177,22 @@ def _describe(counted: Counted) -> str:
 def _print_counted(
     change: Change,
     counted: Counted,
-    changed: Changed | None,
+    changed: ShownBulk | None,
     *,
     dry_run: bool,
     json: bool,
 ) -> None:
     if json:
-        print_json(make_change_json(counted, changed, dry_run=dry_run))
+        print_json(
+            {
+                "matched": counted.total,
+                "by_state": counted.by_state,
+                "by_app": counted.by_app,
+                "changed": 0 if changed is None else changed.done,
+                "refused": {} if changed is None else changed.refused,
+                "dry_run": dry_run,
+            }
+        )
         return
     if not counted.total:
         fit = ", ".join(sorted(CHANGEABLE[change]))
@@ -240,28 +206,28 @@ def _print_counted(
         out().print(f"  {count:,} left unchanged: {reason}")
 
 
-def _cancel_one(operation: str, *, json: bool) -> None:
+def _change_one(
+    change: Change, operation: str, from_step: str | None = None, *, json: bool
+) -> None:
     operation_id = read_operation_id(operation)
     with write_database() as connection:
-        cancel_or_refuse(connection, operation_id)
+        if change is Change.CANCEL:
+            cancel_or_refuse(connection, operation_id)
+        else:
+            retry_or_refuse(connection, operation_id, from_step=from_step)
         shown = fetch_shown_operation(connection, operation_id)
-    _print_outcome(shown, Change.CANCEL, json=json)
-    if shown.is_claimed:
-        print_note("Its worker stops at its next progress point.")
-
-
-def _retry_one(operation: str, from_step: str | None, *, json: bool) -> None:
-    operation_id = read_operation_id(operation)
-    with write_database() as connection:
-        retry_or_refuse(connection, operation_id, from_step=from_step)
-        shown = fetch_shown_operation(connection, operation_id)
-    _print_outcome(shown, Change.RETRY, json=json)
-    if shown.is_claimed:
-        print_note("It waits until the worker that ran it has stopped.")
-
-
-def _print_outcome(shown: ShownOperation, change: Change, *, json: bool) -> None:
     if json:
         print_json(shown)
     else:
         out().print(f"{_DONE[change]} {shown.id}")
+    if shown.is_claimed:
+        print_note(_CLAIMED[change])
+
+
+#: What is told of one that a worker still has.
+_CLAIMED = {
+    Change.CANCEL: "Its worker stops at its next progress point.",
+    Change.RETRY: "It waits until the worker that ran it has stopped.",
+}
+
+_ALL = OperationFilterModel()

@@ -1,34 +1,62 @@
-"""Cancel or retry one operation; bulk.py does it with many."""
+"""
+Cancel or retry operations: one that somebody names, or a page of many.
+
+The rules stand once, in the statements that change a set: one operation is a set of
+one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import db_now
+from models.database.engine import Identifier, db_now, json_rows, make_rows_json
 from models.database.journal import note_change
 from models.database.tables import (
     LIVE,
     operations,
-    scheduled_action_revisions,
     scheduled_actions,
 )
-from models.errors import ConflictError, UsageError
-from models.fields.strict_model import find_near
-from models.operation import order_steps
-from models.operation_state import OperationState, Overlap, Reason, StepState
+from models.errors import ConflictError
+from models.operation_state import (
+    LIVE_STATES,
+    OperationState,
+    Overlap,
+    Reason,
+)
 from operations.back_off import ATTEMPTS
-from operations.claiming.obstacles import RETURN_KEY, STEPS_KEY
-from operations.list_operations import fetch_steps, make_unknown
+from operations.list_operations import make_unknown
 from operations.operation_filter import belongs_to
-from operations.running.step_records import reset_steps, skip_open_steps
+from operations.record import QUEUE_LIMIT, count_live
+from operations.retry_from_step import find_repeated, repeat_steps
+from operations.running.step_records import skip_steps_of
+
+
+class Change(StrEnum):
+    """What may be done to operations."""
+
+    CANCEL = "cancel"
+    RETRY = "retry"
+
 
 #: The states that a retry reopens.
 RETRIED_STATES = frozenset({OperationState.FAILED, OperationState.CANCELED})
+
+#: The states to which each change applies.
+CHANGEABLE: Mapping[Change, frozenset[OperationState]] = MappingProxyType(
+    {Change.CANCEL: LIVE_STATES, Change.RETRY: RETRIED_STATES}
+)
+
+#: Why an operation was left as it was, unless a ``Reason`` says it.
+CHANGED = "changed meanwhile"
 
 #: The values that make an operation pending again.
 REOPENED: Mapping[str, Any] = MappingProxyType(
@@ -70,9 +98,7 @@ def cancel_or_refuse(
     if not cancel(connection, operation_id, reason=Reason.CANCELED):
         msg = f"operation {operation_id} is already {row.state}"
         raise ConflictError(msg)
-    note_change_of_state(
-        connection, row, "canceled", to=OperationState.CANCELED, note=note
-    )
+    note_change_of_state(connection, row, Change.CANCEL, note)
 
 
 def retry_or_refuse(
@@ -104,19 +130,13 @@ def retry_or_refuse(
     row = _lock(connection, operation_id, app)
     again = None
     if from_step is not None and row.state in RETRIED_STATES:
-        again = _find_again(connection, row, from_step)
+        again = find_repeated(connection, row, from_step)
     if not reopen(connection, operation_id):
         raise ConflictError(_describe_refusal(connection, row))
     if again is not None:
-        _begin_again(connection, row, again)
-    note_change_of_state(
-        connection,
-        row,
-        "retried",
-        to=OperationState.PENDING,
-        note=note,
-        **({} if from_step is None else {"from_step": from_step}),
-    )
+        repeat_steps(connection, row, again)
+    more = {} if from_step is None else {"from_step": from_step}
+    note_change_of_state(connection, row, Change.RETRY, note, **more)
 
 
 def _describe_refusal(connection: sa.Connection, row: sa.Row[Any]) -> str:
@@ -151,73 +171,10 @@ def _lock(
     return locked
 
 
-def _find_again(
-    connection: sa.Connection, row: sa.Row[Any], from_step: str
-) -> list[str]:
-    """
-    Return the steps that run again if *from_step* is the first of them.
-
-    Raises:
-        UsageError: The operation has no such step.
-        ConflictError: A step before it has not succeeded: what follows may need it.
-    """
-    kept = fetch_steps(connection, [row.id]).get(row.id, [])
-    states = {step.name: step.state for step in kept}
-    # Before its first claim, an operation has no rows of steps.
-    names = list(states) or _fetch_step_names(connection, row)
-    # Of a run for which somebody chose some steps, the others stay skipped.
-    chosen = (row.details or {}).get(STEPS_KEY, names)
-    names = [name for name in names if name in chosen]
-    if from_step not in names:
-        near = find_near(from_step, names)
-        meant = "" if near is None else f"Did you mean {near!r}? "
-        msg = (
-            f"operation {row.id} has no step {from_step!r}."
-            f" {meant}Its steps: {', '.join(names)}."
-        )
-        raise UsageError(msg)
-    place = names.index(from_step)
-    undone = [n for n in names[:place] if states.get(n) != StepState.SUCCEEDED]
-    if undone:
-        msg = (
-            f"the step {undone[0]!r}, before {from_step!r}, has not succeeded."
-            f" Begin with {undone[0]!r}, or name no step"
-        )
-        raise ConflictError(msg)
-    return names[place:]
-
-
-def _fetch_step_names(connection: sa.Connection, row: sa.Row[Any]) -> list[str]:
-    columns = scheduled_action_revisions.c
-    document = connection.execute(
-        sa.select(columns.document).where(
-            columns.uid == row.action_uid, columns.revision == row.action_revision
-        )
-    ).scalar_one_or_none()
-    asked = (document or {}).get("operations", {})
-    return list(order_steps(asked))
-
-
-def _begin_again(connection: sa.Connection, row: sa.Row[Any], again: list[str]) -> None:
-    """Forget what the steps *again* did, but for the marks of their mails."""
-    reset_steps(connection, row.id, again)
-    values: dict[str, Any] = {"progress": None}
-    if row.details and RETURN_KEY in row.details:
-        # Uncertain mails were to be sent again, and the operation was to return to its
-        # former state then. Now it runs as a whole.
-        kept = {key: each for key, each in row.details.items() if key != RETURN_KEY}
-        values["details"] = kept or None
-    connection.execute(
-        sa.update(operations).where(operations.c.id == row.id).values(**values)
-    )
-
-
 def note_change_of_state(
     connection: sa.Connection,
     row: sa.Row[Any],
-    change: Literal["canceled", "retried"],
-    *,
-    to: OperationState,
+    change: Change,
     note: str | None = None,
     **more: str,
 ) -> None:
@@ -227,52 +184,67 @@ def note_change_of_state(
     Args:
         row: The operation as it was: its id, app and state.
         change: What was done.
-        to: The state that it has now.
         more: What else there is to know, besides the state.
     """
+    word, state = _DONE[change]
     note_change(
         connection,
         "operation",
         str(row.id),
-        change,
+        word,
         app=row.app,
         before={"state": row.state},
-        after={"state": to.value, **more},
+        after={"state": state.value, **more},
         note=note,
     )
 
 
-def cancel(connection: sa.Connection, operation_id: UUID, *, reason: str) -> bool:
-    """
-    Cancel an operation that is not final; a running one stops at its next progress.
+_DONE = {
+    Change.CANCEL: ("canceled", OperationState.CANCELED),
+    Change.RETRY: ("retried", OperationState.PENDING),
+}
 
-    Its worker keeps the claim until it has stopped: see ``claim.let_go``.
+
+def cancel(connection: sa.Connection, operation_id: UUID, *, reason: str) -> bool:
+    """Cancel an operation as ``cancel_each`` does; return whether it was live."""
+    return bool(cancel_each(connection, [operation_id], reason=reason))
+
+
+def cancel_each(
+    connection: sa.Connection,
+    ids: Sequence[UUID],
+    *,
+    reason: str = Reason.CANCELED,
+    states: Collection[OperationState] = LIVE_STATES,
+) -> list[UUID]:
+    """
+    Cancel operations that are not final; a running one stops at its next progress.
+
+    Their workers keep the claims until they have stopped: see ``claim.let_go``.
+
+    Args:
+        ids: What is final, or unknown, is left as it is.
+        reason: For each of them.
+        states: Only what is in one of these.
 
     Returns:
-        False if the operation is already final, or unknown.
+        What was canceled.
     """
-    canceled = connection.execute(
-        sa.update(operations)
-        .where(operations.c.id == operation_id, LIVE.of())
-        .values(
-            state=OperationState.CANCELED,
-            reason=reason,
-            finished_at=db_now(),
-        )
+    canceled = _update(
+        connection,
+        ids,
+        operations.c.state.in_(sorted(states)),
+        state=OperationState.CANCELED,
+        reason=reason,
+        finished_at=db_now(),
     )
-    if canceled.rowcount == 0:
-        return False
-    skip_open_steps(connection, operation_id)
-    return True
+    skip_steps_of(connection, canceled)
+    return canceled
 
 
 def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
     """
-    Make a failed or canceled operation pending again: same row, same id.
-
-    It continues at the first step that has not succeeded, with three more attempts.
-    Delivery marks are kept, so nobody gets a mail twice. If its worker has not yet
-    noticed a cancellation, the operation waits until it has.
+    Make a failed or canceled operation pending again, as ``reopen_each`` does.
 
     Locks the row of the action until the commit, as ``record`` expects: meanwhile the
     operations that ``overlap`` finds live cannot change.
@@ -282,16 +254,36 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
         is not None.
     """
     lock_action_of(connection, operation_id)
-    reopened = connection.execute(
-        sa.update(operations)
-        .where(
-            operations.c.id == operation_id,
-            operations.c.state.in_(sorted(RETRIED_STATES)),
-            ~is_beside_live(),
-        )
-        .values(**REOPENED)
-    )
-    return reopened.rowcount == 1
+    return bool(reopen_each(connection, alone=[operation_id]))
+
+
+def reopen_each(
+    connection: sa.Connection,
+    ids: Sequence[UUID] = (),
+    *,
+    alone: Sequence[UUID] = (),
+    states: Collection[OperationState] = RETRIED_STATES,
+) -> list[UUID]:
+    """
+    Make operations pending again: same rows, same ids.
+
+    They continue at the first step that has not succeeded, with three more attempts.
+    Delivery marks are kept, so nobody gets a mail twice. If a worker has not yet
+    noticed a cancellation, the operation waits until it has.
+
+    Args:
+        connection: Has locked the actions of those whose overlap is not allow.
+        ids: Run beside others.
+        alone: Only what is not ``is_beside_live``; one of each action and user.
+        states: Only what is in one of these.
+
+    Returns:
+        Those that are pending now.
+    """
+    is_fit = operations.c.state.in_(sorted(states))
+    reopened = _update(connection, ids, is_fit, **REOPENED)
+    # Only where it matters: PostgreSQL would compare all of them with all live ones.
+    return reopened + _update(connection, alone, is_fit, ~is_beside_live(), **REOPENED)
 
 
 def lock_action_of(
@@ -335,3 +327,136 @@ def _select_live_beside() -> sa.Select[UUID]:
         other.c.user_id.is_not_distinct_from(operations.c.user_id),
         LIVE.of("other"),
     )
+
+
+@dataclass(slots=True)
+class Changed:
+    """How many were changed, and how many were not, by reason."""
+
+    done: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+def change_page(
+    connection: sa.Connection, page: Sequence[sa.Row[Any]], change: Change
+) -> Changed:
+    """
+    Apply *change* to the operations of a page, by the rules for a single one.
+
+    Of several that must not overlap, the first in the page runs. Operations for which
+    ``overlap: queue`` has no more room are refused.
+
+    Args:
+        connection: In a transaction that has called ``keep_leader_out``.
+        page: From ``fetch_page``.
+        change: What is done.
+    """
+    changed = Changed()
+    alone: list[UUID] = []
+    if change is Change.RETRY:
+        ids, alone = _choose(connection, page, changed)
+    else:
+        ids = [row.id for row in page]
+    former = _lock_each(connection, [*ids, *alone])
+    if change is Change.RETRY:
+        done = reopen_each(connection, ids, alone=alone)
+    else:
+        done = cancel_each(connection, ids)
+    for each in done:
+        note_change_of_state(connection, former[each], change)
+    changed.done = len(done)
+    for each in {*ids, *alone}.difference(done):
+        row = former.get(each)
+        is_fit = row is not None and row.state in RETRIED_STATES
+        is_beside = is_fit and change is Change.RETRY
+        changed.refused[Reason.OVERLAP if is_beside else CHANGED] += 1
+    return changed
+
+
+def _choose(
+    connection: sa.Connection, page: Sequence[sa.Row[Any]], changed: Changed
+) -> tuple[list[UUID], list[UUID]]:
+    """Lock the actions of a page; return what may run beside others, and alone."""
+    exclusive = [row for row in page if row.overlap != Overlap.ALLOW]
+    if exclusive:
+        _lock_actions(connection, {row.action_uid for row in exclusive})
+    room = _find_room(connection, [r for r in page if r.overlap == Overlap.QUEUE])
+    chosen: list[UUID] = []
+    alone: list[UUID] = []
+    taken: set[tuple[str, str | None]] = set()
+    for row in page:
+        key = (row.action_uid, row.user_id)
+        if row.overlap == Overlap.SKIP and key in taken:
+            changed.refused[Reason.OVERLAP] += 1
+        elif row.overlap == Overlap.QUEUE and room[key] <= 0:
+            changed.refused[Reason.QUEUE_FULL] += 1
+        else:
+            taken.add(key)
+            room[key] -= 1
+            (alone if row.overlap == Overlap.SKIP else chosen).append(row.id)
+    return chosen, alone
+
+
+def _lock_actions(connection: sa.Connection, uids: set[str]) -> None:
+    """Lock the actions, as ``record`` expects: no live operations can be added."""
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    connection.execute(
+        sa.select(scheduled_actions.c.uid)
+        .where(scheduled_actions.c.uid.in_(sa.select(given.c.uid)))
+        .order_by(scheduled_actions.c.uid)
+        .with_for_update(of=scheduled_actions),
+        {"given": make_rows_json([{"uid": uid} for uid in sorted(uids)])},
+    )
+
+
+def _find_room(
+    connection: sa.Connection, queued: Sequence[sa.Row[Any]]
+) -> Counter[tuple[str, str | None]]:
+    """Return how many more operations of each action and user may be queued."""
+    room: Counter[tuple[str, str | None]] = Counter()
+    if not queued:
+        return room
+    for row in queued:
+        room[row.action_uid, row.user_id] = QUEUE_LIMIT
+    room.subtract(count_live(connection, {row.action_uid for row in queued}))
+    return room
+
+
+@cache
+def _given(dialect: str) -> sa.FromClause:
+    return json_rows(dialect, {"id": Identifier}, "given")
+
+
+def _update(
+    connection: sa.Connection,
+    ids: Sequence[UUID],
+    *where: sa.ColumnElement[bool] | sa.TextClause,
+    **values: Any,
+) -> list[UUID]:
+    """Write *values* into those of *ids* that match; return their ids."""
+    if not ids:
+        return []
+    given = _given(connection.dialect.name)
+    changed = connection.execute(
+        sa.update(operations)
+        .where(operations.c.id.in_(sa.select(given.c.id)), *where)
+        .values(**values)
+        .returning(operations.c.id),
+        {"given": make_rows_json([{"id": each} for each in ids])},
+    )
+    return list(changed.scalars())
+
+
+def _lock_each(
+    connection: sa.Connection, ids: Sequence[UUID]
+) -> dict[UUID, sa.Row[Any]]:
+    """Lock operations, and return what each is now: id, app, state."""
+    given = _given(connection.dialect.name)
+    rows: Any = connection.execute(
+        sa.select(operations.c.id, operations.c.app, operations.c.state)
+        .where(operations.c.id.in_(sa.select(given.c.id)))
+        .order_by(operations.c.id)
+        .with_for_update(of=operations),
+        {"given": make_rows_json([{"id": each} for each in ids])},
+    )
+    return {row.id: row for row in rows}

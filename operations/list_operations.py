@@ -220,6 +220,8 @@ def find_base(
     bases: list[Conditions] = []
     if wanted.action_uid is not None:
         bases.append([operations.c.action_uid == wanted.action_uid])
+    if wanted.ids is not None:
+        bases.append([operations.c.id.in_(wanted.ids)])
     if wanted.is_uncertain:
         bases.append([operations.c.id.in_(UNCERTAIN_IDS)])
     if wanted.is_retrying:

@@ -43,6 +43,7 @@ class OperationFilter:
         cause: Failed of it.
         is_retrying: Only those that wait for another attempt.
         is_uncertain: Only those with mails that may or may not have been sent.
+        ids: Only these.
     """
 
     app: str | None = None
@@ -59,6 +60,7 @@ class OperationFilter:
     cause: CausePattern | None = None
     is_retrying: bool = False
     is_uncertain: bool = False
+    ids: frozenset[UUID] | None = None
 
 
 def belongs_to(app: str | None) -> Conditions:
@@ -134,6 +136,8 @@ def match(columns: Columns, wanted: OperationFilter) -> Conditions:
         found.append(is_tried_before(columns.reason))
     if wanted.is_uncertain:
         found.append(columns.id.in_(UNCERTAIN_IDS))
+    if wanted.ids is not None:
+        found.append(columns.id.in_(wanted.ids))
     return found
 
 

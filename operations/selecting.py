@@ -3,84 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import (
-    Identifier,
-    read_clock,
-)
+from models.database.engine import Identifier
 from models.database.tables import operations
 from models.errors import ConflictError, UsageError
-from models.operation_state import (
-    LIVE_STATES,
-    OperationState,
-    Queue,
-    Reason,
-    Trigger,
+from operations.cancel_and_retry import CHANGEABLE, Change
+from operations.operation_filter import (
+    Conditions,
+    OperationFilter,
+    find_place,
+    match,
+    match_period,
 )
-from operations.cancel_and_retry import (
-    RETRIED_STATES,
-)
-from operations.operation_filter import begins_with, match_period
-
-
-class Change(StrEnum):
-    """What may be done to many operations."""
-
-    CANCEL = "cancel"
-    RETRY = "retry"
-
-
-#: The states to which each change applies.
-CHANGEABLE: Mapping[Change, frozenset[OperationState]] = MappingProxyType(
-    {Change.CANCEL: LIVE_STATES, Change.RETRY: RETRIED_STATES}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """
-    Which operations are meant; None, or an empty set, matches everything.
-
-    Args:
-        reason: The beginning of the reason; free text may follow it.
-        since: Compared with the occurrence, inclusive.
-        until: Compared with the occurrence, exclusive.
-        recorded_since: Compared with when it was recorded, inclusive.
-        recorded_until: Compared with when it was recorded, exclusive.
-        ids: Only these. None: any.
-    """
-
-    app: str | None = None
-    action_uid: str | None = None
-    states: frozenset[OperationState] = frozenset()
-    reason: Reason | None = None
-    queue: Queue | None = None
-    trigger: Trigger | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    recorded_since: datetime | None = None
-    recorded_until: datetime | None = None
-    ids: frozenset[UUID] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it matches every operation."""
-        return self == Selection()
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
     """
-    What a selection matches at an instant.
+    What a filter matches at an instant.
 
     Args:
         at: Aware UTC; operations that are recorded later are not included.
@@ -98,15 +45,15 @@ class Counted:
         return sum(self.by_state.values())
 
 
-def refuse_unfit_states(selection: Selection, change: Change) -> None:
+def refuse_unfit_states(wanted: OperationFilter, change: Change) -> None:
     """
-    Refuse a selection of states to which *change* does not apply.
+    Refuse a filter of states to which *change* does not apply.
 
     Raises:
         UsageError: There are such states; the message names the allowed ones.
     """
     fit = CHANGEABLE[change]
-    if unfit := selection.states - fit:
+    if unfit := wanted.states - fit:
         msg = (
             f"--state: {change} does not apply to {' or '.join(sorted(unfit))}"
             f" operations, only to {', '.join(sorted(fit))} ones"
@@ -134,72 +81,49 @@ def refuse_other_count(matched: int, expected: int | None) -> None:
 
 
 def count_selected(
-    connection: sa.Connection,
-    selection: Selection,
-    *,
-    change: Change,
-    expected_count: int | None = None,
+    connection: sa.Connection, wanted: OperationFilter, *, change: Change, at: datetime
 ) -> Counted:
     """
-    Count the operations that ``change_selected`` would handle.
+    Count the operations that *change* would be applied to.
 
     Args:
-        change: What would be done.
-        expected_count: How many the caller has seen. None: the caller has not looked.
-
-    Raises:
-        ConflictError: The number differs from *expected_count*.
+        at: Operations that were recorded later are left out.
     """
-    at = read_clock(connection)
     rows = connection.execute(
         sa.select(operations.c.state, operations.c.app, sa.func.count())
-        .where(*match_selected(selection, change, at))
+        .where(*match_selected(wanted, change, at))
         .group_by(operations.c.state, operations.c.app)
-    ).all()
+    )
+    return tally(at, rows)
+
+
+def tally(at: datetime, rows: Iterable[tuple[str, str, int]]) -> Counted:
+    """Return the sums of *rows*: state, small app and number."""
     by_state: Counter[str] = Counter()
     by_app: Counter[str] = Counter()
     for state, app, count in rows:
         by_state[state] += count
         by_app[app] += count
-    refuse_other_count(by_state.total(), expected_count)
     return Counted(at, dict(sorted(by_state.items())), dict(by_app.most_common()))
 
 
-def match_selected(
-    selection: Selection, change: Change, at: datetime
-) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions for the operations of *selection* that *change* fits."""
-    columns = operations.c
+def match_selected(wanted: OperationFilter, change: Change, at: datetime) -> Conditions:
+    """Return the conditions for the operations of *wanted* that *change* fits."""
     states = CHANGEABLE[change]
-    if selection.states:
-        states &= selection.states
-    found = [
-        columns.state.in_(sorted(states)),
-        columns.recorded_at <= at,
-        match_period(selection.since, selection.until),
+    if wanted.states:
+        states &= wanted.states
+    return [
+        operations.c.state.in_(sorted(states)),
+        operations.c.recorded_at <= at,
+        match_period(wanted.since, wanted.until),
+        *find_place(wanted),
+        *match(operations.c, replace(wanted, states=frozenset())),
     ]
-    if selection.app is not None:
-        found.append(columns.app == selection.app)
-    if selection.action_uid is not None:
-        found.append(columns.action_uid == selection.action_uid)
-    if selection.queue is not None:
-        found.append(columns.queue == selection.queue)
-    if selection.reason is not None:
-        found.append(begins_with(columns.reason, selection.reason))
-    if selection.trigger is not None:
-        found.append(columns.trigger == selection.trigger)
-    if selection.recorded_since is not None:
-        found.append(columns.recorded_at >= selection.recorded_since)
-    if selection.recorded_until is not None:
-        found.append(columns.recorded_at < selection.recorded_until)
-    if selection.ids is not None:
-        found.append(columns.id.in_(selection.ids))
-    return found
 
 
 def fetch_page(
     connection: sa.Connection,
-    selection: Selection,
+    wanted: OperationFilter,
     change: Change,
     *,
     at: datetime,
@@ -207,7 +131,7 @@ def fetch_page(
     limit: int,
 ) -> Sequence[sa.Row[Any]]:
     """
-    Return the next operations of *selection* for ``change_page``, the latest first.
+    Return the next operations of *wanted* for ``change_page``, the latest first.
 
     Args:
         change: What is to be done.
@@ -225,7 +149,7 @@ def fetch_page(
             columns.overlap,
             columns.recorded_at,
         )
-        .where(*match_selected(selection, change, at))
+        .where(*match_selected(wanted, change, at))
         .order_by(columns.recorded_at.desc(), columns.id.desc())
         .limit(limit)
     )

@@ -7,27 +7,24 @@ What cannot be read is told, and left out: a link of yesterday still leads to a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, TypeVar
-from uuid import UUID
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.lookup import find_filtered
+from dispatch.operation_filters import resolve_filter
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
 from models.fields.strict_model import show
 from models.operation_state import Mark, OperationState, Queue, Reason, Trigger
 from models.paging import Page
+from models.requests.operations import OperationFilterModel
 from operations.operation_filter import OperationFilter
-from overview.operations.same_cause import read_cause
 from serving.context import Context
 from web.query import Query
-
-_Choice = TypeVar("_Choice", bound=StrEnum)
 
 #: How far back a list goes, by what its links say. None: to the beginning.
 RANGES: Mapping[str, timedelta | None] = {
@@ -72,11 +69,14 @@ class Asked:
     What the query of the page asks for.
 
     Args:
+        model: As a bulk change takes it.
+        wanted: The same, as it is looked for.
         range: A key of RANGES: how far back.
         given: The parameters in force, by name; the texts of the query.
         problems: What could not be read, in words.
     """
 
+    model: OperationFilterModel
     wanted: OperationFilter
     page: Page
     range: str
@@ -86,11 +86,8 @@ class Asked:
     @property
     def states(self) -> list[str]:
         """The state, or mark, that is asked for; several, of a link."""
-        if self.wanted.is_retrying:
-            return [str(Mark.RETRYING)]
-        if self.wanted.is_uncertain:
-            return [str(Mark.UNCERTAIN)]
-        return sorted(self.wanted.states)
+        mark = self.model.mark
+        return [str(mark)] if mark is not None else sorted(self.wanted.states)
 
     @property
     def is_narrowed(self) -> bool:
@@ -112,43 +109,6 @@ class Asked:
         return found
 
 
-@dataclass(slots=True)
-class _Reader:
-    """Reads parameters, and remembers which are in force."""
-
-    query: Query
-    given: dict[str, str] = field(default_factory=dict)
-
-    def text(self, name: str) -> str | None:
-        text = self.query.text(name)
-        if text is not None:
-            self.given[name] = text
-        return text
-
-    def choice(self, name: str, kind: type[_Choice]) -> _Choice | None:
-        found = self.query.choice(name, kind)
-        if found is not None:
-            self.given[name] = str(found)
-        return found
-
-    def instant(self, name: str, zone: ZoneInfo) -> datetime | None:
-        found = self.query.instant(name, zone)
-        if found is not None:
-            self.given[name] = format_instant(found)
-        return found
-
-    def states(self) -> tuple[frozenset[OperationState], Mark | None]:
-        states, mark = set(), None
-        for word in self.query.all("state")[: len(OperationState) + len(Mark)]:
-            if word in set(Mark):
-                mark = Mark(word)
-            elif word in set(OperationState):
-                states.add(OperationState(word))
-            else:
-                self.query.note(f"There is no state {show(word)}.")
-        return frozenset(() if mark else states), mark
-
-
 def read_asked(
     context: Context, connection: sa.Connection, *, now: datetime, zone: ZoneInfo
 ) -> Asked:
@@ -161,48 +121,63 @@ def read_asked(
         zone: In which times without offset are read.
     """
     query = Query(context)
-    reader = _Reader(query)
-    states, mark = reader.states()
-    since, until = reader.instant("from", zone), reader.instant("until", zone)
+    since, until = query.instant("from", zone), query.instant("until", zone)
     if since is not None and until is not None and since >= until:
         query.note("until: it is not after from, so both are left out.")
         since = until = None
-    wanted = OperationFilter(
-        app=context.app,
-        states=states,
-        queue=reader.choice("queue", Queue),
-        trigger=reader.choice("trigger", Trigger),
-        reason=reader.choice("reason", Reason),
-        since=since,
-        until=until,
-        is_retrying=mark is Mark.RETRYING,
-        is_uncertain=mark is Mark.UNCERTAIN,
-    )
-    if (text := reader.text("text")) is not None:
-        wanted = replace(wanted, text=text)
-    wanted = _find_named(reader, connection, wanted)
-    default = "all" if since or until else "7d" if wanted.cause else "24h"
+    values: dict[str, Any] = {
+        "from": since,
+        "until": until,
+        "text": query.text("text"),
+        **{name: query.choice(name, kind) for name, kind in _CHOICES.items()},
+        **_find_named(query, connection),
+    }
+    values = {name: value for name, value in values.items() if value is not None}
+    given = {
+        name: format_instant(value) if isinstance(value, datetime) else str(value)
+        for name, value in values.items()
+    }
+    default = "all" if since or until else "7d" if "same_as" in values else "24h"
     chosen = query.text("range") or default
     if chosen not in RANGES:
         query.note(f"There is no range {show(chosen)}, only {', '.join(RANGES)}.")
         chosen = default
     length = RANGES[chosen]
     if length is not None:
-        wanted = replace(wanted, recorded_since=now - length)
+        values["recorded_from"] = now - length
+    model = OperationFilterModel(**values, **_read_states(query))
     return Asked(
-        wanted=wanted,
+        model=model,
+        wanted=resolve_filter(connection, model, app=context.app),
         page=query.page(),
         range=chosen,
-        given=reader.given,
+        given=given,
         problems=tuple(query.problems),
     )
 
 
-def _find_named(
-    reader: _Reader, connection: sa.Connection, wanted: OperationFilter
-) -> OperationFilter:
-    """Return *wanted* of the app, the action and the failure that are named."""
-    query, context = reader.query, reader.query.context
+_CHOICES: Mapping[str, type[StrEnum]] = {
+    "queue": Queue,
+    "trigger": Trigger,
+    "reason": Reason,
+}
+
+
+def _read_states(query: Query) -> dict[str, Any]:
+    states: list[OperationState] = []
+    for word in query.all("state")[: len(OperationState) + len(Mark)]:
+        if word in set(Mark):
+            return {"mark": Mark(word)}
+        if word in set(OperationState):
+            states.append(OperationState(word))
+        else:
+            query.note(f"There is no state {show(word)}.")
+    return {"state": sorted(set(states))}
+
+
+def _find_named(query: Query, connection: sa.Connection) -> dict[str, Any]:
+    """Return the app, the action and the failure that are named, and known."""
+    context = query.context
     found: dict[str, Any] = {}
     for name in ("app", "action", "same_as"):
         text = query.text(name)
@@ -210,19 +185,20 @@ def _find_named(
             continue
         try:
             if name == "app":
-                app = context.narrow(text)
-                find_filtered(connection, app=app, action=None)
-                found["app"] = app
-            elif name == "action":
-                app = found.get("app", context.app)
-                found["action_uid"] = find_filtered(connection, app=app, action=text)
-            else:
-                id_ = UUID(text)
-                found["cause"] = read_cause(connection, id_, app=context.app)
+                context.narrow(text)
+            asked = OperationFilterModel(**{**found, name: text})
+            resolve_filter(connection, asked, app=context.app)
         except ValueError:
-            query.note(f"{name}: {show(text)} is not the id of an operation.")
+            query.note(f"{name}: {show(text)} is not {_NOUNS[name]}.")
         except (NotFoundError, ConflictError, UsageError) as error:
             query.note(f"{name}: {error}")
         else:
-            reader.given[name] = text
-    return replace(wanted, **found)
+            found[name] = text
+    return found
+
+
+_NOUNS = {
+    "app": "the uid of a small app",
+    "action": "the name of an action",
+    "same_as": "the id of an operation",
+}

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
+from inspect import Parameter, Signature
 from typing import Annotated, Any
 from uuid import UUID
 
-import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Path, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from actions.lookup import find_filtered
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
 from api.routes.operation_examples import DELIVERY, ID, LINE, OPERATION, STEP
-from models.fields.field_types import Instant
-from models.operation_state import Mark, OperationState, Queue, Reason, Trigger
-from models.requests.operations import CancelModel, RetryModel
+from dispatch.operation_filters import resolve_filter
+from models.operation_state import OperationState
+from models.requests.operations import CancelModel, OperationFilterModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.mail.list_mails import Delivery, fetch_deliveries
-from operations.operation_filter import OperationFilter
 from operations.operation_log import (
     FIRST_KEPT,
     LAST_KEPT,
@@ -30,7 +27,6 @@ from operations.operation_log import (
     fetch_log_page,
 )
 from operations.state import ReachedState, make_reached, require_operation_state
-from overview.operations.same_cause import read_cause
 from overview.operations.shown import (
     ShownOperation,
     ShownStep,
@@ -48,105 +44,35 @@ router = APIRouter(
 #: Seconds for which a request may wait: less than what proxies take for dead.
 LONGEST_WAIT_S = 60
 
-#: Characters of a text that is looked for, and of an action that is named.
-LONGEST_TEXT = 200
-
 _Id = Annotated[
     UUID, Path(description="Id of an operation, its Celery task id.", examples=[ID])
 ]
-_AppQuery = Annotated[
-    str | None, Query(max_length=LONGEST_TEXT, description="Uid of a small app.")
-]
-_ActionQuery = Annotated[
-    str | None,
-    Query(max_length=LONGEST_TEXT, description="Uid of an action, or its name."),
-]
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a caller asks of the list: filters, and a failure to find others like it."""
-
-    wanted: OperationFilter
-    same_as: UUID | None
-
-    def resolve(
-        self,
-        context: Context,
-        connection: sa.Connection,
-        app: str | None,
-        action: str | None,
-    ) -> OperationFilter:
-        """Return the filters, within what the caller may see."""
-        app = context.narrow(app)
-        uid = find_filtered(connection, app=app, action=action)
-        cause = None
-        if self.same_as is not None:
-            cause = read_cause(connection, self.same_as, app=context.app)
-        return replace(self.wanted, app=app, action_uid=uid, cause=cause)
+def _read_filter(**given: Any) -> OperationFilterModel:
+    said = {name: value for name, value in given.items() if value is not None}
+    asked = OperationFilterModel(**said)
+    _refuse_empty("until", asked.since, asked.until)
+    _refuse_empty("recorded_until", asked.recorded_since, asked.recorded_until)
+    return asked
 
 
-def _read_filter(  # noqa: PLR0913 - the parameters of the list
-    *,
-    state: Annotated[
-        list[OperationState] | None,
-        Query(description="One of these states; may be repeated."),
-    ] = None,
-    queue: Annotated[Queue | None, Query(description="Of this queue.")] = None,
-    trigger: Annotated[Trigger | None, Query(description="Caused by this.")] = None,
-    reason: Annotated[
-        Reason | None, Query(description="With this reason, whatever follows it.")
-    ] = None,
-    text: Annotated[
-        str | None,
-        Query(
-            max_length=LONGEST_TEXT,
-            description="The id; or a part of what triggered it, of the action's uid,"
-            " of the user, the reason or the error, in upper or lower case.",
-        ),
-    ] = None,
-    from_: Annotated[
-        Instant | None,
-        Query(alias="from", description="With an occurrence at or after this."),
-    ] = None,
-    until: Annotated[
-        Instant | None, Query(description="With an occurrence before this.")
-    ] = None,
-    recorded_from: Annotated[
-        Instant | None,
-        Query(description="Recorded at or after this."),
-    ] = None,
-    recorded_until: Annotated[
-        Instant | None, Query(description="Recorded before this.")
-    ] = None,
-    mark: Annotated[
-        Mark | None,
-        Query(description="Between two attempts, or with mails that are uncertain."),
-    ] = None,
-    same_as: Annotated[
-        UUID | None,
-        Query(description="Failed of the same cause as this operation."),
-    ] = None,
-) -> _Asked:
-    _refuse_empty("until", from_, until)
-    _refuse_empty("recorded_until", recorded_from, recorded_until)
-    wanted = OperationFilter(
-        states=frozenset(state or ()),
-        queue=queue,
-        trigger=trigger,
-        reason=reason,
-        text=text,
-        since=from_,
-        until=until,
-        recorded_since=recorded_from,
-        recorded_until=recorded_until,
-        is_retrying=mark is Mark.RETRYING,
-        is_uncertain=mark is Mark.UNCERTAIN,
-    )
-    return _Asked(wanted, same_as)
-
-
-_Filter = Annotated[_Asked, Depends(_read_filter)]
+# FastAPI reads the parameters of the query off the model.
+_read_filter.__signature__ = Signature(  # type: ignore[attr-defined]
+    [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                field.annotation | None,  # type: ignore[operator]
+                Query(alias=field.alias or name, description=field.description),
+            ],
+        )
+        for name, field in OperationFilterModel.model_fields.items()
+        if name != "ids"  # which no query has room for
+    ]
+)
 
 
 def _refuse_empty(name: str, since: datetime | None, until: datetime | None) -> None:
@@ -173,9 +99,7 @@ def _shows(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
 def list_operations(
     context: Viewer,
     page: Paged,
-    asked: _Filter,
-    app: _AppQuery = None,
-    action: _ActionQuery = None,
+    asked: Annotated[OperationFilterModel, Depends(_read_filter)],
 ) -> Response:
     """
     List operations, the latest recorded first.
@@ -185,7 +109,8 @@ def list_operations(
     is none.
     """
     with context.reading() as connection:
-        wanted = asked.resolve(context, connection, app, action)
+        context.narrow(asked.app)
+        wanted = resolve_filter(connection, asked, app=context.app)
         part = fetch_shown_part(connection, wanted, page)
     return answer_list(context, part)
 

@@ -43,7 +43,7 @@ from models.database.tables import (
 from models.decision import NewOperation, make_backfilled_by
 from models.operation_state import OperationState, Overlap, Queue, Trigger
 from models.requests.backfills import Which
-from operations.cancel_and_retry import REOPENED
+from operations.cancel_and_retry import reopen_each
 from operations.record import record
 from telemetry import Event
 
@@ -245,15 +245,9 @@ def _reopen(
     given = json_rows(connection.dialect.name, {"id": Identifier}, "given")
     asked = {"given": make_rows_json([{"id": each} for each in ids])}
     among = operations.c.id.in_(sa.select(given.c.id))
-    states = sorted(BACKFILLED_STATES & {str(each) for each in RUNS[which]})
-    reopened = connection.execute(
-        sa.update(operations)
-        .where(among, operations.c.state.in_(states))
-        .values(**REOPENED)
-        .returning(operations.c.id),
-        asked,
-    )
-    outcomes: dict[UUID, str] = dict.fromkeys(reopened.scalars(), Outcome.RETRIED)
+    states = {s for s in BACKFILLED_STATES if Recorded(s.value) in RUNS[which]}
+    reopened = reopen_each(connection, ids, states=states)
+    outcomes: dict[UUID, str] = dict.fromkeys(reopened, Outcome.RETRIED)
     rows = connection.execute(
         sa.select(operations.c.id, operations.c.state).where(among), asked
     )

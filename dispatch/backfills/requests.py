@@ -24,13 +24,12 @@ from models.database.tables import (
     backfill_occurrences,
     backfills,
     leases,
-    operations,
 )
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
-from models.operation_state import OperationState, Reason
+from models.operation_state import OperationState
 from models.requests.backfills import DEFAULT_AT_ONCE, Which
-from operations.running.step_records import skip_steps_of
+from operations.cancel_and_retry import cancel_each
 from operations.selecting import refuse_other_count
 
 #: The most that may be said: a leader looks at twice as many operations at least.
@@ -214,23 +213,10 @@ def cancel_backfill(
 
 
 def _cancel_pending(connection: sa.Connection, backfill_id: UUID) -> int:
-    its_own = sa.select(backfill_occurrences.c.operation_id).where(
+    taken = sa.select(backfill_occurrences.c.operation_id).where(
         backfill_occurrences.c.backfill_id == backfill_id,
         backfill_occurrences.c.outcome.in_(TAKEN),
     )
-    canceled = connection.execute(
-        sa.update(operations)
-        .where(
-            operations.c.id.in_(its_own),
-            operations.c.state.in_([OperationState.PENDING, OperationState.QUEUED]),
-        )
-        .values(
-            state=OperationState.CANCELED,
-            reason=Reason.CANCELED,
-            finished_at=db_now(),
-        )
-        .returning(operations.c.id)
-    )
-    ids = list(canceled.scalars())
-    skip_steps_of(connection, ids)
-    return len(ids)
+    ids = connection.execute(taken).scalars().all()
+    waiting = {OperationState.PENDING, OperationState.QUEUED}
+    return len(cancel_each(connection, ids, states=waiting))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict
+from datetime import datetime
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
@@ -12,15 +12,17 @@ from dispatch.bulk.selecting import (
     choose_actions,
     choose_operations,
     count_actions,
-    count_operations,
 )
 from models.database.engine import db_now, get_author, read_clock
 from models.database.journal import note_change
 from models.database.tables import OPEN_BULK_CHANGES, bulk_changes
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
-from models.requests.bulk_changes import BulkChangeModel, OperationFilterModel
-from operations.selecting import Counted, refuse_other_count
+from models.requests.bulk_changes import BulkChangeModel
+from models.requests.operations import OperationFilterModel
+from operations.cancel_and_retry import Change
+from operations.causes import CausePattern
+from operations.selecting import Counted, count_selected, refuse_other_count
 
 #: Who asks if nobody is named.
 _NOBODY = "minutehand"
@@ -43,21 +45,35 @@ def count_bulk(
         ConflictError: The count is another than was expected, or several small apps
             have an action of that name.
     """
-    at = read_clock(connection)
+    counted, _cause = _count(connection, asked, app, read_clock(connection))
+    return counted
+
+
+def _count(
+    connection: sa.Connection, asked: BulkChangeModel, app: str | None, at: datetime
+) -> tuple[Counted, CausePattern | None]:
     if asked.until is not None and asked.until <= at:
         msg = f"--until: {format_instant(asked.until)} has passed. Write a later time."
         raise UsageError(msg)
     if isinstance(asked.filter, OperationFilterModel):
-        selection = choose_operations(connection, asked.kind, asked.filter, app)
-        return count_operations(connection, asked.kind, selection, asked.expected_count)
-    chosen = choose_actions(connection, asked.filter, app)
-    counted = count_actions(connection, chosen, at=at)
+        wanted = choose_operations(connection, asked.kind, asked.filter, app=app)
+        change = Change(asked.kind.value)
+        counted = count_selected(connection, wanted, change=change, at=at)
+        cause = wanted.cause
+    else:
+        chosen = choose_actions(connection, asked.filter, app)
+        counted = count_actions(connection, chosen, at=at)
+        cause = None
     refuse_other_count(counted.total, asked.expected_count)
-    return counted
+    return counted, cause
 
 
 def start_bulk(
-    connection: sa.Connection, asked: BulkChangeModel, *, app: str | None = None
+    connection: sa.Connection,
+    asked: BulkChangeModel,
+    *,
+    app: str | None = None,
+    at: datetime | None = None,
 ) -> UUID:
     """
     Store a bulk change for a runner; return its id.
@@ -66,16 +82,17 @@ def start_bulk(
 
     Args:
         connection: Of ``writing``, which knows who asks.
-        asked: With an ``expected_count``.
+        asked: If it has an ``expected_count``, that must be the count.
         app: As for ``count_bulk``.
+        at: When it was counted: nothing that came later is part of it. None: now.
 
     Raises:
         NotFoundError, UsageError, ConflictError: As ``count_bulk``; nothing is stored.
     """
-    counted = count_bulk(connection, asked, app=app)
+    at = read_clock(connection) if at is None else at
+    counted, cause = _count(connection, asked, app, at)
     author = get_author(connection)
     bulk_id = uuid4()
-    arguments = _make_arguments(asked)
     own = app or asked.filter.app
     connection.execute(
         sa.insert(bulk_changes).values(
@@ -83,7 +100,12 @@ def start_bulk(
             app=own,
             kind=asked.kind,
             filter=asked.chosen,
-            arguments=arguments,
+            arguments={
+                "note": asked.note,
+                "until": None if asked.until is None else asked.until.isoformat(),
+                # Retried, the failure that was named has no cause any more.
+                "cause": None if cause is None else asdict(cause),
+            },
             requested_by=_NOBODY if author is None else author.name,
             key_id=None if author is None else author.key_id,
             request_id=None if author is None else author.request_id,
@@ -101,11 +123,6 @@ def start_bulk(
         note=asked.note,
     )
     return bulk_id
-
-
-def _make_arguments(asked: BulkChangeModel) -> Mapping[str, Any]:
-    until = None if asked.until is None else asked.until.isoformat()
-    return {"note": asked.note, "until": until}
 
 
 def cancel_bulk(

@@ -49,13 +49,12 @@ from models.errors import (
     NotFoundError,
     UnreachableError,
 )
-from models.requests.bulk_changes import (
-    ActionFilterModel,
-    BulkKind,
-    OperationFilterModel,
-)
-from operations.bulk import Changed, change_page
-from operations.selecting import Change, Selection, fetch_page
+from models.requests.bulk_changes import ActionFilterModel, BulkKind
+from models.requests.operations import OperationFilterModel
+from operations.cancel_and_retry import Change, Changed, change_page
+from operations.causes import CausePattern
+from operations.operation_filter import OperationFilter
+from operations.selecting import fetch_page
 from telemetry import Event
 
 log = structlog.get_logger()
@@ -131,6 +130,24 @@ class BulkRunner:
                 log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
                 is_busy = False
             stop.wait(self._clock() - began if is_busy else PAUSE_S)
+
+    def finish(self, bulk_id: UUID) -> None:
+        """
+        Do batches, as ``run`` does, until a bulk change is over.
+
+        Raises:
+            UnreachableError: It is not over; another runner may go on.
+        """
+        while not self._is_over(bulk_id):
+            began = self._clock()
+            is_busy = self.look()
+            if not self._is_over(bulk_id):
+                time.sleep(self._clock() - began if is_busy else PAUSE_S)
+
+    def _is_over(self, bulk_id: UUID) -> bool:
+        with reading(self._engine) as connection:
+            query = sa.select(_bulk.finished_at).where(_bulk.id == bulk_id)
+            return connection.execute(query).scalar_one() is not None
 
     def look(self) -> bool:
         """
@@ -272,9 +289,16 @@ def _read_actions(row: sa.Row[Any]) -> ActionsChosen:
     return ActionsChosen(row.app, _read_filter(ActionFilterModel, row))
 
 
-def _read_operations(connection: sa.Connection, row: sa.Row[Any]) -> Selection:
-    wanted = _read_filter(OperationFilterModel, row)
-    return choose_operations(connection, BulkKind(row.kind), wanted, row.app)
+def _read_operations(connection: sa.Connection, row: sa.Row[Any]) -> OperationFilter:
+    asked = _read_filter(OperationFilterModel, row)
+    cause = (row.arguments or {}).get("cause")
+    return choose_operations(
+        connection,
+        BulkKind(row.kind),
+        asked,
+        app=row.app,
+        cause=None if cause is None else CausePattern(**cause),
+    )
 
 
 def _fetch_page(connection: sa.Connection, row: sa.Row[Any], kind: BulkKind) -> _Page:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,19 +12,14 @@ import sqlalchemy as sa
 from actions.list_actions import ActionFilter, Trouble, match, name_state
 from actions.lookup import find_filtered
 from actions.read_actions import ActionState
+from dispatch.operation_filters import resolve_filter
 from models.database.tables import scheduled_actions
-from models.requests.bulk_changes import (
-    ActionFilterModel,
-    BulkKind,
-    OperationFilterModel,
-)
-from operations.selecting import (
-    Change,
-    Counted,
-    Selection,
-    count_selected,
-    refuse_unfit_states,
-)
+from models.requests.bulk_changes import ActionFilterModel, BulkKind
+from models.requests.operations import OperationFilterModel
+from operations.cancel_and_retry import Change
+from operations.causes import CausePattern
+from operations.operation_filter import OperationFilter
+from operations.selecting import Counted, refuse_unfit_states, tally
 
 _kept = scheduled_actions.c
 
@@ -46,48 +40,20 @@ class ActionsChosen:
 def choose_operations(
     connection: sa.Connection,
     kind: BulkKind,
-    wanted: OperationFilterModel,
+    asked: OperationFilterModel,
+    *,
     app: str | None,
-) -> Selection:
+    cause: CausePattern | None = None,
+) -> OperationFilter:
     """
-    Return which operations *wanted* means, of *app* alone if it is given.
+    Return which operations *asked* means, as ``resolve_filter`` does.
 
     Raises:
-        NotFoundError: There is no such small app or action.
-        ConflictError: Several small apps have an action of that name.
         UsageError: The change does not apply to operations in one of these states.
     """
-    app = app or wanted.app
-    selection = Selection(
-        app=app,
-        action_uid=find_filtered(connection, app=app, action=wanted.action),
-        states=frozenset(wanted.state),
-        reason=wanted.reason,
-        queue=wanted.queue,
-        trigger=wanted.trigger,
-        since=wanted.since,
-        until=wanted.until,
-        recorded_since=wanted.recorded_since,
-        recorded_until=wanted.recorded_until,
-        ids=None if wanted.ids is None else frozenset(wanted.ids),
-    )
-    refuse_unfit_states(selection, Change(kind.value))
-    return selection
-
-
-def count_operations(
-    connection: sa.Connection,
-    kind: BulkKind,
-    selection: Selection,
-    expected_count: int | None,
-) -> Counted:
-    """Count what *selection* means now; raises as ``count_selected``."""
-    return count_selected(
-        connection,
-        selection,
-        change=Change(kind.value),
-        expected_count=expected_count,
-    )
+    wanted = resolve_filter(connection, asked, app=app, cause=cause)
+    refuse_unfit_states(wanted, Change(kind.value))
+    return wanted
 
 
 def choose_actions(
@@ -114,12 +80,7 @@ def count_actions(
         .where(*_match(connection, chosen, at))
         .group_by(state, _kept.app)
     )
-    by_state: Counter[str] = Counter()
-    by_app: Counter[str] = Counter()
-    for word, app, count in rows:
-        by_state[word] += count
-        by_app[app] += count
-    return Counted(at, dict(sorted(by_state.items())), dict(by_app.most_common()))
+    return tally(at, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Self
-from uuid import UUID
 
 from pydantic import Field, ValidationInfo, WrapValidator, model_validator
 
 from models.errors import RuleError
-from models.fields.field_types import Instant, Name, Uid
-from models.fields.instants import format_instant
+from models.fields.field_types import Instant, Uid
 from models.fields.strict_model import DocumentModel, Most
-from models.operation_state import OperationState, Queue, Reason, Trigger
+from models.json_form import write_json
+from models.operation_state import Queue
+from models.requests.operations import (
+    LONGEST_TEXT,
+    MOST_NAMED,
+    OperationFilterModel,
+)
 from models.when import KINDS
-
-#: Actions or operations that may be named one by one.
-MOST_NAMED = 1000
-
-#: Characters of the text that names and uids are searched for.
-LONGEST_TEXT = 200
 
 #: Characters of a note.
 LONGEST_NOTE = 1000
@@ -62,34 +59,6 @@ class ChosenTrouble(StrEnum):
 
 #: The kinds of ``when``, by the key that names them in a document.
 ActionKind = StrEnum("ActionKind", {key.upper(): key for key in KINDS})  # type: ignore[misc]
-
-
-class OperationFilterModel(DocumentModel):
-    """
-    Which operations; what is left out matches all.
-
-    Args:
-        action: Uid or name.
-        since: Of the occurrence, inclusive.
-        until: Of the occurrence, exclusive.
-        recorded_since: Of when they were recorded, inclusive.
-        recorded_until: Of when they were recorded, exclusive.
-        ids: Only these.
-    """
-
-    app: Uid | None = None
-    action: Name | None = None
-    state: Annotated[tuple[OperationState, ...], Most(len(OperationState))] = Field(
-        default=(), examples=[["failed"]]
-    )
-    reason: Reason | None = None
-    queue: Queue | None = None
-    trigger: Trigger | None = None
-    since: Instant | None = Field(default=None, alias="from")
-    until: Instant | None = None
-    recorded_since: Instant | None = Field(default=None, alias="recorded_from")
-    recorded_until: Instant | None = None
-    ids: Annotated[tuple[UUID, ...], Most(MOST_NAMED)] | None = None
 
 
 class ActionFilterModel(DocumentModel):
@@ -161,10 +130,11 @@ class BulkChangeModel(DocumentModel):
     @property
     def chosen(self) -> dict[str, Any]:
         """The filter as JSON, as it is stored and read again."""
-        given = self.filter.model_dump(by_alias=True, exclude_defaults=True)
-        plain: dict[str, Any] = json.loads(json.dumps(given, default=_write))
-        return plain
+        return dump_filter(self.filter)
 
 
-def _write(value: object) -> str:
-    return format_instant(value) if isinstance(value, datetime) else str(value)
+def dump_filter(wanted: DocumentModel) -> dict[str, Any]:
+    """Return what a filter says, as JSON that is read as the same filter."""
+    given = wanted.model_dump(by_alias=True, exclude_defaults=True)
+    plain: dict[str, Any] = json.loads(write_json(given))
+    return plain

@@ -1,18 +1,74 @@
-"""What people may send with a change of one operation. Pure."""
+"""Which operations people mean, and what they send with a change of one. Pure."""
 
 from __future__ import annotations
 
 from typing import Annotated
+from uuid import UUID
 
 from pydantic import Field
 
-from models.fields.field_types import Name
-from models.fields.strict_model import DocumentModel
+from models.fields.field_types import Instant, Name, Uid
+from models.fields.strict_model import DocumentModel, Most
+from models.operation_state import Mark, OperationState, Queue, Reason, Trigger
+
+#: Actions or operations that may be named one by one.
+MOST_NAMED = 1000
+
+#: Characters of a text that is looked for.
+LONGEST_TEXT = 200
 
 #: Characters of a note.
 LONGEST_NOTE = 1000
 
 _Note = Annotated[str | None, Field(max_length=LONGEST_NOTE)]
+
+
+class OperationFilterModel(DocumentModel):
+    """Which operations; what is left out matches all."""
+
+    app: Uid | None = Field(default=None, description="Uid of a small app.")
+    action: Name | None = Field(
+        default=None, description="Uid of an action, or its name."
+    )
+    state: Annotated[tuple[OperationState, ...], Most(len(OperationState))] = Field(
+        default=(),
+        examples=[["failed"]],
+        description="One of these states; may be repeated.",
+    )
+    queue: Queue | None = Field(default=None, description="Of this queue.")
+    trigger: Trigger | None = Field(default=None, description="Caused by this.")
+    reason: Reason | None = Field(
+        default=None, description="With this reason, whatever follows it."
+    )
+    text: Annotated[str, Field(max_length=LONGEST_TEXT)] | None = Field(
+        default=None,
+        description="The id; or a part of what triggered it, of the action's uid, of"
+        " the user, the reason or the error, in upper or lower case.",
+    )
+    since: Instant | None = Field(
+        default=None,
+        alias="from",
+        description="With an occurrence at or after this.",
+    )
+    until: Instant | None = Field(
+        default=None, description="With an occurrence before this."
+    )
+    recorded_since: Instant | None = Field(
+        default=None, alias="recorded_from", description="Recorded at or after this."
+    )
+    recorded_until: Instant | None = Field(
+        default=None, description="Recorded before this."
+    )
+    mark: Mark | None = Field(
+        default=None,
+        description="Between two attempts, or with mails that are uncertain.",
+    )
+    same_as: UUID | None = Field(
+        default=None, description="Failed of the same cause as this operation."
+    )
+    ids: Annotated[tuple[UUID, ...], Most(MOST_NAMED)] | None = Field(
+        default=None, description="One of these."
+    )
 
 
 class CancelModel(DocumentModel):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from uuid import UUID
 
 import sqlalchemy as sa
 
 from models.database.engine import read_clock
 from models.database.tables import TROUBLED, operations
-from models.errors import UsageError
 from models.operation_state import OperationState
-from operations.causes import CausePattern, has_cause, make_cause
-from operations.list_operations import require_operation
+from operations.causes import CausePattern, has_cause
 from operations.operation_filter import belongs_to
 
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
@@ -42,29 +39,6 @@ class SameCause:
     since: datetime
 
 
-def read_cause(
-    connection: sa.Connection, operation_id: UUID, *, app: str | None = None
-) -> CausePattern:
-    """
-    Return the cause of which an operation failed.
-
-    Args:
-        app: Uid of the small app that it must belong to. None: any.
-
-    Raises:
-        NotFoundError: There is no such operation.
-        UsageError: It has not failed.
-    """
-    row = require_operation(connection, operation_id, app=app)
-    if row.state != OperationState.FAILED:
-        msg = (
-            f"same_as: operation {operation_id} is {row.state}, and has no cause that"
-            " others could share. Name one that failed."
-        )
-        raise UsageError(msg)
-    return make_cause(row.reason, row.error)
-
-
 def count_same_cause(
     connection: sa.Connection,
     cause: CausePattern,
@@ -75,7 +49,7 @@ def count_same_cause(
     Count the failures of *cause* within a week.
 
     Args:
-        cause: From ``read_cause``.
+        cause: Of one of them.
         app: Uid of the small app whose operations count. None: of all.
     """
     now = read_clock(connection)

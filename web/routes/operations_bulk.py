@@ -1,14 +1,12 @@
 """
 Cancel or retry many operations: count them, ask, start, and follow.
 
-What the list shows becomes the filter of a bulk change. What that cannot say, such as a
-word in an error, becomes the ids of the first thousand that match.
+What the list shows is the filter of the bulk change.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -23,19 +21,18 @@ from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
 from models.database.engine import read_clock
 from models.door.documents import read_model
 from models.errors import InvalidDocumentError, MinutehandError, NotFoundError
-from models.fields.instants import format_instant
-from models.paging import Page
-from models.requests.bulk_changes import MOST_NAMED, BulkChangeModel, BulkKind
-from operations.operation_filter import OperationFilter
-from operations.selecting import CHANGEABLE, Change, Counted
+from models.requests.bulk_changes import BulkChangeModel, BulkKind, dump_filter
+from models.requests.operations import MOST_NAMED
+from operations.cancel_and_retry import CHANGEABLE, Change
+from operations.selecting import Counted
 from overview.bulk import fetch_shown_bulk
-from overview.operations.shown import fetch_filled_part, fetch_shown_operation
+from overview.operations.shown import fetch_shown_operation
 from serving.context import Context, Operator, Viewer
 from serving.refusals import find_status
 from web.forms import Form, Refused, make_refused, read_form, read_number
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
-from web.operation_filter import Asked, read_asked
+from web.operation_filter import read_asked
 from web.preferences import read_preferences
 from web.reading import read_part
 from web.rendering import make_clocks, render
@@ -56,10 +53,10 @@ def ask_bulk(context: Operator) -> Response:
     """Count what would be canceled or retried, and ask."""
     kind = _read_kind(context.request.query_params.get("kind", ""))
     with context.reading() as connection:
-        chosen, is_cut = _choose(context, connection, kind)
+        chosen = _choose(context, connection, kind)
         counted = _count(context, connection, kind, chosen)
         names = _name(context, connection, kind, chosen)
-    values = {"kind": kind, "chosen": chosen, "names": names, "is_cut": is_cut}
+    values = {"kind": kind, "chosen": chosen, "names": names}
     return _render(context, counted, values, back=_find_back(context))
 
 
@@ -83,7 +80,7 @@ def begin_bulk(context: Operator) -> Response:
         with context.reading() as connection:
             counted = _count(context, connection, kind, chosen)
             names = _name(context, connection, kind, chosen)
-        values = {"kind": kind, "chosen": chosen, "names": names, "is_cut": False}
+        values = {"kind": kind, "chosen": chosen, "names": names}
         return _render(context, counted, values, back=back, form=form, error=error)
     return go_to(f"{_PATH}/{bulk_id}")
 
@@ -119,54 +116,23 @@ def _find_back(context: Context) -> str:
 
 def _choose(
     context: Context, connection: sa.Connection, kind: BulkKind
-) -> tuple[dict[str, Any], bool]:
-    """Return the filter of what was asked for, and whether more match than it names."""
+) -> dict[str, Any]:
+    """Return the filter of what was asked for."""
     query = context.request.query_params
     if not query.get("all"):
-        return {"ids": query.getlist("id")[:MOST_NAMED]}, False
+        return {"ids": query.getlist("id")[:MOST_NAMED]}
     now = read_clock(connection)
     clocks = make_clocks(context.services, read_preferences(context.request), now)
     asked = read_asked(context, connection, now=now, zone=clocks.find_zone())
     if asked.problems:
         # Less would be asked for than was meant.
         raise NotFoundError(" ".join(asked.problems))
-    fit = CHANGEABLE[Change(kind.value)]
-    states = asked.wanted.states & fit if asked.wanted.states else frozenset(fit)
-    wanted = replace(asked.wanted, states=states)
+    if not asked.model.state:
+        return dump_filter(asked.model)
+    states = asked.wanted.states & CHANGEABLE[Change(kind.value)]
     if not states:
-        return {"ids": []}, False
-    if _needs_ids(wanted):
-        page = Page(MOST_NAMED)
-        part = fetch_filled_part(connection, wanted, page, looks=40)
-        ids = [str(each.id) for each in part.entries]
-        return {"ids": ids}, part.following is not None
-    return _write_filter(asked, wanted), False
-
-
-def _needs_ids(wanted: OperationFilter) -> bool:
-    return bool(
-        wanted.text or wanted.cause or wanted.is_retrying or wanted.is_uncertain
-    )
-
-
-def _write_filter(asked: Asked, wanted: OperationFilter) -> dict[str, Any]:
-    """Return *wanted* as the filter of a bulk change."""
-    instants = {
-        "from": wanted.since,
-        "until": wanted.until,
-        "recorded_from": wanted.recorded_since,
-        "recorded_until": wanted.recorded_until,
-    }
-    given = {
-        "app": wanted.app,
-        "action": wanted.action_uid,
-        "state": sorted(wanted.states) if asked.wanted.states else None,
-        "queue": wanted.queue,
-        "trigger": wanted.trigger,
-        "reason": wanted.reason,
-        **{name: at and format_instant(at) for name, at in instants.items()},
-    }
-    return {name: value for name, value in given.items() if value is not None}
+        return {"ids": []}
+    return {**dump_filter(asked.model), "state": sorted(states)}
 
 
 def _read_chosen(form: Form) -> dict[str, Any]:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import Author, db_now, make_engine, reading, writing
+from models.database.engine import (
+    Author,
+    db_now,
+    make_engine,
+    read_clock,
+    reading,
+    writing,
+)
 from models.database.tables import changes, deliveries, operation_steps, operations
-from models.errors import ConflictError
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
-from operations.bulk import CHANGED, Changed, cancel_selected, retry_selected
+from operations.cancel_and_retry import CHANGED, Change, Changed, change_page
 from operations.claiming.claim import claim_operation, finish
+from operations.operation_filter import OperationFilter
 from operations.record import QUEUE_LIMIT
-from operations.selecting import Change, Counted, Selection, count_selected
+from operations.selecting import Counted, count_selected, fetch_page
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -41,19 +48,42 @@ def add_weekly(engine: sa.Engine) -> None:
     post(engine, uid="weekly", name="weekly")
 
 
-def count(engine: sa.Engine, change: str, selection: Selection) -> Counted:
+def count(engine: sa.Engine, change: str, wanted: OperationFilter) -> Counted:
     with reading(engine) as connection:
-        return count_selected(connection, selection, change=Change(change))
+        at = read_clock(connection)
+        return count_selected(connection, wanted, change=Change(change), at=at)
 
 
-def cancel(engine: sa.Engine, selection: Selection, batch: int = 3) -> Changed:
-    counted = count(engine, "cancel", selection)
-    return cancel_selected(engine, selection, at=counted.at, batch=batch)
+def change_all(
+    engine: sa.Engine,
+    change: str,
+    wanted: OperationFilter,
+    *,
+    at: datetime | None = None,
+    batch: int = 3,
+    author: Author | None = None,
+) -> Changed:
+    """Change page by page, as a runner does."""
+    all_of_them, after = Changed(), None
+    kind, at = Change(change), at or count(engine, change, wanted).at
+    while True:
+        with reading(engine) as connection:
+            page = fetch_page(connection, wanted, kind, at=at, after=after, limit=batch)
+        with writing(engine, author=author) as connection:
+            changed = change_page(connection, page, kind)
+        all_of_them.done += changed.done
+        all_of_them.refused += changed.refused
+        if len(page) < batch:
+            return all_of_them
+        after = (page[-1].recorded_at, page[-1].id)
 
 
-def retry(engine: sa.Engine, selection: Selection, batch: int = 3) -> Changed:
-    counted = count(engine, "retry", selection)
-    return retry_selected(engine, selection, at=counted.at, batch=batch)
+def cancel(engine: sa.Engine, wanted: OperationFilter, batch: int = 3) -> Changed:
+    return change_all(engine, "cancel", wanted, batch=batch)
+
+
+def retry(engine: sa.Engine, wanted: OperationFilter, batch: int = 3) -> Changed:
+    return change_all(engine, "retry", wanted, batch=batch)
 
 
 def fetch_states(engine: sa.Engine) -> list[str]:
@@ -75,7 +105,7 @@ def test_all_that_is_live_is_canceled(engine: sa.Engine, batch: int):
     ids = record_all(engine, *(make_operation(n) for n in range(7)))
     edit(engine, ids[0], state="succeeded")
 
-    changed = cancel(engine, Selection(), batch=batch)
+    changed = cancel(engine, OperationFilter(), batch=batch)
 
     assert (6, {}) == (changed.done, changed.refused)
     states = fetch_states(engine)
@@ -111,7 +141,7 @@ def test_canceled_ones_have_their_steps_and_mails_closed(engine: sa.Engine):
                 )
             )
 
-    cancel(engine, Selection())
+    cancel(engine, OperationFilter())
 
     with reading(engine) as connection:
         steps = connection.execute(sa.select(operation_steps.c.state)).scalars().all()
@@ -138,7 +168,7 @@ def test_each_filter_leaves_out_the_others(engine: sa.Engine):
     edit(engine, make_operation(4).id, state="canceled", reason="step failed: publish")
 
     def retried(**fields: object) -> int:
-        return count(engine, "retry", Selection(**fields)).total  # type: ignore[arg-type]
+        return count(engine, "retry", OperationFilter(**fields)).total  # type: ignore[arg-type]
 
     assert 5 == retried()
     assert 1 == retried(app="other")
@@ -150,7 +180,7 @@ def test_each_filter_leaves_out_the_others(engine: sa.Engine):
     assert 3 == retried(since=MONDAY + 2 * MINUTE)
     assert 2 == retried(until=MONDAY + 2 * MINUTE)
     assert 0 == retried(app="other", queue=Queue.HEAVY)
-    assert {"app": 4, "other": 1} == count(engine, "retry", Selection()).by_app
+    assert {"app": 4, "other": 1} == count(engine, "retry", OperationFilter()).by_app
 
 
 def test_what_is_recorded_after_the_count_is_left_alone(engine: sa.Engine):
@@ -158,11 +188,11 @@ def test_what_is_recorded_after_the_count_is_left_alone(engine: sa.Engine):
     Nobody agreed to it.
     """
     record_all(engine, make_operation(0))
-    counted = count(engine, "cancel", Selection())
+    counted = count(engine, "cancel", OperationFilter())
     record_all(engine, make_operation(1))
     edit(engine, make_operation(1).id, recorded_at=counted.at + timedelta(seconds=1))
 
-    changed = cancel_selected(engine, Selection(), at=counted.at)
+    changed = change_all(engine, "cancel", OperationFilter(), at=counted.at)
 
     assert 1 == changed.done
     assert ["canceled", "pending"] == fetch_states(engine)
@@ -179,7 +209,7 @@ def test_of_several_that_may_not_overlap_the_latest_runs(engine: sa.Engine, batc
         record_all(engine, make_operation(n, overlap=Overlap.SKIP))
         edit(engine, make_operation(n).id, state="failed")
 
-    changed = retry(engine, Selection(), batch=batch)
+    changed = retry(engine, OperationFilter(), batch=batch)
 
     assert (1, {Reason.OVERLAP: 3}) == (changed.done, changed.refused)
     assert ["failed", "failed", "failed", "pending"] == fetch_states(engine)
@@ -198,7 +228,7 @@ def test_what_is_live_refuses_all_that_may_not_overlap(engine: sa.Engine):
     record_all(engine, make_operation(3))
     edit(engine, make_operation(3).id, state="canceled")
 
-    changed = retry(engine, Selection())
+    changed = retry(engine, OperationFilter())
 
     assert (2, {Reason.OVERLAP: 1}) == (changed.done, changed.refused)
 
@@ -212,7 +242,7 @@ def test_queue_takes_no_more_than_it_holds(engine: sa.Engine):
     set_all(engine, state="failed")
     record_all(engine, *many[QUEUE_LIMIT:])
 
-    changed = retry(engine, Selection(), batch=40)
+    changed = retry(engine, OperationFilter(), batch=40)
 
     expected = (QUEUE_LIMIT - 5, {Reason.QUEUE_FULL: 5})
     assert expected == (changed.done, changed.refused)
@@ -225,7 +255,7 @@ def test_retried_one_is_as_one_retried_by_itself(engine: sa.Engine):
     record_all(engine, make_operation())
     edit(engine, make_operation().id, state="failed", error="x", attempt=3, sends=4)
 
-    retry(engine, Selection())
+    retry(engine, OperationFilter())
 
     row = get(engine, make_operation().id)
     assert ("pending", None, None, None) == (
@@ -243,7 +273,7 @@ def test_what_changes_meanwhile_is_told(postgres_engine: sa.Engine, postgres_url
     """
     engine = postgres_engine
     ids = record_all(engine, *(make_operation(n) for n in range(3)))
-    counted = count(engine, "cancel", Selection())
+    counted = count(engine, "cancel", OperationFilter())
     other = make_engine(postgres_url)
 
     def end_one(connection: sa.Connection) -> None:
@@ -252,7 +282,7 @@ def test_what_changes_meanwhile_is_told(postgres_engine: sa.Engine, postgres_url
 
     # before ours takes any lock
     sa.event.listen(engine, "begin", end_one)
-    changed = cancel_selected(engine, Selection(), at=counted.at)
+    changed = change_all(engine, "cancel", OperationFilter(), at=counted.at)
     sa.event.remove(engine, "begin", end_one)
     other.dispose()
 
@@ -285,7 +315,7 @@ def test_workers_that_claim_meanwhile_lose_nothing(postgres_engine: sa.Engine):
     for thread in threads:
         thread.start()
     barrier.wait()
-    changed = cancel(engine, Selection(), batch=10)
+    changed = cancel(engine, OperationFilter(), batch=10)
     for thread in threads:
         thread.join()
 
@@ -295,24 +325,6 @@ def test_workers_that_claim_meanwhile_lose_nothing(postgres_engine: sa.Engine):
     assert len(won) == states.count("succeeded")
 
 
-def test_another_count_than_expected_is_refused(engine: sa.Engine):
-    """
-    Who has seen two does not cancel three.
-    """
-    record_all(engine, *(make_operation(n) for n in range(3)))
-
-    with reading(engine) as connection:
-        counted = count_selected(
-            connection, Selection(), change=Change.CANCEL, expected_count=3
-        )
-        with pytest.raises(ConflictError, match="now match 3, but 2 were expected"):
-            count_selected(
-                connection, Selection(), change=Change.CANCEL, expected_count=2
-            )
-
-    assert 3 == counted.total
-
-
 def test_each_change_is_noted(engine: sa.Engine):
     """
     One row for each operation that was changed, with its state before and after.
@@ -320,10 +332,10 @@ def test_each_change_is_noted(engine: sa.Engine):
     ids = record_all(engine, *(make_operation(number) for number in range(3)))
     edit(engine, ids[0], state="failed")
     ann = Author("ann")
-    counted = count(engine, "cancel", Selection())
+    counted = count(engine, "cancel", OperationFilter())
 
-    cancel_selected(engine, Selection(), at=counted.at, author=ann, batch=1)
-    retry_selected(engine, Selection(), at=counted.at, author=ann)
+    change_all(engine, "cancel", OperationFilter(), at=counted.at, author=ann, batch=1)
+    change_all(engine, "retry", OperationFilter(), at=counted.at, author=ann)
 
     with reading(engine) as connection:
         rows = connection.execute(

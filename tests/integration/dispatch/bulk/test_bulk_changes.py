@@ -33,6 +33,7 @@ from tests.scheduling import (
     edit_action,
     fetch_action,
     fetch_all,
+    get,
     get_now,
     make_operation,
     post,
@@ -205,6 +206,23 @@ def test_operations_are_canceled_and_retried(engine: sa.Engine):
 
     assert (4, 4) == (show(engine, canceled).done, show(engine, retried).done)
     assert ["pending"] * 6 + ["succeeded"] == sorted(get_states(engine))
+
+
+def test_failures_of_one_cause_are_retried(engine: sa.Engine):
+    """
+    All of them, although the one that was named has no cause any more by then.
+    """
+    ids = record_states(engine, *["failed"] * 4)
+    for number, each in enumerate(ids):
+        error = "nothing is staged" if number == 1 else f"version {number} is gone"
+        edit(engine, each, reason="step failed: publish", error=error)
+
+    named = {"same_as": str(ids[3])}
+    retried = start(engine, make("retry", expected=3, filter=named))
+    BulkRunner(engine).finish(retried)
+
+    assert (3, {}) == (show(engine, retried).done, show(engine, retried).refused)
+    assert "failed" == get(engine, ids[1]).state
 
 
 @pytest.mark.parametrize(

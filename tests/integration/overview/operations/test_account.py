@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
+from dispatch.operation_filters import read_cause
 from models.database.engine import reading, writing
 from models.database.tables import deliveries, domains, operation_steps
 from models.errors import NotFoundError, UsageError
@@ -18,7 +19,6 @@ from models.operation_state import OperationState, Trigger
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.running.past_attempts import Outcome, PastAttempt
 from overview.operations.account import Account, fetch_account
-from overview.operations.same_cause import read_cause
 from tests.scheduling import (
     MINUTE,
     MONDAY,

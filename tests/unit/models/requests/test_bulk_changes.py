@@ -41,7 +41,6 @@ def test_filter_is_kept_as_it_was_written():
             "/filter/reason",
             "known",
         ),
-        ({"kind": "cancel", "filter": {"text": "x"}}, "/filter/text", "known key"),
         ({"kind": "cancel", "filter": {"state": ["gone"]}}, "/filter/state/0", "gone"),
         ({"kind": "pause", "filter": 3}, "/filter", "not an object"),
         ({"kind": "pause", "expected_count": None}, "", "'expected_count' is missing"),
