@@ -17,9 +17,9 @@ from typing import Any, Self
 
 from amqp import Message as AmqpMessage
 from celery.utils.saferepr import saferepr
-from kombu.exceptions import KombuError
 
 from celery_app.app import make_app
+from celery_app.broker_link import BrokerLink, describe
 from celery_app.foreign_queues import measure_queue
 from celery_app.received import UnreadableError, read_json
 from celery_app.routing import find_aside_queue
@@ -191,20 +191,11 @@ def open_aside(settings: Settings) -> Iterator[Aside]:
     Raises:
         BrokerUnreachableError: The broker does not answer in time, or refuses.
     """
-    timeout_s = settings.broker_timeout.total_seconds()
-    connection = make_app(settings).connection_for_write(connect_timeout=timeout_s)
-    errors = (
-        KombuError,
-        OSError,
-        *connection.connection_errors,
-        *connection.channel_errors,
-    )
+    link = BrokerLink(make_app(settings), settings.broker_timeout.total_seconds())
     try:
-        connection.ensure_connection(max_retries=0, timeout=timeout_s)
-        yield Aside(connection, find_aside_queue(settings.queue_prefix))
-    except errors as error:
-        said = str(error).strip() or type(error).__name__
-        msg = f"the call to the broker failed: {said}"
+        yield Aside(link.open(), find_aside_queue(settings.queue_prefix))
+    except link.errors as error:
+        msg = f"the call to the broker failed: {describe(error)}"
         raise BrokerUnreachableError(msg) from error
     finally:
-        connection.collect(socket_timeout=0.1)
+        link.close()

@@ -13,29 +13,26 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import redis
 from celery import Celery
-from celery.exceptions import CeleryError
 from celery.utils.nodenames import anon_nodename
 from kombu import Queue as KombuQueue
-from kombu.exceptions import KombuError, OperationalError
 
 from celery_app.answer_queue import AnswerQueue, declare_answers, open_answers
 from celery_app.app import make_config
-from celery_app.confirms import SLICE, Confirms
+from celery_app.broker_link import BrokerLink, describe
 from celery_app.routing import find_answer_queue
 from celery_app.task_answers import make_links
 from celery_app.task_form import TaskForms
 from celery_app.task_results import fetch_failure
-from models.errors import BrokerUnreachableError, PlatformError, RuleError, StepError
+from models.errors import PlatformError, RuleError, StepError
 from operations.foreign_tasks import Answer, ForeignTask
 from settings import Settings
 
-#: Errors that a connection may raise, besides those of its transport.
-_ERRORS = (KombuError, CeleryError, OSError, BrokerUnreachableError)
+_Result = TypeVar("_Result")
 
 #: AMQP's code for an exchange that does not exist.
 _NOT_FOUND = 404
@@ -159,10 +156,9 @@ class CeleryTaskSender:
         try:
             return fetch_failure(url, task_id, timeout_s=self._timeout_s)
         except (redis.RedisError, OSError) as error:
-            said = str(error).strip() or type(error).__name__
             return (
                 "the log of its worker says why, for the results of connection"
-                f" {connection!r} cannot be read: {said}"
+                f" {connection!r} cannot be read: {describe(error)}"
             )
 
     @cached_property
@@ -188,14 +184,15 @@ class Link:
         """Open nothing yet."""
         url = settings.broker_url if name is None else settings.task_connections[name]
         self.title = "our broker" if name is None else f"connection {name!r}"
-        self.timeout_s = settings.broker_timeout.total_seconds()
-        self._settings = settings
-        # kombu tries the other nodes of a cluster only if it may retry for ever.
-        self._urls = url.split(";")
+        config = make_config(settings.model_copy(update={"broker_url": url}))
+        # It can reach the broker, and has nothing else of ours.
+        app = Celery("minutehand-tasks", set_as_current=False)
+        app.conf.update({key: config[key] for key in _OF_A_CONNECTION})
+        # Their workers look for a message where its priority puts it.
+        app.conf.broker_transport_options.pop("priority_steps", None)
+        self._link = BrokerLink(app, settings.broker_timeout.total_seconds())
         self._lock = threading.Lock()
-        self._open: tuple[Celery, Any] | None = None
         self._queue: AnswerQueue | None = None
-        self._confirms: Confirms | None = None
         self._forms: TaskForms | None = None
         self._is_declared = False
 
@@ -217,18 +214,12 @@ class Link:
             StepError: Temporary: the broker answers, but refuses.
         """
         with self._lock:
-            if self._open is not None:
-                # The broker may have closed an idle connection. Then the tasks are sent
-                # again on a new one, under the same ids.
-                with suppress(*self.errors):
-                    return self._publish_all(*self._open, tasks, answers)
-                self._close()
             try:
-                return self._publish_all(*self._connect(), tasks, answers)
+                return self._call(lambda: self._publish_all(tasks, answers))
             except self.errors as error:
                 self._close()
                 told = self._explain(error, tasks[0])
-                if isinstance(error, self._absence):
+                if isinstance(error, self._link.absence):
                     raise PlatformError(told) from error
                 raise StepError(told, permanent=False) from error
 
@@ -243,28 +234,32 @@ class Link:
         """
         with self._lock:
             try:
-                if self._open is not None:
-                    # The broker may have closed an idle connection.
-                    with suppress(*self.errors):
-                        return self._take(answers, keep, limit=limit)
-                    self._close()
-                self._connect()
-                return self._take(answers, keep, limit=limit)
+                return self._call(lambda: self._take(answers, keep, limit=limit))
             except self.errors as error:
                 self._close()
-                said = str(error).strip() or type(error).__name__
-                msg = f"{self.title} does not give the answers of tasks: {said}"
+                told = describe(error)
+                msg = f"{self.title} does not give the answers of tasks: {told}"
                 raise PlatformError(msg) from error
             except BaseException:
                 self._close()  # what was not kept goes back into the queue
                 raise
 
+    def _call(self, use: Callable[[], _Result]) -> _Result:
+        """Return what *use* does with the open connection, or with a new one."""
+        if self._link.connection is not None:
+            # The broker may have closed an idle one. Then the same is done again: tasks
+            # are sent under the same ids.
+            with suppress(*self.errors):
+                return use()
+            self._close()
+        self._link.open()
+        return use()
+
     def _take(
         self, answers: str, keep: Callable[[Sequence[Answer]], object], *, limit: int
     ) -> int:
-        assert self._open is not None  # by the caller
         if self._queue is None:
-            self._queue = open_answers(self._open[1], answers)
+            self._queue = open_answers(self._link.connection, answers)
         return self._queue.take(keep, limit=limit)
 
     @contextmanager
@@ -272,101 +267,36 @@ class Link:
         """Give an application and a connection to this broker, for the block."""
         with self._lock:
             try:
-                yield self._connect()
+                yield self._link.app, self._link.open()
             finally:
                 self._close()
 
-    @cached_property
+    @property
     def errors(self) -> tuple[type[BaseException], ...]:
         """Errors that a call to this broker may raise."""
-        connection = self._make_app(self._urls[0]).connection_for_write()
-        return (*_ERRORS, *connection.connection_errors, *connection.channel_errors)
-
-    @cached_property
-    def _absence(self) -> tuple[type[BaseException], ...]:
-        """Errors that mean that the broker is away, whatever the call was."""
-        connection = self._make_app(self._urls[0]).connection_for_write()
-        return (
-            OperationalError,
-            OSError,
-            BrokerUnreachableError,
-            *connection.connection_errors,
-        )
-
-    def _make_app(self, url: str) -> Celery:
-        """Return an application that can reach *url*, and has nothing else of ours."""
-        config = make_config(self._settings.model_copy(update={"broker_url": url}))
-        app = Celery("minutehand-tasks", set_as_current=False)
-        app.conf.update({key: config[key] for key in _OF_A_CONNECTION})
-        # Their workers look for a message where its priority puts it.
-        app.conf.broker_transport_options.pop("priority_steps", None)
-        return app
-
-    def _connect(self) -> tuple[Celery, Any]:
-        """Connect to the first server that answers."""
-        for n, url in enumerate(self._urls, 1):
-            app = self._make_app(url)
-            connection = app.connection_for_write(
-                connect_timeout=self.timeout_s,
-                # We wait for confirms ourselves; py-amqp would wait for each message.
-                transport_options={"confirm_publish": False},
-            )
-            self._open = app, connection
-            try:
-                connection.ensure_connection(max_retries=0, timeout=self.timeout_s)
-            except self.errors:
-                if n == len(self._urls):
-                    raise
-                self._close()
-            else:
-                break
-        assert self._open is not None  # there is at least one URL
-        return self._open
+        return self._link.errors
 
     def _publish_all(
-        self,
-        app: Celery,
-        connection: Any,
-        tasks: Sequence[ForeignTask],
-        answers: str | None,
+        self, tasks: Sequence[ForeignTask], answers: str | None
     ) -> Mapping[str, str]:
+        connection = self._link.connection
         if answers is not None and not self._is_declared:
             # Without it, RabbitMQ would drop an answer that finds no queue.
             declare_answers(connection, answers)
             self._is_declared = True
-        if connection.transport.driver_type == "amqp":
-            return self._publish_confirmed(app, connection, tasks, answers)
+        if self._link.is_amqp:
+            returned = self._link.publish_confirmed(
+                tasks, lambda task: self._publish(task, answers)
+            )
+            lost = (each for each in tasks if each.id in returned)
+            return {each.id: self._explain_return(each) for each in lost}
         if self._forms is None:
-            channel = connection.default_channel
-            self._forms = TaskForms(channel, partial(self._publish, app, connection))
+            self._forms = TaskForms(connection.default_channel, self._publish)
         self._forms.push(tasks, answers)
         return {}
 
-    def _publish_confirmed(
-        self,
-        app: Celery,
-        connection: Any,
-        tasks: Sequence[ForeignTask],
-        answers: str | None,
-    ) -> Mapping[str, str]:
-        if self._confirms is None:
-            self._confirms = Confirms(connection.default_channel)
-        returned: set[str] = set()
-        for start in range(0, len(tasks), SLICE):
-            for task in tasks[start : start + SLICE]:
-                self._confirms.expect()
-                self._publish(app, connection, task, answers)
-            returned |= self._confirms.wait(
-                lambda timeout_s: connection.drain_events(timeout=timeout_s),
-                timeout_s=self.timeout_s,
-            )
-        return {
-            each.id: self._explain_return(each) for each in tasks if each.id in returned
-        }
-
-    def _publish(
-        self, app: Celery, connection: Any, task: ForeignTask, answers: str | None
-    ) -> None:
+    def _publish(self, task: ForeignTask, answers: str | None) -> None:
+        app = self._link.app
         links: dict[str, Any] = {}
         if task.token is not None and answers is not None:
             links = make_links(task, answers)
@@ -392,7 +322,7 @@ class Link:
         if task.priority is not None:
             place["priority"] = task.priority
         app.amqp.send_task_message(
-            app.amqp.Producer(connection, auto_declare=False),
+            app.amqp.Producer(self._link.connection, auto_declare=False),
             task.name,
             body,
             **place,
@@ -416,14 +346,9 @@ class Link:
         if task.exchange is not None and code == _NOT_FOUND:
             wrong = f"{task.place} does not exist"
             return f"{wrong} ({self.title}): bind it, or name a queue"
-        said = str(error).strip() or type(error).__name__
-        return f"{self.title} did not accept the task: {said}"
+        return f"{self.title} did not accept the task: {describe(error)}"
 
     def _close(self) -> None:
-        if self._open is None:
-            return
-        (_, connection), self._open = self._open, None
-        self._queue = self._confirms = self._forms = None
+        self._queue = self._forms = None
         self._is_declared = False
-        with suppress(*self.errors):
-            connection.collect(socket_timeout=0.1)
+        self._link.close()

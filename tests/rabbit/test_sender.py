@@ -86,7 +86,7 @@ def test_confirms_are_awaited_for_many_messages_at_once(
     One wait for each slice of a batch.
     """
     sender.send(make_messages(1))
-    confirms = sender._confirms
+    confirms = sender._link.confirms
     assert confirms is not None  # RabbitMQ confirms
     waits: list[set[str]] = []
     wait = confirms.wait
