@@ -20,13 +20,6 @@ def make_parser(name: str, told: str) -> argparse.ArgumentParser:
     )
 
 
-def add_operations(parser: argparse.ArgumentParser) -> None:
-    """Let the user say how large the installation is that is measured."""
-    parser.add_argument(
-        "--operations", type=int, default=1_000_000, help="at least 200,000"
-    )
-
-
 def run_command(measure: Callable[[], int]) -> int:
     """
     Run *measure* to its end; SIGTERM ends it as Ctrl-C does, so that servers stop.

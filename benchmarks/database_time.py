@@ -2,7 +2,7 @@
 What PostgreSQL itself spends on each page, list and command with a million operations.
 
 Run it as ``python -m benchmarks.database_time``. Fills a PostgreSQL of its own, asks
-``minutehand web`` for each page and each list of the API, calls the commands that
+``minutehand web`` for each page and the largest lists of the API, calls commands that
 people type, and reads in the server's log how much CPU the statements of each took
 together: see statement_log.py. Each is to stay below 50 ms, the first time, when the
 web process has kept nothing, and in the middle of several. ``--statements`` prints the
@@ -12,30 +12,84 @@ dearest statement of what is beyond that.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from http import HTTPStatus
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 
+import httpx2
 import psycopg
 
-from benchmarks.asked import Facts, make_commands, make_lists, make_pages
-from benchmarks.command import add_operations, make_parser, run_command
-from benchmarks.installation import fill_shown
+from benchmarks.command import describe_load, make_parser, run_command
 from benchmarks.servers import Servers, empty, run_servers
+from benchmarks.sizes import fill
+from benchmarks.soak import Quick
 from benchmarks.statement_log import LOGGING, StatementLog
-from benchmarks.web import Client, run_web
+from models.database.engine import make_engine
+from tests.servers import find_free_port, run_process, wait_for_port
 
 #: What the statements of one answer are to take together, at most.
 GOAL_MS = 50.0
 
+#: Of a request.
+_PATIENCE_S = 30.0
+
 #: Columns of a statement that is printed.
 _SHOWN = 300
+
+#: Pages, and lists of the API; {failed} is the id of an operation.
+ASKED = (
+    "/",
+    "/actions",
+    "/actions?trouble=any",
+    "/actions?text=action+77",
+    "/actions/action-0",
+    "/operations",
+    "/operations?state=failed",
+    "/operations?action=action-0",
+    "/operations?range=all&text=took+nothing",
+    "/operations/{failed}",
+    "/timeline",
+    "/calendar",
+    "/workers",
+    "/apps",
+    "/mails",
+    "/events",
+    "/settings/changes",
+    "/settings/doctor",
+    "/search?q=action",
+    "/api/v1/actions?limit=200",
+    "/api/v1/operations?limit=200",
+    "/api/v1/operations?app=app-7&state=failed",
+    "/api/v1/operations/{failed}/steps",
+    "/api/v1/load",
+)
+
+COMMANDS = (
+    "status",
+    "doctor",
+    "apps list",
+    "actions show action-0",
+    "operations list",
+    "operations list --action action-1 --state failed",
+    "operations show {failed}",
+    "load",
+    "tick --dry-run",
+)
+
+_APPS = """
+insert into small_apps (uid, name, created_at, updated_at)
+select 'app-' || n, 'App ' || n, now(), now() from generate_series(0, 19) n
+"""
+_FAILED = "select id from operations where state = 'failed' limit 1"
 
 
 @dataclass
@@ -44,13 +98,13 @@ class Case:
     Something that is asked for.
 
     Args:
-        ask: Asks for it once; *number* says which of several alike.
+        ask: Asks for it once.
         spent_ms: By the database, each time.
         dearest: The milliseconds of the statement that took most, and its text.
     """
 
     name: str
-    ask: Callable[[int], None]
+    ask: Callable[[], object]
     spent_ms: list[float] = field(default_factory=list)
     dearest: tuple[float, str] = (0.0, "")
 
@@ -70,37 +124,30 @@ class Case:
         return max(self.first_ms, self.median_ms) > GOAL_MS
 
 
-def _make_request(client: Client, paths: Sequence[str]) -> Callable[[int], None]:
-    def ask(number: int) -> None:
-        path = paths[number % len(paths)]
-        answer = client.ask(path)
-        if answer.status not in {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}:
-            print(f"{answer.status} {path}")
-
-    return ask
+def ask_page(client: httpx2.Client, path: str) -> None:
+    """Ask for a page or a list, and tell if it is none."""
+    if not client.get(path).is_success:
+        print(f"no answer of 200 to {path}")
 
 
-def _make_call(command: str, servers: Servers, folder: str) -> Callable[[int], None]:
-    environ = {
-        **os.environ,
-        "MINUTEHAND_DATABASE_URL": servers.postgres,
-        "MINUTEHAND_BROKER_URL": servers.redis,
-        "MINUTEHAND_HOME": folder,
-    }
-    call = (sys.executable, "-m", "cli.main", *command.split())
-
-    def ask(_number: int) -> None:
-        subprocess.run(call, env=environ, capture_output=True, check=False)
-
-    return ask
+def run_program(arguments: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Call ``minutehand``; return what it prints."""
+    done = subprocess.run(
+        (sys.executable, "-m", "cli.main", *arguments),
+        env={**os.environ, **environ},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    return done.stdout
 
 
 def measure(cases: Sequence[Case], log: StatementLog, rounds: int) -> None:
     """Ask for each, in turns, and read what the database spent on it."""
-    for number in range(rounds):
+    for _ in range(rounds):
         for case in cases:
             log.read()
-            case.ask(number)
+            case.ask()
             spent = log.read()
             case.spent_ms.append(sum(spent.values()))
             if spent:
@@ -119,46 +166,67 @@ def print_table(cases: Sequence[Case], *, statements: bool) -> None:
             print(f"    {took_ms:.1f}: {text[:_SHOWN]}")
 
 
-def measure_all(servers: Servers, facts: Facts, options: argparse.Namespace) -> bool:
+def prepare(servers: Servers, count: int) -> str:
+    """Fill an empty database; return the id of one operation that failed."""
+    Quick(servers, count // 10, 0).register()
+    engine = make_engine(servers.postgres, timeout=timedelta(minutes=5))
+    fill(engine, count, datetime.now(UTC) - count * timedelta(seconds=1))
+    engine.dispose()
+    with psycopg.connect(servers.dsn, autocommit=True) as connection:
+        connection.execute(_APPS)
+        connection.execute("vacuum analyze")
+        found = connection.execute(_FAILED).fetchone()
+    assert found is not None, "too few operations for one to have failed"
+    return str(found[0])
+
+
+def measure_all(servers: Servers, options: argparse.Namespace) -> bool:
     """Measure pages, lists and commands; return whether all reach the goal."""
-    log = StatementLog(servers)
+    failed = prepare(servers, options.operations)
+    log, port = StatementLog(servers), find_free_port()
     with ExitStack() as stack:
         stack.callback(log.close)
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        web = stack.enter_context(run_web(servers))
-        client = Client(f"http://127.0.0.1:{web.port}", web.keys)
-        stack.callback(client.close)
-        asked = [*make_pages(facts), *make_lists(facts)]
-        cases = [Case(name, _make_request(client, paths)) for name, paths in asked]
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        environ = {
+            "MINUTEHAND_DATABASE_URL": servers.postgres,
+            "MINUTEHAND_BROKER_URL": servers.redis,
+            "MINUTEHAND_HOME": str(folder),
+            "MINUTEHAND_WEB_ADDRESS": f"127.0.0.1:{port}",
+        }
+        asked = ("keys", "create", "--all", "--role", "admin", "--json")
+        key = json.loads(run_program(asked, environ))["key"]
+        command, out = (sys.executable, "-m", "cli.main", "web"), folder / "web.log"
+        process = stack.enter_context(run_process(command, log=out, environ=environ))
+        wait_for_port(port, process, log=out)
+        client = httpx2.Client(
+            base_url=f"http://127.0.0.1:{port}",
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=_PATIENCE_S,
+        )
+        stack.enter_context(client)
+        paths = [each.format(failed=failed) for each in ASKED]
+        cases = [Case(each, partial(ask_page, client, each)) for each in paths]
         # Each call is a process of its own, so all of them are the first.
         calls = [
-            Case(f"$ {each}", _make_call(each, servers, folder))
-            for each in make_commands(facts)
+            Case(f"$ {each}", partial(run_program, each.split(), environ))
+            for each in (each.format(failed=failed) for each in COMMANDS)
         ]
-        cases, calls = (
-            [each for each in chosen if options.only in each.name]
-            for chosen in (cases, calls)
-        )
         measure(cases, log, options.rounds)
         measure(calls, log, 1)
-        cases += calls
-    print_table(cases, statements=options.statements)
-    return not any(each.is_over for each in cases)
+    print_table([*cases, *calls], statements=options.statements)
+    return not any(each.is_over for each in (*cases, *calls))
 
 
 def main() -> int:
     """Fill, ask, print; return 1 if something is beyond the goal."""
     parser = make_parser("database_time", __doc__)
-    add_operations(parser)
+    parser.add_argument("--operations", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5, help="of each")
-    parser.add_argument("--only", default="", help="those with this in their name")
     parser.add_argument("--statements", action="store_true", help="show the dearest")
     options = parser.parse_args()
     with run_servers(LOGGING) as servers:
-        made = fill_shown(empty(servers, "times"), options.operations)
-        with psycopg.connect(made.servers.dsn, autocommit=True) as connection:
-            connection.execute("set timezone to 'UTC'")
-            good = measure_all(made.servers, Facts(connection, made), options)
+        good = measure_all(empty(servers, "times"), options)
+    print(describe_load())
     return 0 if good else 1
 
 

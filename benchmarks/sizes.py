@@ -10,6 +10,7 @@ two send a mail to three people, one refreshes and publishes; a hundredth failed
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
 import sqlalchemy as sa
@@ -34,7 +35,7 @@ select gen_random_uuid(), 'action-' || n % 10000, 1, 'app-' || n % 20, 'schedule
     case when n % 100 = 1 then 'run_task: the broker took nothing within 5 s' end,
     1, at, at, at, 1, at, at + interval '1 s', 'quick@worker-1/ForkPoolWorker-1', 1
 from (
-    select n, timestamptz '2026-01-01 00:00Z' + n * interval '1 s' as at
+    select n, cast(:start as timestamptz) + n * interval '1 s' as at
     from generate_series(cast(:first as bigint), cast(:last as bigint)) n
 ) numbers
 """
@@ -70,24 +71,21 @@ where relname in ('operations', 'operation_steps', 'deliveries')
 order by pg_total_relation_size(oid) desc
 """
 
+_LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+
 #: Operations inserted at once: each insert ends well within the deadline.
 _CHUNK = 50_000
 
 
-def fill(engine: sa.Engine, count: int) -> None:
-    """Insert *count* finished operations, their steps and their delivery marks."""
+def fill(engine: sa.Engine, count: int, start: datetime = _LONG_AGO) -> None:
+    """Insert *count* finished operations, a second each, from *start* on."""
     for first in range(1, count + 1, _CHUNK):
         last = min(count, first + _CHUNK - 1)
         with engine.begin() as connection:
             connection.execute(sa.text("set local statement_timeout = '60 s'"))
-            connection.execute(sa.text(_OPERATIONS), {"first": first, "last": last})
-            begin, end = connection.execute(
-                sa.text(
-                    "select timestamptz '2026-01-01 00:00Z' + :first * interval '1 s',"
-                    " timestamptz '2026-01-01 00:00Z' + :last * interval '1 s'"
-                ),
-                {"first": first, "last": last},
-            ).one()
+            numbers = {"first": first, "last": last, "start": start}
+            connection.execute(sa.text(_OPERATIONS), numbers)
+            begin, end = (start + n * timedelta(seconds=1) for n in (first, last))
             for statement in (_STEPS, _MARKS):
                 connection.execute(sa.text(statement), {"begin": begin, "end": end})
 
