@@ -82,6 +82,11 @@ fast: $(STAMP) ## Run the unit tests with few examples, in seconds (ARGS=...)
 test: $(STAMP) ## Run the tests, each whose programs are here, but for those of hours (ARGS=...)
 	$(PYTEST) $(MAIN_TESTS) $(ARGS)
 
+.PHONY: test-all
+test-all: export MINUTEHAND_TEST_ALL = 1
+test-all: $(STAMP) ## Run all that `make test` runs, with more seeds of the simulation (ARGS=...)
+	$(PYTEST) $(MAIN_TESTS) $(ARGS)
+
 .PHONY: coverage
 coverage: $(STAMP) ## The same, and fail below the branch coverage gate
 	$(PYTEST) $(MAIN_TESTS) --cov --cov-report term $(ARGS)

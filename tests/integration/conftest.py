@@ -28,6 +28,24 @@ def _patience() -> Iterator[None]:
         yield
 
 
+#: Faces ask what is tested on both databases below them. What asks for all routes of
+#: the API does so on both, and web/test_walk.py sees all pages on SQLite.
+_FACES = (_HERE / "api", _HERE / "web")
+_ALL_ROUTES = {"test_examples.py", "test_fuzzing.py"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Test faces on PostgreSQL alone, but for those that ask for all routes."""
+    path = metafunc.definition.path
+    is_face = any(map(path.is_relative_to, _FACES)) and path.name not in _ALL_ROUTES
+    if is_face and "database_url" in metafunc.fixturenames:
+        # as a mark, which takes the place of the parameters of the fixture
+        metafunc.definition.add_marker(
+            pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+        )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests below this folder, for ``pytest -m "not integration"``."""
     for item in items:
