@@ -110,14 +110,12 @@ _WORKERS = Group(
 _IMPORT = Group(
     "Turn the schedules of another scheduler into actions.",
     {
-        "celery-beat": "cli.imports.celery_beat:import_celery_beat",
-        "django-celery-beat": (
-            "cli.imports.django_celery_beat:import_django_celery_beat"
-        ),
-        "redbeat": "cli.imports.redbeat:import_redbeat",
-        "apscheduler": "cli.imports.apscheduler:import_apscheduler",
-        "crontab": "cli.imports.crontab:import_crontab",
-        "k8s": "cli.imports.kubernetes:import_k8s",
+        "celery-beat": "cli.import_actions:import_celery_beat",
+        "django-celery-beat": ("cli.import_actions:import_django_celery_beat"),
+        "redbeat": "cli.import_actions:import_redbeat",
+        "apscheduler": "cli.import_actions:import_apscheduler",
+        "crontab": "cli.import_actions:import_crontab",
+        "k8s": "cli.import_actions:import_k8s",
     },
 )
 

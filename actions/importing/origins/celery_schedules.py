@@ -21,6 +21,8 @@ from actions.importing.origins.clock_fields import (
     EVERY_MINUTE,
     EVERY_MONTH,
     EVERY_WEEKDAY,
+    MONTH_NAMES,
+    WEEKDAY_NAMES,
     ClockFields,
 )
 from actions.importing.origins.durations import read_interval, write_elapsed
@@ -34,31 +36,8 @@ OTHER_CLOCK = (
     " (docs/time.md)."
 )
 
-_NAMES = {
-    **{
-        name: number
-        for number, name in enumerate(["sun", "mon", "tue", "wed", "thu", "fri", "sat"])
-    },
-    **{
-        name: number
-        for number, name in enumerate(
-            [
-                "jan",
-                "feb",
-                "mar",
-                "apr",
-                "may",
-                "jun",
-                "jul",
-                "aug",
-                "sep",
-                "oct",
-                "nov",
-                "dec",
-            ],
-            1,
-        )
-    },
+_NAMES = {name: number for number, name in enumerate(WEEKDAY_NAMES)} | {
+    name: number for number, name in enumerate(MONTH_NAMES, 1)
 }
 _TERM = re.compile(
     r"(?:(?P<star>\*)|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<step>\w+))?"

@@ -24,6 +24,13 @@ EVERY_MONTH = frozenset(range(1, 13))
 #: Sunday is 0, as in cron.
 EVERY_WEEKDAY = frozenset(range(7))
 
+#: As they are written in fields; Sunday is 0, January is 1.
+WEEKDAY_NAMES = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+MONTH_NAMES = (
+    *("jan", "feb", "mar", "apr", "may", "jun"),
+    *("jul", "aug", "sep", "oct", "nov", "dec"),
+)
+
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 
 #: Lengths of months, and weekdays of their first days (Monday is 0).

@@ -15,6 +15,8 @@ from actions.importing.origins.clock_fields import (
     EVERY_MINUTE,
     EVERY_MONTH,
     EVERY_WEEKDAY,
+    MONTH_NAMES,
+    WEEKDAY_NAMES,
     ClockFields,
 )
 from actions.importing.origins.crontab import explain_days
@@ -28,21 +30,6 @@ from models.occurrence import LOOKBACK
 _LARGEST = 8 << 20
 
 _TERM = re.compile(r"(?P<first>[*?]|\w+)(?:-(?P<last>\w+))?(?:/(?P<step>[0-9]+))?")
-_MONTHS = [
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
-]
-_WEEKDAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _MACROS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -214,12 +201,12 @@ def _read_fields(schedule: str) -> ClockFields:
         )
         raise CannotBeError(msg)
     days, starry_day = _read(words[2], EVERY_DAY, ())
-    weekdays, starry_weekday = _read(words[4], EVERY_WEEKDAY, _WEEKDAYS)
+    weekdays, starry_weekday = _read(words[4], EVERY_WEEKDAY, WEEKDAY_NAMES)
     return ClockFields(
         minutes=_read(words[0], EVERY_MINUTE, ())[0],
         hours=_read(words[1], EVERY_HOUR, ())[0],
         days=days,
-        months=_read(words[3], EVERY_MONTH, _MONTHS)[0],
+        months=_read(words[3], EVERY_MONTH, MONTH_NAMES)[0],
         weekdays=weekdays,
         # a star with a step is no star for the controller's parser (robfig/cron 3)
         either=not (starry_day or starry_weekday),
@@ -228,7 +215,7 @@ def _read_fields(schedule: str) -> ClockFields:
 
 
 def _read(
-    text: str, every: frozenset[int], names: list[str] | tuple[str, ...]
+    text: str, every: frozenset[int], names: tuple[str, ...]
 ) -> tuple[frozenset[int], bool]:
     """Return the numbers of a field, and whether it has a star without a step."""
     low, high = min(every), max(every)
@@ -256,7 +243,7 @@ def _read(
 
 def _read_number(
     word: str | None,
-    names: list[str] | tuple[str, ...],
+    names: tuple[str, ...],
     low: int,
     high: int,
     absent: int = 0,

@@ -1,0 +1,387 @@
+"""
+``import``: the entries of other schedulers become actions.
+
+A function for each origin reads its entries; ``_as_command`` gives all of them the same
+options and shows what became of each entry.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from actions.importing.files import write_files
+from actions.importing.origins.apscheduler import fill_from_job
+from actions.importing.origins.celery_beat import fill_from_beat
+from actions.importing.origins.crontab import (
+    explain_settings,
+    fill_from_crontab,
+    has_users,
+    read_crontab,
+)
+from actions.importing.origins.django_celery_beat import fill_from_django
+from actions.importing.origins.imported import Defaults, Imported, Verdict, import_each
+from actions.importing.origins.kubernetes import fill_from_cron_job, read_cron_jobs
+from actions.importing.origins.redbeat import fill_from_redbeat
+from actions.importing.readers.apscheduler_jobs import read_jobs
+from actions.importing.readers.celery_module import read_beat_schedule
+from actions.importing.readers.django_tables import read_periodic_tasks
+from actions.importing.readers.redbeat_keys import read_redbeat
+from actions.importing.report import Report
+from cli.connection import get_settings
+from cli.options import JsonOption, read_file
+from cli.output import err, out, print_json, print_note, print_warning
+from models.database.engine import read_host_clock
+from models.errors import RuleError, UsageError
+from models.fields.zone import load_zone
+
+#: Celery's own name of its default queue.
+_CELERY_QUEUE = "celery"
+
+_WORDS = {
+    Verdict.EXACT: ("exact", "green"),
+    Verdict.DIFFERS: ("differs", "yellow"),
+    Verdict.CANNOT_BE: ("cannot be", "red"),
+}
+
+#: Letters before a name and its notes: those of the longest verdict, and two spaces.
+_INDENT = 11
+
+#: Columns of text; longer lines are hard to read, however wide the terminal is.
+_WIDEST = 100
+
+OutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Write one file for each action there; else JSON on standard output.",
+    ),
+]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Replace files that are there.")
+]
+TimezoneOption = Annotated[
+    str | None,
+    typer.Option(
+        "--timezone",
+        metavar="ZONE",
+        help="Zone of entries that name none; default: MINUTEHAND_TIMEZONE.",
+    ),
+]
+QueueOption = Annotated[
+    str | None,
+    typer.Option(
+        "--queue",
+        metavar="QUEUE",
+        help="Queue of tasks that name none; default: MINUTEHAND_TASK_QUEUE or celery.",
+    ),
+]
+ConnectionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--connection",
+        metavar="NAME",
+        help="Broker of the tasks, one of MINUTEHAND_TASK_CONNECTIONS.",
+    ),
+]
+UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="Where it keeps them.")]
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE|-", help="The file; - is standard input.")
+]
+
+
+def _as_command(read: Callable[..., Report]) -> Callable[..., None]:
+    """
+    Return the command that shows what *read* returns.
+
+    Args:
+        read: Takes the defaults, and the arguments and options of its own origin; its
+            docstring is the help.
+    """
+
+    def run(
+        *,
+        folder: OutOption = None,
+        overwrite: OverwriteOption = False,
+        timezone: TimezoneOption = None,
+        queue: QueueOption = None,
+        connection: ConnectionOption = None,
+        json: JsonOption = False,
+        **own: Any,
+    ) -> None:
+        report = read(_make_defaults(timezone, queue, connection), **own)
+        _show(report, folder=folder, overwrite=overwrite, json=json)
+
+    common = list(inspect.signature(run, eval_str=True).parameters.values())[:-1]
+    _defaults, *own = inspect.signature(read, eval_str=True).parameters.values()
+    parameters = [*own, *common]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer asks for it
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__name__, run.__doc__ = read.__name__, read.__doc__
+    return run
+
+
+@_as_command
+def import_apscheduler(
+    defaults: Defaults,
+    url: UrlArgument,
+    *,
+    table: Annotated[
+        str,
+        typer.Option("--table", metavar="NAME", help="Of the job store."),
+    ] = "apscheduler_jobs",
+) -> Report:
+    """
+    Turn the jobs of APScheduler 3 into actions.
+
+    URL is that of its SQLAlchemyJobStore; it is only read, and no job is unpickled.
+    """
+    entries = read_jobs(url, table=table)
+    found = import_each(entries, lambda entry: entry.title, fill_from_job, defaults)
+    note = (
+        "Each function becomes a task of its own name, with a dot for the colon:"
+        " register it in your Celery application (docs/coming-from-apscheduler.md)."
+    )
+    return Report("APScheduler", found, (note,))
+
+
+@_as_command
+def import_celery_beat(
+    defaults: Defaults,
+    module: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE", help="The application, as for celery -A: proj.celery."
+        ),
+    ],
+    *,
+    python: Annotated[
+        str | None,
+        typer.Option(
+            "--python",
+            metavar="PATH",
+            help="Python of the project's environment; default: Minutehand's own.",
+        ),
+    ] = None,
+) -> Report:
+    """
+    Turn the beat_schedule of a Celery application into actions.
+
+    The module is imported in a process of its own, from the working directory.
+    """
+    entries = read_beat_schedule(module, python=python)
+    found = import_each(entries, lambda entry: entry.name, fill_from_beat, defaults)
+    return Report("celery beat", found)
+
+
+@_as_command
+def import_crontab(
+    defaults: Defaults,
+    file: FileArgument,
+    *,
+    system: Annotated[
+        bool,
+        typer.Option(
+            "--system", help="Lines have a user, as in /etc/crontab; else: found out."
+        ),
+    ] = False,
+    personal: Annotated[
+        bool, typer.Option("--personal", help="Lines have no user; else: found out.")
+    ] = False,
+    task: Annotated[
+        str, typer.Option("--task", metavar="TASK", help="What runs a command.")
+    ] = "run_command",
+) -> Report:
+    """
+    Turn the lines of a crontab file into actions.
+
+    FILE is what crontab -l prints, /etc/crontab, or a file of /etc/cron.d.
+    """
+    text = read_file(file).decode("utf-8-sig", errors="replace")
+    if system and personal:
+        raise UsageError("--system and --personal: lines have a user, or have none.")
+    lines = read_crontab(text, has_user=system or (not personal and has_users(text)))
+    defaults = replace(defaults, task=task)
+    found = import_each(lines, lambda line: line.title, fill_from_crontab, defaults)
+    note = (
+        f"Each action sends the task {task!r} with the command as an argument:"
+        " docs/coming-from-crontab.md has a task that runs it. Lines without CRON_TZ"
+        f" are read in {defaults.timezone}; cron reads them in the zone of its host"
+        " (--timezone)."
+    )
+    return Report("crontab", found, (note, *explain_settings(text)))
+
+
+@_as_command
+def import_django_celery_beat(defaults: Defaults, url: UrlArgument) -> Report:
+    """
+    Turn the periodic tasks of django-celery-beat into actions.
+
+    URL is that of the project's database; it is only read, without Django.
+    """
+    rows = read_periodic_tasks(url)
+    found = import_each(rows, lambda row: row.title, fill_from_django, defaults)
+    return Report("django-celery-beat", found)
+
+
+@_as_command
+def import_k8s(
+    defaults: Defaults,
+    file: FileArgument,
+    *,
+    task: Annotated[
+        str, typer.Option("--task", metavar="TASK", help="What makes a Job.")
+    ] = "run_cron_job",
+) -> Report:
+    """
+    Turn the CronJobs of Kubernetes into actions.
+
+    FILE is YAML or JSON, such as kubectl get cronjobs -o yaml prints.
+    """
+    jobs = read_cron_jobs(read_file(file))
+    defaults = replace(defaults, task=task)
+    found = import_each(jobs, lambda job: job.title, fill_from_cron_job, defaults)
+    note = (
+        f"Each action sends the task {task!r} with name and namespace of its CronJob,"
+        " which stays, suspended: docs/coming-from-kubernetes.md has a task that makes"
+        " a Job."
+    )
+    return Report("Kubernetes", found, (note,))
+
+
+@_as_command
+def import_redbeat(
+    defaults: Defaults,
+    url: UrlArgument,
+    *,
+    prefix: Annotated[
+        str,
+        typer.Option(
+            "--prefix", metavar="TEXT", help="Of its keys: its redbeat_key_prefix."
+        ),
+    ] = "redbeat:",
+) -> Report:
+    """
+    Turn the entries of redbeat into actions.
+
+    URL is that of the Redis that has them, its redbeat_redis_url; it is only read.
+    """
+    entries = read_redbeat(url, prefix=prefix)
+    found = import_each(entries, lambda entry: entry.title, fill_from_redbeat, defaults)
+    hint = f"No key begins with {prefix!r}: --prefix is that of the application."
+    return Report("redbeat", found, if_empty=hint)
+
+
+def _make_defaults(
+    timezone: str | None, queue: str | None, connection: str | None
+) -> Defaults:
+    """
+    Return what the options of a command leave to entries.
+
+    Raises:
+        UsageError: If there is no such zone or connection.
+    """
+    settings = get_settings()
+    if timezone is not None:
+        try:
+            load_zone(timezone)
+        except RuleError as error:
+            msg = f"--timezone: {error}"
+            raise UsageError(msg) from None
+    if connection is not None:
+        try:
+            settings.task_rules.check_connection(connection)
+        except RuleError as error:
+            msg = f"--connection: {error}"
+            raise UsageError(msg) from None
+    return Defaults(
+        now=read_host_clock(),
+        timezone=timezone or settings.timezone,
+        queue=queue or settings.task_queue or _CELERY_QUEUE,
+        connection=connection,
+    )
+
+
+def _show(report: Report, *, folder: str | None, overwrite: bool, json: bool) -> None:
+    """
+    Write the documents and show the report; end with 1 if an entry cannot be.
+
+    Args:
+        report: What became of all entries.
+        folder: For one file each. None: they are one JSON list on standard output, and
+            the report is on standard error.
+        overwrite: Whether files may be replaced.
+        json: Show the report, with the documents, as JSON on standard output.
+    """
+    written = None
+    if folder is not None:
+        written = write_files(Path(folder), report.entries, overwrite=overwrite)
+    if json:
+        print_json(report.as_json())
+    elif folder is None:
+        print_json(report.documents)
+        _print(report, err())
+    else:
+        _print(report, out())
+    if written is not None:
+        noun = "document" if written == 1 else "documents"
+        print_note(f"Wrote {written:,} {noun} to {folder}.")
+    for obstacle in report.find_obstacles(get_settings().task_rules):
+        print_warning(obstacle)
+    if not report.entries:
+        print_warning(f"Nothing was found to import. {report.if_empty}".rstrip())
+    if report.count(Verdict.CANNOT_BE):
+        raise typer.Exit(1)
+
+
+def _print(report: Report, console: Console) -> None:
+    """Print a block for each entry, as wide as the terminal."""
+    width = min(console.width, _WIDEST)
+    for entry in report.entries:
+        _print_entry(entry, console, width)
+    for note in report.notes if report.entries else ():
+        _print_text(console, note, width, indent="")
+    if report.entries:
+        console.print()
+    counts = [f"{report.count(each)} {_WORDS[each][0]}" for each in Verdict]
+    console.print(
+        Text(f"{len(report.entries)} of {report.origin}: {', '.join(counts)}.")
+    )
+
+
+def _print_entry(entry: Imported, console: Console, width: int) -> None:
+    word, style = _WORDS[entry.verdict]
+    head = Text(f"{word:<{_INDENT}}", style=style)
+    console.print(head.append(_cut(entry.entry, width), style="bold"))
+    indent = " " * _INDENT
+    if entry.rule:
+        _print_text(console, entry.rule, width, indent=indent)
+    for note in entry.notes:
+        _print_text(console, note, width, indent=f"{indent}- ")
+
+
+def _print_text(console: Console, text: str, width: int, *, indent: str) -> None:
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_on_hyphens=False,  # names of files are pasted
+    )
+    for line in lines or [""]:
+        console.print(Text(line), soft_wrap=True)
+
+
+def _cut(text: str, width: int) -> str:
+    line = " ".join(text.split())
+    room = width - _INDENT
+    return line if len(line) <= room else line[: room - 1] + "…"

@@ -1,1 +1,0 @@
-"""``minutehand import``: one module for each origin; they share ``showing``."""
