@@ -9,6 +9,8 @@ from web.action import acts, revisions
 from web.action import routes as action
 from web.actions import routes as actions
 from web.apps import routes as apps
+from web.backfills import routes as backfills
+from web.bulk import routes as bulk
 from web.calendar import routes as calendar
 from web.data import routes as data
 from web.editor import routes as editor
@@ -19,14 +21,10 @@ from web.mails import html_part
 from web.mails import routes as mails
 from web.now import begin, pause_all
 from web.now import routes as now
-from web.routes import (
-    backfills,
-    bulk,
-    operation,
-    operations,
-    operations_bulk,
-    static,
-)
+from web.operation import routes as operation
+from web.operations import bulk as operations_bulk
+from web.operations import routes as operations
+from web.routes import static
 from web.search import routes as search
 from web.settings import keys as settings_keys
 from web.settings import routes as settings

@@ -22,7 +22,7 @@ from serving.context import Context, Viewer
 from serving.cursors import write_cursor
 from web.clocks import Clocks, format_offset
 from web.guarding import PageRoute
-from web.operation_filter import RANGE_WORDS, Asked, read_asked
+from web.operations.list_query import RANGE_WORDS, AskedList, read_asked
 from web.preferences import read_preferences
 from web.reading import read_part
 from web.rendering import make_clocks, render
@@ -49,7 +49,7 @@ class _List:
         offset: The offset of most of its times; the others tell their own.
     """
 
-    asked: Asked
+    asked: AskedList
     rows: tuple[ShownOperation, ...]
     cursor: str | None
     facets: Facets
@@ -71,7 +71,7 @@ def show_operations(context: Viewer) -> Response:
     """List operations, the latest recorded first."""
     return render(
         context,
-        "operations.html",
+        "operations/operations.html",
         {
             "list": read_part(context, partial(_read, context)),
             "RANGE_WORDS": RANGE_WORDS,
@@ -96,7 +96,7 @@ def _read(context: Context, connection: sa.Connection) -> _List:
     )
 
 
-def _count_earlier(connection: sa.Connection, asked: Asked) -> int:
+def _count_earlier(connection: sa.Connection, asked: AskedList) -> int:
     """Count what is not final, and so old that the list does not reach it."""
     begin = asked.wanted.recorded_since
     if begin is None or asked.is_narrowed or asked.wanted.since is not None:

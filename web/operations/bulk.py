@@ -32,7 +32,7 @@ from serving.refusals import find_status
 from web.forms import Form, Refused, make_refused, read_form, read_number
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
-from web.operation_filter import read_asked
+from web.operations.list_query import read_asked
 from web.preferences import read_preferences
 from web.reading import read_part
 from web.rendering import make_clocks, render
@@ -89,7 +89,7 @@ def begin_bulk(context: Operator) -> Response:
 def show_bulk(context: Viewer, bulk_id: UUID) -> Response:
     """Show how far a bulk change is."""
     read = partial(fetch_shown_bulk, bulk_id=bulk_id, app=context.app)
-    return render(context, "operations_bulk.html", {"bulk": read_part(context, read)})
+    return render(context, "operations/bulk.html", {"bulk": read_part(context, read)})
 
 
 @router.post(f"{_PATH}/{{bulk_id}}/cancel")
@@ -198,7 +198,7 @@ def _render(
     refused: Refused | None = None if error is None else make_refused(error)
     return render(
         context,
-        "operations_bulk_ask.html",
+        "operations/bulk_ask.html",
         {
             **values,
             "filter_text": json.dumps(values["chosen"]),

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overview.operations.account import Stretch
-from web.charts.gantt import Gantt, draw_gantt
+from web.operation.fetch_account import Stretch
+from web.operation.gantt import Gantt, draw_gantt
 
 SIX = datetime(2026, 10, 20, 6, tzinfo=UTC)
 LEFT, RIGHT = 176, 1100

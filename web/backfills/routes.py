@@ -136,7 +136,7 @@ def _show_plan(
         "week": _WEEK,
         "back": f"/actions/{quote(uid, safe='')}",
     }
-    return render(context, "backfill_new.html", values, refused=refused)
+    return render(context, "backfills/new.html", values, refused=refused)
 
 
 @router.get("/backfills/{backfill_id}")
@@ -161,7 +161,7 @@ def show_backfill(context: Viewer, backfill_id: UUID) -> Response:
         "may_cancel": shown.state is BackfillState.RUNNING
         and context.caller.role >= Role.OPERATOR,
     }
-    return render(context, "backfill.html", values)
+    return render(context, "backfills/backfill.html", values)
 
 
 @router.get("/backfills/{backfill_id}/cancel")
@@ -190,7 +190,7 @@ def _show_cancel(
     with context.reading() as connection:
         shown = fetch_shown_backfill(connection, backfill_id, app=context.app)
     values = {"shown": shown, "of": refused, "back": f"/backfills/{backfill_id}"}
-    return render(context, "backfill_cancel.html", values, refused=refused)
+    return render(context, "backfills/cancel.html", values, refused=refused)
 
 
 @router.get("/actions/{uid}/recipients")

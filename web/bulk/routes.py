@@ -140,7 +140,7 @@ def _show(context: Context, form: Form, refused: Refused | None = None) -> Respo
             if name in {*_FILTERS, "uid", "all", "kind_of_change", "back"}
         ],
     }
-    return render(context, "bulk_new.html", values, refused=refused)
+    return render(context, "bulk/new.html", values, refused=refused)
 
 
 def _fetch_names(
@@ -175,7 +175,7 @@ def show_bulk(context: Viewer, bulk_id: UUID) -> Response:
         "may_cancel": shown.state is BulkState.RUNNING
         and context.caller.role >= Role.OPERATOR,
     }
-    return render(context, "bulk.html", values)
+    return render(context, "bulk/bulk.html", values)
 
 
 @router.get("/bulk/{bulk_id}/cancel")
@@ -202,4 +202,4 @@ def _show_cancel(
     with context.reading() as connection:
         shown = fetch_shown_bulk(connection, bulk_id, app=context.app)
     values = {"shown": shown, "of": refused, "back": f"/bulk/{bulk_id}"}
-    return render(context, "bulk_cancel.html", values, refused=refused)
+    return render(context, "bulk/cancel.html", values, refused=refused)

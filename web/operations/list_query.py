@@ -64,7 +64,7 @@ class Chip:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedList:
     """
     What the query of the page asks for.
 
@@ -111,7 +111,7 @@ class Asked:
 
 def read_asked(
     context: Context, connection: sa.Connection, *, now: datetime, zone: ZoneInfo
-) -> Asked:
+) -> AskedList:
     """
     Return what the query of the page asks for, within what the caller may see.
 
@@ -146,7 +146,7 @@ def read_asked(
     if length is not None:
         values["recorded_from"] = now - length
     model = OperationFilterModel(**values, **_read_states(query))
-    return Asked(
+    return AskedList(
         model=model,
         wanted=resolve_filter(connection, model, app=context.app),
         page=query.page(),

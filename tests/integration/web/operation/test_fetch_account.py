@@ -18,7 +18,6 @@ from models.occurrence import make_manual_id, make_missed_id, make_operation_id
 from models.operation_state import OperationState, Trigger
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.running.past_attempts import Outcome, PastAttempt
-from overview.operations.account import Account, fetch_account
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -28,6 +27,7 @@ from tests.scheduling import (
     make_operation,
     record_all,
 )
+from web.operation.fetch_account import Account, fetch_account
 
 DAILY = make_operation()
 

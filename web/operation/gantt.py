@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from models.units import format_age
-from overview.operations.account import Stretch
+from web.operation.fetch_account import Stretch
 
 #: Units of the drawing.
 WIDTH = 1200

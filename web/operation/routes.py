@@ -24,7 +24,6 @@ from operations.cancel_and_retry import (
 )
 from operations.causes import find_cause
 from operations.operation_log import LogLevel, LogLine, fetch_log
-from overview.operations.account import Account, fetch_account
 from overview.operations.shown import (
     ShownOperation,
     describe_result,
@@ -32,12 +31,13 @@ from overview.operations.shown import (
 )
 from serving.context import Context, Operator, Viewer
 from serving.refusals import find_status
-from web.charts.gantt import Gantt, draw_gantt
 from web.clocks import format_iso
 from web.forms import Form, make_refused, read_form
 from web.frame import find_address
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
+from web.operation.fetch_account import Account, fetch_account
+from web.operation.gantt import Gantt, draw_gantt
 from web.reading import Unread, read_part
 from web.rendering import HEADERS, render
 
@@ -105,7 +105,7 @@ def show_operation(context: Viewer, operation_id: UUID) -> Response:
         steps = sight.account.operation.steps
         told = {step.name: describe_result(step.result) for step in steps}
         values["results"] = {name: text for name, text in told.items() if text}
-    return render(context, "operation.html", values)
+    return render(context, "operation/operation.html", values)
 
 
 def _look(context: Context, operation_id: UUID, connection: sa.Connection) -> _Sight:
@@ -199,7 +199,7 @@ def show_log(context: Viewer, operation_id: UUID) -> Response:
 @router.get(f"{_PATH}/cancel")
 def ask_cancel(context: Operator, operation_id: UUID) -> Response:
     """Ask whether an operation is to be canceled."""
-    return _ask(context, operation_id, "operation_cancel.html")
+    return _ask(context, operation_id, "operation/cancel.html")
 
 
 @router.post(f"{_PATH}/cancel")
@@ -212,7 +212,7 @@ def cancel(context: Operator, operation_id: UUID) -> Response:
         with context.writing() as connection:
             cancel_or_refuse(connection, operation_id, app=context.app, note=asked.note)
     except MinutehandError as error:
-        return _refuse(context, operation_id, "operation_cancel.html", form, error)
+        return _refuse(context, operation_id, "operation/cancel.html", form, error)
     text = "Canceled. A worker that runs it stops at its next progress point."
     return go_to(f"/operations/{operation_id}", text)
 
@@ -220,7 +220,7 @@ def cancel(context: Operator, operation_id: UUID) -> Response:
 @router.get(f"{_PATH}/retry")
 def ask_retry(context: Operator, operation_id: UUID) -> Response:
     """Ask whether, and from which step, an operation is to run again."""
-    return _ask(context, operation_id, "operation_retry.html")
+    return _ask(context, operation_id, "operation/retry.html")
 
 
 @router.post(f"{_PATH}/retry")
@@ -239,7 +239,7 @@ def retry(context: Operator, operation_id: UUID) -> Response:
                 note=asked.note,
             )
     except MinutehandError as error:
-        return _refuse(context, operation_id, "operation_retry.html", form, error)
+        return _refuse(context, operation_id, "operation/retry.html", form, error)
     return go_to(f"/operations/{operation_id}", "It runs again, under the same id.")
 
 

@@ -1,5 +1,5 @@
 """
-The account of one operation, for every face: how its id is computed, what became of its
+The account of one operation, for its page: how its id is computed, what became of its
 attempts, how often the same failure was seen, what it made, and who intervened.
 """
 
@@ -24,8 +24,8 @@ from models.paging import Page
 from operations.causes import make_cause
 from operations.running.past_attempts import Outcome, read_attempts
 from overview.changes import ChangeFilter, fetch_changes
-from overview.operations.same_cause import SameCause, count_same_cause
 from overview.operations.shown import ShownOperation, fetch_shown_operation
+from web.operation.fetch_same_cause import SameCause, count_same_cause
 
 #: Interventions that are told, the latest.
 _INTERVENTIONS = 20

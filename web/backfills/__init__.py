@@ -1,0 +1,1 @@
+"""Past occurrences of an action that run after all: listed, asked, and followed."""

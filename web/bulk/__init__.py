@@ -1,0 +1,1 @@
+"""Many actions paused, resumed or run: counted, asked, and followed."""
