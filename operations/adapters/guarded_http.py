@@ -11,8 +11,10 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -42,7 +44,7 @@ def resolve_host(host: str, port: int) -> tuple[str, ...]:
 
 def make_client(
     timeout: timedelta, *, whole: timedelta, setting: str = ""
-) -> httpx2.Client:
+) -> BoundedClient:
     """
     Return a client for :meth:`HostGuard.open`.
 
@@ -56,21 +58,29 @@ def make_client(
     another address. Certificates are checked against the authorities that the host
     trusts, or those in ``SSL_CERT_FILE``.
     """
-    return httpx2.Client(
-        timeout=timeout.total_seconds(),
-        trust_env=False,
-        follow_redirects=False,
-        transport=_BoundedTransport(whole, setting),
-    )
+    return BoundedClient(timeout, _BoundedBackend(whole, setting))
+
+
+class BoundedClient(httpx2.Client):
+    """A client whose waits end in time; *over* says that they have."""
+
+    def __init__(self, timeout: timedelta, backend: _BoundedBackend) -> None:
+        """Connect to nothing yet."""
+        super().__init__(
+            timeout=timeout.total_seconds(),
+            trust_env=False,
+            follow_redirects=False,
+            transport=_BoundedTransport(backend),
+        )
+        self.bound, self.over = backend.bound, backend.over
 
 
 class _BoundedTransport(httpx2.HTTPTransport):
     """Connects as httpx2 does; its pool is another, for it hands no backend on."""
 
-    def __init__(self, whole: timedelta, setting: str) -> None:
+    def __init__(self, backend: _BoundedBackend) -> None:
         context = _make_context()
         super().__init__(verify=context, trust_env=False)
-        backend = _BoundedBackend(whole, setting)
         self._pool = httpcore2.ConnectionPool(context, network_backend=backend)
 
 
@@ -78,13 +88,13 @@ class _BoundedBackend(httpcore2.SyncBackend):
     """Lets no wait end later than *whole* from now."""
 
     def __init__(self, whole: timedelta, setting: str) -> None:
-        self._over = f"it took longer than {whole}" + (setting and f" ({setting})")
+        self.over = f"it took longer than {whole}" + (setting and f" ({setting})")
         self._ends_at = time.monotonic() + whole.total_seconds()
 
     def bound(self, timeout: float | None) -> float:
         left = self._ends_at - time.monotonic()
         if left <= 0:
-            raise httpcore2.ReadTimeout(self._over)
+            raise httpcore2.ReadTimeout(self.over)
         return left if timeout is None else min(left, timeout)
 
     def connect_tcp(
@@ -187,9 +197,14 @@ class HostGuard:
             except ValueError:
                 self._names.add(_write_name(entry))
 
-    def find_addresses(self, target: httpx2.URL) -> Sequence[str]:
+    def find_addresses(
+        self, target: httpx2.URL, client: BoundedClient | None = None
+    ) -> Sequence[str]:
         """
         Return the addresses of *target*'s host, all of which may be called.
+
+        Args:
+            client: To look no longer than it may wait. None: as long as it takes.
 
         Raises:
             ForbiddenUrlError: The URL is not of HTTP, its port does not exist, or its
@@ -209,7 +224,7 @@ class HostGuard:
             raise ForbiddenUrlError(msg)
         name = _get_name(target)
         try:
-            addresses = self._resolve(name, target.port or 0)
+            addresses = self._look_up(name, target.port or 0, client)
         except UnicodeError as error:
             raise OSError(str(error)) from error
         refused = self._find_refused(name, addresses)
@@ -221,6 +236,26 @@ class HostGuard:
             raise ForbiddenUrlError(msg)
 
         return addresses
+
+    def _look_up(
+        self, name: str, port: int, client: BoundedClient | None
+    ) -> Sequence[str]:
+        if client is None:
+            return self._resolve(name, port)
+        found: Future[Sequence[str]] = Future()
+
+        def look() -> None:
+            try:
+                found.set_result(self._resolve(name, port))
+            except (OSError, UnicodeError) as error:
+                found.set_exception(error)
+
+        # Nothing else ends the system's resolver, which may take minutes.
+        threading.Thread(target=look, name="resolving", daemon=True).start()
+        try:
+            return found.result(client.bound(None))
+        except (TimeoutError, httpcore2.ReadTimeout):
+            raise TimeoutError(client.over) from None
 
     def _find_refused(self, name: str, addresses: Sequence[str]) -> str | None:
         if name in self._names:
@@ -235,7 +270,7 @@ class HostGuard:
 
     def open(
         self,
-        client: httpx2.Client,
+        client: BoundedClient,
         method: str,
         target: httpx2.URL,
         *,
@@ -252,7 +287,7 @@ class HostGuard:
             ForbiddenUrlError: As for ``find_addresses``.
             OSError, httpx2.HTTPError: The network failed.
         """
-        addresses = self.find_addresses(target)
+        addresses = self.find_addresses(target, client)
         failure: httpx2.ConnectError | OSError = OSError("the host has no address")
         for address in addresses:
             request = client.build_request(

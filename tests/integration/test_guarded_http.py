@@ -212,6 +212,30 @@ def test_webhook_that_drips_is_left(head: bytes):
     assert "it took longer than 0:00:01" in sending.detail
 
 
+def test_name_that_is_never_resolved_is_left():
+    """
+    The resolver has no deadline of its own; it gets what is left of that of the whole.
+    """
+    over = threading.Event()
+
+    def hang(_name: str, _port: int) -> tuple[str, ...]:
+        over.wait(PATIENCE_S)
+        msg = "nobody left"
+        raise OSError(msg)
+
+    webhooks = RealWebhooks(
+        secret="abc",
+        allowed_hosts=("127.0.0.1",),
+        timeout=timedelta(milliseconds=10),
+        resolve=hang,
+    )
+    sending = webhooks.post("http://a.example/", message_id="1", body=b"x", now=NOW)
+
+    over.set()
+    assert Fate.UNREACHABLE is sending.outcome
+    assert "it took longer than 0:00:00.01" in sending.detail
+
+
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])
 def test_source_that_drips_is_left(head: bytes, tmp_path: Path):
     """

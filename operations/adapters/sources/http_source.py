@@ -16,7 +16,12 @@ from pathlib import Path
 import httpx2
 
 from models.errors import StepError
-from operations.adapters.guarded_http import ForbiddenUrlError, HostGuard, make_client
+from operations.adapters.guarded_http import (
+    BoundedClient,
+    ForbiddenUrlError,
+    HostGuard,
+    make_client,
+)
 from operations.adapters.polars_io import explain_too_large
 from operations.domains import Fingerprint, Limits, Reached, Tell
 
@@ -108,13 +113,13 @@ class HttpSource:
             seen, response.url.path, response.headers.get("content-type", "")
         )
 
-    def _connect(self) -> httpx2.Client:
+    def _connect(self) -> BoundedClient:
         return make_client(
             HTTP_TIMEOUT, whole=self.limits.time, setting="MINUTEHAND_SOURCE_TIMEOUT"
         )
 
     def _probe(
-        self, client: httpx2.Client, known: Fingerprint
+        self, client: BoundedClient, known: Fingerprint
     ) -> httpx2.Response | None:
         """Return an answer that can be used as it is; None: ask for the whole."""
         try:
@@ -129,7 +134,7 @@ class HttpSource:
         return None
 
     def _open(
-        self, client: httpx2.Client, headers: Mapping[str, str]
+        self, client: BoundedClient, headers: Mapping[str, str]
     ) -> httpx2.Response:
         """Return the answer at the end of all redirects, each of which is checked."""
         headers = {"user-agent": "minutehand", "accept-encoding": "gzip", **headers}
