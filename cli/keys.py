@@ -17,8 +17,12 @@ from models.errors import RuleError, UsageError
 from models.fields.duration import Duration
 from models.fields.field_types import LONGEST_NAME, check_name
 from models.paging import Page
-from serving.access.key_documents import DEFAULT_OVERLAP, parse_lifetime
-from serving.access.key_json import NewKey, ShownKey
+from serving.access.key_documents import (
+    DEFAULT_OVERLAP,
+    NewKey,
+    ShownKey,
+    parse_lifetime,
+)
 from serving.access.manage_keys import (
     create_key,
     fetch_key,

@@ -30,13 +30,13 @@ _EXIT_CODES = (
 _APPS = Group(
     "Small apps (tenants): apply, list, show, export, pause and delete them.",
     {
-        "apply": "cli.apps_apply:apply_apps",
+        "apply": "cli.apps:apply_apps",
         "list": "cli.apps:list_apps",
         "show": "cli.apps:show_app",
         "pause": "cli.pausing:pause_apps",
         "resume": "cli.pausing:resume_apps",
-        "export": "cli.apps_export:export_app",
-        "delete": "cli.apps_delete:delete_app",
+        "export": "cli.apps:export_app",
+        "delete": "cli.apps:delete_app",
     },
 )
 

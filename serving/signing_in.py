@@ -17,7 +17,7 @@ from fastapi import Request
 from models.errors import RuleError
 from models.fields.field_types import LONGEST_NAME, check_name
 from serving.access.callers import Caller
-from serving.access.keys import Refused, recognize
+from serving.access.keys import RefusedKey, recognize
 from serving.access.roles import Role
 from serving.access.sign_ins import recognize_session
 from serving.limits import Allowance, Kind, name_address
@@ -138,7 +138,7 @@ def refuse_too_many(allowance: Allowance) -> None:
 def _find_key(services: Services, request: Request, text: str) -> Caller:
     with services.reading_once() as connection:
         found = recognize(connection, text)
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedKey):
         count_attempt(services, request)
         raise _refuse(found.why, "invalid_token")
     return found

@@ -21,7 +21,7 @@ from models.fields.instants import parse_instant
 from models.fields.strict_model import show
 from models.operation_state import Queue
 from models.paging import Page, Part
-from overview.apps.choices import AppChoice, fetch_app_choices
+from overview.apps.small_apps import AppChoice, fetch_app_choices
 from serving.context import Context
 from serving.cursors import read_cursor, write_cursor
 from serving.refusals import HttpError

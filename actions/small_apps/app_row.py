@@ -16,7 +16,7 @@ from models.small_app import SmallAppModel
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldApp:
     """
     A small app that is locked against other changes until the commit.
 
@@ -38,7 +38,7 @@ def hold_app(
     now: datetime,
     expected_revision: int | None,
     may_create: bool,
-) -> Held:
+) -> HeldApp:
     """
     Lock the small app *model.uid*; insert it if there is none.
 
@@ -60,7 +60,7 @@ def hold_app(
         raise NotFoundError(msg)
     assert row is not None  # it exists, or was inserted
     refuse_stale(row.uid, row.revision if exists else 0, expected_revision)
-    return Held(row, not exists, inserted)
+    return HeldApp(row, not exists, inserted)
 
 
 def _insert(connection: sa.Connection, model: SmallAppModel, now: datetime) -> bool:
@@ -163,7 +163,7 @@ def _tell(name: str, value: Any) -> object:
 
 
 def end_change(
-    connection: sa.Connection, held: Held, *, now: datetime, changed: bool
+    connection: sa.Connection, held: HeldApp, *, now: datetime, changed: bool
 ) -> int:
     """Raise the revision of a known app if something changed; return its revision."""
     if held.inserted:

@@ -17,11 +17,10 @@ from actions.pausing.targets import (
     resume_target,
 )
 from actions.small_apps.apply import Applied
-from actions.small_apps.connections import check_connections
+from actions.small_apps.check_settings import check_connections, find_sender_doubts
 from actions.small_apps.delete import DeletedApp, delete_small_app
 from actions.small_apps.differences import AppDifference
 from actions.small_apps.export import fetch_document
-from actions.small_apps.senders import find_sender_doubts
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.applying import DryRun, RaiseEvents, apply_or_foresee
 from api.guarding import ApiRoute, takes
@@ -31,7 +30,7 @@ from models.json_form import get_members
 from models.requests.actions import PauseModel
 from models.requests.apps import SmallAppBodyModel
 from models.small_app import SmallAppModel
-from overview.apps.shown import (
+from overview.apps.small_apps import (
     DetailedApp,
     ListedApp,
     fetch_app_part,

@@ -11,8 +11,7 @@ from starlette.responses import Response
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, secret, takes
 from models.fields.duration import Duration
-from serving.access.key_documents import NewKeyModel, RotationModel
-from serving.access.key_json import NewKey, ShownKey
+from serving.access.key_documents import NewKey, NewKeyModel, RotationModel, ShownKey
 from serving.access.manage_keys import (
     create_key,
     fetch_keys,

@@ -19,7 +19,7 @@ from dispatch.operation_filters import resolve_filter
 from models.operation_state import OperationState
 from models.requests.operations import CancelModel, OperationFilterModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
-from operations.mail.list_mails import Delivery, fetch_deliveries
+from operations.mail.list_mails import MailDelivery, fetch_deliveries
 from operations.operation_log import (
     FIRST_KEPT,
     LAST_KEPT,
@@ -139,7 +139,7 @@ def list_steps(context: Viewer, operation_id: _Id) -> Response:
 
 @router.get(
     "/{operation_id}/deliveries",
-    response_model=ListJson[Delivery],
+    response_model=ListJson[MailDelivery],
     responses=_shows({"items": [DELIVERY], "next_cursor": None}),
 )
 def list_deliveries(context: Viewer, operation_id: _Id, page: Paged) -> Response:

@@ -53,7 +53,7 @@ def convert_to_parquet(
 
     Args:
         path: Exists; not compressed.
-        kind: One of FORMATS in operations/adapters/sources/formats.py.
+        kind: One of FORMATS in operations/adapters/sources/sources.py.
         target: Written as a stream: memory does not grow with the data. Files beside
             it whose names begin with its name are scratch files.
         shown: What messages call *path*.

@@ -170,7 +170,7 @@ class ReadMail(ListedMail):
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class MailDelivery:
     """
     The mail of a step to one recipient.
 
@@ -414,7 +414,7 @@ def count_operations(connection: sa.Connection, wanted: MailFilter) -> int:
 
 def fetch_deliveries(
     connection: sa.Connection, operation_id: UUID, page: Page, *, app: str | None = None
-) -> Part[Delivery]:
+) -> Part[MailDelivery]:
     """
     Return a part of the mails of an operation, by step and recipient.
 
@@ -427,7 +427,7 @@ def fetch_deliveries(
     """
     require_operation(connection, operation_id, app=app)
     marks = deliveries.c
-    shown = (marks[each.name] for each in fields(Delivery))
+    shown = (marks[each.name] for each in fields(MailDelivery))
     query = sa.select(*shown).where(marks.operation_id == operation_id)
     after = page.read_after(str, str)
     if after is not None:
@@ -436,7 +436,7 @@ def fetch_deliveries(
         query = query.where(sa.tuple_(marks.step, marks.recipient) > following)
     query = query.order_by(marks.step, marks.recipient).limit(page.limit + 1)
     found: list[Any] = list(connection.execute(query))
-    entries = [Delivery(*row) for row in found[: page.limit]]
+    entries = [MailDelivery(*row) for row in found[: page.limit]]
     if len(found) <= page.limit:
         return Part(entries, None)
     return Part(entries, (entries[-1].step, entries[-1].recipient))

@@ -48,7 +48,7 @@ _NOTE_USE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedKey:
     """Why a key is not taken, in words for whoever sent it."""
 
     why: str
@@ -71,10 +71,10 @@ def authenticate(connection: sa.Connection, text: str) -> Caller | None:
     One query, by the key's id; none if *text* is no key.
     """
     found = recognize(connection, text)
-    return None if isinstance(found, Refused) else found
+    return None if isinstance(found, RefusedKey) else found
 
 
-def recognize(connection: sa.Connection, text: str) -> Caller | Refused:
+def recognize(connection: sa.Connection, text: str) -> Caller | RefusedKey:
     """
     Return who asks with the key *text*, or why it is not taken.
 
@@ -82,16 +82,16 @@ def recognize(connection: sa.Connection, text: str) -> Caller | Refused:
     """
     key_id = read_key(text)
     if key_id is None:
-        return Refused(
+        return RefusedKey(
             "this is not an API key, or it has a typo: its checksum is wrong"
         )
     row = connection.execute(_SELECT_KEY, {"key_id": key_id}).one_or_none()
     if row is None or not is_of_digest(text, row.digest):
-        return Refused("there is no such API key")
+        return RefusedKey("there is no such API key")
     if row.revoked_at is not None:
-        return Refused("the API key was revoked")
+        return RefusedKey("the API key was revoked")
     if row.has_expired:
-        return Refused("the API key has expired")
+        return RefusedKey("the API key has expired")
     return Caller(
         key_id,
         make_caller_name(row.name, key_id),

@@ -25,8 +25,13 @@ from models.fields.duration import Duration
 from models.json_form import get_members
 from models.paging import Page, Part
 from serving.access.callers import Caller
-from serving.access.key_documents import DEFAULT_OVERLAP
-from serving.access.key_json import KeyState, NewKey, ShownKey, make_prefix
+from serving.access.key_documents import (
+    DEFAULT_OVERLAP,
+    KeyState,
+    NewKey,
+    ShownKey,
+    make_prefix,
+)
 from serving.access.keys import HAS_EXPIRED, ID_LENGTH
 from serving.access.roles import Role
 from serving.access.secret_text import make_digest, make_letters, make_secret

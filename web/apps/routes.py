@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from actions.list_actions import ActionFilter, Trouble
 from actions.pausing.targets import pause_target, resume_target
+from actions.small_apps.check_settings import find_sender_doubt
 from actions.small_apps.known_users import (
     UserFilter,
     fetch_group_part,
     fetch_user_part,
 )
-from actions.small_apps.senders import find_sender_doubt
 from models.errors import MinutehandError
 from models.operation_state import OperationState
 from models.paging import Page
@@ -23,7 +23,7 @@ from models.requests.actions import PauseModel
 from operations.operation_filter import OperationFilter
 from overview.actions.shown import fetch_action_part
 from overview.apps.data import fetch_domain_part
-from overview.apps.shown import (
+from overview.apps.small_apps import (
     DetailedApp,
     ListedApp,
     fetch_app_part,

@@ -36,7 +36,7 @@ from models.operation import MAILING_STEPS
 from models.paging import Page
 from overview.actions.revisions import fetch_shown_revision
 from overview.actions.shown import ShownAction, fetch_shown_action
-from overview.apps.shown import fetch_app_part
+from overview.apps.small_apps import fetch_app_part
 from overview.previews.new import AppCalendar, fetch_app_calendar
 from serving.context import Context, Editor
 from serving.refusals import find_status

@@ -14,7 +14,6 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.list_actions import LONGEST_TEXT, is_one_of
 from actions.read_actions import ActionState, get_action_state
@@ -58,28 +57,6 @@ class HitKind(StrEnum):
     APP = "app"
 
 
-class HitJson(TypedDict):
-    """
-    Something that fits; ``id`` is its uid or id.
-
-    ``state`` is that of an action or operation; null of an app.
-    """
-
-    kind: HitKind
-    id: str
-    app: str
-    name: str
-    state: str | None
-
-
-class HitsJson(TypedDict):
-    """What fits, those that fit best first; ``is_whole`` false: there may be more."""
-
-    query: str
-    is_whole: bool
-    items: list[HitJson]
-
-
 @dataclass(frozen=True, slots=True)
 class Hit:
     """
@@ -99,16 +76,6 @@ class Hit:
     state: ActionState | OperationState | None
     is_exact: bool = False
 
-    def as_json(self) -> HitJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "kind": self.kind,
-            "id": self.id,
-            "app": self.app,
-            "name": self.name,
-            "state": None if self.state is None else self.state.value,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Hits:
@@ -127,14 +94,6 @@ class Hits:
         if len(self.entries) == 1 and self.is_whole:
             return self.entries[0]
         return None
-
-    def as_json(self) -> HitsJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "query": self.query,
-            "is_whole": self.is_whole,
-            "items": [each.as_json() for each in self.entries],
-        }
 
 
 def search(

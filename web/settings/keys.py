@@ -9,10 +9,10 @@ from models.errors import ConflictError, InvalidDocumentError, NotFoundError
 from models.fields.duration import Duration
 from serving.access.key_documents import (
     DEFAULT_OVERLAP,
+    NewKey,
     NewKeyModel,
     RotationModel,
 )
-from serving.access.key_json import NewKey
 from serving.access.manage_keys import create_key, fetch_key, revoke_key, rotate_key
 from serving.context import Admin, Context
 from web.forms import Form, Refused, make_refused, read_form

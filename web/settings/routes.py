@@ -15,7 +15,7 @@ from models.paging import Page, Part
 from overview.changes import ChangeFilter, fetch_changes, verify_changes
 from overview.doctor.finding import Finding, Health
 from overview.installation.installed import fetch_installed, make_bundle
-from serving.access.key_json import ShownKey
+from serving.access.key_documents import ShownKey
 from serving.access.manage_keys import fetch_keys
 from serving.access.roles import Role
 from serving.context import Admin, Context, Viewer

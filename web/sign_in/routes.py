@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from models.errors import ForbiddenError, MinutehandError
-from serving.access.keys import Refused, recognize
+from serving.access.keys import RefusedKey, recognize
 from serving.access.sign_ins import (
     LINK_PREFIX,
     SESSION_FOR,
@@ -138,7 +138,7 @@ def _begin(request: Request, secret: str) -> Session:
                 raise ForbiddenError(msg)
             return session
         found = recognize(connection, secret)
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedKey):
             count_attempt(services, request)
             why = found.why
             msg = f"{why[0].upper()}{why[1:]}."

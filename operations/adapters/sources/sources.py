@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pydantic import JsonValue
 
@@ -24,7 +24,6 @@ from models.errors import StepError
 from models.fields.sql_connection import SqlConnection
 from operations.adapters.guarded_http import HostGuard, Resolve, resolve_host
 from operations.adapters.polars_io import explain_too_large
-from operations.adapters.sources.formats import find_format
 from operations.adapters.sources.http_source import HttpSource, hide_secrets
 from operations.adapters.sources.ingest_process import Written, run_job
 from operations.adapters.sources.source_folder import open_source_file
@@ -35,6 +34,61 @@ from operations.domains import (
     Reading,
     Tell,
 )
+
+FORMATS = ("csv", "json", "ndjson", "parquet")
+
+#: Other names of formats in a source.
+_ALIASES = {"jsonl": "ndjson"}
+
+#: Format by the suffix of a file or of a URL.
+_SUFFIXES = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "ndjson",
+    ".ndjson": "ndjson",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+#: Format by Content-Type, for URLs without such a suffix.
+_MEDIA_TYPES = {
+    "text/csv": "csv",
+    "application/csv": "csv",
+    "application/json": "json",
+    "application/ndjson": "ndjson",
+    "application/x-ndjson": "ndjson",
+    "application/jsonl": "ndjson",
+    "application/jsonlines": "ndjson",
+    "application/x-jsonlines": "ndjson",
+    "application/vnd.apache.parquet": "parquet",
+}
+
+
+def find_format(
+    source: Mapping[str, JsonValue], name: str, media_type: str = "", *, shown: str
+) -> str:
+    """
+    Return which of FORMATS a source has: by its "format", suffix or media type.
+
+    Raises:
+        StepError: Permanent: none of them says it.
+    """
+    given = source.get("format")
+    if isinstance(given, str):
+        given = _ALIASES.get(given, given)
+        if given in FORMATS:
+            return given
+    plain = name.lower().removesuffix(".gz")
+    by_suffix = _SUFFIXES.get(PurePosixPath(plain).suffix)
+    by_type = _MEDIA_TYPES.get(media_type.partition(";")[0].strip().lower())
+    found = None if given is not None else by_suffix or by_type
+    if found is None:
+        said = "is not given" if given is None else f"{given!r} is not known"
+        msg = f'{shown}: format {said}. Write "format": one of {", ".join(FORMATS)}.'
+        raise StepError(msg, permanent=True)
+
+    return found
+
 
 #: If a file changed this shortly before it is read, it may change again without a new
 #: modification time (the clocks of file systems tick every few milliseconds). Then its

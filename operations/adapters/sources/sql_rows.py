@@ -67,7 +67,7 @@ Row = Sequence[object]
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SqlQuery:
     """
     A query that runs.
 
@@ -98,7 +98,7 @@ def _measure(row: Row) -> int:
 
 
 @contextmanager
-def open_query(url: str, query: str, *, seconds: int, shown: str) -> Iterator[Query]:
+def open_query(url: str, query: str, *, seconds: int, shown: str) -> Iterator[SqlQuery]:
     """
     Run *query* in the database at *url*; the query cannot change anything.
 
@@ -158,7 +158,9 @@ def _find_passwords(url: str) -> Iterator[str]:
 
 
 @contextmanager
-def _open_postgresql(url: str, query: str, seconds: int, shown: str) -> Iterator[Query]:
+def _open_postgresql(
+    url: str, query: str, seconds: int, shown: str
+) -> Iterator[SqlQuery]:
     # Closed in the middle of its transaction, which nothing ever commits: so the server
     # ends the session, and takes back whatever the query set, locked or announced, also
     # where a pooler would give the session to somebody else.
@@ -196,7 +198,7 @@ def _open_postgresql(url: str, query: str, seconds: int, shown: str) -> Iterator
                     for row in cursor.fetchmany(count)
                 ]
 
-            yield Query(names, fetch, connection.cancel)
+            yield SqlQuery(names, fetch, connection.cancel)
 
 
 def _refuse_power(connection: psycopg.Connection[Row], shown: str) -> None:
@@ -218,7 +220,7 @@ def _refuse_power(connection: psycopg.Connection[Row], shown: str) -> None:
 
 
 @contextmanager
-def _open_sqlite(url: str, query: str, seconds: int, shown: str) -> Iterator[Query]:
+def _open_sqlite(url: str, query: str, seconds: int, shown: str) -> Iterator[SqlQuery]:
     del seconds  # SQLite runs in this process, which is ended in time
     path = Path(url.partition(":///")[2].partition("?")[0])
     if not path.is_file():
@@ -244,7 +246,7 @@ def _open_sqlite(url: str, query: str, seconds: int, shown: str) -> Iterator[Que
         if not names:
             msg = f"{shown}: the statement is not a query."
             raise StepError(msg, permanent=True)
-        yield Query(names, cursor.fetchmany, connection.interrupt)
+        yield SqlQuery(names, cursor.fetchmany, connection.interrupt)
 
 
 def _authorize(

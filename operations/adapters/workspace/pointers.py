@@ -7,11 +7,12 @@ was live before is kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 import sqlalchemy as sa
+from pydantic import JsonValue
 
 from models.database.tables import app_documents, domains
 from models.errors import StepError
@@ -123,3 +124,42 @@ def _point_at_document(
     )
     moved = connection.execute(statement).rowcount
     return [Move(cast("MoveKind", kind), kind, None, None)] if moved else []
+
+
+#: Actions of which figures are kept for a domain: those that sent one last. An app has
+#: one or two; without a bound, deleted actions would stay for ever.
+MOST_ACTIONS = 50
+
+
+def keep_figures(
+    connection: sa.Connection,
+    app: str,
+    action_uid: str,
+    figures: Mapping[str, JsonValue],
+) -> None:
+    """
+    Store *figures*, by domain; domains that are gone meanwhile are left out.
+
+    Args:
+        connection: In a transaction that holds the claim.
+        action_uid: The action that sent the summary.
+        figures: As ``Former.as_json`` has them.
+    """
+    rows = connection.execute(
+        sa.select(domains.c.name, domains.c.summarized)
+        .where(domains.c.app == app, domains.c.name.in_(figures))
+        .order_by(domains.c.name)
+        .with_for_update()
+    ).all()
+    for name, stored in rows:
+        kept = {**(stored or {}), action_uid: figures[name]}
+        connection.execute(
+            sa.update(domains)
+            .where(domains.c.app == app, domains.c.name == name)
+            .values(summarized=_keep_latest(kept))
+        )
+
+
+def _keep_latest(kept: dict[str, Any]) -> dict[str, Any]:
+    latest = sorted(kept.items(), key=lambda entry: entry[1]["at"], reverse=True)
+    return dict(latest[:MOST_ACTIONS])

@@ -22,11 +22,11 @@ from models.database.engine import reading, writing
 from models.database.tables import domain_versions, domains, small_apps
 from models.errors import PlatformError, StepError, UnreachableError
 from operations.adapters.polars_io import read_figures
-from operations.adapters.workspace.kept_figures import keep_figures
 from operations.adapters.workspace.paths import encode_name
 from operations.adapters.workspace.pointers import (
     explain_nothing_staged,
     has_staged,
+    keep_figures,
     publish_data,
     publish_document,
     roll_back_data,

@@ -13,7 +13,7 @@ from enum import StrEnum
 from operations.domains import Column
 
 
-class Role(StrEnum):
+class ColumnRole(StrEnum):
     """What the numbers of a column are."""
 
     #: Amounts and counts: they have a range and a sum.
@@ -29,11 +29,11 @@ class Role(StrEnum):
 #: Words of English and French, by what they make of a column as its first or last
 #: word. The first kind that fits counts, so "id_count" and "nb_clients" are quantities.
 _ENDS = {
-    Role.QUANTITY: "amount count quantity qty sum total sales montant nb nombre"
+    ColumnRole.QUANTITY: "amount count quantity qty sum total sales montant nb nombre"
     " quantite",
-    Role.NAME: "id ids uid uuid guid code ean gtin isbn sku siren siret zip zipcode"
-    " postcode phone telephone identifiant matricule",
-    Role.RATE: "rate ratio percent percentage pct share average avg mean median"
+    ColumnRole.NAME: "id ids uid uuid guid code ean gtin isbn sku siren siret zip"
+    " zipcode postcode phone telephone identifiant matricule",
+    ColumnRole.RATE: "rate ratio percent percentage pct share average avg mean median"
     " latitude lat longitude lon lng temperature taux pourcentage moyenne mediane",
 }
 
@@ -63,7 +63,7 @@ _PLAIN = str.maketrans("àâäçéèêëîïôöùûü", "aaaceeeeiioouuu")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
-def find_role(column: Column, *, unit: str | None = None) -> Role:
+def find_role(column: Column, *, unit: str | None = None) -> ColumnRole:
     """
     Return what the numbers of *column* are, by its name, type, unit and values.
 
@@ -72,9 +72,9 @@ def find_role(column: Column, *, unit: str | None = None) -> Role:
         unit: As app.json gives it. None: it gives none.
 
     >>> find_role(Column("orderId", "Int64", 17, 4711, 99999, 30))
-    <Role.NAME: 'name'>
+    <ColumnRole.NAME: 'name'>
     >>> find_role(Column("sales_this_year", "Int64", 17, 4711, 99999, 30))
-    <Role.QUANTITY: 'quantity'>
+    <ColumnRole.QUANTITY: 'quantity'>
     """
     words = split_words(column.name)
     ends = {words[0], words[-1]} if words else set()
@@ -82,21 +82,21 @@ def find_role(column: Column, *, unit: str | None = None) -> Role:
     if by_name is not None:
         return by_name
     if unit is not None:
-        return Role.RATE if unit.startswith(("%", "°")) else Role.QUANTITY
+        return ColumnRole.RATE if unit.startswith(("%", "°")) else ColumnRole.QUANTITY
     return _find_by_values(column, ends)
 
 
-def _find_by_name(words: list[str], ends: set[str]) -> Role | None:
+def _find_by_name(words: list[str], ends: set[str]) -> ColumnRole | None:
     for role, listed in _ENDS.items():
         if not ends.isdisjoint(listed.split()):
             return role
-    return Role.NAME if words and words[-1] in _LAST_OF_IDS.split() else None
+    return ColumnRole.NAME if words and words[-1] in _LAST_OF_IDS.split() else None
 
 
-def _find_by_values(column: Column, ends: set[str]) -> Role:
+def _find_by_values(column: Column, ends: set[str]) -> ColumnRole:
     low, high = column.minimum, column.maximum
     if low is None or high is None or low != low // 1 or high != high // 1:
-        return Role.QUANTITY
+        return ColumnRole.QUANTITY
     is_year = column.count >= _FEWEST_YEARS and _YEARS[0] <= low <= high <= _YEARS[1]
     is_part = any(
         first <= low <= high <= last
@@ -104,8 +104,8 @@ def _find_by_values(column: Column, ends: set[str]) -> Role:
         if not ends.isdisjoint(listed.split())
     )
     if is_year or is_part:
-        return Role.CALENDAR
-    return Role.NAME if _is_running(column, low, high) else Role.QUANTITY
+        return ColumnRole.CALENDAR
+    return ColumnRole.NAME if _is_running(column, low, high) else ColumnRole.QUANTITY
 
 
 def split_words(name: str) -> list[str]:

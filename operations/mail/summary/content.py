@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from pydantic import JsonValue
 
 from operations.domains import Column, Domain, DomainSummary
-from operations.mail.summary.column_roles import Role, find_role
+from operations.mail.summary.column_roles import ColumnRole, find_role
 from operations.mail.summary.former import Former
 
 #: Columns of a domain with figures; the others are named.
@@ -36,13 +36,13 @@ class Figure:
     """A column with figures, and what they are."""
 
     column: Column
-    role: Role
+    role: ColumnRole
     title: str
     unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SummaryPart:
     """
     A live domain in a summary.
 
@@ -67,7 +67,7 @@ class Part:
             Figure(column, role, self.get_title(column), self._get(column).unit)
             for column in self.data.columns
             if column.minimum is not None
-            and (role := self._find_role(column)) is not Role.NAME
+            and (role := self._find_role(column)) is not ColumnRole.NAME
         )
 
     def get_title(self, column: Column) -> str:
@@ -79,7 +79,7 @@ class Part:
         title, unit = self.get_title(column), self._get(column).unit
         return f"{title} ({unit})" if unit else title
 
-    def find_role(self, column: Column) -> Role | None:
+    def find_role(self, column: Column) -> ColumnRole | None:
         """Return what the numbers of *column* are; None: it has none."""
         return None if column.minimum is None else self._find_role(column)
 
@@ -96,10 +96,10 @@ class Part:
     def _get(self, column: Column) -> ColumnLabel:
         return self.labels.get(column.name, ColumnLabel())
 
-    def _find_role(self, column: Column) -> Role:
+    def _find_role(self, column: Column) -> ColumnRole:
         label = self._get(column)
         if label.sum is not None:
-            return Role.QUANTITY if label.sum else Role.RATE
+            return ColumnRole.QUANTITY if label.sum else ColumnRole.RATE
         return find_role(column, unit=label.unit)
 
 
@@ -121,7 +121,7 @@ class Summary:
     action_name: str
     now: datetime
     zone: ZoneInfo
-    parts: tuple[Part, ...]
+    parts: tuple[SummaryPart, ...]
     unpublished: tuple[str, ...] = ()
 
     def find_warnings(self) -> list[str]:
@@ -129,11 +129,13 @@ class Summary:
         return [warning for part in self.parts for warning in part.find_warnings()]
 
 
-def make_part(domain: Domain, data: DomainSummary, former: Former | None) -> Part:
+def make_part(
+    domain: Domain, data: DomainSummary, former: Former | None
+) -> SummaryPart:
     """Return *domain* as a summary shows it, with what app.json says about it."""
     # models/small_app.py checked it when it was stored
     labels: Any = domain.labels
-    return Part(
+    return SummaryPart(
         data=data,
         title=get_title(domain),
         description=labels.get("description"),
@@ -145,12 +147,12 @@ def make_part(domain: Domain, data: DomainSummary, former: Former | None) -> Par
     )
 
 
-def make_former(part: Part, now: datetime) -> dict[str, JsonValue]:
+def make_former(part: SummaryPart, now: datetime) -> dict[str, JsonValue]:
     """Return what the next summary compares itself with, in the form that is stored."""
     sums = {
         figure.column.name: figure.column.total
         for figure in part.figures[:MOST_FIGURES]
-        if figure.role is Role.QUANTITY
+        if figure.role is ColumnRole.QUANTITY
         and figure.column.total is not None
         and math.isfinite(figure.column.total)
     }

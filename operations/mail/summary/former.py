@@ -51,11 +51,11 @@ def read_former(stored: Any) -> Former | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FigureChange:
     """
     A number now, and in the last summary.
 
-    >>> Change(now=90, before=120).shares
+    >>> FigureChange(now=90, before=120).shares
     (1.0, 0.75)
     """
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 
-from operations.mail.summary.column_roles import Role
-from operations.mail.summary.content import MOST_FIGURES, Figure, Part, Summary
-from operations.mail.summary.former import Change
+from operations.mail.summary.column_roles import ColumnRole
+from operations.mail.summary.content import MOST_FIGURES, Figure, Summary, SummaryPart
+from operations.mail.summary.former import FigureChange
 from operations.mail.words import Words
 
 #: Columns in the table of first rows: of a mail on a telephone, and of a page of A4.
@@ -152,7 +152,7 @@ def _write_overview(summary: Summary, words: Words) -> str:
     )
 
 
-def _write_part(part: Part, now: datetime, words: Words) -> PartText:
+def _write_part(part: SummaryPart, now: datetime, words: Words) -> PartText:
     version = part.data.version
     figures = (*_write_rows(part, words), *_write_figures(part, words))
     has_bars = any(each.change and each.change.shares for each in figures)
@@ -184,15 +184,15 @@ def _write_day(at: datetime, now: datetime, words: Words) -> str:
     return words.instant(at) if day == words.short_day(now) else day
 
 
-def _write_rows(part: Part, words: Words) -> Iterator[FigureText]:
+def _write_rows(part: SummaryPart, words: Words) -> Iterator[FigureText]:
     """Tell how many rows there are, if that can be compared; the details have it."""
     if part.former is not None:
         rows = part.data.version.rows
-        change = _write_change(Change(rows, part.former.rows), words)
+        change = _write_change(FigureChange(rows, part.former.rows), words)
         yield FigureText(words.say("summary.row_count"), "", words.number(rows), change)
 
 
-def _write_figures(part: Part, words: Words) -> Sequence[FigureText]:
+def _write_figures(part: SummaryPart, words: Words) -> Sequence[FigureText]:
     return [
         FigureText(
             title=_cut(figure.title),
@@ -205,7 +205,7 @@ def _write_figures(part: Part, words: Words) -> Sequence[FigureText]:
 
 
 def _write_span(figure: Figure, words: Words) -> str:
-    column, grouped = figure.column, figure.role is not Role.CALENDAR
+    column, grouped = figure.column, figure.role is not ColumnRole.CALENDAR
     return words.say(
         "summary.range",
         smallest=words.number(column.minimum, grouped=grouped),
@@ -214,7 +214,7 @@ def _write_span(figure: Figure, words: Words) -> str:
 
 
 def _write_total(figure: Figure, words: Words) -> str:
-    if figure.role is not Role.QUANTITY:
+    if figure.role is not ColumnRole.QUANTITY:
         return ""
     return _add_unit(words.number(figure.column.total), figure.unit)
 
@@ -223,17 +223,17 @@ def _add_unit(number: str, unit: str | None) -> str:
     return f"{number}\N{NO-BREAK SPACE}{unit}" if unit else number
 
 
-def _compare(part: Part, figure: Figure, words: Words) -> ChangeText | None:
+def _compare(part: SummaryPart, figure: Figure, words: Words) -> ChangeText | None:
     total = figure.column.total
-    if part.former is None or figure.role is not Role.QUANTITY or total is None:
+    if part.former is None or figure.role is not ColumnRole.QUANTITY or total is None:
         return None
     before = part.former.sums.get(figure.column.name)
     if before is None or not math.isfinite(total):
         return ChangeText(words.say("summary.new"))
-    return _write_change(Change(total, before), words)
+    return _write_change(FigureChange(total, before), words)
 
 
-def _write_change(change: Change, words: Words) -> ChangeText:
+def _write_change(change: FigureChange, words: Words) -> ChangeText:
     difference = change.difference
     if difference == 0:
         return ChangeText(words.say("summary.unchanged"))
@@ -243,13 +243,13 @@ def _write_change(change: Change, words: Words) -> ChangeText:
     return ChangeText(text, change.shares)
 
 
-def _write_table(part: Part, width: int, words: Words) -> TableText:
+def _write_table(part: SummaryPart, width: int, words: Words) -> TableText:
     columns = part.data.columns
     roles = [part.find_role(column) for column in columns[:width]]
     hidden = [part.get_title(column) for column in columns[width:]]
     return TableText(
         head=tuple(_cut(part.get_heading(column)) for column in columns[:width]),
-        is_number=tuple(role not in {None, Role.NAME} for role in roles),
+        is_number=tuple(role not in {None, ColumnRole.NAME} for role in roles),
         rows=tuple(
             tuple(
                 _write_cell(value, role, words)
@@ -261,7 +261,7 @@ def _write_table(part: Part, width: int, words: Words) -> TableText:
     )
 
 
-def _write_cell(value: object, role: Role | None, words: Words) -> str:
+def _write_cell(value: object, role: ColumnRole | None, words: Words) -> str:
     """Return a value as people of a language write it; what is missing is empty."""
     match value:
         case None:
@@ -269,7 +269,7 @@ def _write_cell(value: object, role: Role | None, words: Words) -> str:
         case bool():
             return str(value).lower()
         case int() | float() | Decimal():
-            grouped = role not in {Role.CALENDAR, Role.NAME}
+            grouped = role not in {ColumnRole.CALENDAR, ColumnRole.NAME}
             number = float(value) if isinstance(value, Decimal) else value
             return words.number(number, grouped=grouped)
         case date():

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.small_apps.senders import find_sender_doubt
+from actions.small_apps.check_settings import find_sender_doubt
 from actions.zone_changes import find_moved, find_reread, find_unreadable
 from models.database.tables import small_apps
 from models.fields.sql_connection import EVERY_APP, find_roles

@@ -16,9 +16,9 @@ from models.fields.duration import Duration
 from models.json_form import get_members, write_json
 from models.paging import Page
 from serving.access.callers import Caller
-from serving.access.key_json import NewKey, ShownKey
+from serving.access.key_documents import NewKey, ShownKey
 from serving.access.keys import (
-    Refused,
+    RefusedKey,
     authenticate,
     note_use,
     recognize,
@@ -182,10 +182,10 @@ def test_end_of_a_key_ends_asking(engine: sa.Engine):
         ]
 
     assert [
-        Refused("the API key was revoked"),
-        Refused("the API key has expired"),
-        Refused("there is no such API key"),
-        Refused("this is not an API key, or it has a typo: its checksum is wrong"),
+        RefusedKey("the API key was revoked"),
+        RefusedKey("the API key has expired"),
+        RefusedKey("there is no such API key"),
+        RefusedKey("this is not an API key, or it has a typo: its checksum is wrong"),
     ] == told
 
 

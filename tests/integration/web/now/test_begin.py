@@ -9,7 +9,7 @@ from actions.posting.edit import Signature, Terms
 from actions.posting.foretell import OneOutcome
 from models.database.engine import reading, writing
 from models.errors import InvalidDocumentError, StaleError
-from overview.apps.shown import fetch_detailed_app
+from overview.apps.small_apps import fetch_detailed_app
 from overview.recipients import count_inside, read_stored
 from tests.presence import SETTINGS
 from tests.scheduling import fetch_action

@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from operations.domains import Column, DomainSummary, Fingerprint, Version
-from operations.mail.summary.content import ColumnLabel, Part, Summary
+from operations.mail.summary.content import ColumnLabel, Summary, SummaryPart
 from operations.mail.summary.former import Former
 from operations.mail.summary.wording import SummaryText, write_summary
 from operations.mail.words import find_words
@@ -35,17 +35,17 @@ SALES = DomainSummary(
 )
 
 
-def make_sales(**changes: Any) -> Part:
+def make_sales(**changes: Any) -> SummaryPart:
     """Return the sales, as app.json may describe them."""
     values: dict[str, Any] = {
         "title": "Sales <EU>",
         "labels": {"amount": ColumnLabel("Turnover", "€")},
         "former": Former(NOW - WEEK, 2, {"amount": 1000000}),
     }
-    return Part(SALES, **{**values, **changes})
+    return SummaryPart(SALES, **{**values, **changes})
 
 
-def make_summary(*parts: Part) -> Summary:
+def make_summary(*parts: SummaryPart) -> Summary:
     """Return a summary of *parts*; of the sales if there are none."""
     return Summary("Demo & Co", "weekly", NOW, PARIS, parts or (make_sales(),), ("b",))
 

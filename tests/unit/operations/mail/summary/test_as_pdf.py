@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from operations.domains import Column
 from operations.mail.summary.as_pdf import find_fonts, make_pdf
-from operations.mail.summary.content import Part
+from operations.mail.summary.content import SummaryPart
 from tests.unit.operations.mail.summary.made import (
     NOW,
     SALES,
@@ -23,7 +23,7 @@ from tests.unit.operations.mail.summary.made import (
 )
 
 
-def draw(*parts: Part, tag: str = "en") -> list[list[str]]:
+def draw(*parts: SummaryPart, tag: str = "en") -> list[list[str]]:
     """Return the texts of each page of the PDF of *parts*, in the order of drawing."""
     pdf = make_pdf(write(make_summary(*parts), tag), now=NOW, fonts=None)
     return [page for page in map(read_texts, find_streams(pdf)) if page]
@@ -71,14 +71,14 @@ def test_pages_are_numbered():
         assert "".join(page).endswith(f"Demo & Co{number} / {len(pages)}")
 
 
-def make_tall(number: int, figures: int, rows: int, *, described: bool) -> Part:
+def make_tall(number: int, figures: int, rows: int, *, described: bool) -> SummaryPart:
     """Return a part of some height."""
     columns = tuple(
         Column(f"col{n}", "Float64", 0.5, 1.5, 9.5, 9) for n in range(figures)
     ) or (Column("text", "String"),)
     head = ((f"cell{number}",) * len(columns),) * rows
     data = replace(SALES, columns=columns, head=head)
-    return Part(
+    return SummaryPart(
         data,
         f"Heading{number}",
         "What it is about. " * 8 if described else None,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operations.domains import Column
-from operations.mail.summary.content import Part, make_former
-from operations.mail.summary.former import Change, Former, read_former
+from operations.mail.summary.content import SummaryPart, make_former
+from operations.mail.summary.former import FigureChange, Former, read_former
 from tests.unit.operations.mail.summary.made import NOW, SALES, make_sales
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers()
@@ -22,7 +22,7 @@ def test_change_can_be_told_of_any_numbers(now: float, before: float):
     """
     Bars are between 0 and 1, and the longer one is whole.
     """
-    change = Change(now, before)
+    change = FigureChange(now, before)
 
     assert change.ratio is None or abs(change.ratio) < 10
     if change.shares is not None:
@@ -47,7 +47,7 @@ def test_difference_and_ratio(
     """
     What was next to nothing has no percentage; the order of a sum is no change.
     """
-    change = Change(now, before)
+    change = FigureChange(now, before)
 
     assert (difference, ratio) == (change.difference, change.ratio)
 
@@ -66,7 +66,7 @@ def test_sum_that_is_no_number_is_not_kept():
     A database takes no NaN in JSON.
     """
     odd = (Column("x", "Float64", 0.5, math.inf, math.nan, 3),)
-    part = Part(type(SALES)("d", SALES.version, odd, ()), "d")
+    part = SummaryPart(type(SALES)("d", SALES.version, odd, ()), "d")
 
     assert {} == make_former(part, NOW)["sums"]
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from operations.domains import Column, DomainSummary
-from operations.mail.summary.content import MOST_FIGURES, ColumnLabel, Part
+from operations.mail.summary.content import MOST_FIGURES, ColumnLabel, SummaryPart
 from operations.mail.summary.former import Former
 from operations.mail.summary.wording import LONGEST_CELL, WIDE
 from tests.unit.operations.mail.summary.made import (
@@ -22,14 +22,14 @@ from tests.unit.operations.mail.summary.made import (
 )
 
 
-def find_figure(text_of: Part, title: str):
+def find_figure(text_of: SummaryPart, title: str):
     (part,) = write(make_summary(text_of)).parts
     return next(figure for figure in part.figures if figure.title == title)
 
 
 def write_cell(value: object, tag: str = "en", kind: str = "String") -> str:
     data = DomainSummary("d", VERSION, (Column("c", kind),), ((value,),))
-    (part,) = write(make_summary(Part(data, "d")), tag).parts
+    (part,) = write(make_summary(SummaryPart(data, "d")), tag).parts
     return part.wide.rows[0][0]
 
 
@@ -136,7 +136,7 @@ def test_hidden_columns_are_named():
     """
     columns = tuple(Column(f"c{number}", "String") for number in range(WIDE + 20))
     data = replace(SALES, columns=columns, head=(("x",) * len(columns),))
-    part = Part(data, "d", labels={"c7": ColumnLabel("Seven")})
+    part = SummaryPart(data, "d", labels={"c7": ColumnLabel("Seven")})
 
     wide = write(make_summary(part)).parts[0].wide
 
@@ -152,7 +152,9 @@ def test_figures_without_room_are_named():
     """
     columns = tuple(Column(f"f{n}", "Float64", 0.5, 1.5, 9.5, 9) for n in range(14))
 
-    (part,) = write(make_summary(Part(replace(SALES, columns=columns), "d"))).parts
+    (part,) = write(
+        make_summary(SummaryPart(replace(SALES, columns=columns), "d"))
+    ).parts
 
     assert MOST_FIGURES == len(part.figures)
     assert "2 more columns with figures are not shown: f12, f13." == part.more_figures

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import deliveries, domains
 from models.paging import Page
-from overview.apps.shown import fetch_app_part, fetch_listed_apps
-from overview.apps.standing import AppStanding, fetch_standings
+from overview.apps.needs_look import AppStanding, fetch_standings
+from overview.apps.small_apps import fetch_app_part, fetch_listed_apps
 from tests.scheduling import (
     add_app,
     edit,

@@ -23,9 +23,10 @@ from actions.small_apps.list_apps import (
     fetch_groups,
     fetch_names,
 )
+from models.database.tables import small_apps
 from models.paging import Page, Part
 from operations.running.pace import Working, fetch_working
-from overview.apps.standing import AppStanding, fetch_standings
+from overview.apps.needs_look import AppStanding, fetch_standings
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,3 +271,36 @@ def _make_notices(notices: Mapping[str, Any] | None) -> ShownNotices | None:
     webhook = notices.get("webhook")
     shown = None if webhook is None else hide_secrets(webhook)
     return ShownNotices(notices.get("mail", []), shown)
+
+
+#: Small apps that one may choose from; more are not a choice any more.
+MOST_CHOICES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class AppChoice:
+    """A small app; *timezone* is None if it has none of its own."""
+
+    uid: str
+    name: str
+    timezone: str | None
+
+
+def fetch_app_choices(
+    connection: sa.Connection, app: str | None = None
+) -> list[AppChoice]:
+    """
+    Return the small apps by uid, at most MOST_CHOICES.
+
+    Args:
+        app: The only one that may be seen. None: all.
+    """
+    query = (
+        sa.select(small_apps.c.uid, small_apps.c.name, small_apps.c.timezone)
+        .where(small_apps.c.deleted_at.is_(None))
+        .order_by(small_apps.c.uid)
+        .limit(MOST_CHOICES)
+    )
+    if app is not None:
+        query = query.where(small_apps.c.uid == app)
+    return [AppChoice(*row) for row in connection.execute(query)]
