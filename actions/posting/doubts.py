@@ -15,7 +15,7 @@ from actions.posting.references import (
     find_unknown,
     get_wanted,
 )
-from actions.previews.either_day import find_either_days
+from actions.previews.preview_notes import find_either_days
 from actions.when.excluding import NO_DAYS
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError, Problem

@@ -15,14 +15,14 @@ from typing_extensions import TypedDict
 
 from actions.occurrences import Schedule, make_schedule
 from actions.previews.clock_words import join_words
-from actions.previews.either_day import find_either_days
-from actions.previews.left_out import describe_left_out
 from actions.previews.preview_notes import (
     HORIZON,
     ReadRule,
     TouchedNight,
+    describe_left_out,
     describe_pass,
     find_clock_changes,
+    find_either_days,
     find_touched_nights,
     get_clock_change_at,
     make_read_rule,

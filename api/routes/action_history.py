@@ -14,7 +14,6 @@ from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
 from models.fields.field_types import Instant
 from overview.actions.occurrences import (
-    OccurrenceJson,
     ShownOccurrence,
     fetch_occurrence_part,
 )
@@ -58,7 +57,7 @@ def read_revision_document(context: Viewer, uid: str, revision: _Revision) -> Re
     return answer(shown)
 
 
-@router.get("/occurrences", response_model=ListJson[OccurrenceJson])
+@router.get("/occurrences", response_model=ListJson[ShownOccurrence])
 def list_occurrences(
     context: Viewer,
     uid: str,
@@ -81,7 +80,7 @@ def list_occurrences(
         part = fetch_occurrence_part(
             connection, uid, page, since=since, until=until, app=context.app
         )
-    return answer_list(context, part, ShownOccurrence.as_json)
+    return answer_list(context, part)
 
 
 @router.get("/why", response_model=AnswerListJson)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.explaining.expected_events import read_event_rule
 from actions.explaining.history import fetch_bounded_history
@@ -20,7 +19,7 @@ from actions.previews.preview import place_occurrence
 from models.database.engine import read_clock
 from models.errors import UsageError
 from models.fields.zone import load_zone
-from models.json_form import LocalTimeJson, make_local_time
+from models.json_form import ASIDE, LocalTimeJson, make_local_time
 from models.operation_state import OperationState
 from models.paging import Page, Part
 
@@ -31,12 +30,19 @@ AROUND = timedelta(days=7)
 LONGEST = timedelta(days=400)
 
 
-class OccurrenceJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ShownOccurrence:
     """
-    One occurrence, and what became or will become of it.
+    An occurrence of an action, and what was decided of it; aware UTC.
 
-    ``due_at`` is when it was to be sent: the occurrence with its jitter. ``state`` and
-    ``reason`` are those of ``operation``, if there is one.
+    Args:
+        occurrence: With what the clocks of its rule's zone show.
+        due_at: The same, and jitter.
+        user: Whose event it follows. Null: it is of a rule of time.
+        text: Why, in a sentence.
+        operation: What was recorded. Null: nothing was, or not yet.
+        notes: What the clocks and the calendar do to it.
+        moment: What it was made from.
     """
 
     occurrence: LocalTimeJson
@@ -47,37 +53,8 @@ class OccurrenceJson(TypedDict):
     operation: UUID | None
     state: OperationState | None
     reason: str | None
-    notes: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownOccurrence:
-    """
-    One occurrence of an action.
-
-    Args:
-        zone: In which its rule is read.
-        notes: What the clocks and the calendar do to it.
-    """
-
-    moment: Moment
-    zone: ZoneInfo
     notes: tuple[str, ...]
-
-    def as_json(self) -> OccurrenceJson:
-        """Return the documented object; keys are only added."""
-        moment = self.moment
-        return {
-            "occurrence": make_local_time(moment.at, self.zone),
-            "due_at": moment.due_at,
-            "user": moment.user_id,
-            "verdict": moment.verdict,
-            "text": moment.text,
-            "operation": moment.operation_id,
-            "state": moment.state,
-            "reason": moment.reason,
-            "notes": list(self.notes),
-        }
+    moment: Moment = field(metadata=ASIDE)
 
 
 def fetch_occurrence_part(
@@ -136,9 +113,26 @@ def fetch_occurrence_part(
 def _place(moment: Moment) -> ShownOccurrence:
     revision = moment.revision
     if revision is None or revision.timing is None:
-        return ShownOccurrence(moment, _get_zone(revision), ())
+        return _make_shown(moment, _get_zone(revision), ())
     placed = place_occurrence(parse_timing(revision.timing), moment.at)
-    return ShownOccurrence(moment, placed.zone, tuple(placed.notes))
+    return _make_shown(moment, placed.zone, tuple(placed.notes))
+
+
+def _make_shown(
+    moment: Moment, zone: ZoneInfo, notes: tuple[str, ...]
+) -> ShownOccurrence:
+    return ShownOccurrence(
+        occurrence=make_local_time(moment.at, zone),
+        due_at=moment.due_at,
+        user=moment.user_id,
+        verdict=moment.verdict,
+        text=moment.text,
+        operation=moment.operation_id,
+        state=moment.state,
+        reason=moment.reason,
+        notes=notes,
+        moment=moment,
+    )
 
 
 def _get_zone(revision: Revision | None) -> ZoneInfo:

@@ -12,7 +12,6 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.lookup import get_action
 from actions.read_rules import find_zone
@@ -45,54 +44,12 @@ _DAY = timedelta(days=1)
 _kept = operations.c
 
 
-class DayJson(TypedDict):
-    """How many operations of one local day are in each state; only those that are."""
-
-    date: str
-    counts: dict[OperationState, int]
-
-
-class MissedJson(TypedDict):
-    """
-    Occurrences that were missed in one outage.
-
-    ``count`` is how many; with ``is_more``, at least so many.
-    """
-
-    operation: UUID
-    first: datetime
-    last: datetime
-    count: int
-    is_more: bool
-    reason: str | None
-
-
-class ActionDaysJson(TypedDict):
-    """
-    What became of an action on each day, in the zone of its rule.
-
-    Days before ``counted_from`` are not counted if ``is_whole`` is false: there are too
-    many operations.
-    """
-
-    zone: str
-    days: list[DayJson]
-    counted_from: datetime
-    is_whole: bool
-    missed: list[MissedJson]
-    missed_is_whole: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Day:
     """One local day, and how many operations are in each state."""
 
     date: date
     counts: Mapping[OperationState, int]
-
-    def as_json(self) -> DayJson:
-        """Return the documented object; keys are only added."""
-        return {"date": self.date.isoformat(), "counts": dict(self.counts)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +67,6 @@ class Missed:
     count: int
     is_more: bool
     reason: str | None
-
-    def as_json(self) -> MissedJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "operation": self.operation_id,
-            "first": self.first,
-            "last": self.last,
-            "count": self.count,
-            "is_more": self.is_more,
-            "reason": self.reason,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +90,6 @@ class ActionDays:
     is_whole: bool
     missed: tuple[Missed, ...]
     missed_is_whole: bool
-
-    def as_json(self) -> ActionDaysJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "zone": self.zone.key,
-            "days": [each.as_json() for each in self.days],
-            "counted_from": self.counted_from,
-            "is_whole": self.is_whole,
-            "missed": [each.as_json() for each in self.missed],
-            "missed_is_whole": self.missed_is_whole,
-        }
 
 
 def fetch_action_days(

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
-from typing_extensions import TypedDict
 
 from actions.list_actions import (
     TROUBLES_LOOKED_AT,
@@ -40,24 +39,6 @@ _kept = scheduled_actions.c
 _Name = TypeVar("_Name")
 
 
-class ActionCountsJson(TypedDict):
-    """
-    How many scheduled actions match, and how many would if one filter were another.
-
-    ``is_whole``: false if there are too many actions to look at, so that each figure is
-    the least that it may be. Those of apps and states, and the total, are exact all the
-    same unless a text, kind, queue or trouble is asked for.
-    """
-
-    total: int
-    apps: dict[str, int]
-    states: dict[ActionState, int]
-    kinds: dict[str, int]
-    queues: dict[Queue, int]
-    troubles: dict[Trouble, int]
-    is_whole: bool
-
-
 @dataclass(frozen=True, slots=True)
 class ActionCounts:
     """
@@ -68,7 +49,8 @@ class ActionCounts:
         apps: By uid, those that match the filters but that of the app; and so on.
         kinds: By the key of ``when``; an action of several rules counts for each kind.
         troubles: ANY counts each action once.
-        is_whole: Whether all were looked at; see ``ActionCountsJson``.
+        is_whole: Whether all were looked at; else each figure is the least that it may
+            be, but for those of apps and states that indexes know.
     """
 
     total: int
@@ -78,18 +60,6 @@ class ActionCounts:
     queues: Mapping[Queue, int]
     troubles: Mapping[Trouble, int]
     is_whole: bool
-
-    def as_json(self) -> ActionCountsJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "total": self.total,
-            "apps": dict(self.apps),
-            "states": dict(self.states),
-            "kinds": dict(self.kinds),
-            "queues": dict(self.queues),
-            "troubles": dict(self.troubles),
-            "is_whole": self.is_whole,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from pydantic import JsonValue
-from typing_extensions import TypedDict
 
 from actions.list_actions import ActionFilter, select_part
 from actions.lookup import fetch_app
@@ -19,14 +17,6 @@ from models.paging import Page, Part
 _kept = scheduled_actions.c
 
 
-class ActionDocumentJson(TypedDict):
-    """A scheduled action as it was posted."""
-
-    uid: str
-    app: str
-    document: Mapping[str, JsonValue]
-
-
 @dataclass(frozen=True, slots=True)
 class ActionDocument:
     """A scheduled action as it was posted."""
@@ -34,10 +24,6 @@ class ActionDocument:
     uid: str
     app: str
     document: Mapping[str, Any]
-
-    def as_json(self) -> ActionDocumentJson:
-        """Return the documented object; keys are only added."""
-        return {"uid": self.uid, "app": self.app, "document": self.document}
 
 
 def fetch_document_part(

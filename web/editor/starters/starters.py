@@ -13,27 +13,11 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from importlib.resources import files
 
-from typing_extensions import TypedDict
-
 from models.errors import NotFoundError
 from models.fields.strict_model import find_near
 
 _DAY = timedelta(days=1)
 _MONTH = timedelta(days=32)  # from a first day always into the next month
-
-
-class StarterJson(TypedDict):
-    """
-    An action to begin with.
-
-    ``kind`` is its name in links; ``story`` says when one needs it; ``text`` is the
-    document as it can be posted.
-    """
-
-    kind: str
-    title: str
-    story: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +36,6 @@ class Starter:
     title: str
     story: str
     text: str
-
-    def as_json(self) -> StarterJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "kind": self.kind,
-            "title": self.title,
-            "story": self.story,
-            "text": self.text,
-        }
 
 
 #: Title and story of each, in the order in which they are offered: the common first.

@@ -93,7 +93,7 @@ def test_times_are_those_of_the_rule(engine: sa.Engine):
         "local": "2083-03-28T03:00:00+02:00",
         "zone": "Europe/Paris",
         "offset": "+02:00",
-    } == found.as_json()["occurrence"]
+    } == found.occurrence
     assert "02:30 does not exist on this day" in found.notes[0]
 
 
