@@ -13,7 +13,7 @@ from cli.connection import read_database
 from cli.options import ActionArgument, AppOption, JsonOption, read_instant
 from cli.output import format_both, print_fields, print_json
 from models.units import format_age
-from overview.why.explain import explain_instant
+from overview.why.instant import explain_instant
 
 T = TypeVar("T")
 

@@ -37,7 +37,7 @@ from models.occurrence import LOOKBACK, make_operation_id
 from models.operation_state import Overlap, Queue, Trigger
 from operations.record import record
 from operations.sending.order import Message
-from overview.why.explain import fetch_circumstances
+from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, tell_why
 from scheduler_server import Scheduler
 from settings import read_settings

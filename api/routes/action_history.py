@@ -22,7 +22,7 @@ from overview.actions.revisions import (
     fetch_revision_part,
     fetch_shown_revision,
 )
-from overview.why.explain import explain_instant
+from overview.why.instant import explain_instant
 from serving.context import Viewer
 from serving.cursors import Paged
 

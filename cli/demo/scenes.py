@@ -24,7 +24,7 @@ from models.database.engine import make_engine, read_host_clock
 from models.door.documents import read_action_object
 from models.operation_state import OperationState
 from overview.operations.shown import ShownOperation
-from overview.why.explain import explain_instant
+from overview.why.instant import explain_instant
 from settings import Settings
 
 #: How long ago the action whose runs were missed took effect.

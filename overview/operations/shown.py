@@ -42,7 +42,7 @@ from operations.list_operations import (
 from operations.operation_filter import OperationFilter
 from operations.running.pace import Usual, estimate_steps
 from operations.running.taken import read_taken
-from overview.why.explain import fetch_circumstances
+from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Why, find_mark, tell_why
 
 

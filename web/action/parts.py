@@ -30,7 +30,7 @@ from overview.actions.recent_runs import RecentRuns
 from overview.actions.shown import DetailedAction
 from overview.operations.shown import ShownOperation, fetch_shown_part
 from overview.recipients import Recipient, foresee_stored
-from overview.why.explain import explain_instant
+from overview.why.instant import explain_instant
 from web.action.days_chart import DayMap, count_weeks, draw_days
 from web.action.durations_chart import Trend, draw_spark, draw_trend
 from web.action.fetch_days import ActionDays

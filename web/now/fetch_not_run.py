@@ -25,7 +25,7 @@ from models.decision import get_action_name
 from models.operation_state import OperationState
 from operations.operation_filter import belongs_to
 from overview.installation.leaders import Unled, fetch_unled, find_first_missed
-from overview.why.explain import fetch_circumstances
+from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Why, tell_why
 from overview.zones import Zones, fetch_zones
 from web.now.fetch_failures import WITHIN

@@ -175,7 +175,7 @@ _PLAIN = {
     *("apps list", "apps show", "operations state", "operations log"),
     *("queues list", "queues pause", "workers list", "workers drain"),
     *("keys list", "changes list", "mails list"),
-    *("operations list", "operations show", "operations cancel"),
+    *("operations list", "operations show"),
 }
 
 #: A twentieth of a second: the log and the metrics, which are the fleet's.

@@ -1,5 +1,5 @@
 """
-Why an action ran or did not, with what rows of operations alone do not tell.
+What rows of operations alone do not tell of why they wait or did not run.
 
 Everything is read for all rows of a list together, each kind with one query, and only
 if a row needs it; each query is bounded, whatever the backlog and the history.
@@ -16,8 +16,6 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.explaining.history import fetch_history
-from actions.explaining.why import WhyAnswer, explain
 from actions.leader import fetch_leader, get_send_failure
 from models.database.tables import (
     UNCERTAIN,
@@ -38,45 +36,7 @@ from overview.why.sentences import (
     OperationRow,
     Parts,
     Place,
-    tell_why,
 )
-
-#: Decisions this close to the instant are read; an explanation covers one minute.
-_AROUND = timedelta(minutes=1)
-
-
-def explain_instant(
-    connection: sa.Connection, uid: str, at: datetime, *, app: str | None = None
-) -> list[WhyAnswer]:
-    """
-    Explain why an action ran in the minute of *at*, or did not run.
-
-    Args:
-        uid: Of an action, deleted or not.
-        at: Aware, past or future.
-        app: Uid of a small app; other apps' actions are unknown. None: of any app.
-
-    Returns:
-        One answer for each operation of that minute, else exactly one.
-
-    Raises:
-        NotFoundError: There has never been an action with this uid.
-    """
-    since, until = at - _AROUND, at + _AROUND
-    history = fetch_history(connection, uid, since=since, until=until, app=app)
-    ids = [each.id for each in history.operations]
-    rows = connection.execute(
-        sa.select(operations).where(operations.c.id.in_(ids))
-    ).all()
-    known = fetch_circumstances(connection, rows, now=history.now)
-    told = {}
-    for row in rows:
-        circumstances = known.get(row.id, ALONE)
-        why = tell_why(row, circumstances, now=history.now, zone=history.zone)
-        if why is not None:
-            told[row.id] = why.text.removesuffix(".")
-    return explain(replace(history, told=told), at)
-
 
 #: A leader sends every second; an operation that waits longer meets some trouble.
 PATIENCE = timedelta(seconds=10)
