@@ -28,7 +28,12 @@ from actions.importing.origins.crontab import (
     read_crontab,
 )
 from actions.importing.origins.django_celery_beat import fill_from_django
-from actions.importing.origins.imported import Defaults, Imported, Verdict, import_each
+from actions.importing.origins.imported import (
+    Defaults,
+    Imported,
+    ImportVerdict,
+    import_each,
+)
 from actions.importing.origins.kubernetes import fill_from_cron_job, read_cron_jobs
 from actions.importing.origins.redbeat import fill_from_redbeat
 from actions.importing.readers.apscheduler_jobs import read_jobs
@@ -47,9 +52,9 @@ from models.fields.zone import load_zone
 _CELERY_QUEUE = "celery"
 
 _WORDS = {
-    Verdict.EXACT: ("exact", "green"),
-    Verdict.DIFFERS: ("differs", "yellow"),
-    Verdict.CANNOT_BE: ("cannot be", "red"),
+    ImportVerdict.EXACT: ("exact", "green"),
+    ImportVerdict.DIFFERS: ("differs", "yellow"),
+    ImportVerdict.CANNOT_BE: ("cannot be", "red"),
 }
 
 #: Letters before a name and its notes: those of the longest verdict, and two spaces.
@@ -339,7 +344,7 @@ def _show(report: Report, *, folder: str | None, overwrite: bool, json: bool) ->
         print_warning(obstacle)
     if not report.entries:
         print_warning(f"Nothing was found to import. {report.if_empty}".rstrip())
-    if report.count(Verdict.CANNOT_BE):
+    if report.count(ImportVerdict.CANNOT_BE):
         raise typer.Exit(1)
 
 
@@ -352,7 +357,7 @@ def _print(report: Report, console: Console) -> None:
         _print_text(console, note, width, indent="")
     if report.entries:
         console.print()
-    counts = [f"{report.count(each)} {_WORDS[each][0]}" for each in Verdict]
+    counts = [f"{report.count(each)} {_WORDS[each][0]}" for each in ImportVerdict]
     console.print(
         Text(f"{len(report.entries)} of {report.origin}: {', '.join(counts)}.")
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from actions.importing.origins.imported import Imported, Verdict
+from actions.importing.origins.imported import Imported, ImportVerdict
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError, Problem
 from models.fields.task_rules import NO_BROKER, TaskRules
@@ -31,7 +31,7 @@ class Report:
     notes: Sequence[str] = ()
     if_empty: str = ""
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, verdict: ImportVerdict) -> int:
         """Return how many entries have *verdict*."""
         return sum(entry.verdict is verdict for entry in self.entries)
 
@@ -61,7 +61,7 @@ class Report:
         """Return what ``--json`` shows."""
         return {
             "origin": self.origin,
-            **{each.value: self.count(each) for each in Verdict},
+            **{each.value: self.count(each) for each in ImportVerdict},
             "notes": list(self.notes),
             "entries": [each.as_json() for each in self.entries],
         }

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 
 from models.database.journal import note_change
-from models.door.differences import Kind, ValueDifference, find_differences
+from models.door.differences import DifferenceKind, ValueDifference, find_differences
 from models.revision import Change
 
 #: What the record calls an action.
@@ -72,11 +72,17 @@ def note_replaced(
         app=old.app,
         before={
             "revision": old.revision,
-            **_list((each.pointer, each.before) for each in _had(found, Kind.ADDED)),
+            **_list(
+                (each.pointer, each.before)
+                for each in _had(found, DifferenceKind.ADDED)
+            ),
         },
         after={
             "revision": old.revision + 1,
-            **_list((each.pointer, each.after) for each in _had(found, Kind.REMOVED)),
+            **_list(
+                (each.pointer, each.after)
+                for each in _had(found, DifferenceKind.REMOVED)
+            ),
         },
         note=note,
     )
@@ -97,7 +103,9 @@ def note_deleted(
     )
 
 
-def _had(found: Iterable[ValueDifference], without: Kind) -> Iterable[ValueDifference]:
+def _had(
+    found: Iterable[ValueDifference], without: DifferenceKind
+) -> Iterable[ValueDifference]:
     """Return those of *found* that have a value on one side, *_MOST* at most."""
     return [each for each in found if each.kind is not without][:_MOST]
 

@@ -17,7 +17,7 @@ _Path = tuple[str | int, ...]
 _ABSENT = object()
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """What happened to one value of a document."""
 
     ADDED = "added"
@@ -37,7 +37,7 @@ class ValueDifference:
     """
 
     pointer: str
-    kind: Kind
+    kind: DifferenceKind
     before: JsonValue = None
     after: JsonValue = None
 
@@ -68,14 +68,16 @@ def _compare(path: _Path, old: object, new: object) -> Iterator[ValueDifference]
         for index, (before, after) in enumerate(pairs):
             yield from _compare((*path, index), before, after)
     elif old is _ABSENT:
-        yield _make(path, Kind.ADDED, None, new)
+        yield _make(path, DifferenceKind.ADDED, None, new)
     elif new is _ABSENT:
-        yield _make(path, Kind.REMOVED, old, None)
+        yield _make(path, DifferenceKind.REMOVED, old, None)
     # In Python, true equals 1.
     elif old != new or isinstance(old, bool) is not isinstance(new, bool):
-        yield _make(path, Kind.CHANGED, old, new)
+        yield _make(path, DifferenceKind.CHANGED, old, new)
 
 
-def _make(path: _Path, kind: Kind, before: object, after: object) -> ValueDifference:
+def _make(
+    path: _Path, kind: DifferenceKind, before: object, after: object
+) -> ValueDifference:
     # Both are parts of JSON documents.
     return ValueDifference(make_pointer(path), kind, before, after)  # type: ignore[arg-type]

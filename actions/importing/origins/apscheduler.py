@@ -13,10 +13,13 @@ from pydantic import JsonValue
 
 from actions.importing.origins.apscheduler_fields import CronFields, Stored, read_fields
 from actions.importing.origins.clock_fields import EVERY_MONTH, EVERY_WEEKDAY, spell
-from actions.importing.origins.durations import read_interval, write_elapsed
-from actions.importing.origins.imported import CannotBeError, Defaults, Draft
+from actions.importing.origins.durations import (
+    name_offset,
+    read_interval,
+    write_elapsed,
+)
+from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
 from actions.importing.origins.tasks import UNREADABLE, Task, run_task
-from actions.importing.origins.zones import name_offset
 from models.fields.wall_clock import first_instant_at
 from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
@@ -58,7 +61,7 @@ class JobEntry:
         return str(name) if is_own else self.id
 
 
-def fill_from_job(draft: Draft, entry: JobEntry, defaults: Defaults) -> None:
+def fill_from_job(draft: ActionDraft, entry: JobEntry, defaults: Defaults) -> None:
     """Write the action that does what *entry* did; see ``import_each``."""
     if entry.state is None:
         raise CannotBeError(entry.problem)
@@ -86,7 +89,7 @@ def fill_from_job(draft: Draft, entry: JobEntry, defaults: Defaults) -> None:
     run_task(draft, task, defaults)
 
 
-def _add_policies(draft: Draft, state: Mapping[str, Any]) -> None:
+def _add_policies(draft: ActionDraft, state: Mapping[str, Any]) -> None:
     """Write what becomes of late and overlapping runs."""
     grace = state.get("misfire_grace_time")
     runs = "latest" if state.get("coalesce", True) else "all"
@@ -102,7 +105,7 @@ def _add_policies(draft: Draft, state: Mapping[str, Any]) -> None:
         )
 
 
-def _find_rules(draft: Draft, trigger: Stored, defaults: Defaults) -> Rules:
+def _find_rules(draft: ActionDraft, trigger: Stored, defaults: Defaults) -> Rules:
     """Return the rules of *trigger*; its bounds and jitter go into *draft*."""
     state = trigger.state
     if trigger.kind.endswith(":CronTrigger"):
@@ -125,11 +128,11 @@ def _find_rules(draft: Draft, trigger: Stored, defaults: Defaults) -> Rules:
     raise CannotBeError(msg)
 
 
-def _read_or(draft: Draft, state: Mapping[str, Any], defaults: Defaults) -> Rules:
+def _read_or(draft: ActionDraft, state: Mapping[str, Any], defaults: Defaults) -> Rules:
     found: Rules = []
     texts = []
     for kind, inner in state["triggers"]:
-        part = Draft(draft.entry, "")
+        part = ActionDraft(draft.entry, "")
         found += _find_rules(part, Stored(str(kind), dict(inner)), defaults)
         if part.document:
             msg = "One of its triggers has bounds or jitter of its own."
@@ -143,7 +146,9 @@ def _read_or(draft: Draft, state: Mapping[str, Any], defaults: Defaults) -> Rule
     return found
 
 
-def _read_date(draft: Draft, state: Mapping[str, Any], defaults: Defaults) -> Rules:
+def _read_date(
+    draft: ActionDraft, state: Mapping[str, Any], defaults: Defaults
+) -> Rules:
     instant = state["run_date"]
     draft.rule = f"at {instant.isoformat()}"
     if instant <= defaults.now:
@@ -152,7 +157,7 @@ def _read_date(draft: Draft, state: Mapping[str, Any], defaults: Defaults) -> Ru
     return [{"due_date": _floor(draft, instant).isoformat()}]
 
 
-def _read_interval(draft: Draft, state: Mapping[str, Any]) -> Rules:
+def _read_interval(draft: ActionDraft, state: Mapping[str, Any]) -> Rules:
     seconds = state["interval"].total_seconds()
     draft.rule = f"every {state['interval']}"
     anchor = _floor(draft, state["start_date"]).astimezone(UTC)
@@ -164,7 +169,7 @@ def _read_interval(draft: Draft, state: Mapping[str, Any]) -> Rules:
     return [{"every": every, "anchor": anchor.isoformat(), "timezone": zone}]
 
 
-def _read_calendar_interval(draft: Draft, state: Mapping[str, Any]) -> Rules:
+def _read_calendar_interval(draft: ActionDraft, state: Mapping[str, Any]) -> Rules:
     years, months, weeks, days = state["interval"]
     zone = name_zone(state["timezone"])
     units = ((years, "Y"), (months, "M"), (weeks, "W"), (days, "D"))
@@ -186,7 +191,9 @@ def _read_calendar_interval(draft: Draft, state: Mapping[str, Any]) -> Rules:
     return [{"every": every, "anchor": anchor.isoformat(), "timezone": zone}]
 
 
-def _read_cron(draft: Draft, state: Mapping[str, Any], defaults: Defaults) -> Rules:
+def _read_cron(
+    draft: ActionDraft, state: Mapping[str, Any], defaults: Defaults
+) -> Rules:
     fields = read_fields(state["fields"])
     zone = name_zone(state["timezone"])
     draft.rule = f"{fields} {zone}"
@@ -233,7 +240,7 @@ def _make_rules(fields: CronFields, zone: str) -> Rules:
 
 
 def _make_fortnights(
-    draft: Draft, fields: CronFields, zone: str, defaults: Defaults
+    draft: ActionDraft, fields: CronFields, zone: str, defaults: Defaults
 ) -> Rules:
     """Return a step of two weeks for each weekday and time, if it means that."""
     clock = fields.clock
@@ -265,7 +272,9 @@ def _make_fortnights(
     return found
 
 
-def _add_years(draft: Draft, fields: CronFields, zone: str, defaults: Defaults) -> None:
+def _add_years(
+    draft: ActionDraft, fields: CronFields, zone: str, defaults: Defaults
+) -> None:
     """Turn years without a hole into bounds; others stay in the rule."""
     years = fields.years
     if years is None:
@@ -293,7 +302,9 @@ def _midnight(day: date, zone: str) -> str:
     return first_instant_at(datetime.combine(day, time()), load_zone(zone)).isoformat()
 
 
-def _add_bounds(draft: Draft, start: datetime | None, end: datetime | None) -> None:
+def _add_bounds(
+    draft: ActionDraft, start: datetime | None, end: datetime | None
+) -> None:
     """Keep the first instant, and the last one, which is included there."""
     if start is not None:
         draft.document["starts_at"] = start.astimezone(UTC).isoformat()
@@ -302,7 +313,7 @@ def _add_bounds(draft: Draft, start: datetime | None, end: datetime | None) -> N
         draft.document["ends_at"] = after.isoformat()
 
 
-def _add_jitter(draft: Draft, jitter: float | None) -> None:
+def _add_jitter(draft: ActionDraft, jitter: float | None) -> None:
     if not jitter:
         return
     minutes = math.ceil(jitter / _MINUTE_S)
@@ -313,7 +324,7 @@ def _add_jitter(draft: Draft, jitter: float | None) -> None:
     )
 
 
-def _floor(draft: Draft, instant: datetime) -> datetime:
+def _floor(draft: ActionDraft, instant: datetime) -> datetime:
     if instant.microsecond:
         draft.differences.append("It runs on the whole second before.")
     return instant.replace(microsecond=0)

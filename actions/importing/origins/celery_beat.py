@@ -15,7 +15,7 @@ from actions.importing.origins.celery_schedules import (
     Unknown,
     schedule_as,
 )
-from actions.importing.origins.imported import CannotBeError, Defaults, Draft
+from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
 from actions.importing.origins.tasks import Task, run_task
 
 
@@ -45,7 +45,7 @@ class BeatEntry:
     problem: str = ""
 
 
-def fill_from_beat(draft: Draft, entry: BeatEntry, defaults: Defaults) -> None:
+def fill_from_beat(draft: ActionDraft, entry: BeatEntry, defaults: Defaults) -> None:
     """Write the action that does what *entry* did; see ``import_each``."""
     if entry.problem:
         raise CannotBeError(entry.problem)

@@ -26,7 +26,7 @@ from actions.importing.origins.clock_fields import (
     ClockFields,
 )
 from actions.importing.origins.durations import read_interval, write_elapsed
-from actions.importing.origins.imported import CannotBeError, Defaults, Draft
+from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
 
 #: A field of a crontab: text, one number, or several.
 Cronspec = str | int | Iterable[int]
@@ -127,7 +127,7 @@ CelerySchedule = Crontab | Interval | Solar | Unknown
 
 
 def schedule_as(
-    draft: Draft,
+    draft: ActionDraft,
     schedule: CelerySchedule,
     defaults: Defaults,
     *,
@@ -166,7 +166,7 @@ def schedule_as(
             raise CannotBeError(msg)
 
 
-def add_crontab(draft: Draft, crontab: Crontab, defaults: Defaults) -> None:
+def add_crontab(draft: ActionDraft, crontab: Crontab, defaults: Defaults) -> None:
     """Let the action of *draft* be due when *crontab* is."""
     fields = crontab.read()
     when = fields.make_rule(crontab.timezone or defaults.timezone)
@@ -180,7 +180,7 @@ def add_crontab(draft: Draft, crontab: Crontab, defaults: Defaults) -> None:
 
 
 def add_interval(
-    draft: Draft, every: str, defaults: Defaults, *, last_run_at: datetime | None
+    draft: ActionDraft, every: str, defaults: Defaults, *, last_run_at: datetime | None
 ) -> None:
     """Let the action of *draft* be due on the grid of *every*."""
     when: dict[str, JsonValue] = {"every": every, "timezone": defaults.timezone}

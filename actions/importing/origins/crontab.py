@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from actions.importing.origins.imported import CannotBeError, Defaults, Draft
+from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
 from actions.importing.origins.tasks import Task, run_task
 from models.errors import RuleError
 from models.expressions.cron import CronExpression
@@ -135,7 +135,9 @@ def explain_settings(text: str) -> list[str]:
     return notes
 
 
-def fill_from_crontab(draft: Draft, line: CrontabLine, defaults: Defaults) -> None:
+def fill_from_crontab(
+    draft: ActionDraft, line: CrontabLine, defaults: Defaults
+) -> None:
     """Write the action that does what *line* did; see ``import_each``."""
     draft.rule = line.rule
     if line.rule.startswith("@reboot"):
@@ -162,7 +164,7 @@ def fill_from_crontab(draft: Draft, line: CrontabLine, defaults: Defaults) -> No
     _add_command(draft, line, defaults)
 
 
-def _add_command(draft: Draft, line: CrontabLine, defaults: Defaults) -> None:
+def _add_command(draft: ActionDraft, line: CrontabLine, defaults: Defaults) -> None:
     command, given = _split_input(line.command)
     kwargs: dict[str, object] = {"command": command}
     if line.user is not None:

@@ -17,7 +17,7 @@ from actions.importing.origins.celery_schedules import (
     schedule_as,
 )
 from actions.importing.origins.durations import read_interval
-from actions.importing.origins.imported import CannotBeError, Defaults, Draft
+from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
 from actions.importing.origins.tasks import Task, run_task
 from actions.occurrences import make_schedule
 from models.door.documents import read_action_object
@@ -139,7 +139,7 @@ def _read_time(value: object) -> datetime | None:
     return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
 
 
-def fill_from_django(draft: Draft, row: DjangoRow, defaults: Defaults) -> None:
+def fill_from_django(draft: ActionDraft, row: DjangoRow, defaults: Defaults) -> None:
     """Write the action that does what the task of *row* did; see ``import_each``."""
     entry = row.read()
     if not entry.enabled:
@@ -157,7 +157,7 @@ def fill_from_django(draft: Draft, row: DjangoRow, defaults: Defaults) -> None:
         draft.remarks.append(f"Its description is not kept: {entry.description[:200]}")
 
 
-def _add_schedule(draft: Draft, entry: DjangoEntry, defaults: Defaults) -> None:
+def _add_schedule(draft: ActionDraft, entry: DjangoEntry, defaults: Defaults) -> None:
     if isinstance(entry.schedule, datetime):
         draft.rule = f"at {_write(entry.schedule)}"
         _add_due_date(draft, entry.schedule, defaults)
@@ -168,7 +168,7 @@ def _add_schedule(draft: Draft, entry: DjangoEntry, defaults: Defaults) -> None:
         schedule_as(draft, entry.schedule, defaults, last_run_at=begins)
 
 
-def _add_due_date(draft: Draft, instant: datetime, defaults: Defaults) -> None:
+def _add_due_date(draft: ActionDraft, instant: datetime, defaults: Defaults) -> None:
     if instant <= defaults.now:
         msg = f"{_write(instant)} has passed. Delete the entry, or set a new date."
         raise CannotBeError(msg)
@@ -180,7 +180,7 @@ def _add_due_date(draft: Draft, instant: datetime, defaults: Defaults) -> None:
     }
 
 
-def _add_days(draft: Draft, entry: DjangoEntry, defaults: Defaults) -> None:
+def _add_days(draft: ActionDraft, entry: DjangoEntry, defaults: Defaults) -> None:
     """Days of the calendar: whoever writes 3 days means the same time of day."""
     days = entry.days
     assert days is not None  # the caller asked
@@ -194,7 +194,7 @@ def _add_days(draft: Draft, entry: DjangoEntry, defaults: Defaults) -> None:
     )
 
 
-def _run_once(draft: Draft, entry: DjangoEntry, defaults: Defaults) -> None:
+def _run_once(draft: ActionDraft, entry: DjangoEntry, defaults: Defaults) -> None:
     """Replace a rule by its next occurrence."""
     if entry.last_run_at is not None and not entry.enabled:
         raise CannotBeError("It ran once, as it should. Delete the entry.")

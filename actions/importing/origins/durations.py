@@ -1,11 +1,13 @@
-"""Intervals of other schedulers as ISO 8601 durations. Pure."""
+"""Intervals and offsets of other schedulers, as we write them. Pure."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 from actions.importing.origins.imported import CannotBeError
 
 _SHORTEST_S = 60
-_DAY_S = 86_400
+_HOUR = timedelta(hours=1)
 
 
 def write_elapsed(seconds: int) -> str:
@@ -39,3 +41,24 @@ def read_interval(seconds: float) -> int:
         msg = f"Every {seconds} s has a fraction of a second. Write whole seconds."
         raise CannotBeError(msg)
     return int(seconds)
+
+
+def name_offset(offset: timedelta) -> str:
+    """
+    Return the zone whose clocks are always *offset* ahead of UTC.
+
+    Raises:
+        CannotBeError: If there is none: they exist for whole hours.
+
+    >>> name_offset(timedelta(hours=2)), name_offset(timedelta(0))
+    ('Etc/GMT-2', 'UTC')
+    """
+    hours, rest = divmod(offset, _HOUR)
+    if rest or not -12 <= hours <= 14:
+        msg = (
+            f"No zone is always {offset} ahead of UTC. Give the entry a zone by name,"
+            " such as Asia/Kolkata."
+        )
+        raise CannotBeError(msg)
+    # These names count westwards, as POSIX does.
+    return f"Etc/GMT{-hours:+d}" if hours else "UTC"

@@ -1,8 +1,9 @@
 """
 What became of an entry of another scheduler: a document, a verdict, and why. Pure.
 
-The module of an origin fills a Draft, or raises CannotBeError; ``import_each`` gives
-every draft a name of its own and has it read by the door, as ``actions post`` does.
+The module of an origin fills an ActionDraft, or raises CannotBeError; ``import_each``
+gives every draft a name of its own and has it read by the door, as ``actions post``
+does.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _UNREADABLE = (
 _LONGEST_FILE = 80
 
 
-class Verdict(StrEnum):
+class ImportVerdict(StrEnum):
     """Whether an action runs as its entry did."""
 
     EXACT = "exact"
@@ -75,7 +76,7 @@ class Defaults:
 
 
 @dataclass(slots=True)
-class Draft:
+class ActionDraft:
     """
     An action in the making.
 
@@ -113,7 +114,7 @@ class Imported:
 
     entry: str
     rule: str
-    verdict: Verdict
+    verdict: ImportVerdict
     notes: tuple[str, ...]
     document: Mapping[str, JsonValue] | None = None
     file: str | None = None
@@ -133,7 +134,7 @@ class Imported:
 def import_each(
     entries: Iterable[_Entry],
     name_entry: Callable[[_Entry], str],
-    fill: Callable[[Draft, _Entry, Defaults], None],
+    fill: Callable[[ActionDraft, _Entry, Defaults], None],
     defaults: Defaults,
 ) -> tuple[Imported, ...]:
     """
@@ -148,7 +149,7 @@ def import_each(
     names, files = _Names(LONGEST_NAME, " ({})"), _Names(_LONGEST_FILE, "-{}")
     found = []
     for entry in entries:
-        draft = Draft(name_entry(entry), "")
+        draft = ActionDraft(name_entry(entry), "")
         try:
             fill(draft, entry, defaults)
             found.append(_finish(draft, names, files, defaults))
@@ -162,11 +163,13 @@ def import_each(
     return tuple(found)
 
 
-def _refuse(draft: Draft, *notes: str) -> Imported:
-    return Imported(draft.entry, draft.rule, Verdict.CANNOT_BE, notes)
+def _refuse(draft: ActionDraft, *notes: str) -> Imported:
+    return Imported(draft.entry, draft.rule, ImportVerdict.CANNOT_BE, notes)
 
 
-def _finish(draft: Draft, names: _Names, files: _Names, defaults: Defaults) -> Imported:
+def _finish(
+    draft: ActionDraft, names: _Names, files: _Names, defaults: Defaults
+) -> Imported:
     """Read *draft* as the door does, and only then give it a name of its own."""
     clean = _clean(draft.entry)
     document: dict[str, Any] = {"name": clean, **draft.document}
@@ -179,13 +182,15 @@ def _finish(draft: Draft, names: _Names, files: _Names, defaults: Defaults) -> I
     elif name != draft.entry:
         draft.remarks.append(f"Named {name!r}: a name is one line of 200 letters.")
     written = action_document(action.model_copy(update={"name": name}))
-    verdict = Verdict.DIFFERS if draft.differences else Verdict.EXACT
+    verdict = ImportVerdict.DIFFERS if draft.differences else ImportVerdict.EXACT
     notes = (*draft.differences, *draft.remarks)
     file = files.take(_make_file_name(name)) + ".json"
     return Imported(draft.entry, draft.rule, verdict, notes, written, file)
 
 
-def _look_ahead(draft: Draft, action: ScheduledActionModel, defaults: Defaults) -> None:
+def _look_ahead(
+    draft: ActionDraft, action: ScheduledActionModel, defaults: Defaults
+) -> None:
     """
     Add what differs on the next nights on which clocks change, if anything.
 

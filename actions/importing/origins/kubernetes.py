@@ -21,7 +21,7 @@ from actions.importing.origins.clock_fields import (
 )
 from actions.importing.origins.crontab import explain_days
 from actions.importing.origins.durations import read_interval, write_elapsed
-from actions.importing.origins.imported import CannotBeError, Defaults, Draft
+from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
 from actions.importing.origins.tasks import Task, run_task
 from models.errors import InvalidDocumentError, Problem
 from models.occurrence import LOOKBACK
@@ -128,7 +128,7 @@ def _read_job(value: Mapping[str, Any]) -> CronJob:
     )
 
 
-def fill_from_cron_job(draft: Draft, job: CronJob, defaults: Defaults) -> None:
+def fill_from_cron_job(draft: ActionDraft, job: CronJob, defaults: Defaults) -> None:
     """Write the action that does what *job* did; see ``import_each``."""
     spec = job.spec
     schedule = spec.get("schedule")
@@ -158,7 +158,7 @@ def fill_from_cron_job(draft: Draft, job: CronJob, defaults: Defaults) -> None:
     run_task(draft, Task(defaults.task, kwargs=kwargs), defaults)
 
 
-def _add_deadline(draft: Draft, seconds: object) -> None:
+def _add_deadline(draft: ActionDraft, seconds: object) -> None:
     """Catch up what the deadline allows; without one, the last that was missed."""
     catch_up: dict[str, Any] = {"runs": "latest"}
     if isinstance(seconds, int):
@@ -174,7 +174,7 @@ def _add_deadline(draft: Draft, seconds: object) -> None:
 
 
 def _add_schedule(
-    draft: Draft, schedule: str, zone: str | None, defaults: Defaults
+    draft: ActionDraft, schedule: str, zone: str | None, defaults: Defaults
 ) -> None:
     every = _EVERY.fullmatch(schedule.strip())
     if every is not None:

@@ -17,10 +17,10 @@ from actions.importing.origins.celery_schedules import (
     Unknown,
     schedule_as,
 )
-from actions.importing.origins.imported import CannotBeError, Defaults, Draft
+from actions.importing.origins.durations import name_offset
+from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
 from actions.importing.origins.rrules import Recurrence, add_recurrence
 from actions.importing.origins.tasks import UNREADABLE, Task, run_task
-from actions.importing.origins.zones import name_offset
 from models.when import MOST_RULES
 
 _BY = (
@@ -53,7 +53,9 @@ class RedbeatEntry:
             return self.key
 
 
-def fill_from_redbeat(draft: Draft, entry: RedbeatEntry, defaults: Defaults) -> None:
+def fill_from_redbeat(
+    draft: ActionDraft, entry: RedbeatEntry, defaults: Defaults
+) -> None:
     """Write the action that does what *entry* did; see ``import_each``."""
     definition = json.loads(entry.definition)
     meta = json.loads(entry.meta) if entry.meta else {}
@@ -75,7 +77,7 @@ def fill_from_redbeat(draft: Draft, entry: RedbeatEntry, defaults: Defaults) -> 
 
 
 def _add_schedule(
-    draft: Draft, schedule: Any, meta: Mapping[str, Any], defaults: Defaults
+    draft: ActionDraft, schedule: Any, meta: Mapping[str, Any], defaults: Defaults
 ) -> None:
     last = meta.get("last_run_at")
     last_run_at = None
@@ -101,7 +103,7 @@ def _add_schedule(
         schedule_as(draft, Unknown(json.dumps(schedule)[:80]), defaults)
 
 
-def _explain(draft: Draft, rule: Recurrence) -> None:
+def _explain(draft: ActionDraft, rule: Recurrence) -> None:
     if rule.zone != "UTC":
         draft.remarks.append(
             f"redbeat keeps dtstart at {rule.dtstart:%z} all year, so {rule.zone}; for"

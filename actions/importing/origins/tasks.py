@@ -10,7 +10,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from actions.importing.origins.durations import write_elapsed
-from actions.importing.origins.imported import CannotBeError, Defaults, Draft
+from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
 
 #: Options that run_task takes under the same name.
 _SAME = ("priority", "headers")
@@ -37,7 +37,7 @@ class Task:
     options: Mapping[str, object] = field(default_factory=dict)
 
 
-def run_task(draft: Draft, task: Task, defaults: Defaults) -> None:
+def run_task(draft: ActionDraft, task: Task, defaults: Defaults) -> None:
     """
     Let the action of *draft* send *task*.
 
@@ -72,7 +72,7 @@ def run_task(draft: Draft, task: Task, defaults: Defaults) -> None:
 
 
 def _find_way(
-    draft: Draft, given: dict[str, object], defaults: Defaults
+    draft: ActionDraft, given: dict[str, object], defaults: Defaults
 ) -> dict[str, object]:
     """Return the queue, or else the exchange; take both out of *given*."""
     queue, exchange = given.pop("queue", None), given.pop("exchange", None)
@@ -89,7 +89,7 @@ def _find_way(
     return {"queue": key}
 
 
-def _expire(draft: Draft, step: dict[str, object], expires: object) -> None:
+def _expire(draft: ActionDraft, step: dict[str, object], expires: object) -> None:
     """Drop a task that waited for so long; an instant ends the whole action."""
     if isinstance(expires, int | float):
         step["expires"] = write_elapsed(math.ceil(expires))

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from actions.importing.origins.imported import (
+    ActionDraft,
     Defaults,
-    Draft,
     Imported,
     import_each,
 )
@@ -26,7 +26,7 @@ _Entry = TypeVar("_Entry")
 
 def import_one(
     entry: _Entry,
-    fill: Callable[[Draft, _Entry, Defaults], None],
+    fill: Callable[[ActionDraft, _Entry, Defaults], None],
     defaults: Defaults = DEFAULTS,
 ) -> Imported:
     """Import *entry* alone, under the name "it"."""

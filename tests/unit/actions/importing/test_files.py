@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from actions.importing.files import write_files
-from actions.importing.origins.imported import Imported, Verdict
+from actions.importing.origins.imported import Imported, ImportVerdict
 from models.errors import ConflictError, UsageError
 
 BOTH = [
-    Imported("a", "", Verdict.EXACT, (), {"name": "ä"}, "a.json"),
-    Imported("b", "", Verdict.CANNOT_BE, ("no",)),
-    Imported("c", "", Verdict.EXACT, (), {"name": "c"}, "c.json"),
+    Imported("a", "", ImportVerdict.EXACT, (), {"name": "ä"}, "a.json"),
+    Imported("b", "", ImportVerdict.CANNOT_BE, ("no",)),
+    Imported("c", "", ImportVerdict.EXACT, (), {"name": "c"}, "c.json"),
 ]
 
 

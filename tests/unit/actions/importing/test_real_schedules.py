@@ -13,7 +13,7 @@ from actions.importing.origins.apscheduler import fill_from_job
 from actions.importing.origins.celery_beat import BeatEntry, fill_from_beat
 from actions.importing.origins.crontab import fill_from_crontab, read_crontab
 from actions.importing.origins.django_celery_beat import DjangoRow, fill_from_django
-from actions.importing.origins.imported import Imported, Verdict
+from actions.importing.origins.imported import Imported, ImportVerdict
 from actions.importing.origins.kubernetes import CronJob, fill_from_cron_job
 from actions.importing.origins.redbeat import RedbeatEntry, fill_from_redbeat
 from actions.importing.readers.apscheduler_jobs import read_job
@@ -88,7 +88,7 @@ def test_row_1_seven_each_day():
     found = beat(crontab(minute=0, hour=7))
 
     assert (found.verdict, get_when(found)) == (
-        Verdict.EXACT,
+        ImportVerdict.EXACT,
         {"cron_rule": "0 7 * * *", **PARIS},
     )
 
@@ -109,7 +109,7 @@ def test_row_3_both_days_must_hold():
     found = beat(crontab(minute=0, hour=0, day_of_month="1", day_of_week="mon"))
 
     assert get_when(found) == {"calendar": "Mon *-*-01 00:00", **PARIS}
-    assert Verdict.DIFFERS is found.verdict
+    assert ImportVerdict.DIFFERS is found.verdict
     assert "both hold" in found.notes[0]
 
 
@@ -120,7 +120,7 @@ def test_row_4_intervals_are_a_grid():
     found = [beat({"kind": "interval", "seconds": s}) for s in (1800, 300.0, 90)]
 
     assert [get_when(each)["every"] for each in found] == ["PT30M", "PT5M", "PT1M30S"]
-    assert {each.verdict for each in found} == {Verdict.DIFFERS}
+    assert {each.verdict for each in found} == {ImportVerdict.DIFFERS}
     assert all("fixed grid" in each.notes[0] for each in found)
 
 
@@ -131,7 +131,7 @@ def test_row_5_and_6_below_a_minute_and_the_sun():
     short = beat({"kind": "interval", "seconds": 10.0})
     sun = beat({"kind": "solar", "event": "sunset", "latitude": 1, "longitude": 2})
 
-    assert {Verdict.CANNOT_BE} == {short.verdict, sun.verdict}
+    assert {ImportVerdict.CANNOT_BE} == {short.verdict, sun.verdict}
     assert "in a loop" in short.notes[0]
     assert "due date" in sun.notes[0]
 
@@ -153,7 +153,7 @@ def test_row_9_crontab_of_django_has_its_zone():
     found = django("crontab", cron_row(minute="0", hour="7"))
 
     assert get_when(found) == {"cron_rule": "0 7 * * *", "timezone": "Asia/Tokyo"}
-    assert Verdict.EXACT is found.verdict
+    assert ImportVerdict.EXACT is found.verdict
 
 
 def test_row_10_once():
@@ -221,11 +221,11 @@ def test_row_14_cron_of_apscheduler():
 
     assert get_when(last)["cron_rule"] == "0 0 L * *"
     assert get_when(second)["cron_rule"] == "0 9 * * 5#2"
-    assert {last.verdict, second.verdict, years.verdict} == {Verdict.EXACT}
-    assert (get_when(weeks)["every"], weeks.verdict) == ("P2W", Verdict.DIFFERS)
+    assert {last.verdict, second.verdict, years.verdict} == {ImportVerdict.EXACT}
+    assert (get_when(weeks)["every"], weeks.verdict) == ("P2W", ImportVerdict.DIFFERS)
     assert years.document["starts_at"] == "2027-01-01T00:00:00+00:00"
     assert years.document["ends_at"] == "2029-01-01T00:00:00+00:00"
-    assert Verdict.CANNOT_BE is fine.verdict
+    assert ImportVerdict.CANNOT_BE is fine.verdict
 
 
 def test_row_15_and_16_interval_and_date_of_apscheduler():
@@ -258,7 +258,7 @@ def test_row_17_lines_of_a_crontab():
     assert get_when(hourly) == {"cron_rule": "17 * * * *", **PARIS}
     assert get_when(daily) == {"cron_rule": "@daily", **PARIS}
     assert get_step(daily)["kwargs"] == {"command": "backup", "user": "root"}
-    assert Verdict.CANNOT_BE is reboot.verdict
+    assert ImportVerdict.CANNOT_BE is reboot.verdict
 
 
 def test_row_18_and_19_two_day_fields():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.door.differences import Kind, find_differences
+from models.door.differences import DifferenceKind, find_differences
 from models.door.merge_patch import apply_merge_patch
 
 VALUES = st.recursive(
@@ -25,13 +25,17 @@ DOCUMENTS = st.dictionaries(st.sampled_from("ab/~"), VALUES, max_size=3)
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ({}, {"a": 1}, ("/a", Kind.ADDED, None, 1)),
-        ({"a": 1}, {}, ("/a", Kind.REMOVED, 1, None)),
-        ({"a": {"b/c": 1}}, {"a": {"b/c": 2}}, ("/a/b~1c", Kind.CHANGED, 1, 2)),
-        ({"a": [1, 2]}, {"a": [1]}, ("/a/1", Kind.REMOVED, 2, None)),
-        ({"a": [1]}, {"a": {"b": 1}}, ("/a", Kind.CHANGED, [1], {"b": 1})),
-        ({"a": 1}, {"a": True}, ("/a", Kind.CHANGED, 1, True)),
-        ({"a": None}, {"a": 1}, ("/a", Kind.CHANGED, None, 1)),
+        ({}, {"a": 1}, ("/a", DifferenceKind.ADDED, None, 1)),
+        ({"a": 1}, {}, ("/a", DifferenceKind.REMOVED, 1, None)),
+        (
+            {"a": {"b/c": 1}},
+            {"a": {"b/c": 2}},
+            ("/a/b~1c", DifferenceKind.CHANGED, 1, 2),
+        ),
+        ({"a": [1, 2]}, {"a": [1]}, ("/a/1", DifferenceKind.REMOVED, 2, None)),
+        ({"a": [1]}, {"a": {"b": 1}}, ("/a", DifferenceKind.CHANGED, [1], {"b": 1})),
+        ({"a": 1}, {"a": True}, ("/a", DifferenceKind.CHANGED, 1, True)),
+        ({"a": None}, {"a": 1}, ("/a", DifferenceKind.CHANGED, None, 1)),
     ],
 )
 def test_each_difference_has_its_pointer(old: Any, new: Any, expected: Any):

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actions.importing.origins.apscheduler import fill_from_job
-from actions.importing.origins.imported import Imported, Verdict
+from actions.importing.origins.imported import Imported, ImportVerdict
 from actions.importing.readers.apscheduler_jobs import read_job
 from tests.unit.actions.importing.documents import (
     NOW,
@@ -110,7 +110,7 @@ def test_interval_trigger_keeps_its_grid(seconds: int, start: datetime):
     found = import_job(trigger)
 
     assert found.document is not None
-    assert Verdict.EXACT is found.verdict
+    assert ImportVerdict.EXACT is found.verdict
     assert ask_trigger(trigger, 10) == find_first(found.document, 10)
 
 
@@ -126,7 +126,7 @@ def test_calendar_interval_steps_the_calendar():
 
     assert found.document is not None
     assert ask_trigger(first, 10) == find_first(found.document, 10)
-    assert Verdict.EXACT is found.verdict
+    assert ImportVerdict.EXACT is found.verdict
     assert "last day instead" in import_job(last).notes[0]
 
 
@@ -170,7 +170,7 @@ def test_what_cannot_be_says_what_to_do(fields: dict[str, str], words: str):
     """
     found = import_job(CronTrigger(**fields, timezone="UTC"))
 
-    assert Verdict.CANNOT_BE is found.verdict
+    assert ImportVerdict.CANNOT_BE is found.verdict
     assert words in found.notes[0]
 
 
@@ -218,7 +218,7 @@ def test_policies_are_kept():
     assert document["catch_up"] == {"runs": "all", "within": "PT1H"}
     assert document["overlap"] == "allow"
     assert document["active"] is False
-    assert Verdict.DIFFERS is found.verdict
+    assert ImportVerdict.DIFFERS is found.verdict
 
 
 def test_argument_that_json_has_not_is_named():

@@ -19,7 +19,7 @@ from actions.importing.origins.celery_schedules import (
     Unknown,
     schedule_as,
 )
-from actions.importing.origins.imported import Defaults, Draft, Verdict
+from actions.importing.origins.imported import ActionDraft, Defaults, ImportVerdict
 from actions.importing.origins.tasks import Task, run_task
 from tests.unit.actions.importing.documents import (
     DEFAULTS,
@@ -33,7 +33,7 @@ UTC_DEFAULTS = replace(DEFAULTS, timezone="UTC")
 APP = Celery("oracle", set_as_current=False, broker="memory://")
 
 
-def fill(draft: Draft, schedule: Any, defaults: Defaults) -> None:
+def fill(draft: ActionDraft, schedule: Any, defaults: Defaults) -> None:
     schedule_as(draft, schedule, defaults)
     run_task(draft, Task("proj.task"), defaults)
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_says_what_to_do(schedule: Any, words: str):
     """
     found = import_one(schedule, fill)
 
-    assert found.verdict is Verdict.CANNOT_BE
+    assert found.verdict is ImportVerdict.CANNOT_BE
     assert words in " ".join(found.notes)
 
 
@@ -129,10 +129,10 @@ def test_night_of_a_clock_change_is_a_difference():
     night = import_one(Crontab(30, 2, timezone="Europe/Paris"), fill)
     in_utc = import_one(Crontab(30, 2, timezone="UTC"), fill)
 
-    assert (Verdict.EXACT, ()) == (seven.verdict, seven.notes)
-    assert Verdict.DIFFERS is night.verdict
+    assert (ImportVerdict.EXACT, ()) == (seven.verdict, seven.notes)
+    assert ImportVerdict.DIFFERS is night.verdict
     assert "28 March 2027" in night.notes[0]
-    assert Verdict.EXACT is in_utc.verdict
+    assert ImportVerdict.EXACT is in_utc.verdict
 
 
 def test_text_is_kept_where_it_means_the_same():

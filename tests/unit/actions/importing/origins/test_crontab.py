@@ -12,7 +12,7 @@ from actions.importing.origins.crontab import (
     has_users,
     read_crontab,
 )
-from actions.importing.origins.imported import Verdict
+from actions.importing.origins.imported import ImportVerdict
 from tests.unit.actions.importing.documents import get_step, get_when, import_one
 
 SYSTEM = """
@@ -72,7 +72,7 @@ def test_delay_of_cronie_is_jitter():
 
     assert found.document["jitter"] == "PT45M"
     assert get_when(found)["timezone"] == "Europe/Berlin"
-    assert Verdict.DIFFERS is found.verdict
+    assert ImportVerdict.DIFFERS is found.verdict
 
 
 def test_mark_of_cronie_is_left_out():
@@ -117,7 +117,7 @@ def test_what_cannot_be_says_why(rule: str, command: str, words: str):
     """
     found = import_one(CrontabLine(1, rule, command), fill_from_crontab)
 
-    assert Verdict.CANNOT_BE is found.verdict
+    assert ImportVerdict.CANNOT_BE is found.verdict
     assert words in found.notes[0]
 
 

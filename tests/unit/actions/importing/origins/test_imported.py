@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from actions.importing.origins.imported import (
+    ActionDraft,
     CannotBeError,
     Defaults,
-    Draft,
-    Verdict,
+    ImportVerdict,
     import_each,
 )
 from actions.importing.origins.tasks import Task, run_task
 from tests.unit.actions.importing.documents import DEFAULTS, NOW
 
 
-def fill(draft: Draft, entry: str, defaults: Defaults) -> None:
+def fill(draft: ActionDraft, entry: str, defaults: Defaults) -> None:
     if entry == "refused":
         raise CannotBeError("It cannot be. Leave it out.")
     if entry == "broken":
@@ -83,8 +83,8 @@ def test_one_that_cannot_be_stops_no_other():
     found = import_all("refused", "broken", "unknown zone", "no task", "good")
 
     assert [each.verdict for each in found] == [
-        *[Verdict.CANNOT_BE] * 4,
-        Verdict.EXACT,
+        *[ImportVerdict.CANNOT_BE] * 4,
+        ImportVerdict.EXACT,
     ]
     assert "Leave it out" in found[0].notes[0]
     assert "KeyError" in found[1].notes[0]
@@ -97,7 +97,7 @@ def test_what_is_over_is_told():
     The door has no clock, so an end that has passed is refused here.
     """
 
-    def fill_ended(draft: Draft, entry: str, defaults: Defaults) -> None:
+    def fill_ended(draft: ActionDraft, entry: str, defaults: Defaults) -> None:
         fill(draft, entry, defaults)
         draft.document["ends_at"] = "2026-01-01T00:00:00Z"
 

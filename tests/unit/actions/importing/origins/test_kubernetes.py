@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actions.importing.origins.imported import Verdict
+from actions.importing.origins.imported import ImportVerdict
 from actions.importing.origins.kubernetes import (
     CronJob,
     fill_from_cron_job,
@@ -105,19 +105,21 @@ def test_what_cannot_be_says_why(schedule: Any, words: str):
     """
     found = import_job(schedule=schedule)
 
-    assert Verdict.CANNOT_BE is found.verdict
+    assert ImportVerdict.CANNOT_BE is found.verdict
     assert words in found.notes[0]
 
 
 @pytest.mark.parametrize(
     ("policy", "overlap", "verdict"),
     [
-        ("Allow", "allow", Verdict.EXACT),
-        ("Forbid", "skip", Verdict.EXACT),
-        ("Replace", "skip", Verdict.DIFFERS),
+        ("Allow", "allow", ImportVerdict.EXACT),
+        ("Forbid", "skip", ImportVerdict.EXACT),
+        ("Replace", "skip", ImportVerdict.DIFFERS),
     ],
 )
-def test_concurrency_policy_is_overlap(policy: str, overlap: str, verdict: Verdict):
+def test_concurrency_policy_is_overlap(
+    policy: str, overlap: str, verdict: ImportVerdict
+):
     """
     Nothing here stops a run for the next one, and that is said.
     """

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from redbeat.decoder import RedBeatJSONDecoder, RedBeatJSONEncoder
 from redbeat.schedules import rrule
 
-from actions.importing.origins.imported import Imported, Verdict
+from actions.importing.origins.imported import Imported, ImportVerdict
 from actions.importing.origins.redbeat import RedbeatEntry, fill_from_redbeat
 from tests.unit.actions.importing.documents import (
     NOW,
@@ -150,7 +150,7 @@ def test_every_second_week_on_two_days_is_two_steps():
     found = import_entry(make_rule("WEEKLY", interval=2, byweekday=[MO, WE]))
 
     assert [rule["every"] for rule in get_when(found)] == ["P2W", "P2W"]
-    assert Verdict.EXACT is found.verdict
+    assert ImportVerdict.EXACT is found.verdict
 
 
 def test_few_that_are_left_are_due_dates():
@@ -189,7 +189,7 @@ def test_what_cannot_be_says_why(rule: Any, words: str):
     """
     found = import_entry(rule)
 
-    assert Verdict.CANNOT_BE is found.verdict
+    assert ImportVerdict.CANNOT_BE is found.verdict
     assert words in found.notes[0]
 
 

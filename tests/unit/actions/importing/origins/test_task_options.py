@@ -7,7 +7,7 @@ from typing import Any
 
 from actions.importing.origins.celery_beat import BeatEntry, fill_from_beat
 from actions.importing.origins.django_celery_beat import DjangoRow, fill_from_django
-from actions.importing.origins.imported import Imported, Verdict
+from actions.importing.origins.imported import Imported, ImportVerdict
 from tests.unit.actions.importing.documents import get_step, import_one
 
 
@@ -32,7 +32,7 @@ def test_row_7_arguments_and_options():
         "priority": 3,
         "expires": "PT1H",
     }
-    assert Verdict.EXACT is found.verdict
+    assert ImportVerdict.EXACT is found.verdict
 
 
 def test_headers_and_exchange_are_kept():
@@ -55,7 +55,7 @@ def test_instant_at_which_tasks_expire_ends_the_action():
 
     assert found.document["ends_at"] == "2027-01-01T00:00:00+00:00"
     assert "expires" not in get_step(found)
-    assert Verdict.DIFFERS is found.verdict
+    assert ImportVerdict.DIFFERS is found.verdict
 
 
 def test_columns_of_django_are_options():

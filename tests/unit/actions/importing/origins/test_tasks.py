@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
-from actions.importing.origins.imported import Defaults, Draft, Imported, Verdict
+from actions.importing.origins.imported import (
+    ActionDraft,
+    Defaults,
+    Imported,
+    ImportVerdict,
+)
 from actions.importing.origins.tasks import UNREADABLE, Task, run_task
 from tests.unit.actions.importing.documents import DEFAULTS, get_step, import_one
 
 
-def fill(draft: Draft, task: Task, defaults: Defaults) -> None:
+def fill(draft: ActionDraft, task: Task, defaults: Defaults) -> None:
     draft.document["when"] = {"cron_rule": "0 7 * * *"}
     run_task(draft, task, defaults)
 
@@ -37,7 +42,7 @@ def test_routing_key_alone_is_a_queue():
 
     assert get_step(found)["queue"] == "mails"
     assert "routing key" in found.notes[0]
-    assert Verdict.DIFFERS is found.verdict
+    assert ImportVerdict.DIFFERS is found.verdict
 
 
 @pytest.mark.parametrize("empty", [None, "", {}, []])
@@ -45,7 +50,9 @@ def test_options_without_a_value_are_none(empty: Any):
     """
     Tables and keys have them all, mostly empty.
     """
-    assert Verdict.EXACT is send(priority=empty, headers=empty, link=empty).verdict
+    assert (
+        ImportVerdict.EXACT is send(priority=empty, headers=empty, link=empty).verdict
+    )
 
 
 def test_options_that_are_not_kept_are_told():
@@ -73,4 +80,4 @@ def test_number_that_json_has_not_is_refused_by_the_door():
     """
     found = import_one(Task("proj.task", [float("nan")]), fill)
 
-    assert Verdict.CANNOT_BE is found.verdict
+    assert ImportVerdict.CANNOT_BE is found.verdict
