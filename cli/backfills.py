@@ -36,15 +36,15 @@ from cli.output import (
 )
 from dispatch.backfills.planning import Plan, Recorded, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
-from models.json_form import get_members
-from models.paging import Page
-from models.requests.backfills import DEFAULT_AT_ONCE, Which
-from overview.backfills import (
+from dispatch.backfills.shown_backfills import (
     ShownBackfill,
     fetch_backfilled_occurrences,
     fetch_shown_backfill,
     fetch_shown_backfills,
 )
+from models.json_form import get_members
+from models.paging import Page
+from models.requests.backfills import DEFAULT_AT_ONCE, Which
 
 #: The most occurrences that people are shown; ``--json`` has all.
 _SHOWN = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from cli.connection import read_database
-from dispatch.backfills.lookup import find_backfill_id
+from dispatch.backfills.shown_backfills import find_backfill_id
 from models.database.lists import SHOWN_DIGITS
 from operations.state import find_operation_id
 

@@ -17,6 +17,7 @@ from cli.options import AllOption, JsonOption, OptionalOperation
 from cli.output import out, print_json, print_note
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
 from dispatch.bulk.runner import BulkRunner
+from dispatch.bulk.shown_bulk import ShownBulk, fetch_shown_bulk
 from models.errors import ConflictError, UsageError
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from models.requests.operations import OperationFilterModel
@@ -27,7 +28,6 @@ from operations.cancel_and_retry import (
     retry_or_refuse,
 )
 from operations.selecting import Counted
-from overview.bulk import ShownBulk, fetch_shown_bulk
 from overview.operations.shown import fetch_shown_operation
 
 _FromStepOption = Annotated[

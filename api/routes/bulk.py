@@ -11,8 +11,8 @@ from starlette.responses import Response
 from api.answers import ROOT, answer
 from api.guarding import ApiRoute, takes
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
+from dispatch.bulk.shown_bulk import CountedBulk, ShownBulk, fetch_shown_bulk
 from models.requests.bulk_changes import BulkChangeModel
-from overview.bulk import CountedBulk, ShownBulk, fetch_shown_bulk
 from serving.context import Operator, Viewer
 
 router = APIRouter(prefix=f"{ROOT}/bulk", tags=["bulk"], route_class=ApiRoute)

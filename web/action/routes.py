@@ -7,11 +7,11 @@ from starlette.responses import Response
 
 from actions.lookup import get_action
 from actions.read_rules import find_zone
+from dispatch.backfills.shown_backfills import fetch_shown_backfills
 from models.fields.zone import load_zone
 from models.paging import Page
 from overview.actions.recent_runs import fetch_runs_of_action
 from overview.actions.shown import fetch_detailed_action
-from overview.backfills import fetch_shown_backfills
 from serving.context import Viewer
 from web.action.fetch_days import fetch_action_days
 from web.action.parts import (

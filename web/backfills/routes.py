@@ -14,14 +14,14 @@ from actions.lookup import get_action
 from actions.read_rules import find_zone
 from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
-from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
-from models.fields.instants import format_instant, parse_instant
-from models.requests.backfills import BackfillModel, Which
-from overview.backfills import (
+from dispatch.backfills.shown_backfills import (
     BackfillState,
     fetch_backfilled_occurrences,
     fetch_shown_backfill,
 )
+from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
+from models.fields.instants import format_instant, parse_instant
+from models.requests.backfills import BackfillModel, Which
 from overview.recipients import fetch_recipient_part
 from serving.access.roles import Role
 from serving.context import Context, Operator, Viewer

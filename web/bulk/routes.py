@@ -14,6 +14,7 @@ from starlette.responses import Response
 from actions.list_actions import ActionFilter, ActionKind, Trouble, select_part
 from actions.read_actions import ActionState
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
+from dispatch.bulk.shown_bulk import BulkState, fetch_shown_bulk
 from models.door.documents import read_model
 from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
 from models.fields.instants import format_instant, parse_instant
@@ -23,7 +24,6 @@ from models.operation_state import Queue
 from models.paging import Page
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from operations.selecting import Counted
-from overview.bulk import BulkState, fetch_shown_bulk
 from serving.access.roles import Role
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, Refused, is_own_path, make_refused, read_form

@@ -18,6 +18,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
+from dispatch.bulk.shown_bulk import fetch_shown_bulk
 from models.database.engine import read_clock
 from models.door.documents import read_model
 from models.errors import InvalidDocumentError, MinutehandError, NotFoundError
@@ -25,7 +26,6 @@ from models.requests.bulk_changes import BulkChangeModel, BulkKind, dump_filter
 from models.requests.operations import MOST_NAMED
 from operations.cancel_and_retry import CHANGEABLE, Change
 from operations.selecting import Counted
-from overview.bulk import fetch_shown_bulk
 from overview.operations.shown import fetch_shown_operation
 from serving.context import Context, Operator, Viewer
 from serving.refusals import find_status

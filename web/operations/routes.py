@@ -14,7 +14,6 @@ from starlette.responses import Response
 from models.database.engine import read_clock
 from models.operation_state import LIVE_STATES
 from models.paging import Page
-from operations.count_facets import Facets, count_facets
 from operations.list_operations import fetch_operations
 from operations.operation_filter import OperationFilter
 from overview.operations.shown import ShownOperation, fetch_filled_part
@@ -22,6 +21,7 @@ from serving.context import Context, Viewer
 from serving.cursors import write_cursor
 from web.clocks import Clocks, format_offset
 from web.guarding import PageRoute
+from web.operations.fetch_facets import Facets, count_facets
 from web.operations.list_query import RANGE_WORDS, AskedList, read_asked
 from web.preferences import read_preferences
 from web.reading import read_part

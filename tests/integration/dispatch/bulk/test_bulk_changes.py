@@ -19,13 +19,13 @@ from dispatch.bulk.requests import (
     start_bulk,
 )
 from dispatch.bulk.runner import BulkRunner
+from dispatch.bulk.shown_bulk import ShownBulk, fetch_shown_bulk
 from dispatch.manual_runs import run_now
 from models.database.engine import Author, reading, writing
 from models.database.tables import bulk_changes, changes
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.operation_state import Queue
 from models.requests.bulk_changes import BulkChangeModel
-from overview.bulk import ShownBulk, fetch_shown_bulk
 from tests.scheduling import (
     REFRESH,
     add_app,

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from dispatch.backfills.outcomes import LEFT, TAKEN
 from dispatch.backfills.waiting import find_wait
 from models.database.engine import UtcDateTime
-from models.database.lists import fetch_latest
+from models.database.lists import fetch_latest, find_by_prefix
 from models.database.tables import (
     backfill_occurrences,
     backfills,
@@ -73,6 +73,11 @@ class ShownBackfill:
     canceled_at: datetime | None
     canceled_by: str | None
     finished_at: datetime | None
+
+
+def find_backfill_id(connection: sa.Connection, text: str) -> UUID:
+    """Return the id of a backfill that begins with *text*: see ``find_by_prefix``."""
+    return find_by_prefix(connection, backfills.c.id, text, noun="backfill")
 
 
 def fetch_shown_backfill(
