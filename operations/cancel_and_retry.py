@@ -30,6 +30,7 @@ from models.operation_state import (
     LIVE_STATES,
     OperationState,
     Overlap,
+    Queue,
     Reason,
 )
 from operations.back_off import ATTEMPTS
@@ -58,6 +59,20 @@ CHANGEABLE: Mapping[Change, frozenset[OperationState]] = MappingProxyType(
 #: Why an operation was left as it was, unless a ``Reason`` says it.
 CHANGED = "changed meanwhile"
 
+#: The last attempt of an operation that is retried. What was canceled may have been
+#: sent to its own queue unmarked, in an attempt that nobody has counted: it is counted
+#: now, so that the answer to it does not end the retry.
+_LAST_ATTEMPT = operations.c.attempt + sa.case(
+    (
+        sa.and_(
+            operations.c.state == OperationState.CANCELED,
+            operations.c.queue == Queue.TASKS,
+        ),
+        1,
+    ),
+    else_=0,
+)
+
 #: The values that make an operation pending again.
 REOPENED: Mapping[str, Any] = MappingProxyType(
     {
@@ -70,7 +85,8 @@ REOPENED: Mapping[str, Any] = MappingProxyType(
         # its run does not prove that other messages were lost (rescue.py).
         "sends": sa.case((operations.c.sends > 0, 1), else_=0),
         "kills": 0,
-        "attempts_allowed": operations.c.attempt + ATTEMPTS,
+        "attempt": _LAST_ATTEMPT,
+        "attempts_allowed": _LAST_ATTEMPT + ATTEMPTS,
     }
 )
 

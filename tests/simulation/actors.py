@@ -23,6 +23,7 @@ from actions.own_actions import MaintenancePlan, ensure_maintenance
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import Posting, delete_action, post_action
 from actions.user_events import NewEvent, record_events
+from celery_app.answer_reader import AnswerReader
 from celery_app.tasks import execute
 from dispatch.manual_runs import run_now
 from models.database.engine import reading, writing
@@ -37,6 +38,7 @@ from scheduler_server import Scheduler
 from settings import Settings
 from tests.simulation.broker import SimulatedSender
 from tests.simulation.loop import MINUTE, SECOND, Crash, Process
+from tests.simulation.own_tasks import SimulatedAnswers, SimulatedCouriers
 from tests.simulation.ports import make_ports
 from tests.simulation.scenario import APP, PEOPLE, SEEN, SIGNUP, make_document
 
@@ -64,6 +66,7 @@ def run_scheduler(world: World, process: Process) -> None:
         Leader(world.engine, monotonic=monotonic),
         SimulatedSender(world.broker, process, world),
         settings,
+        couriers=SimulatedCouriers(world, process),
         monotonic=monotonic,
         host_clock=lambda: world.host_clock(process),
     )
@@ -86,6 +89,20 @@ def run_scheduler(world: World, process: Process) -> None:
         world.loop.sleep(
             int(pause * SECOND * world.rng.uniform(slowness / 2, slowness))
         )
+
+
+def run_reader(world: World, process: Process) -> None:
+    """Be the thread that reads answers."""
+    reader = AnswerReader(
+        world.engine,
+        SimulatedAnswers(world, process),
+        lambda _connection, _queue, name: f"nobody knows {name}",
+        monotonic=lambda: world.monotonic(process),
+    )
+    while True:
+        with suppress(MinutehandError, sa.exc.SQLAlchemyError):
+            reader.look()
+        world.loop.sleep(world.rng.randrange(2 * SECOND, 30 * SECOND))
 
 
 class SimulatedHeart(Heart):
@@ -118,7 +135,10 @@ def start_worker(
     heart = SimulatedHeart(world, process)
     worker = Worker(
         world.engine,
-        make_ports(world.database, world.mail_server, world.suffer, sleep),
+        make_ports(
+            *(world.database, world.mail_server, world.suffer, sleep),
+            send=world.theirs.take,
+        ),
         heart,
         LEASE,
         monotonic=lambda: world.monotonic(process),
@@ -190,6 +210,17 @@ class People:
 
         if self.edits and self.process.alive:
             self.world.loop.spawn(self.process, edit)
+
+    def begin_anew(self, operation_id: UUID) -> None:
+        """Cancel an operation, and retry it at once."""
+
+        def act() -> None:
+            with suppress(MinutehandError), writing(self.world.engine) as connection:
+                if cancel(connection, operation_id, reason=Reason.CANCELED):
+                    reopen(connection, operation_id)
+
+        if self.process.alive:
+            self.world.loop.spawn(self.process, act)
 
     def _acts(self) -> list[Callable[[Random], None]]:
         acts = [self._sign_up, self._be_seen, self._run, self._cancel, self._retry]

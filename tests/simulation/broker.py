@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from models.errors import BrokerUnreachableError
@@ -144,15 +144,20 @@ class Host(Protocol):
 
 @dataclass(eq=False)
 class SimulatedSender:
-    """The broker as one scheduler sees it; see dispatch.outbox.Sender."""
+    """
+    A broker as one process sees it; see dispatch.outbox.Sender.
 
-    broker: Broker
+    Args:
+        broker: Ours, or that of somebody's tasks.
+    """
+
+    broker: Any
     process: Process
     host: Host
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Any]) -> None:
         """Hand over *messages*; an error leaves it open which of them arrived."""
-        self._reach(Place.BEFORE_SEND)
+        self.reach(Place.BEFORE_SEND)
         fault = self.broker.faults.draw(Place.AFTER_SEND)
         taken = list(messages)
         if fault is Fault.PARTIAL:
@@ -166,11 +171,12 @@ class SimulatedSender:
 
     def find_empty_queues(self) -> set[Queue]:
         """Say which queues hold nothing that waits."""
-        self._reach(Place.ASK_BROKER)
+        self.reach(Place.ASK_BROKER)
         claim = {queue for (queue, _lane), claim in self.broker.queues.items() if claim}
         return set(WORKER_QUEUES) - claim
 
-    def _reach(self, place: Place) -> None:
+    def reach(self, place: Place) -> None:
+        """Call the broker, or fail at it."""
         loop = self.broker.loop
         until = max(self.broker.down_until, self.process.cut_off.get("broker", 0))
         if loop.now < until:

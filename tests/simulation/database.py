@@ -13,13 +13,17 @@ import sqlite3
 from datetime import datetime
 from functools import cache
 from typing import Any, Protocol
+from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import make_engine
+from models.database.engine import format_utc, make_engine
 from models.database.journal import GENESIS
 from models.database.tables import metadata
 from tests.simulation.faults import Place
+
+#: Of the installation: signs the answers of tasks.
+SECRET = "simulated"
 
 
 class Host(Protocol):
@@ -52,6 +56,17 @@ CREATE TEMP TRIGGER sim_operation AFTER UPDATE ON operations BEGIN
     ('operation', NEW.id, OLD.state, NEW.state, OLD.claim_token, NEW.claim_token,
      OLD.lease_expires_at, NEW.lease_expires_at, OLD.attempt, NEW.attempt,
      minutehand_now(0));
+END;
+CREATE TEMP TRIGGER sim_ended AFTER UPDATE OF finished_at ON operations
+WHEN OLD.finished_at NOT NULL AND NEW.finished_at NOT NULL BEGIN
+    INSERT INTO sim_log (what, id, a, b) VALUES
+    ('ended again', NEW.id, OLD.finished_at, NEW.finished_at);
+END;
+CREATE TEMP TRIGGER sim_went_on AFTER UPDATE ON operations
+WHEN OLD.state <> NEW.state OR OLD.reason IS NOT NEW.reason BEGIN
+    INSERT INTO sim_log (what, id, a, b, c, d, e, f, g, h) VALUES
+    ('went on', NEW.id, NEW.action_uid, OLD.state, NEW.state, OLD.attempt,
+     NEW.attempt, OLD.send_at, NEW.reason, NEW.error);
 END;
 CREATE TEMP TRIGGER sim_deleted AFTER DELETE ON operations BEGIN
     INSERT INTO sim_log (what, id) VALUES ('deleted', OLD.id);
@@ -125,6 +140,10 @@ class SimulatedDatabase:
         self.raw.execute("DELETE FROM sim_log")
         # which the migration makes, and nobody can change anything without
         self.raw.execute("INSERT INTO change_head VALUES (1, 0, ?)", (GENESIS,))
+        self.raw.execute(
+            "INSERT INTO installation (id, secret, created_at) VALUES (?, ?, ?)",
+            (str(UUID(int=1)), SECRET, format_utc(host.database_clock())),
+        )
         self.host = host
 
     def leave(self) -> None:

@@ -25,6 +25,7 @@ from models.operation_state import (
 from operations.claiming.claimed import LEASE
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.loop import Process
+from tests.simulation.own_tasks import TaskRecord
 
 Entry = tuple[Any, ...]
 
@@ -74,6 +75,7 @@ class Invariants:
     mails: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     ticks: list[str] = field(default_factory=list)
     ended: list[tuple[str, str]] = field(default_factory=list)
+    tasks: TaskRecord = field(default_factory=TaskRecord)
     claims: int = 0
     checked: int = 0
 
@@ -211,14 +213,25 @@ class Invariants:
                 and _lies_ahead(lease, now, LEASE)
                 and not _lies_ahead(new_lease, now, LEASE)
             )
+            told = new_token is None and bool(self.tasks.find_told((UUID(id_), more)))
             _insist(
-                (new_token is None and ran_out) or asked or dated_back,
+                (new_token is None and ran_out) or asked or dated_back or told,
                 f"{process.name} changed {id_} ({old} to {new}), claimed by another",
             )
         if new == OperationState.QUEUED and old != new:
             _insist(process.kind == "scheduler", f"{process.name} queued {id_}")
         if old in _FINAL and old != new:
             _insist(process.kind == "people", f"{process.name} reopened {id_}")
+
+    def _went_on(self, _process: Process, entry: Entry, _held: set[str]) -> None:
+        fault = self.tasks.find_fault(entry)
+        early = fault is not None and "deadline" in fault and self.clock_goes_back
+        _insist(fault is None or early, str(fault))
+
+    def _ended_again(self, process: Process, entry: Entry, _held: set[str]) -> None:
+        id_, before, now = entry[2:5]
+        msg = f"{process.name} ended {id_} at {now}, which had ended at {before}"
+        raise InvariantError(msg)
 
     def _step(self, process: Process, entry: Entry, held: set[str]) -> None:
         id_, name, old, new = entry[2:6]
@@ -284,6 +297,8 @@ Judge = Callable[[Invariants, Process, Entry, set[str]], None]
 _JUDGES: dict[str, Judge] = {
     "recorded": Invariants._recorded,
     "operation": Invariants._operation,
+    "went on": Invariants._went_on,
+    "ended again": Invariants._ended_again,
     "deleted": Invariants._deleted,
     "step": Invariants._step,
     "mark": Invariants._mark,

@@ -24,10 +24,13 @@ import operations.claiming.statements
 import operations.record
 import operations.running.step_records
 import operations.sending.order
+import operations.sending.tasks
 from actions.leader import Leader
 from dispatch.outbox import Outbox
+from dispatch.task_outbox import TaskOutbox
 from models.database.engine import Identifier, db_now, read_clock, writing
 from models.database.tables import (
+    AWAITING,
     UNDER_WAY,
     deliveries,
     leases,
@@ -181,6 +184,51 @@ def send_before_commit(
 
 
 _LOOK = Outbox.look
+
+
+# -- tasks of somebody's own -----------------------------------------------------
+
+
+def mark_before_sending(self: TaskOutbox, name: str | None, batch: Any) -> int:
+    """Believe that what a courier takes is sent."""
+    taken = _HAND(self, name, batch)
+    for each in batch[:taken]:
+        self._note(operations.sending.tasks.mark_sent_task(each))
+    return taken
+
+
+_HAND = TaskOutbox._hand
+
+
+def answered_whenever(given: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Take the answer to any attempt."""
+    del given
+    return sa.or_(LIVE, rows.c.state == OperationState.RUNNING)
+
+
+def answered_when_marked(given: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Take no answer that is faster than its mark."""
+    return sa.and_(rows.c.attempt == given.c.attempt, AWAITING.of())
+
+
+def overdue_whatever(given: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Let the deadline end what has ended."""
+    return rows.c.attempt == given.c.attempt
+
+
+def read_any_token(secret: str, token: str) -> tuple[UUID, int]:
+    """Believe whoever wrote the token."""
+    del secret
+    operation_id, attempt, _digest = token.split(".")
+    return UUID(operation_id), int(attempt)
+
+
+#: What a retry wrote before it counted on.
+REOPENED_AS_BEFORE = {
+    **operations.cancel_and_retry.REOPENED,
+    "attempt": rows.c.attempt,
+    "attempts_allowed": rows.c.attempt + 3,
+}
 
 
 # -- claims --------------------------------------------------------------------

@@ -25,9 +25,11 @@ import operations.record
 import operations.rescue
 import operations.running.attempt
 import operations.running.step_records
+import operations.task_ends
 import tests.simulation.actors
 from actions.leader import Leader
 from dispatch.outbox import Outbox
+from dispatch.task_outbox import TaskOutbox
 from operations.mail.delivery_marks import DeliveryMarks
 from tests.simulation import mistakes
 from tests.simulation.world import Emphasis
@@ -55,7 +57,7 @@ class Mutant:
     name: str
     breaks: str
     patches: Patches
-    seeds: tuple[int, ...] = tuple(range(6))
+    seeds: tuple[int, ...] = tuple(range(12))
     emphasis: Emphasis = field(default_factory=Emphasis)
 
 
@@ -79,7 +81,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "no fence check",
         "leadership",
         _with(Leader, "ask_check", mistakes.check_nothing),
-        seeds=(9, 3, 8),
     ),
     Mutant(
         "lease taken while it holds",
@@ -137,6 +138,37 @@ MUTANTS: tuple[Mutant, ...] = (
         _with(Outbox, "look", mistakes.send_before_commit),
     ),
     Mutant(
+        "task marked before it is sent",
+        "task",
+        _with(TaskOutbox, "_hand", mistakes.mark_before_sending),
+    ),
+    Mutant(
+        "answer to a former attempt",
+        "task",
+        _with(operations.task_ends, "_is_answered", mistakes.answered_whenever),
+    ),
+    Mutant(
+        "answer before its mark lost",
+        "task",
+        _with(operations.task_ends, "_is_answered", mistakes.answered_when_marked),
+    ),
+    Mutant(
+        "deadline ends what was answered",
+        "task",
+        _with(operations.task_ends, "_is_overdue", mistakes.overdue_whatever),
+    ),
+    Mutant(
+        "forged answers",
+        "task",
+        _with(operations.task_ends, "read_token", mistakes.read_any_token),
+    ),
+    Mutant(
+        "retry ended by an answer from before",
+        "task",
+        _with(operations.cancel_and_retry, "REOPENED", mistakes.REOPENED_AS_BEFORE),
+        emphasis=Emphasis(clock_jumps=False),
+    ),
+    Mutant(
         "claim whatever the state",
         "start",
         _with(
@@ -144,7 +176,6 @@ MUTANTS: tuple[Mutant, ...] = (
             "claim_statement",
             mistakes.claim_where(mistakes.LEFT, mistakes.RAN_OUT),
         ),
-        seeds=(0, 2, 3),
     ),
     Mutant(
         "claim ignoring the lease",
@@ -154,7 +185,6 @@ MUTANTS: tuple[Mutant, ...] = (
             "claim_statement",
             mistakes.claim_where(mistakes.LIVE, mistakes.LEFT),
         ),
-        seeds=(0, 2, 3),
     ),
     Mutant("lines left to senders", "start", mistakes.leaving_lines_to_senders),
     Mutant(
@@ -182,7 +212,6 @@ MUTANTS: tuple[Mutant, ...] = (
             (operations.running.attempt, "finish", mistakes.finish_any),
             (operations.running.step_records, "finish", mistakes.finish_any),
         ),
-        seeds=(7, 0, 5),
     ),
     Mutant(
         "no rescue of lost workers",
@@ -193,7 +222,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "no rescue of lost messages",
         "finality",
         _with(dispatch.dispatcher, "resend_lost_messages", mistakes.resend_none),
-        seeds=(3, 4, 5),
     ),
     Mutant(
         "rescue of living workers",
@@ -204,7 +232,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "uncertain mails again",
         "mail",
         _with(DeliveryMarks, "start", mistakes.start_blind),
-        seeds=(0, 2, 3),
     ),
     Mutant(
         "mark after the mail",
@@ -218,13 +245,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "uncertain taken for failed",
         "mail",
         _with(DeliveryMarks, "uncertain", mistakes.uncertain_is_failed),
-        seeds=(1, 2, 4),
     ),
     Mutant(
         "retry of succeeded steps",
         "effect",
         _with(operations.running.attempt, "prepare_steps", mistakes.reset_steps),
-        seeds=(4, 5, 8),
     ),
     Mutant(
         "steps left open",
@@ -234,6 +259,5 @@ MUTANTS: tuple[Mutant, ...] = (
             (operations.running.attempt, "skip_open_steps", mistakes.close_no_steps),
             (operations.rescue, "abandon_steps", mistakes.abandon_none),
         ),
-        seeds=(0, 2, 3),
     ),
 )

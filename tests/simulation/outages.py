@@ -25,6 +25,7 @@ def plan_outages(world: World) -> None:
         outages.freeze,
         outages.take_database_down,
         outages.take_broker_down,
+        outages.take_their_broker_down,
         outages.cut_off,
         outages.make_broker_forget,
         outages.turn_mail_server,
@@ -83,6 +84,11 @@ class Outages:
         """Make the broker unreachable for up to half an hour."""
         self._note("broker down")
         self.world.broker.down_until = self._until(30 * MINUTE)
+
+    def take_their_broker_down(self) -> None:
+        """The same with the broker of somebody's tasks."""
+        self._note("their broker down")
+        self.world.theirs.down_until = self._until(30 * MINUTE)
 
     def cut_off(self) -> None:
         """Part one process from the database or the broker."""

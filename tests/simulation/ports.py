@@ -194,6 +194,7 @@ class SimulatedCalls:
     server: MailServer
     suffer: Suffer
     sleep: Callable[[int], None]
+    give: Callable[[ForeignTask], None]
 
     def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
         """Post, or not."""
@@ -211,6 +212,7 @@ class SimulatedCalls:
         if self.server.rng.random() < 0.05 * self.server.trouble:
             msg = f"simulated: {task.name} was not taken"
             raise StepError(msg, permanent=False)
+        self.give(task)
         if self.server.rng.random() < 0.02 * self.server.trouble:
             raise RuntimeError("simulated: a step that breaks")
         return replace(task, queue=task.queue or "default")
@@ -237,9 +239,11 @@ def make_ports(
     server: MailServer,
     suffer: Suffer,
     sleep: Callable[[int], None],
+    *,
+    send: Callable[[ForeignTask], None],
 ) -> Ports:
-    """Return the ports of one worker process."""
-    calls = SimulatedCalls(server, suffer, sleep)
+    """Return the ports of one worker process; *send* takes tasks of somebody's own."""
+    calls = SimulatedCalls(server, suffer, sleep, send)
     return Ports(
         workspace=SimulatedWorkspace(Path("nowhere"), database=database, sleep=sleep),
         sources=SimulatedSources(server, suffer, sleep),

@@ -23,6 +23,7 @@ SEEN = "instance.user.last_seen"
 
 _MAIL = {"send_email": {"template": "hello"}}
 _TASK = {"run_task": {"name": "tests.nothing"}}
+_AWAITED = {"run_task": {"name": "tests.nothing", "wait": True, "within": "PT15M"}}
 _EVERYBODY = {"groups": ["all"]}
 
 #: By uid; *start* is filled in where a document needs the date.
@@ -43,13 +44,13 @@ ACTIONS: dict[str, dict[str, Any]] = {
         "recipients": {"users": ["ann"]},
     },
     "task": {
-        "operations": _TASK,
+        "operations": _AWAITED,
         "when": {"every": "PT2M"},
         "overlap": "queue",
         "catch_up": {"runs": "latest"},
     },
     "hook": {
-        "operations": {"call_webhook": {"url": "https://example.com/hook"}, **_TASK},
+        "operations": {"call_webhook": {"url": "https://example.com/hook"}, **_AWAITED},
         "when": {"calendar": "*-*-* *:0/7:00"},
         "catch_up": {"runs": "all", "within": "PT20M"},
         "jitter": "PT3M",
@@ -66,6 +67,12 @@ ACTIONS: dict[str, dict[str, Any]] = {
         "when": {"cron_rule": "30 * * * *"},
     },
 }
+
+#: The actions with a task of somebody's own.
+TASKED = frozenset({"task", "hook", "once", "other"})
+
+#: Those whose operations end as their tasks do.
+WAITING = frozenset({"task", "hook"})
 
 #: The one app that is not APP has this action.
 _ELSEWHERE = "other"

@@ -47,5 +47,6 @@ def test_there_are_many() -> None:
         "leadership",
         "mail",
         "start",
+        "task",
     } == kinds
     assert len(MUTANTS) >= 20

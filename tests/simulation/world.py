@@ -18,10 +18,12 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.operation_state import Queue
+from operations.foreign_tasks import ForeignTask
 from tests.simulation.actors import (
     FREEZES,
     People,
     first_hour,
+    run_reader,
     run_scheduler,
     start_worker,
 )
@@ -32,6 +34,7 @@ from tests.simulation.faults import Fault, Faults, Place
 from tests.simulation.invariants import InvariantError, Invariants
 from tests.simulation.loop import HOUR, MINUTE, SECOND, Crash, Loop, Process
 from tests.simulation.outages import plan_outages
+from tests.simulation.own_tasks import TheirApplication, check_task
 from tests.simulation.ports import MailServer
 from tests.simulation.scenario import set_up
 
@@ -50,6 +53,10 @@ WORKERS: tuple[tuple[str, frozenset[Queue], int], ...] = (
 )
 
 SCHEDULERS = ("scheduler-1", "scheduler-2")
+
+#: The threads of schedulers that read answers: what they do asks for no leadership, so
+#: they live and die by themselves here.
+READERS = ("reader-1", "reader-2")
 
 
 #: Schedulers read this column in the query for what is due, and nowhere else.
@@ -135,6 +142,10 @@ class World:
         self.engine = self.database.engine
         self.mail_server = MailServer(self.rng, self._expect_mail, trouble=1.0)
         self.invariants = Invariants(self.database, self.clock_jumps)
+        self.theirs = TheirApplication(
+            *(self.loop, self.rng, self.faults, self.database_clock),
+            *(self._expect_task, self.invariants.tasks),
+        )
         self.processes: list[Process] = []
         self.places: dict[str, Process] = {}
         self.judged_until = self.start
@@ -235,7 +246,7 @@ class World:
     def begin(self, name: str, *, delay: int) -> None:
         """Start a process in the place *name*, *delay* from now."""
         kind = name.partition("-")[0]
-        kind = kind if kind in {"scheduler", "people"} else "worker"
+        kind = kind if kind in {"scheduler", "reader", "people"} else "worker"
         process = Process(name, kind, self.loop.now)
         process.skew = self.rng.randrange(-4 * SECOND, 4 * SECOND)
         self.processes.append(process)
@@ -301,6 +312,11 @@ class World:
         except InvariantError as error:
             self._violation = self._violation or error
 
+    def _expect_task(self, operation_id: UUID, task: ForeignTask) -> None:
+        fault = check_task(self.database.raw, operation_id, task)
+        if fault is not None:
+            self._violation = self._violation or InvariantError(fault)
+
     def _check_no_transaction(self) -> None:
         """Nobody waits for broker, mail server or time while others wait for him."""
         if self.database.raw.in_transaction:
@@ -342,6 +358,8 @@ class World:
             ticks=len(self.invariants.ticks),
             mails=self.mail_server.taken.total(),
             messages=self.broker.sent,
+            tasks=self.invariants.tasks.sendings,
+            answers=sum(map(len, self.invariants.tasks.told.values())),
             processes=len(self.processes),
         )
         return Report(self.seed, self._digest.hexdigest(), self.faults.counts, figures)
@@ -349,6 +367,8 @@ class World:
     def _people_the_world(self) -> None:
         for name in SCHEDULERS:
             self._starters[name] = partial(run_scheduler, self)
+        for name in READERS:
+            self._starters[name] = partial(run_reader, self)
         for name, queues, slots in WORKERS:
             self._starters[name] = partial(
                 start_worker, self, queues=queues, slots=slots
@@ -366,6 +386,7 @@ class World:
         self.faults.intensity = 0
         self.mail_server.trouble = 0
         self.mail_server.down = False
+        self.theirs.trouble = self.theirs.down_until = 0
         self.down_until = 0
         self.broker.restore()
         for process in self.processes:

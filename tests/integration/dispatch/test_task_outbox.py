@@ -377,11 +377,31 @@ def test_retry_goes_the_same_way(engine: sa.Engine, case: Case):
     assert first.id == second.id
     assert 0 == case.answer(first)
     assert 1 == case.answer(second, succeeded=False)
-    assert ("failed", 2) == (
-        get(engine, operation_id).state,
-        get(engine, operation_id).attempt,
-    )
+    assert "failed" == get(engine, operation_id).state
     assert "shop.report failed" in fetch_step(engine, operation_id).error
+
+
+def test_answer_from_before_a_retry_counts_nothing_though_it_was_not_marked(
+    engine: sa.Engine, case: Case
+):
+    """
+    Sent, not marked, canceled and retried: who asked for that wants it done again.
+    """
+    case.couriers.is_late = True
+    operation_id = case.run()
+    case.send()
+    with writing(engine) as connection:
+        assert cancel(connection, operation_id, reason="canceled")
+        assert reopen(connection, operation_id)
+
+    assert 0 == case.answer(case.couriers.sent[0])
+
+    case.couriers.is_late = False
+    case.couriers.deliver()
+    case.send()
+    first, second = case.couriers.sent
+    assert 0 == case.answer(first)
+    assert 1 == case.answer(second)
 
 
 def test_next_in_line_waits_for_the_answer(engine: sa.Engine, case: Case):
