@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from heapq import nsmallest
-from typing import Annotated
 
 import sqlalchemy as sa
-from pydantic import Field
 
 from actions.load.counting import Counting, LoadedMinute
 from actions.load.foresee import (
@@ -67,7 +65,7 @@ class Load:
         hot: At most HOT_MINUTES, the hottest first.
     """
 
-    from_: Annotated[datetime, Field(alias="from")]
+    from_: datetime = field(metadata={"serialization_alias": "from"})
     until: datetime
     actions: int
     left_out: Mapping[str, int]

@@ -35,6 +35,8 @@ READ_ONLY = frozenset({"preview", "preview_mails"})
 
 #: Make many things, each of which the answer names.
 MANY = frozenset({"create_actions"})
+#: A key is in the list of keys, and has no address of its own.
+NO_PLACE = MANY | {"make_key", "replace_key"}
 
 #: The order in which examples are sent: what takes things away comes last.
 ORDER = ("GET", "POST", "PATCH", "PUT", "DELETE")
@@ -143,7 +145,7 @@ def _find_undocumented(sent: list[Sent]) -> Iterator[str]:
 def _find_misplaced(sent: list[Sent]) -> Iterator[str]:
     """201 has a Location, and whoever asks at a Location finds it."""
     for each in sent:
-        is_made = each.answer.status_code == 201 and each.route.name not in MANY
+        is_made = each.answer.status_code == 201 and each.route.name not in NO_PLACE
         if is_made and each.located is None:
             yield f"{each}: has no Location"
         if each.located is not None and each.located.status_code != 200:
