@@ -32,7 +32,7 @@ class SentEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class SentEvents:
+class ReceivedEvents:
     """
     How many events were sent, and how many of them were new.
 
@@ -52,7 +52,7 @@ def receive_events(
     sent: Sequence[UserEventModel | CloudEventModel],
     *,
     correct: bool = False,
-) -> SentEvents:
+) -> ReceivedEvents:
     """
     Record what happened to users of *app*, and tell what of it is yet to come.
 
@@ -86,7 +86,7 @@ def receive_events(
             after={"received": len(new), "recorded": recorded},
         )
     events = tuple(SentEvent(*each) for each in outcomes)
-    return SentEvents(len(new), recorded, events, early)
+    return ReceivedEvents(len(new), recorded, events, early)
 
 
 def receive_events_strictly(
@@ -95,7 +95,7 @@ def receive_events_strictly(
     sent: Sequence[UserEventModel | CloudEventModel],
     *,
     is_list: bool,
-) -> SentEvents:
+) -> ReceivedEvents:
     """
     Record what happened to users of *app*, as programs send it: all of it, or none.
 

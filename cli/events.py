@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from actions.receive_events import SentEvents, receive_events
+from actions.receive_events import ReceivedEvents, receive_events
 from cli.completing import complete_app
 from cli.connection import write_database
 from cli.options import JsonOption, read_file, read_optional_instant
@@ -85,7 +85,7 @@ def send(  # noqa: PLR0913 - the options of the command
 
 
 def _warn_of_future(
-    received: SentEvents, sent: Sequence[UserEventModel | CloudEventModel]
+    received: ReceivedEvents, sent: Sequence[UserEventModel | CloudEventModel]
 ) -> None:
     """Warn of events in the future; they are recorded, since clocks may differ."""
     early = received.early

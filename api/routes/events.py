@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from actions.receive_events import SentEvents, receive_events_strictly
+from actions.receive_events import ReceivedEvents, receive_events_strictly
 from actions.replay_event import ReplayedEvent, replay_event
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.filters import OnlyApp, Within
@@ -59,7 +59,7 @@ def _describe() -> dict[str, Any]:
     return {"anyOf": [*kinds, *lists]}
 
 
-@router.post(_EVENTS, status_code=202, response_model=SentEvents)
+@router.post(_EVENTS, status_code=202, response_model=ReceivedEvents)
 @takes(
     _describe(),
     examples={"plain": _PLAIN, "several": [_PLAIN, {**_PLAIN, "key": "visit-18"}]},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.receive_events import SentEvents, receive_events_strictly
+from actions.receive_events import ReceivedEvents, receive_events_strictly
 from models.database.engine import Author, reading, writing
 from models.database.tables import changes, events
 from models.door.documents import read_cloud_event_object, read_event_object
@@ -41,13 +41,13 @@ def _send(
     *sent: dict[str, Any],
     app: str = "app",
     read: Callable[[object], Any] = read_cloud_event_object,
-) -> SentEvents:
+) -> ReceivedEvents:
     models = [read(each) for each in sent]
     with writing(engine, author=Author("ann")) as connection:
         return receive_events_strictly(connection, app, models, is_list=len(sent) != 1)
 
 
-def _outcomes(received: SentEvents) -> list[str]:
+def _outcomes(received: ReceivedEvents) -> list[str]:
     return [str(each.outcome) for each in received.events]
 
 
