@@ -23,9 +23,9 @@ from actions.posting.applied import (
     FileChange,
     place_in_files,
 )
-from actions.posting.naming import Taken, refuse_repeated
 from actions.posting.post import Posted, Posting, delete_action, post_actions
 from actions.posting.references import fetch_references
+from actions.posting.refusals import Taken, refuse_repeated
 from actions.read_actions import fetch_rows
 from actions.read_rules import find_next
 from models.database.journal import rolled_back

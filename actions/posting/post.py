@@ -19,9 +19,13 @@ from actions.lookup import SYSTEM_APP
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_state import Pause, hold_pause, pause_posted
 from actions.posting.effective_from import start_from
-from actions.posting.naming import Taken, refuse_repeated
 from actions.posting.noting import note_deleted, note_posted, note_replaced
-from actions.posting.refusals import find_other_uid, find_passed_due_date
+from actions.posting.refusals import (
+    Taken,
+    find_other_uid,
+    find_passed_due_date,
+    refuse_repeated,
+)
 from actions.posting.revisions import (
     change_action,
     get_app_of,
