@@ -33,7 +33,8 @@ _WIDE = 200
 #: Below this, nothing can be read.
 _NARROWEST = 20
 
-#: Colours of states; the words say the same without them.
+#: What states look like in a terminal; the words say the same without colours. On pages
+#: it is ``.s-<state>`` of web/static/style.css.
 STATE_STYLES = {
     "pending": "yellow",
     "queued": "cyan",

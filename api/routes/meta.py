@@ -25,13 +25,13 @@ class VersionJson(TypedDict):
     version: str
 
 
-class LiveJson(TypedDict):
-    """That the process answers."""
+class OkJson(TypedDict):
+    """That the process answers, or can serve requests."""
 
     status: str
 
 
-@router.get("/livez", response_model=LiveJson)
+@router.get("/livez", response_model=OkJson)
 async def read_liveness() -> Response:
     """Tell that the process answers; the database is not asked."""
     return answer({"status": "ok"})
@@ -43,15 +43,9 @@ class SchemaResponse(JSONResponse):
     media_type = "application/schema+json"
 
 
-class ReadyJson(TypedDict):
-    """That requests can be served."""
-
-    status: str
-
-
 @router.get(
     "/readyz",
-    response_model=ReadyJson,
+    response_model=OkJson,
     responses={
         503: {
             "description": "Not now.",

@@ -19,7 +19,7 @@ from cli.connection import read_database
 from cli.demo.data import APP, MISSED, REPORT, shorten_path
 from cli.demo.scenes import KilledWorker, describe_missed
 from cli.operation_view import format_progress, format_took
-from cli.output import make_table, out, style_state
+from cli.output import STATE_STYLES, make_table, out, style_state
 from models.database.engine import read_host_clock
 from models.decision import get_action_name
 from models.errors import UnreachableError
@@ -48,13 +48,13 @@ _COLUMNS = ("occurrence", "operation", "state", "took")
 #: How long operations that still run when the time is over may take to end.
 _GRACE = timedelta(seconds=20)
 
-#: How the screen shows the states of steps.
+#: How the screen marks the states of steps.
 MARKS = {
-    StepState.PENDING: ("·", "bright_black"),
-    StepState.RUNNING: ("▶", "bold blue"),
-    StepState.SUCCEEDED: ("✓", "green"),
-    StepState.FAILED: ("✗", "bold red"),
-    StepState.SKIPPED: ("-", "bright_black"),
+    StepState.PENDING: "·",
+    StepState.RUNNING: "▶",
+    StepState.SUCCEEDED: "✓",
+    StepState.FAILED: "✗",
+    StepState.SKIPPED: "-",
 }
 
 
@@ -272,7 +272,7 @@ def _reason(reason: str | None) -> str:
 def _draw_steps(shown: ShownOperation) -> Text:
     line = Text()
     for step in shown.steps:
-        mark, style = MARKS[step.state]
+        mark, style = MARKS[step.state], STATE_STYLES[step.state]
         line.append(f"{mark} {step.name}  ", style=style)
         if step.state is StepState.RUNNING:
             line.append(f"{format_progress(step.progress)}  ", style=style)
