@@ -130,12 +130,12 @@ def find_names(path: Path) -> set[str]:
 def name_node(node: ast.stmt) -> Iterator[str]:
     """Return the names that a statement of a module gives to something."""
     match node:
-        case ast.FunctionDef():
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
             yield node.name
         case ast.ClassDef():
             yield node.name
             for inner in node.body:
-                if isinstance(inner, ast.FunctionDef):
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
                     yield f"{node.name}.{inner.name}"
         case ast.Assign(targets=[ast.Name(id=name)]):
             yield name
