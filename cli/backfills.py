@@ -16,7 +16,7 @@ from cli.connection import (
     read_database,
     write_database,
 )
-from cli.ids import read_backfill_id, shorten
+from cli.ids import shorten
 from cli.options import (
     ActionArgument,
     ActionOption,
@@ -41,6 +41,7 @@ from dispatch.backfills.shown_backfills import (
     fetch_backfilled_occurrences,
     fetch_shown_backfill,
     fetch_shown_backfills,
+    find_backfill_id,
 )
 from models.json_form import get_members
 from models.paging import Page
@@ -218,8 +219,8 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
 
     With --json, all of its occurrences are in the answer.
     """
-    backfill_id = read_backfill_id(backfill)
     with read_database() as connection:
+        backfill_id = find_backfill_id(connection, backfill)
         shown = fetch_shown_backfill(connection, backfill_id)
         limit = max(1, shown.total) if json else _SHOWN
         part = fetch_backfilled_occurrences(connection, backfill_id, Page(limit))
@@ -274,8 +275,8 @@ def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
     No more of it is recorded, and what waits is canceled. What a worker has taken goes
     on: cancel that with operations cancel.
     """
-    backfill_id = read_backfill_id(backfill)
     with write_database() as connection:
+        backfill_id = find_backfill_id(connection, backfill)
         count = cancel_backfill(connection, backfill_id, by=get_actor())
         shown = fetch_shown_backfill(connection, backfill_id)
     if json:

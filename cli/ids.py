@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from cli.connection import read_database
-from dispatch.backfills.shown_backfills import find_backfill_id
 from models.database.lists import SHOWN_DIGITS
 from operations.state import find_operation_id
 
@@ -28,15 +27,3 @@ def read_operation_id(text: str) -> UUID:
     except ValueError:
         with read_database() as connection:
             return find_operation_id(connection, text)
-
-
-def read_backfill_id(text: str) -> UUID:
-    """
-    Return the id of the backfill that *text* names.
-
-    Raises:
-        NotFoundError: No backfill has it.
-        ConflictError: Several ids begin so.
-    """
-    with read_database() as connection:
-        return find_backfill_id(connection, text)

@@ -9,10 +9,9 @@ face only formats them. Its rooms:
 - why: why something ran, waits or did not run
 - actions, operations, apps: each has one kind of thing with all that is known about it
 - previews: what would happen, of a rule, an edit or a run
-- load, calendar, timeline: what ran and what will, by time
 
 Beside them: what several rooms use (zones, recipients), and what is of no room:
-backfills, bulk, changes, events, live_events, search.
+changes, events, live_events. What one page alone shows stands in its room of web/.
 
 The faces and the scheduler import this room, which writes nothing.
 """

@@ -1,10 +1,11 @@
 """
-The web pages: what people look at (docs/web.md).
+The web pages: what people look at (docs/web.md). Each page is a room.
 
-A request passes guarding.py, then its route in routes/, which calls one function below
-for each part of the page and hands what it returns to a template. rendering.py puts the
-page into its frame. query.py reads what a link asks for, forms.py what was typed, and
-clocks.py writes times. charts/ has the geometry of pictures, templates/parts/ what
-templates share, and static/ the one style sheet and the one script: every page works
-without it. No route has SQL or a rule of its own, and nothing here knows api/.
+A request passes guarding.py, then the route of its page, which calls one function for
+each part and hands what it returns to a template that stands beside it. What one page
+alone shows is asked of the database there, in files called fetch_*.py; all else below.
+rendering.py puts the page into its frame. query.py reads what a link asks for, forms.py
+what was typed, and clocks.py writes times. templates/ has the frame and what pages
+share, charts/ the geometry of pictures that several pages draw, and static/ the one
+style sheet and the one script: every page works without it. Nothing here knows api/.
 """

@@ -959,7 +959,7 @@ bulk_changes = sa.Table(
     Column("canceled_at", UtcDateTime),
     Column("finished_at", UtcDateTime),
     Column("error", sa.Text),
-    # bulk list: the latest
+    # bulk page: the latest
     Index("ix_bulk_changes_created_at", "created_at"),
     # looking for work
     _partial("ix_bulk_changes_open", "created_at", where=OPEN_BULK_CHANGES),

@@ -160,11 +160,10 @@ _HEAVY = {
     "yaml",
 }
 
-#: Commands that run a part of the fleet, or migrate: those do need some of them. What
-#: Kubernetes has is YAML, and a preview of mails renders them.
-_FLEET = {"up", "demo", "scheduler", "worker", "web", "migrate"} | {
-    "import k8s",
-    "mails preview",
+#: Commands that run a part of the fleet, or migrate: those do need some of them. Those
+#: that import are one file, which reads YAML, and a preview of mails renders them.
+_FLEET = {"up", "demo", "scheduler", "worker", "web", "migrate", "mails preview"} | {
+    name for name in _ENTRIES if name.startswith("import ")
 }
 
 #: A twentieth of a second: the kinds of ``when`` with their models, and what steps do.
@@ -172,7 +171,7 @@ _RULES = {"actions.when", "models.when", "operations.ports"}
 
 #: Commands that read neither a rule nor a document.
 _PLAIN = {
-    *("apps list", "apps show", "operations state", "operations log"),
+    *("operations state", "operations log"),
     *("queues list", "queues pause", "workers list", "workers drain"),
     *("keys list", "changes list", "mails list"),
     *("operations list", "operations show"),
@@ -184,7 +183,7 @@ _TOLD = {"prometheus_client", "structlog"}
 #: Commands that write none of them, although what they show is the fleet's work.
 _SILENT = _PLAIN | {
     *("status", "doctor", "actions list", "actions show", "actions post"),
-    *("actions pause", "apps apply", "preview", "why", "load", "audit"),
+    *("actions pause", "apps apply", "apps list", "preview", "why", "load", "audit"),
     "backfills list",
 }
 
