@@ -35,7 +35,7 @@ class CatchUp(NamedTuple):
     limit: int
 
 
-class Missed(NamedTuple):
+class MissedTally(NamedTuple):
     """A range of missed occurrences; *more*: there are more than *number*."""
 
     first: datetime
@@ -58,7 +58,7 @@ class Tally(NamedTuple):
     """
 
     run: tuple[datetime, ...]
-    missed: tuple[Missed, ...]
+    missed: tuple[MissedTally, ...]
     next_due_at: datetime | None
     is_plain: bool = False
 
@@ -96,7 +96,7 @@ def tally(
             break
         window.append(due)
     chosen: list[Due] = []
-    missed: list[Missed] = []
+    missed: list[MissedTally] = []
     if start <= catch_up.until:
         if window and catch_up.runs == "latest":
             catch_up = catch_up._replace(runs="none")  # a later one runs anyway
@@ -121,7 +121,7 @@ def _make_up_for(
     start: datetime,
     effective_from: datetime,
     catch_up: CatchUp,
-) -> tuple[list[Due], list[Missed]]:
+) -> tuple[list[Due], list[MissedTally]]:
     """
     Return what runs and what is missed of ``[start, catch_up.until]``.
 
@@ -160,7 +160,7 @@ def _find_last_due(
 
 def _find_missed(
     schedule: Schedule, first: Due, last: Due, chosen: Sequence[Due], limit: int
-) -> list[Missed]:
+) -> list[MissedTally]:
     """Return the ranges from *first* to *last* that lie before and after *chosen*."""
     if not chosen:
         return [_count(schedule, first.occurrence, last.occurrence, limit)]
@@ -180,6 +180,8 @@ def _find_missed(
     return missed
 
 
-def _count(schedule: Schedule, first: datetime, last: datetime, limit: int) -> Missed:
+def _count(
+    schedule: Schedule, first: datetime, last: datetime, limit: int
+) -> MissedTally:
     count = count_occurrences(schedule, first, last + _SECOND, limit=limit + 1)
-    return Missed(first, last, min(count, limit), count > limit)
+    return MissedTally(first, last, min(count, limit), count > limit)

@@ -18,8 +18,8 @@ from typing import Any
 import structlog
 from redis.exceptions import ResponseError
 
-from celery_app.task_answers import LARGEST_BODY, Message, read_answer
-from operations.foreign_tasks import Answer
+from celery_app.task_answers import LARGEST_BODY, AnswerMessage, read_answer
+from operations.foreign_tasks import TaskAnswer
 from telemetry import Event
 
 log = structlog.get_logger()
@@ -110,7 +110,9 @@ class AnswerQueue(ABC):
         self._channel = connection.default_channel
         self._name = name
 
-    def take(self, keep: Callable[[Sequence[Answer]], object], *, limit: int) -> int:
+    def take(
+        self, keep: Callable[[Sequence[TaskAnswer]], object], *, limit: int
+    ) -> int:
         """
         Give *keep* what is next; it is taken off after *keep* has returned.
 
@@ -142,7 +144,7 @@ class AnswerQueue(ABC):
         return len(messages)
 
     @abstractmethod
-    def _look(self, limit: int) -> tuple[list[Message], Callable[[], object]]:
+    def _look(self, limit: int) -> tuple[list[AnswerMessage], Callable[[], object]]:
         """Return the messages that are next, and what takes them off."""
 
 
@@ -153,8 +155,8 @@ def open_answers(connection: Any, name: str) -> AnswerQueue:
 
 
 class _RabbitQueue(AnswerQueue):
-    def _look(self, limit: int) -> tuple[list[Message], Callable[[], object]]:
-        messages: list[Message] = []
+    def _look(self, limit: int) -> tuple[list[AnswerMessage], Callable[[], object]]:
+        messages: list[AnswerMessage] = []
         left, tag = _MOST_BYTES, None
         while len(messages) < limit and left > 0:
             got = self._channel.basic_get(self._name, no_ack=False)
@@ -163,7 +165,7 @@ class _RabbitQueue(AnswerQueue):
             body = got.body if isinstance(got.body, bytes) else str(got.body).encode()
             left -= len(body)
             tag = got.delivery_tag
-            messages.append(Message(got.headers, got.content_type, body))
+            messages.append(AnswerMessage(got.headers, got.content_type, body))
         return messages, lambda: self._channel.basic_ack(tag, multiple=True)
 
 
@@ -172,7 +174,7 @@ class _RedisQueue(AnswerQueue):
 
     _may_run_scripts = True
 
-    def _look(self, limit: int) -> tuple[list[Message], Callable[[], object]]:
+    def _look(self, limit: int) -> tuple[list[AnswerMessage], Callable[[], object]]:
         if self._may_run_scripts:
             try:
                 return self._look_by_script(limit)
@@ -183,7 +185,9 @@ class _RedisQueue(AnswerQueue):
                 self._may_run_scripts = False
         return self._look_at_whole()
 
-    def _look_by_script(self, limit: int) -> tuple[list[Message], Callable[[], object]]:
+    def _look_by_script(
+        self, limit: int
+    ) -> tuple[list[AnswerMessage], Callable[[], object]]:
         client = self._channel.client
         bounds = (limit, _MOST_BYTES, _LARGEST_MESSAGE, _END)
         found = client.eval(_LOOK, 1, self._name, *bounds)
@@ -194,7 +198,7 @@ class _RedisQueue(AnswerQueue):
 
         return [_read_text(size, text) for size, text in found], take_off
 
-    def _look_at_whole(self) -> tuple[list[Message], Callable[[], object]]:
+    def _look_at_whole(self) -> tuple[list[AnswerMessage], Callable[[], object]]:
         client = self._channel.client
         text = client.lindex(self._name, -1)
         if text is None:
@@ -209,7 +213,7 @@ def _is_refused(error: ResponseError) -> bool:
     return "no permissions" in said or "noperm" in said or "unknown command" in said
 
 
-def _read_text(size: int, text: bytes) -> Message:
+def _read_text(size: int, text: bytes) -> AnswerMessage:
     """Return the message that kombu wrote to Redis, or the end of which is *text*."""
     is_cut = size > len(text)
     if is_cut:
@@ -218,6 +222,6 @@ def _read_text(size: int, text: bytes) -> Message:
     try:
         raw = json.loads(text)
         body = b"" if is_cut else b64decode(raw["body"])
-        return Message(raw["headers"], raw["content-type"], body, is_cut)
+        return AnswerMessage(raw["headers"], raw["content-type"], body, is_cut)
     except (ValueError, KeyError, TypeError, RecursionError):
-        return Message(None, None, b"")
+        return AnswerMessage(None, None, b"")

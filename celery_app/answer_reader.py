@@ -25,7 +25,7 @@ from celery_app.task_sender import CeleryTaskSender
 from models.database.engine import make_engine, reading, writing
 from models.errors import MinutehandError, StepError
 from operations.fleet.installation import fetch_installation
-from operations.foreign_tasks import Answer, TaskSender
+from operations.foreign_tasks import TaskAnswer, TaskSender
 from operations.task_ends import (
     Awaited,
     end_overdue,
@@ -168,7 +168,7 @@ class AnswerReader:
             self._grace_until[name] = self._monotonic() + GRACE_S
         return taken
 
-    def _keep(self, answers: Sequence[Answer]) -> None:
+    def _keep(self, answers: Sequence[TaskAnswer]) -> None:
         record_answers(self._engine, answers, self._sender.fetch_failure)
 
     def _rest(self, name: str | None, error: StepError) -> None:

@@ -35,11 +35,11 @@ app = Celery(
 #: Our transports by the scheme of the broker's URL, loaded when needed. Other schemes
 #: use kombu's own transports.
 _TRANSPORTS = {
-    "redis": "celery_app.redis_transport:Transport",
-    "rediss": "celery_app.redis_transport:TlsTransport",
+    "redis": "celery_app.redis_transport:RedisTransport",
+    "rediss": "celery_app.redis_transport:RedisTlsTransport",
     "redis+socket": "celery_app.redis_transport:SocketTransport",
-    "amqp": "celery_app.rabbit_transport:Transport",
-    "amqps": "celery_app.rabbit_transport:TlsTransport",
+    "amqp": "celery_app.rabbit_transport:RabbitTransport",
+    "amqps": "celery_app.rabbit_transport:RabbitTlsTransport",
 }
 
 

@@ -34,7 +34,7 @@ _LONGEST = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class UnreadableMessage:
     """
     A message that could not be read.
 
@@ -101,7 +101,7 @@ class Aside:
         self._name = name
         self._is_declared = False
 
-    def put(self, entry: Entry, *, timeout_s: float) -> None:
+    def put(self, entry: UnreadableMessage, *, timeout_s: float) -> None:
         """
         Keep *entry*, and let the oldest go if there are too many.
 
@@ -136,12 +136,12 @@ class Aside:
                 return int(self._connection.default_channel.client.llen(self._name))
         return 0
 
-    def look(self) -> list[Entry]:
+    def look(self) -> list[UnreadableMessage]:
         """Return all entries, the oldest first; they stay."""
         found = []
         for text in self._look():
             try:
-                found.append(Entry.read(text))
+                found.append(UnreadableMessage.read(text))
             except UnreadableError:
                 continue  # of somebody who may write there, too
         return found

@@ -48,7 +48,7 @@ from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.claiming.heart import Heart
-from operations.domains import Limits
+from operations.domains import DomainLimits
 from operations.fleet.installation import fetch_installation
 from operations.fleet.presence import Presence, make_process
 from operations.fleet.processes import ProcessRole
@@ -222,7 +222,7 @@ def _make_sources(settings: Settings) -> RealSources:
     files = [f"{database}{end}" for end in ("", "-wal", "-shm")] if database else []
     mails = [] if "://" in settings.smtp_url else [settings.smtp_url]
     return RealSources(
-        limits=Limits(
+        limits=DomainLimits(
             bytes=settings.source_max_bytes,
             rows=settings.source_max_rows,
             columns=settings.source_max_columns,

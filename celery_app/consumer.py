@@ -22,7 +22,7 @@ from celery.exceptions import WorkerShutdown
 from celery.worker import consumer as celery_consumer
 from celery.worker.state import maybe_shutdown
 
-from celery_app.aside import Aside, Entry
+from celery_app.aside import Aside, UnreadableMessage
 from celery_app.received import (
     UnreadableError,
     make_anew,
@@ -176,10 +176,12 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         """Put *message* where people find it, and workers do not; report it."""
         queue = self._find_queue(message) or ""
         self.tell(queue, StrangerReason.UNREADABLE, problem, _identify(message))
-        entry = Entry.make(message, queue=queue, problem=problem, at=read_host_clock())
+        entry = UnreadableMessage.make(
+            message, queue=queue, problem=problem, at=read_host_clock()
+        )
         self._let_go(message, partial(self._keep, message, entry))
 
-    def _keep(self, message: Any, entry: Entry) -> None:
+    def _keep(self, message: Any, entry: UnreadableMessage) -> None:
         if self._aside is None:
             self._aside = Aside(self._connect_beside(), self.app.conf.aside_queue)
         self._aside.put(entry, timeout_s=self.app.conf.broker_connection_timeout)

@@ -18,7 +18,7 @@ from celery.utils.nodenames import anon_nodename
 from celery_app.broker_link import BrokerLink, describe
 from celery_app.message_form import MessageForms
 from celery_app.redis_cluster import REFUSAL, is_said_by_cluster
-from celery_app.redis_transport import Channel as RedisChannel
+from celery_app.redis_transport import RedisChannel
 from celery_app.routing import INSTALLATION_HEADER, TASK_OF_QUEUE
 from models.errors import BrokerUnreachableError
 from models.operation_state import WORKER_QUEUES, Queue

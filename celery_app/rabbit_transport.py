@@ -26,8 +26,8 @@ from celery_app import received
 
 # Logs show them under the scheme of the URL.
 KombuConnection.resolve_aliases |= {
-    f"{__name__}:Transport": "amqp",
-    f"{__name__}:TlsTransport": "amqps",
+    f"{__name__}:RabbitTransport": "amqp",
+    f"{__name__}:RabbitTlsTransport": "amqps",
 }
 
 Frame = tuple[int, int, Any]
@@ -52,7 +52,7 @@ _HANDED_OUT = {
 }
 
 
-class Message(received.Message):
+class RabbitMessage(received.ReceivedMessage):
     """A message as RabbitMQ handed it out."""
 
     def __init__(self, raw: Any, channel: Any = None, **fields: Any) -> None:
@@ -72,10 +72,10 @@ class Message(received.Message):
         )
 
 
-class Channel(pyamqp.Channel):
+class RabbitChannel(pyamqp.Channel):
     """Gives bodies as bytes, whatever encoding they claim to have."""
 
-    Message: Any = Message
+    Message: Any = RabbitMessage
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Open, as kombu's channel does."""
@@ -110,10 +110,10 @@ def make_readable(frame: Frame) -> Frame:
     return frame
 
 
-class Connection(pyamqp.Connection):
+class RabbitConnection(pyamqp.Connection):
     """Reads frames that strangers have filled."""
 
-    Channel = Channel
+    Channel = RabbitChannel
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Prepare, as kombu's connection does; connect to nothing."""
@@ -121,13 +121,13 @@ class Connection(pyamqp.Connection):
         self.frame_handler_cls = _handle_frames
 
 
-class Transport(pyamqp.Transport):
+class RabbitTransport(pyamqp.Transport):
     """RabbitMQ, read with care."""
 
-    Connection = Connection
+    Connection = RabbitConnection
 
 
-class TlsTransport(pyamqp.SSLTransport):
+class RabbitTlsTransport(pyamqp.SSLTransport):
     """The same through TLS."""
 
-    Connection = Connection
+    Connection = RabbitConnection

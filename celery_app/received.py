@@ -34,7 +34,7 @@ class UnreadableError(DecodeError):
     """What is wrong with a message, in words of ours: the text names its problem."""
 
 
-class Message(KombuMessage):
+class ReceivedMessage(KombuMessage):
     """
     A message that is read when somebody asks for what is in it.
 

@@ -29,8 +29,8 @@ log = structlog.get_logger()
 
 # Logs show them under the scheme of the URL.
 Connection.resolve_aliases |= {
-    f"{__name__}:Transport": "redis",
-    f"{__name__}:TlsTransport": "rediss",
+    f"{__name__}:RedisTransport": "redis",
+    f"{__name__}:RedisTlsTransport": "rediss",
     f"{__name__}:SocketTransport": "redis",
 }
 
@@ -77,7 +77,7 @@ class _QoS(virtual.QoS):
                 self._put_back(message)
         return []
 
-    def _put_back(self, message: Message) -> None:
+    def _put_back(self, message: RedisMessage) -> None:
         """Make *message* the next one that is taken."""
         with self.channel.conn_or_acquire() as client:
             # Senders push on the left, workers take from the right.
@@ -101,7 +101,7 @@ class _Taken(NamedTuple):
     text: bytes
 
 
-class Message(received.Message):
+class RedisMessage(received.ReceivedMessage):
     """
     A message as it was taken off Redis, where the sender has written all of it.
 
@@ -166,14 +166,14 @@ def _read_envelope(given: Any) -> tuple[dict[str, Any], bytes]:
     raise received.UnreadableError(msg)
 
 
-class Channel(redis.Channel):
+class RedisChannel(redis.Channel):
     """Takes messages from Redis for good."""
 
     ack_emulation = False
-    Message: Any = Message
+    Message: Any = RedisMessage
 
     def _brpop_read(self, **options: Any) -> bool:
-        """Take the next message, as kombu does, but let ``Message`` read it."""
+        """Take the next message, as kombu does, but let ``RedisMessage`` read it."""
         try:
             try:
                 taken = self.client.parse_response(
@@ -239,17 +239,17 @@ class Channel(redis.Channel):
         self._disconnect_pools()  # type: ignore[no-untyped-call]
 
 
-class Transport(redis.Transport):
+class RedisTransport(redis.Transport):
     """Redis without acknowledgements."""
 
-    Channel = Channel
+    Channel = RedisChannel
 
 
-class TlsTransport(Transport):
+class RedisTlsTransport(RedisTransport):
     """Redis without acknowledgements, through TLS."""
 
 
-class SocketTransport(Transport):
+class SocketTransport(RedisTransport):
     """The same on a Unix socket: ``socket:///run/redis.sock?virtual_host=0``."""
 
     can_parse_url = True  # kombu's parser would read the path as a database

@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from models.run_task import OUR_HEADERS
-from operations.foreign_tasks import Answer, ForeignTask
+from operations.foreign_tasks import ForeignTask, TaskAnswer
 
 #: The names of the callbacks, which no worker has as a task.
 SUCCEEDED = "minutehand.task_succeeded"
@@ -89,7 +89,7 @@ def _make_link(name: str, task: ForeignTask, answers: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class AnswerMessage:
     """
     What came from somebody's broker; anything may be in it.
 
@@ -103,7 +103,7 @@ class Message:
     is_cut: bool = False
 
 
-def read_answer(message: Message) -> Answer | None:
+def read_answer(message: AnswerMessage) -> TaskAnswer | None:
     """
     Return what *message* tells of a task; None if it is no answer.
 
@@ -119,9 +119,9 @@ def read_answer(message: Message) -> Answer | None:
     if not isinstance(token, str):
         return None
     if name == FAILED:
-        return Answer(token, succeeded=False)
+        return TaskAnswer(token, succeeded=False)
     value, note = _read_value(message)
-    return Answer(token, succeeded=True, returned=value, note=note)
+    return TaskAnswer(token, succeeded=True, returned=value, note=note)
 
 
 def _find_depth(body: bytes) -> int:
@@ -136,7 +136,7 @@ def _find_depth(body: bytes) -> int:
     return deepest
 
 
-def _read_value(message: Message) -> tuple[JsonValue, str | None]:
+def _read_value(message: AnswerMessage) -> tuple[JsonValue, str | None]:
     """Return what the task returned, and what is to be said of it."""
     if message.content_type != "application/json":
         # Only JSON is decoded: pickle would run what its sender likes.

@@ -21,7 +21,7 @@ from uuid import uuid4
 from celery.utils.saferepr import saferepr
 
 from celery_app.message_form import PROBE, is_listened_to, push_texts, record
-from celery_app.redis_transport import Channel as RedisChannel
+from celery_app.redis_transport import RedisChannel
 from operations.foreign_tasks import ForeignTask
 
 #: What tells the kinds apart: all but what is filled in.

@@ -29,7 +29,7 @@ from celery_app.task_answers import make_links
 from celery_app.task_form import TaskForms
 from celery_app.task_results import fetch_failure
 from models.errors import PlatformError, RuleError, StepError
-from operations.foreign_tasks import Answer, ForeignTask
+from operations.foreign_tasks import ForeignTask, TaskAnswer
 from settings import Settings
 
 _Result = TypeVar("_Result")
@@ -137,7 +137,7 @@ class CeleryTaskSender:
     def receive(
         self,
         connection: str | None,
-        keep: Callable[[Sequence[Answer]], object],
+        keep: Callable[[Sequence[TaskAnswer]], object],
         *,
         limit: int,
     ) -> int:
@@ -224,7 +224,11 @@ class Link:
                 raise StepError(told, permanent=False) from error
 
     def receive(
-        self, answers: str, keep: Callable[[Sequence[Answer]], object], *, limit: int
+        self,
+        answers: str,
+        keep: Callable[[Sequence[TaskAnswer]], object],
+        *,
+        limit: int,
     ) -> int:
         """
         Give *keep* what is in the queue *answers*, and take it off.
@@ -256,7 +260,11 @@ class Link:
         return use()
 
     def _take(
-        self, answers: str, keep: Callable[[Sequence[Answer]], object], *, limit: int
+        self,
+        answers: str,
+        keep: Callable[[Sequence[TaskAnswer]], object],
+        *,
+        limit: int,
     ) -> int:
         if self._queue is None:
             self._queue = open_answers(self._link.connection, answers)

@@ -23,7 +23,7 @@ from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import (
     CHANGEABLE,
-    Change,
+    OperationChange,
     cancel_or_refuse,
     retry_or_refuse,
 )
@@ -42,8 +42,11 @@ _FromStepOption = Annotated[
 _APPS_SHOWN = 5
 
 #: The question before each change, and the report after it.
-_QUESTIONS = {Change.CANCEL: "Cancel", Change.RETRY: "Run again"}
-_DONE = {Change.CANCEL: "Canceled", Change.RETRY: "Will run again soon:"}
+_QUESTIONS = {OperationChange.CANCEL: "Cancel", OperationChange.RETRY: "Run again"}
+_DONE = {
+    OperationChange.CANCEL: "Canceled",
+    OperationChange.RETRY: "Will run again soon:",
+}
 
 
 @takes_filter
@@ -64,10 +67,10 @@ def cancel_operations(
     """
     if operation is not None:
         _refuse_both(wanted, everything=everything, dry_run=dry_run)
-        _change_one(Change.CANCEL, operation, json=json)
+        _change_one(OperationChange.CANCEL, operation, json=json)
         return
-    _refuse_unclear(Change.CANCEL, wanted, everything=everything)
-    _change_many(Change.CANCEL, wanted, dry_run=dry_run, yes=yes, json=json)
+    _refuse_unclear(OperationChange.CANCEL, wanted, everything=everything)
+    _change_many(OperationChange.CANCEL, wanted, dry_run=dry_run, yes=yes, json=json)
 
 
 @takes_filter
@@ -90,13 +93,13 @@ def retry_operations(  # noqa: PLR0913 - the options of the command
     """
     if operation is not None:
         _refuse_both(wanted, everything=everything, dry_run=dry_run)
-        _change_one(Change.RETRY, operation, from_step, json=json)
+        _change_one(OperationChange.RETRY, operation, from_step, json=json)
         return
     if from_step is not None:
         msg = "--from-step needs the ID of one operation."
         raise UsageError(msg)
-    _refuse_unclear(Change.RETRY, wanted, everything=everything)
-    _change_many(Change.RETRY, wanted, dry_run=dry_run, yes=yes, json=json)
+    _refuse_unclear(OperationChange.RETRY, wanted, everything=everything)
+    _change_many(OperationChange.RETRY, wanted, dry_run=dry_run, yes=yes, json=json)
 
 
 def _refuse_both(
@@ -108,7 +111,7 @@ def _refuse_both(
 
 
 def _refuse_unclear(
-    change: Change, wanted: OperationFilterModel, *, everything: bool
+    change: OperationChange, wanted: OperationFilterModel, *, everything: bool
 ) -> None:
     if wanted == _ALL and not everything:
         msg = (
@@ -122,7 +125,7 @@ def _refuse_unclear(
 
 
 def _change_many(
-    change: Change,
+    change: OperationChange,
     wanted: OperationFilterModel,
     *,
     dry_run: bool,
@@ -175,7 +178,7 @@ def _describe(counted: Counted) -> str:
 
 
 def _print_counted(
-    change: Change,
+    change: OperationChange,
     counted: Counted,
     changed: ShownBulk | None,
     *,
@@ -207,11 +210,11 @@ def _print_counted(
 
 
 def _change_one(
-    change: Change, operation: str, from_step: str | None = None, *, json: bool
+    change: OperationChange, operation: str, from_step: str | None = None, *, json: bool
 ) -> None:
     operation_id = read_operation_id(operation)
     with write_database() as connection:
-        if change is Change.CANCEL:
+        if change is OperationChange.CANCEL:
             cancel_or_refuse(connection, operation_id)
         else:
             retry_or_refuse(connection, operation_id, from_step=from_step)
@@ -226,8 +229,8 @@ def _change_one(
 
 #: What is told of one that a worker still has.
 _CLAIMED = {
-    Change.CANCEL: "Its worker stops at its next progress point.",
-    Change.RETRY: "It waits until the worker that ran it has stopped.",
+    OperationChange.CANCEL: "Its worker stops at its next progress point.",
+    OperationChange.RETRY: "It waits until the worker that ran it has stopped.",
 }
 
 _ALL = OperationFilterModel()

@@ -25,7 +25,7 @@ from actions.restore_actions import (
     start_anew,
     void_lease,
 )
-from dispatch.backfills.outcomes import Outcome, end_backfills
+from dispatch.backfills.outcomes import OccurrenceOutcome, end_backfills
 from dispatch.bulk.requests import end_bulk_changes
 from models.database.engine import read_clock, reading, writing
 from models.errors import ConflictError, UsageError
@@ -204,8 +204,8 @@ def _settle(
     missed = decide_as_missed(connection, now=now, reason=reason)
     for start in range(0, len(missed), _CHUNK):
         record(connection, missed[start : start + _CHUNK])
-    end_backfills(connection, Outcome.RESTORED)
-    end_bulk_changes(connection, Outcome.RESTORED)
+    end_backfills(connection, OccurrenceOutcome.RESTORED)
+    end_bulk_changes(connection, OccurrenceOutcome.RESTORED)
     restarted = start_anew(connection, as_of=as_of, now=now, by=by)
     void_lease(connection)
     return Restored(

@@ -27,9 +27,9 @@ from operations.fleet.installation import fetch_secret
 from operations.foreign_tasks import ForeignTask
 from operations.sending.order import Message
 from operations.sending.tasks import (
-    Mark,
     Ready,
-    Revision,
+    TaskMark,
+    TaskRevision,
     fetch_tasks,
     mark_failed,
     mark_put_off,
@@ -91,11 +91,11 @@ class TaskOutbox:
     couriers: Couriers
     monotonic: Callable[[], float] = time.monotonic
     _secret: str | None = None
-    _known: dict[tuple[str, int], Revision] = field(default_factory=dict)
+    _known: dict[tuple[str, int], TaskRevision] = field(default_factory=dict)
     #: What is with a courier, or has no mark yet.
     _in_hand: dict[UUID, Message] = field(default_factory=dict)
     #: With the instant of each, by the monotonic clock.
-    _marks: list[tuple[float, Mark]] = field(default_factory=list)
+    _marks: list[tuple[float, TaskMark]] = field(default_factory=list)
 
     @property
     def in_hand(self) -> Collection[Message]:
@@ -156,7 +156,7 @@ class TaskOutbox:
         for each in batch:
             self._note(mark_put_off(each.message, error, PUT_OFF))
 
-    def _note(self, mark: Mark, at: float | None = None) -> None:
+    def _note(self, mark: TaskMark, at: float | None = None) -> None:
         self._in_hand[mark.message.id] = mark.message
         self._marks.append((self.monotonic() if at is None else at, mark))
 

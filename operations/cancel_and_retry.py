@@ -41,7 +41,7 @@ from operations.retry_from_step import find_repeated, repeat_steps
 from operations.running.step_records import skip_steps_of
 
 
-class Change(StrEnum):
+class OperationChange(StrEnum):
     """What may be done to operations."""
 
     CANCEL = "cancel"
@@ -52,8 +52,8 @@ class Change(StrEnum):
 RETRIED_STATES = frozenset({OperationState.FAILED, OperationState.CANCELED})
 
 #: The states to which each change applies.
-CHANGEABLE: Mapping[Change, frozenset[OperationState]] = MappingProxyType(
-    {Change.CANCEL: LIVE_STATES, Change.RETRY: RETRIED_STATES}
+CHANGEABLE: Mapping[OperationChange, frozenset[OperationState]] = MappingProxyType(
+    {OperationChange.CANCEL: LIVE_STATES, OperationChange.RETRY: RETRIED_STATES}
 )
 
 #: Why an operation was left as it was, unless a ``Reason`` says it.
@@ -114,7 +114,7 @@ def cancel_or_refuse(
     if not cancel(connection, operation_id, reason=Reason.CANCELED):
         msg = f"operation {operation_id} is already {row.state}"
         raise ConflictError(msg)
-    note_change_of_state(connection, row, Change.CANCEL, note)
+    note_change_of_state(connection, row, OperationChange.CANCEL, note)
 
 
 def retry_or_refuse(
@@ -152,7 +152,7 @@ def retry_or_refuse(
     if again is not None:
         repeat_steps(connection, row, again)
     more = {} if from_step is None else {"from_step": from_step}
-    note_change_of_state(connection, row, Change.RETRY, note, **more)
+    note_change_of_state(connection, row, OperationChange.RETRY, note, **more)
 
 
 def _describe_refusal(connection: sa.Connection, row: sa.Row[Any]) -> str:
@@ -190,7 +190,7 @@ def _lock(
 def note_change_of_state(
     connection: sa.Connection,
     row: sa.Row[Any],
-    change: Change,
+    change: OperationChange,
     note: str | None = None,
     **more: str,
 ) -> None:
@@ -216,8 +216,8 @@ def note_change_of_state(
 
 
 _DONE = {
-    Change.CANCEL: ("canceled", OperationState.CANCELED),
-    Change.RETRY: ("retried", OperationState.PENDING),
+    OperationChange.CANCEL: ("canceled", OperationState.CANCELED),
+    OperationChange.RETRY: ("retried", OperationState.PENDING),
 }
 
 
@@ -354,7 +354,7 @@ class Changed:
 
 
 def change_page(
-    connection: sa.Connection, page: Sequence[sa.Row[Any]], change: Change
+    connection: sa.Connection, page: Sequence[sa.Row[Any]], change: OperationChange
 ) -> Changed:
     """
     Apply *change* to the operations of a page, by the rules for a single one.
@@ -369,12 +369,12 @@ def change_page(
     """
     changed = Changed()
     alone: list[UUID] = []
-    if change is Change.RETRY:
+    if change is OperationChange.RETRY:
         ids, alone = _choose(connection, page, changed)
     else:
         ids = [row.id for row in page]
     former = _lock_each(connection, [*ids, *alone])
-    if change is Change.RETRY:
+    if change is OperationChange.RETRY:
         done = reopen_each(connection, ids, alone=alone)
     else:
         done = cancel_each(connection, ids)
@@ -384,7 +384,7 @@ def change_page(
     for each in {*ids, *alone}.difference(done):
         row = former.get(each)
         is_fit = row is not None and row.state in RETRIED_STATES
-        is_beside = is_fit and change is Change.RETRY
+        is_beside = is_fit and change is OperationChange.RETRY
         changed.refused[Reason.OVERLAP if is_beside else CHANGED] += 1
     return changed
 

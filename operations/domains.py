@@ -180,7 +180,7 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DomainLimits:
     """
     Limits for reading one domain.
 
@@ -200,7 +200,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DomainDraft:
     """Data that was read, but to which no pointer refers yet."""
 
     domain: str

@@ -108,7 +108,7 @@ class ForeignTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TaskAnswer:
     """
     What a worker of the user's told of the end of a task.
 
@@ -143,7 +143,7 @@ class TaskSender(Protocol):
     def receive(
         self,
         connection: str | None,
-        keep: Callable[[Sequence[Answer]], object],
+        keep: Callable[[Sequence[TaskAnswer]], object],
         *,
         limit: int,
     ) -> int:

@@ -24,8 +24,8 @@ from models.operation_state import DeliveryState, Trigger
 from models.recipients import RecipientFilterModel
 from operations.domains import (
     Domain,
+    DomainDraft,
     DomainSummary,
-    Draft,
     Fingerprint,
     Move,
     Reached,
@@ -100,7 +100,7 @@ class Workspace(Protocol):
     def stage(
         self,
         app: str,
-        drafts: Sequence[Draft],
+        drafts: Sequence[DomainDraft],
         *,
         operation_id: UUID,
         now: datetime,

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from models.database.engine import Identifier
 from models.database.tables import operations
 from models.errors import ConflictError, UsageError
-from operations.cancel_and_retry import CHANGEABLE, Change
+from operations.cancel_and_retry import CHANGEABLE, OperationChange
 from operations.operation_filter import (
     Conditions,
     OperationFilter,
@@ -45,7 +45,7 @@ class Counted:
         return sum(self.by_state.values())
 
 
-def refuse_unfit_states(wanted: OperationFilter, change: Change) -> None:
+def refuse_unfit_states(wanted: OperationFilter, change: OperationChange) -> None:
     """
     Refuse a filter of states to which *change* does not apply.
 
@@ -81,7 +81,11 @@ def refuse_other_count(matched: int, expected: int | None) -> None:
 
 
 def count_selected(
-    connection: sa.Connection, wanted: OperationFilter, *, change: Change, at: datetime
+    connection: sa.Connection,
+    wanted: OperationFilter,
+    *,
+    change: OperationChange,
+    at: datetime,
 ) -> Counted:
     """
     Count the operations that *change* would be applied to.
@@ -107,7 +111,9 @@ def tally(at: datetime, rows: Iterable[tuple[str, str, int]]) -> Counted:
     return Counted(at, dict(sorted(by_state.items())), dict(by_app.most_common()))
 
 
-def match_selected(wanted: OperationFilter, change: Change, at: datetime) -> Conditions:
+def match_selected(
+    wanted: OperationFilter, change: OperationChange, at: datetime
+) -> Conditions:
     """Return the conditions for the operations of *wanted* that *change* fits."""
     states = CHANGEABLE[change]
     if wanted.states:
@@ -124,7 +130,7 @@ def match_selected(wanted: OperationFilter, change: Change, at: datetime) -> Con
 def fetch_page(
     connection: sa.Connection,
     wanted: OperationFilter,
-    change: Change,
+    change: OperationChange,
     *,
     at: datetime,
     after: tuple[datetime, UUID] | None,

@@ -42,7 +42,7 @@ from models.operation import RUN_TASK, order_steps
 from models.operation_state import FINAL_STATES, OperationState, Reason
 from models.run_task import RunTaskModel
 from operations.fleet.installation import fetch_secret
-from operations.foreign_tasks import Answer, ForeignTask, read_token
+from operations.foreign_tasks import ForeignTask, TaskAnswer, read_token
 from operations.operation_log import LONGEST_ERROR, shorten
 from operations.task_values import name_task
 
@@ -194,7 +194,7 @@ def _read(row: Sequence[Any]) -> Awaited:
 
 def record_answers(
     engine: sa.Engine,
-    answers: Sequence[Answer],
+    answers: Sequence[TaskAnswer],
     fetch_failure: Callable[[str | None, str], str | None] = lambda *_place: None,
 ) -> int:
     """
@@ -210,7 +210,7 @@ def record_answers(
     """
     with reading(engine) as connection:
         secret = fetch_secret(connection)
-        told: dict[tuple[UUID, int], Answer] = {}
+        told: dict[tuple[UUID, int], TaskAnswer] = {}
         for answer in answers:
             whose = read_token(secret, answer.token)
             if whose is not None:
@@ -226,7 +226,7 @@ def record_answers(
 
 def _judge(
     awaited: Awaited,
-    told: Mapping[tuple[UUID, int], Answer],
+    told: Mapping[tuple[UUID, int], TaskAnswer],
     fetch_failure: Callable[[str | None, str], str | None],
 ) -> TaskEnd:
     answer, task = told[awaited.operation_id, awaited.attempt], awaited.task

@@ -29,7 +29,7 @@ from serving.access.keys import note_use
 from serving.access.roles import Role
 from serving.apart import LARGEST_HERE
 from serving.context import Context, Needs
-from serving.limits import Kind
+from serving.limits import RequestClass
 from serving.refusals import HttpError, find_status
 from serving.services import Services
 from serving.signing_in import authenticate, refuse_too_many
@@ -93,11 +93,15 @@ class GuardedRoute(APIRoute):
         return needs.role
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> RequestClass:
         """The class of its rate limit."""
         if getattr(self.endpoint, "is_heavy", False):
-            return Kind.HEAVY
-        return Kind.READ if (self.methods or set()) <= {"GET", "HEAD"} else Kind.WRITE
+            return RequestClass.HEAVY
+        return (
+            RequestClass.READ
+            if (self.methods or set()) <= {"GET", "HEAD"}
+            else RequestClass.WRITE
+        )
 
     def get_route_handler(self) -> Handle:
         """Put the guard before what FastAPI makes of the route."""

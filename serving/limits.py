@@ -22,7 +22,7 @@ from threading import Lock
 _IPV6_NETWORK_BITS = 64
 
 
-class Kind(StrEnum):
+class RequestClass(StrEnum):
     """The class of a route, each with a limit of its own."""
 
     #: Answers from the database, and changes nothing.
@@ -58,11 +58,11 @@ class Rate:
 
 
 #: Far above what people and their programs do, and below what would hurt the others.
-DEFAULT_RATES: Mapping[Kind, Rate] = {
-    Kind.READ: Rate(3000),
-    Kind.WRITE: Rate(1200),
-    Kind.HEAVY: Rate(60),
-    Kind.ANONYMOUS: Rate(120),
+DEFAULT_RATES: Mapping[RequestClass, Rate] = {
+    RequestClass.READ: Rate(3000),
+    RequestClass.WRITE: Rate(1200),
+    RequestClass.HEAVY: Rate(60),
+    RequestClass.ANONYMOUS: Rate(120),
 }
 
 
@@ -81,7 +81,7 @@ class Allowance:
             one is served.
     """
 
-    kind: Kind
+    kind: RequestClass
     limit: int
     per: timedelta
     remaining: int
@@ -117,12 +117,12 @@ class _Bucket:
     at: float
 
 
-class Limits:
+class RequestLimits:
     """The buckets of all callers; may be used from several threads."""
 
     def __init__(
         self,
-        rates: Mapping[Kind, Rate] = DEFAULT_RATES,
+        rates: Mapping[RequestClass, Rate] = DEFAULT_RATES,
         *,
         clock: Callable[[], float],
         most_callers: int = 10_000,
@@ -140,11 +140,11 @@ class Limits:
         self._clock = clock
         self._most_callers = most_callers
         self._lock = Lock()
-        self._buckets: dict[Kind, OrderedDict[str, _Bucket]] = {
+        self._buckets: dict[RequestClass, OrderedDict[str, _Bucket]] = {
             kind: OrderedDict() for kind in rates
         }
 
-    def take(self, caller: str, kind: Kind) -> Allowance:
+    def take(self, caller: str, kind: RequestClass) -> Allowance:
         """
         Take one token of *caller*, if there is one.
 
@@ -175,7 +175,7 @@ class Limits:
             ),
         )
 
-    def _find(self, caller: str, kind: Kind, rate: Rate, now: float) -> _Bucket:
+    def _find(self, caller: str, kind: RequestClass, rate: Rate, now: float) -> _Bucket:
         buckets = self._buckets[kind]
         bucket = buckets.get(caller)
         if bucket is None:

@@ -27,7 +27,7 @@ from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.metrics import WorkMetrics
 from serving.apart import AT_ONCE, Apart
 from serving.kept import Kept
-from serving.limits import Limits
+from serving.limits import RequestLimits
 from serving.shared import Shared
 from serving.stream import Hub, make_hub
 from serving.turns import Turns
@@ -74,7 +74,7 @@ class Services:
 
     settings: Settings
     engine: sa.Engine
-    limits: Limits
+    limits: RequestLimits
     apart: Apart | None = None
     hub: Hub = field(init=False)
     waiters: Waiters = field(init=False)
@@ -186,4 +186,4 @@ def make_services(settings: Settings, *, apart: Apart | None = None) -> Services
         timeout=min(DATABASE_TIMEOUT, settings.database_timeout),
         pool_size=settings.web_threads,
     )
-    return Services(settings, engine, Limits(clock=time.monotonic), apart)
+    return Services(settings, engine, RequestLimits(clock=time.monotonic), apart)

@@ -20,7 +20,7 @@ from serving.access.callers import Caller
 from serving.access.keys import RefusedKey, recognize
 from serving.access.roles import Role
 from serving.access.sign_ins import recognize_session
-from serving.limits import Allowance, Kind, name_address
+from serving.limits import Allowance, RequestClass, name_address
 from serving.refusals import HttpError
 from serving.services import Services
 from settings import Settings
@@ -103,7 +103,7 @@ def count_attempt(services: Services, request: Request) -> None:
         HttpError: There were too many attempts from this address: 429.
     """
     address = name_address(_find_address(services.settings, request))
-    refuse_too_many(services.limits.take(address, Kind.ANONYMOUS))
+    refuse_too_many(services.limits.take(address, RequestClass.ANONYMOUS))
 
 
 def _find_address(settings: Settings, request: Request) -> str | None:

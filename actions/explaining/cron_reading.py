@@ -56,7 +56,7 @@ class CronTime(NamedTuple):
     wall: datetime
 
 
-class ClockChange(NamedTuple):
+class OffsetChange(NamedTuple):
     """At this instant, aware UTC, a zone goes from one offset to another."""
 
     at: datetime
@@ -85,7 +85,7 @@ def read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[CronT
     offset = get_offset(zone, start)
     changes = find_changes(zone, start, end)
     ends = [*(change.at for change in changes), end]
-    starts = [ClockChange(start, offset, offset), *changes]
+    starts = [OffsetChange(start, offset, offset), *changes]
     for change, stop in zip(starts, ends, strict=True):
         for occurrence in _read_stretch(text, change, stop, is_fixed=is_fixed):
             if occurrence.at >= begin:
@@ -93,7 +93,7 @@ def read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[CronT
 
 
 def _read_stretch(
-    text: str, change: ClockChange, stop: datetime, *, is_fixed: bool
+    text: str, change: OffsetChange, stop: datetime, *, is_fixed: bool
 ) -> Iterator[CronTime]:
     """Yield the occurrences from *change* until the next one, at *stop*."""
     # What the local clock shows, as if it were UTC.
@@ -124,7 +124,7 @@ def _find_even(text: str, start: datetime, end: datetime) -> Iterator[datetime]:
 @lru_cache(maxsize=256)
 def find_changes(
     zone: ZoneInfo, start: datetime, end: datetime
-) -> tuple[ClockChange, ...]:
+) -> tuple[OffsetChange, ...]:
     """Return the changes of *zone* in ``(start, end)``, in order; both aware UTC."""
     found = []
     here, before = start, get_offset(zone, start)
@@ -134,7 +134,7 @@ def find_changes(
         if after != before:
             at = _find_change(zone, here, there)
             if at < end:
-                found.append(ClockChange(at, before, after))
+                found.append(OffsetChange(at, before, after))
         here, before = there, after
     return tuple(found)
 

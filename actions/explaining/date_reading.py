@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from actions.explaining.cron_reading import ClockChange, find_changes, get_offset
+from actions.explaining.cron_reading import OffsetChange, find_changes, get_offset
 from models.fields.delay import Delay
 
 #: A leap forward of this or more is a clock that was set: nothing is made up for.
@@ -30,16 +30,16 @@ _NONE = timedelta()
 _DAY = timedelta(days=1)
 
 
-class Clocks(NamedTuple):
+class ZoneClocks(NamedTuple):
     """The clocks of a zone: their UTC offset, and their changes from then on."""
 
     offset: timedelta
-    changes: Sequence[ClockChange]
+    changes: Sequence[OffsetChange]
 
 
-def read_clocks(zone: ZoneInfo, begin: datetime, end: datetime) -> Clocks:
+def read_clocks(zone: ZoneInfo, begin: datetime, end: datetime) -> ZoneClocks:
     """Return the clocks of *zone* from *begin* to *end*, both aware UTC."""
-    return Clocks(get_offset(zone, begin), find_changes(zone, begin, end))
+    return ZoneClocks(get_offset(zone, begin), find_changes(zone, begin, end))
 
 
 def count_from(day: date, *, months: int, days: int) -> date:
@@ -50,7 +50,7 @@ def count_from(day: date, *, months: int, days: int) -> date:
     return date(year, month, min(day.day, last)) + days * _DAY
 
 
-def find_instant(local: datetime, clocks: Clocks) -> tuple[datetime, timedelta]:
+def find_instant(local: datetime, clocks: ZoneClocks) -> tuple[datetime, timedelta]:
     """
     Return the first instant at which the clocks showed *local*, or leapt over it.
 

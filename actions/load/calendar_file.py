@@ -12,7 +12,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from actions.load.foresee import Whose, find_undecided
-from actions.load.icalendar import Entry, write_calendar
+from actions.load.icalendar import CalendarEntry, write_calendar
 from actions.lookup import fetch_app
 from actions.occurrences import Due, find_due, parse_timing
 from actions.previews.preview import place_occurrence
@@ -142,12 +142,12 @@ def _describe_file(until: datetime, left_out: Sequence[str]) -> str:
     return text
 
 
-def _make_entry(due: Due, row: sa.Row[Any], web_url: str | None) -> Entry:
+def _make_entry(due: Due, row: sa.Row[Any], web_url: str | None) -> CalendarEntry:
     sentence = f"{_describe(row.timing)}."
     zone, notes, _ = place_occurrence(parse_timing(row.timing), due.occurrence)
     local, utc = due.due_at.astimezone(zone), due.due_at.astimezone(UTC)
     clocks = f"{local:%H:%M} {local.isoformat()[-6:]} {zone.key}, {utc:%H:%M}Z"
-    return Entry(
+    return CalendarEntry(
         uid=make_operation_id(row.uid, due.occurrence),
         at=due.due_at,
         changed_at=row.updated_at,

@@ -23,7 +23,7 @@ _NOTHING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CalendarEntry:
     """
     Something that happens at an instant.
 
@@ -48,7 +48,9 @@ class Entry:
     url: str | None = None
 
 
-def write_calendar(name: str, description: str, entries: Sequence[Entry]) -> str:
+def write_calendar(
+    name: str, description: str, entries: Sequence[CalendarEntry]
+) -> str:
     """
     Return a calendar file.
 
@@ -78,7 +80,7 @@ def write_calendar(name: str, description: str, entries: Sequence[Entry]) -> str
     return "".join(f"{part}\r\n" for line in lines for part in fold(line))
 
 
-def _write_entry(entry: Entry) -> Iterator[str]:
+def _write_entry(entry: CalendarEntry) -> Iterator[str]:
     yield "BEGIN:VEVENT"
     yield f"UID:{entry.uid}"
     yield f"DTSTAMP:{_format(entry.changed_at)}"

@@ -63,7 +63,7 @@ class RunChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class ForeseenRuns:
     """
     When an action will run, as far as anybody knows.
 
@@ -84,7 +84,7 @@ _Run = tuple[datetime, str]
 
 
 def compare_runs(
-    old: Foreseen, new: Foreseen, uid: str, *, start: datetime, end: datetime
+    old: ForeseenRuns, new: ForeseenRuns, uid: str, *, start: datetime, end: datetime
 ) -> RunChanges:
     """
     Return how the runs of *new* differ from those of *old*.
@@ -134,7 +134,7 @@ def compare_runs(
 
 
 def _find_runs(
-    foreseen: Foreseen, uid: str, start: datetime, end: datetime
+    foreseen: ForeseenRuns, uid: str, start: datetime, end: datetime
 ) -> tuple[set[_Run], datetime]:
     """Return when an action runs, and up to when the answer is complete."""
     runs = {

@@ -12,7 +12,12 @@ from api.guarding import ApiRoute, takes
 from api.routes.action_examples import PREVIEWS
 from models.fields.field_types import Instant, ZoneName
 from models.fields.zone import load_zone
-from overview.previews.new import MOST_SHOWN, Asked, FullPreviewJson, preview_text
+from overview.previews.new import (
+    MOST_SHOWN,
+    FullPreviewJson,
+    PreviewTerms,
+    preview_text,
+)
 from serving.context import Viewer
 
 router = APIRouter(prefix=f"{ROOT}/previews", tags=["previews"], route_class=ApiRoute)
@@ -59,7 +64,7 @@ def preview(  # noqa: PLR0913 - what of it is asked for
     remove and move.
     """
     zone = load_zone(timezone or context.services.timezone)
-    asked = Asked(zone, start=since, end=until, count=count, uid=uid)
+    asked = PreviewTerms(zone, start=since, end=until, count=count, uid=uid)
     with context.reading() as connection:
         found = preview_text(
             connection,

@@ -35,7 +35,7 @@ _LIMIT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckedClaim:
     """One claim, and whether it held."""
 
     holds: bool
@@ -76,7 +76,7 @@ def check(
     start: datetime,
     end: datetime,
     mails: int,
-) -> list[Finding]:
+) -> list[CheckedClaim]:
     """
     Return the claims about *operations*, each with whether it holds.
 
@@ -109,21 +109,23 @@ def check(
         if step.result and "sent" in step.result
     )
     return [
-        Finding(len(expected) >= _TICKS, _describe_minutes(expected)),
-        Finding(recorded == expected, "each was recorded exactly once"),
-        Finding(len(succeeded) == len(expected), "each ran exactly once and succeeded"),
+        CheckedClaim(len(expected) >= _TICKS, _describe_minutes(expected)),
+        CheckedClaim(recorded == expected, "each was recorded exactly once"),
+        CheckedClaim(
+            len(succeeded) == len(expected), "each ran exactly once and succeeded"
+        ),
         _check_all(weekly, "the weekly update, run by hand, succeeded"),
         _check_all(written, "the user who was away got one mail"),
-        Finding(
+        CheckedClaim(
             [(each.state, each.attempt > 1) for each in report]
             == [(OperationState.SUCCEEDED, True)],
             "the report whose worker was killed succeeded in a later attempt",
         ),
-        Finding(
+        CheckedClaim(
             OperationState.MISSED in {each.state for each in missed},
             "the runs that fell into the outage are recorded as missed",
         ),
-        Finding(
+        CheckedClaim(
             sent == mails > 0, f"{mails} mails arrived, and {sent} were reported sent"
         ),
     ]
@@ -139,9 +141,9 @@ def _describe_minutes(minutes: Sequence[datetime]) -> str:
     return f"{text}; the check needs {_TICKS}. Use --for {ENOUGH_S} or more."
 
 
-def _check_all(operations: Sequence[ShownOperation], claim: str) -> Finding:
+def _check_all(operations: Sequence[ShownOperation], claim: str) -> CheckedClaim:
     states = [each.state for each in operations]
-    return Finding(states == [OperationState.SUCCEEDED], claim)
+    return CheckedClaim(states == [OperationState.SUCCEEDED], claim)
 
 
 def find_minutes(start: datetime, end: datetime) -> list[datetime]:

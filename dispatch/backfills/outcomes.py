@@ -11,7 +11,7 @@ from models.database.engine import db_now
 from models.database.tables import BACKFILL_WAITING, backfill_occurrences, backfills
 
 
-class Outcome(StrEnum):
+class OccurrenceOutcome(StrEnum):
     """What the leader did about an occurrence, or why it did nothing."""
 
     RECORDED = "recorded"
@@ -24,7 +24,7 @@ class Outcome(StrEnum):
 
 
 #: An operation runs, or ran, because of the backfill.
-TAKEN = (Outcome.RECORDED, Outcome.RETRIED)
+TAKEN = (OccurrenceOutcome.RECORDED, OccurrenceOutcome.RETRIED)
 
 #: Begins the outcome of an occurrence that was left as it was; the reason follows.
 LEFT = "left: "
@@ -43,7 +43,7 @@ def settle_waiting(connection: sa.Connection, backfill_id: UUID, outcome: str) -
     return settled.rowcount
 
 
-def end_backfills(connection: sa.Connection, why: Outcome) -> int:
+def end_backfills(connection: sa.Connection, why: OccurrenceOutcome) -> int:
     """
     End all backfills at once; return how many there were.
 

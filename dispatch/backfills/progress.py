@@ -19,7 +19,7 @@ import sqlalchemy as sa
 import structlog
 
 from actions.leader import Leader
-from dispatch.backfills.outcomes import LEFT, TAKEN, Outcome, settle_waiting
+from dispatch.backfills.outcomes import LEFT, TAKEN, OccurrenceOutcome, settle_waiting
 from dispatch.backfills.planning import RUNS, Recorded
 from dispatch.backfills.waiting import find_wait
 from models.database.engine import (
@@ -154,12 +154,12 @@ def _is_stored(connection: sa.Connection, uid: str) -> bool:
     return connection.execute(stored).first() is not None
 
 
-def _find_end(action: sa.Row[Any] | None) -> Outcome | None:
+def _find_end(action: sa.Row[Any] | None) -> OccurrenceOutcome | None:
     """Say why nothing more of *action* may run, ever; None: it may."""
     if action is None or action.deleted_at is not None:
-        return Outcome.DELETED
+        return OccurrenceOutcome.DELETED
     # A run without a user would be for all recipients.
-    return Outcome.OF_EVENTS if action.timing is None else None
+    return OccurrenceOutcome.OF_EVENTS if action.timing is None else None
 
 
 def _count_live(connection: sa.Connection, row: sa.Row[Any]) -> int:
@@ -209,7 +209,7 @@ def _take(
     """Record the operations of *chosen*, or make them pending again."""
     new = [_make_operation(row, action, each) for each in chosen]
     outcomes: dict[UUID, str] = dict.fromkeys(
-        record(connection, new, fence=fence), Outcome.RECORDED
+        record(connection, new, fence=fence), OccurrenceOutcome.RECORDED
     )
     known = [each.id for each in new if each.id not in outcomes]
     if known:
@@ -247,7 +247,7 @@ def _reopen(
     among = operations.c.id.in_(sa.select(given.c.id))
     states = {s for s in BACKFILLED_STATES if Recorded(s.value) in RUNS[which]}
     reopened = reopen_each(connection, ids, states=states)
-    outcomes: dict[UUID, str] = dict.fromkeys(reopened, Outcome.RETRIED)
+    outcomes: dict[UUID, str] = dict.fromkeys(reopened, OccurrenceOutcome.RETRIED)
     rows = connection.execute(
         sa.select(operations.c.id, operations.c.state).where(among), asked
     )

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from actions.posting.revisions import lock_action
-from dispatch.backfills.outcomes import LEFT, TAKEN, Outcome, settle_waiting
+from dispatch.backfills.outcomes import LEFT, TAKEN, OccurrenceOutcome, settle_waiting
 from dispatch.backfills.planning import Plan, PlannedOccurrence, plan_backfill
 from models.database.engine import (
     Identifier,
@@ -194,7 +194,9 @@ def cancel_backfill(
         word = "over" if row.canceled_at is None else "canceled"
         msg = f"backfill {backfill_id} is already {word}"
         raise ConflictError(msg)
-    left = settle_waiting(connection, backfill_id, f"{LEFT}{Outcome.CANCELED}")
+    left = settle_waiting(
+        connection, backfill_id, f"{LEFT}{OccurrenceOutcome.CANCELED}"
+    )
     canceled = _cancel_pending(connection, backfill_id)
     connection.execute(
         sa.update(backfills)

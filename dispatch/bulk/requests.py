@@ -20,7 +20,7 @@ from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
 from models.requests.bulk_changes import BulkChangeModel
 from models.requests.operations import OperationFilterModel
-from operations.cancel_and_retry import Change
+from operations.cancel_and_retry import OperationChange
 from operations.causes import CausePattern
 from operations.selecting import Counted, count_selected, refuse_other_count
 
@@ -57,7 +57,7 @@ def _count(
         raise UsageError(msg)
     if isinstance(asked.filter, OperationFilterModel):
         wanted = choose_operations(connection, asked.kind, asked.filter, app=app)
-        change = Change(asked.kind.value)
+        change = OperationChange(asked.kind.value)
         counted = count_selected(connection, wanted, change=change, at=at)
         cause = wanted.cause
     else:

@@ -51,7 +51,7 @@ from models.errors import (
 )
 from models.requests.bulk_changes import ActionFilterModel, BulkKind
 from models.requests.operations import OperationFilterModel
-from operations.cancel_and_retry import Change, Changed, change_page
+from operations.cancel_and_retry import Changed, OperationChange, change_page
 from operations.causes import CausePattern
 from operations.operation_filter import OperationFilter
 from operations.selecting import fetch_page
@@ -307,7 +307,7 @@ def _fetch_page(connection: sa.Connection, row: sa.Row[Any], kind: BulkKind) -> 
         found = fetch_page(
             connection,
             _read_operations(connection, row),
-            Change(kind.value),
+            OperationChange(kind.value),
             at=row.created_at,
             after=_read_position(row.position),
             limit=OPERATIONS_AT_ONCE,
@@ -341,7 +341,7 @@ def _change_page(
 ) -> Changed:
     """Change them in the transaction of *connection*, which keeps the leader out."""
     if kind.is_of_operations:
-        return change_page(connection, page.operations, Change(kind.value))
+        return change_page(connection, page.operations, OperationChange(kind.value))
     arguments = row.arguments or {}
     note, by = arguments.get("note"), row.requested_by
     uids = [action.uid for action in page.actions]

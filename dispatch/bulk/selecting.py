@@ -16,7 +16,7 @@ from dispatch.operation_filters import resolve_filter
 from models.database.tables import scheduled_actions
 from models.requests.bulk_changes import ActionFilterModel, BulkKind
 from models.requests.operations import OperationFilterModel
-from operations.cancel_and_retry import Change
+from operations.cancel_and_retry import OperationChange
 from operations.causes import CausePattern
 from operations.operation_filter import OperationFilter
 from operations.selecting import Counted, refuse_unfit_states, tally
@@ -52,7 +52,7 @@ def choose_operations(
         UsageError: The change does not apply to operations in one of these states.
     """
     wanted = resolve_filter(connection, asked, app=app, cause=cause)
-    refuse_unfit_states(wanted, Change(kind.value))
+    refuse_unfit_states(wanted, OperationChange(kind.value))
     return wanted
 
 

@@ -19,7 +19,7 @@ from pydantic import JsonValue, ValidationError
 from models.door.json_text import (
     BYTES_PER_ENTRY,
     LARGEST_TEXT,
-    TooLargeError,
+    TextTooLargeError,
     check_json,
     decode_json,
     make_pointer,
@@ -307,7 +307,7 @@ def _decode_many(text: str | bytes, most: int | None) -> object:
     text = without_mark(text)
     try:
         return decode_json(text, largest=LARGEST_BULK)
-    except TooLargeError:
+    except TextTooLargeError:
         raise
     except InvalidDocumentError:
         lines = _split_lines(text)
@@ -368,7 +368,7 @@ def _split_lines(text: str | bytes) -> list[tuple[int, str | bytes]]:
     count = text.count(b"\n") if isinstance(text, bytes) else text.count("\n")
     if count > most:
         said = f"It has {count:,} lines; at most {most:,} are accepted."
-        raise TooLargeError((Problem("", said, "Split it up."),))
+        raise TextTooLargeError((Problem("", said, "Split it up."),))
     lines: list[str | bytes] = []
     if isinstance(text, bytes):
         lines += text.split(b"\n")

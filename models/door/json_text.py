@@ -36,7 +36,7 @@ LARGEST_INTEGER = 2**63 - 1
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-class TooLargeError(InvalidDocumentError):
+class TextTooLargeError(InvalidDocumentError):
     """A text was refused for its size, unread."""
 
 
@@ -139,7 +139,7 @@ def _count_entries(text: str, most: int) -> None:
     quotes = text.count('"') - text.count('\\"')
     if quotes > 4 * (most + 1) or _count_marks(_TEXTS.sub("", text)) > most:
         msg = f"It has more than {most:,} entries of lists and objects."
-        raise TooLargeError((Problem("", msg, "Split it up.", (1, 1)),))
+        raise TextTooLargeError((Problem("", msg, "Split it up.", (1, 1)),))
 
 
 def _count_marks(text: str) -> int:
@@ -175,7 +175,7 @@ def _read_text(text: str | bytes, largest: int) -> str:
     if size > largest:
         msg = f"It is {size} bytes long; at most {largest} are accepted."
         hint = "Write less, or split it up."
-        raise TooLargeError((Problem("", msg, hint, (1, 1)),))
+        raise TextTooLargeError((Problem("", msg, hint, (1, 1)),))
     text = without_mark(text)
     if isinstance(text, bytes):
         try:

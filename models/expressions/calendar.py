@@ -23,7 +23,7 @@ from models.expressions.calendar_fields import (
     MONTH,
     SECOND,
     YEAR,
-    Span,
+    NumberSpan,
     format_spans,
     format_weekdays,
     names_weekday,
@@ -133,13 +133,13 @@ class _Reader:
     text: str
     weekdays: int = 0
     zone_name: str | None = None
-    years: tuple[Span, ...] | None = None
-    months: tuple[Span, ...] | None = None
-    days: tuple[Span, ...] | None = None
+    years: tuple[NumberSpan, ...] | None = None
+    months: tuple[NumberSpan, ...] | None = None
+    days: tuple[NumberSpan, ...] | None = None
     from_end: bool = False
-    hours: tuple[Span, ...] | None = (Span(0),)
-    minutes: tuple[Span, ...] | None = (Span(0),)
-    seconds: tuple[Span, ...] | None = (Span(0),)
+    hours: tuple[NumberSpan, ...] | None = (NumberSpan(0),)
+    minutes: tuple[NumberSpan, ...] | None = (NumberSpan(0),)
+    seconds: tuple[NumberSpan, ...] | None = (NumberSpan(0),)
 
     def read(self) -> CalendarExpression:
         words = self._read_zone(self.text.split(" "))

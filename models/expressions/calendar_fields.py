@@ -21,7 +21,7 @@ _SPAN = re.compile(rf"{_NUMBER}(?:\.\.{_NUMBER})?(?:/{_NUMBER})?")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
+class NumberSpan:
     """
     Some numbers of a field: from *start* to *stop* in steps of *repeat*.
 
@@ -37,7 +37,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class CalendarField:
     """
     What a field may hold.
 
@@ -59,7 +59,7 @@ class Field:
         return re.sub(r"^\w+", r"\g<0>s", self.name)
 
     def expand(
-        self, spans: tuple[Span, ...] | None, last: int | None = None
+        self, spans: tuple[NumberSpan, ...] | None, last: int | None = None
     ) -> tuple[int, ...]:
         """
         Return the numbers that *spans* match, ascending.
@@ -89,17 +89,17 @@ class Field:
         return tuple(sorted(numbers))
 
 
-YEAR = Field("year", 1970, 2199, width=4)
-MONTH = Field("month", 1, 12)
-DAY = Field("day", 1, 31)
+YEAR = CalendarField("year", 1970, 2199, width=4)
+MONTH = CalendarField("month", 1, 12)
+DAY = CalendarField("day", 1, 31)
 #: Every month has 28 days, so these exist in all of them.
-DAYS_FROM_END = Field("day before the end of the month", 1, 28)
-HOUR = Field("hour", 0, 23)
-MINUTE = Field("minute", 0, 59)
-SECOND = Field("second", 0, 59)
+DAYS_FROM_END = CalendarField("day before the end of the month", 1, 28)
+HOUR = CalendarField("hour", 0, 23)
+MINUTE = CalendarField("minute", 0, 59)
+SECOND = CalendarField("second", 0, 59)
 
 
-def parse_spans(text: str, field: Field) -> tuple[Span, ...] | None:
+def parse_spans(text: str, field: CalendarField) -> tuple[NumberSpan, ...] | None:
     """
     Read one field of a rule.
 
@@ -120,11 +120,11 @@ def parse_spans(text: str, field: Field) -> tuple[Span, ...] | None:
 
     spans = tuple(sorted({_parse_span(part, field) for part in text.split(",")}))
     # systemd, too, writes these seconds as "*".
-    every = field is SECOND and spans == (Span(0, repeat=1),)
+    every = field is SECOND and spans == (NumberSpan(0, repeat=1),)
     return None if every else spans
 
 
-def _parse_span(text: str, field: Field) -> Span:
+def _parse_span(text: str, field: CalendarField) -> NumberSpan:
     match = _SPAN.fullmatch(text)
     if match is None or (field is not SECOND and re.search(r"[0-9]\.[0-9]", text)):
         raise _unreadable(text, field)
@@ -158,10 +158,12 @@ def _parse_span(text: str, field: Field) -> Span:
         msg = f"{text!r} is finer than a second; occurrences fall on whole seconds."
         raise RuleError(msg, "Write seconds without a fraction.")
 
-    return Span(start // unit, -1 if stop is None else stop // unit, repeat // unit)
+    return NumberSpan(
+        start // unit, -1 if stop is None else stop // unit, repeat // unit
+    )
 
 
-def _parse_number(number: str, field: Field) -> int:
+def _parse_number(number: str, field: CalendarField) -> int:
     if field is not SECOND:
         return int(number)
 
@@ -176,7 +178,7 @@ def _widen_year(year: int) -> int:
 
 
 def _check_bounds(
-    text: str, field: Field, span: tuple[int, int | None, int], unit: int
+    text: str, field: CalendarField, span: tuple[int, int | None, int], unit: int
 ) -> None:
     """Refuse numbers that are out of bounds, and steps that are too large."""
     start, stop, repeat = span
@@ -200,7 +202,7 @@ def _check_bounds(
         raise RuleError(msg, f"Write a smaller step, or '{start // unit}' alone.")
 
 
-def _unreadable(text: str, field: Field) -> RuleError:
+def _unreadable(text: str, field: CalendarField) -> RuleError:
     msg = f"{text!r} is not a valid {field.name}."
     if re.fullmatch(r"\*/[0-9]+", text):
         return RuleError(msg, f"Write '{field.first}{text[1:]}' to repeat.")
@@ -210,7 +212,7 @@ def _unreadable(text: str, field: Field) -> RuleError:
     return RuleError(msg, "Write '*', '5', '1,15', '0..30' or '0/10'.")
 
 
-def format_spans(spans: tuple[Span, ...] | None, field: Field) -> str:
+def format_spans(spans: tuple[NumberSpan, ...] | None, field: CalendarField) -> str:
     """Return the normalized form of *spans*; ``*`` for None."""
     if spans is None:
         return "*"
@@ -218,7 +220,7 @@ def format_spans(spans: tuple[Span, ...] | None, field: Field) -> str:
     return ",".join(_format_span(span, field.width) for span in spans)
 
 
-def _format_span(span: Span, width: int) -> str:
+def _format_span(span: NumberSpan, width: int) -> str:
     text = f"{span.start:0{width}}"
     if span.stop >= 0:
         text += f"..{span.stop:0{width}}"

@@ -39,7 +39,7 @@ _EXAMPLE = "Write minute, hour, day of month, month and day of week: '0 7 * * 1'
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class CronField:
     """
     One of the five fields: what its values are called, and their bounds.
 
@@ -67,11 +67,11 @@ _MONTHS = (
 )
 _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
-_MINUTE = Field("minute", "minutes", 0, 59, "PT{}M")
-_HOUR = Field("hour", "hours", 0, 23, "PT{}H")
-_DAY = Field("day of the month", "days of the month", 1, 31, "P{}D")
-_MONTH = Field("month", "months", 1, 12, "P{}M", _MONTHS, 1)
-_WEEKDAY = Field("day of the week", "days of the week", 0, 7, "P{}D", _WEEKDAYS)
+_MINUTE = CronField("minute", "minutes", 0, 59, "PT{}M")
+_HOUR = CronField("hour", "hours", 0, 23, "PT{}H")
+_DAY = CronField("day of the month", "days of the month", 1, 31, "P{}D")
+_MONTH = CronField("month", "months", 1, 12, "P{}M", _MONTHS, 1)
+_WEEKDAY = CronField("day of the week", "days of the week", 0, 7, "P{}D", _WEEKDAYS)
 FIELDS = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
 
 #: Source: crontab(5). @hourly is the one that follows the clock.
@@ -197,7 +197,7 @@ class _Parser:
             self.refuse(what, _EXAMPLE)
         self.refuse(what, "Leave out seconds, years, user and command.")
 
-    def parse_field(self, part: str, spec: Field) -> frozenset[Value]:
+    def parse_field(self, part: str, spec: CronField) -> frozenset[Value]:
         """Return the values of a field: numbers, and marks of the day fields."""
         values: set[Value] = set()
         for term in part.split(","):
@@ -209,7 +209,7 @@ class _Parser:
             values |= self.parse_term(term, spec)
         return frozenset(values)
 
-    def parse_term(self, term: str, spec: Field) -> set[Value]:
+    def parse_term(self, term: str, spec: CronField) -> set[Value]:
         if spec is _DAY and term in {LAST_DAY, LAST_WORKDAY}:
             return {term}
 
@@ -243,7 +243,7 @@ class _Parser:
             return {number % _WEEK for number in numbers}
         return set(numbers)
 
-    def parse_range(self, match: re.Match[str], spec: Field) -> tuple[int, int]:
+    def parse_range(self, match: re.Match[str], spec: CronField) -> tuple[int, int]:
         """Return first and last value of a term, before its step."""
         if match["first"] == "*":
             return spec.low, spec.high
@@ -265,7 +265,7 @@ class _Parser:
             )
         return first, last
 
-    def parse_step(self, digits: str | None, spec: Field) -> int:
+    def parse_step(self, digits: str | None, spec: CronField) -> int:
         if digits is None:
             return 1
 
@@ -285,7 +285,7 @@ class _Parser:
             )
         return step
 
-    def parse_value(self, word: str, spec: Field) -> int:
+    def parse_value(self, word: str, spec: CronField) -> int:
         """Return the number or name *word*."""
         if not word.isdecimal():
             if word in spec.names:
@@ -305,7 +305,7 @@ class _Parser:
             )
         return value
 
-    def refuse_term(self, term: str, spec: Field) -> NoReturn:
+    def refuse_term(self, term: str, spec: CronField) -> NoReturn:
         """Say why *term* is not a value of its field, as precisely as possible."""
         what = f"has {term!r} as {spec.name}"
         if term.startswith("?"):
@@ -345,7 +345,7 @@ class _Parser:
             "write *, lists 1,2, ranges 1-5 and steps */5.",
         )
 
-    def refuse_name(self, term: str, spec: Field, what: str) -> NoReturn:
+    def refuse_name(self, term: str, spec: CronField, what: str) -> NoReturn:
         near = difflib.get_close_matches(term[:3], spec.names, n=1)
         known = f"{spec.names[0]} to {spec.names[-1]} or {spec.low} to {spec.high}"
         hint = f"Did you mean {near[0]}? " if near and term.isalpha() else ""
@@ -355,7 +355,7 @@ class _Parser:
         )
 
 
-def _canonical_field(part: str, spec: Field) -> str:
+def _canonical_field(part: str, spec: CronField) -> str:
     """Write numbers for names and drop leading zeros; the meaning stays the same."""
 
     def number(match: re.Match[str]) -> str:

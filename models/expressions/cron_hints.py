@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from models.errors import RuleError
 from models.expressions.calendar import CalendarExpression
-from models.expressions.cron_fields import FIELDS, Field
+from models.expressions.cron_fields import FIELDS, CronField
 from models.fields.instants import parse_due_date
 from models.fields.zone import load_zone
 
@@ -262,7 +262,7 @@ def _mend_weekday(term: str, *, from_one: bool) -> str:
     return _NUMBER_OF_DAY.sub(lambda found: str(int(found[0]) - 1), term)
 
 
-def _unwrap(term: str, spec: Field) -> str:
+def _unwrap(term: str, spec: CronField) -> str:
     """Return a range that runs backwards as two, or with a step as its values."""
     found = _RANGE.fullmatch(term)
     if found is None:
@@ -279,7 +279,7 @@ def _unwrap(term: str, spec: Field) -> str:
     return f"{tail},{spec.low}-{last}" if last > spec.low else f"{tail},{last}"
 
 
-def _get_number(word: str, spec: Field) -> int | None:
+def _get_number(word: str, spec: CronField) -> int | None:
     """Return the number or name *word*; None if it is neither, or out of bounds."""
     if word in spec.names:
         return spec.names.index(word) + spec.named_from
@@ -411,7 +411,7 @@ def _make_calendar(
     return f'{{"calendar": "{text}"}}'
 
 
-def _as_spans(word: str, spec: Field) -> str:
+def _as_spans(word: str, spec: CronField) -> str:
     """Return a field of a cron rule as systemd writes it; as it is if nobody can."""
 
     def number(found: re.Match[str]) -> str:

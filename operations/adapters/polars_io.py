@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from models.errors import StepError
 from models.units import format_bytes
 from operations.adapters.sources.json_records import JsonRecordsError, iterate_records
-from operations.domains import Column, Limits, Reached, Tell
+from operations.domains import Column, DomainLimits, Reached, Tell
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,7 +45,7 @@ def convert_to_parquet(
     target: Path,
     *,
     shown: str,
-    limits: Limits,
+    limits: DomainLimits,
     tell: Tell | None = None,
 ) -> int:
     """
@@ -132,7 +132,7 @@ def make_scratch(target: Path, number: int) -> Path:
     return target.with_name(f"{target.name}.{number}.download")
 
 
-def check_rows(rows: int, shown: str, limits: Limits) -> int:
+def check_rows(rows: int, shown: str, limits: DomainLimits) -> int:
     """
     Return *rows*.
 
@@ -148,7 +148,7 @@ def check_rows(rows: int, shown: str, limits: Limits) -> int:
     return rows
 
 
-def check_columns(columns: int, shown: str, limits: Limits) -> None:
+def check_columns(columns: int, shown: str, limits: DomainLimits) -> None:
     """Refuse more columns than *limits* allow, as ``check_rows`` does."""
     if columns > limits.columns:
         msg = (
@@ -170,7 +170,7 @@ def _count_fields(head: bytes) -> int:
 
 
 def _write_lines(
-    path: Path, target: Path, shown: str, limits: Limits, tell: Tell | None
+    path: Path, target: Path, shown: str, limits: DomainLimits, tell: Tell | None
 ) -> None:
     """Write the records of a JSON file as lines, which Polars reads as a stream."""
     names: set[str] = set()
@@ -202,7 +202,9 @@ def _scan(path: Path, kind: str) -> pl.LazyFrame:
             return pl.scan_ndjson(path, infer_schema_length=None)
 
 
-def _sink_csv(path: Path, schema: pl.Schema, target: Path, limits: Limits) -> None:
+def _sink_csv(
+    path: Path, schema: pl.Schema, target: Path, limits: DomainLimits
+) -> None:
     """
     Write a CSV file of *schema* to *target*, its dates as dates.
 
@@ -244,7 +246,7 @@ def write_batches(
     target: Path,
     *,
     shown: str,
-    limits: Limits,
+    limits: DomainLimits,
 ) -> int:
     """
     Write rows to the Parquet file *target*, batch by batch; return their number.
@@ -337,7 +339,7 @@ def _unite(kinds: Sequence[pl.DataType]) -> pl.DataType:
     return pl.String()
 
 
-def explain_too_large(shown: str, limits: Limits) -> StepError:
+def explain_too_large(shown: str, limits: DomainLimits) -> StepError:
     """Return the error about a source of more bytes than *limits* allow."""
     msg = (
         f"{shown} has more than {format_bytes(limits.bytes)} without compression "

@@ -54,7 +54,7 @@ from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import RETURN_KEY, find_obstacle
 from operations.operation_log import LONGEST_ERROR, LogLevel, shorten
 from operations.ports import Ports, StepFunction
-from operations.running.past_attempts import Outcome, PastAttempt, note_attempt
+from operations.running.past_attempts import AttemptOutcome, PastAttempt, note_attempt
 from operations.running.platform_errors import describe_ours
 from operations.running.spoken_lines import SpokenLines, describe_crash
 from operations.running.step_context import ProgressPoints, make_context
@@ -162,7 +162,9 @@ class Attempt:
         elapsed = timedelta(seconds=self.monotonic() - self._began_at)
         return self.claim.claimed_at + elapsed
 
-    def _note(self, connection: sa.Connection, outcome: Outcome, error: str) -> None:
+    def _note(
+        self, connection: sa.Connection, outcome: AttemptOutcome, error: str
+    ) -> None:
         """Keep how this attempt ended; call ``guard`` first."""
         ended = PastAttempt(
             number=self.claim.attempt,
@@ -215,7 +217,7 @@ class Attempt:
                     connection, self.claim, self._step, StepState.FAILED, error=error
                 )
             skip_open_steps(connection, self.claim.operation_id)
-            self._note(connection, Outcome.FAILED, error)
+            self._note(connection, AttemptOutcome.FAILED, error)
             self.write_log(connection)
         return OperationState.FAILED
 
@@ -364,7 +366,7 @@ class Attempt:
         with writing(self.engine) as connection:
             guard(connection, claim)
             finish_step(connection, claim, name, StepState.FAILED, error=text)
-            self._note(connection, Outcome.FAILED, text)
+            self._note(connection, AttemptOutcome.FAILED, text)
             self.write_log(connection)
             if again:
                 delay = make_pause(RETRY_DELAY, left=left)
@@ -398,7 +400,7 @@ class Attempt:
         self.say(f"postponed for {delay_s:g} s: {text}", level=LogLevel.WARNING)
         with writing(self.engine) as connection:
             guard(connection, self.claim)
-            self._note(connection, Outcome.POSTPONED, text)
+            self._note(connection, AttemptOutcome.POSTPONED, text)
             self.write_log(connection)
             suspend_step(connection, self.claim, name, text)
             if memo is not None:

@@ -29,7 +29,7 @@ MOST_KEPT = 20
 _LONGEST_ERROR = 300
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     """How an attempt ended that did not succeed."""
 
     FAILED = "failed"
@@ -48,7 +48,7 @@ class PastAttempt:
     """
 
     number: int
-    outcome: Outcome
+    outcome: AttemptOutcome
     step: str | None
     began_at: datetime
     step_began_at: datetime | None
@@ -89,7 +89,7 @@ def read_attempts(details: Mapping[str, Any] | None) -> Sequence[PastAttempt]:
     return tuple(
         PastAttempt(
             number=each["attempt"],
-            outcome=Outcome(each["outcome"]),
+            outcome=AttemptOutcome(each["outcome"]),
             step=each["step"],
             began_at=datetime.fromisoformat(each["began_at"]),
             step_began_at=(

@@ -47,7 +47,7 @@ from operations.task_values import TaskOccasion, make_task
 _REMEMBERED = 20_000
 
 
-class Revision(NamedTuple):
+class TaskRevision(NamedTuple):
     """A revision of an action, and what it asks for. None: it cannot be read."""
 
     document: dict[str, Any]
@@ -83,7 +83,7 @@ class Ready(NamedTuple):
     left: int
 
 
-class Mark(NamedTuple):
+class TaskMark(NamedTuple):
     """
     What became of a message whose task is not a worker's.
 
@@ -107,22 +107,22 @@ class Mark(NamedTuple):
     end: TaskEnd | None = None
 
 
-def mark_sent_task(ready: Ready) -> Mark:
+def mark_sent_task(ready: Ready) -> TaskMark:
     """Return the mark of a task that its broker has."""
     message, task, within, _left = ready
     if within is not None:
         reason = f"{Reason.TASK}: {task.name}"
         state = OperationState.PENDING
-        return Mark(message, state, reason, spends=True, is_sent=True, delay=within)
+        return TaskMark(message, state, reason, spends=True, is_sent=True, delay=within)
     end = TaskEnd(message.id, message.attempt + 1, 0, result=task.describe())
-    return Mark(message, end.state, spends=True, is_sent=True, end=end)
+    return TaskMark(message, end.state, spends=True, is_sent=True, end=end)
 
 
-def mark_refused(ready: Ready, error: str) -> Mark:
+def mark_refused(ready: Ready, error: str) -> TaskMark:
     """Return the mark of a task that its broker refused: it is tried again."""
     if not ready.left:
         return mark_failed(ready.message, error)
-    return Mark(
+    return TaskMark(
         ready.message,
         OperationState.PENDING,
         Reason.STEP_FAILED,
@@ -132,17 +132,17 @@ def mark_refused(ready: Ready, error: str) -> Mark:
     )
 
 
-def mark_put_off(message: Message, error: str, delay: timedelta) -> Mark:
+def mark_put_off(message: Message, error: str, delay: timedelta) -> TaskMark:
     """Return the mark of a task whose broker cannot take it now."""
     reason = f"{Reason.PLATFORM}: {error}"
-    return Mark(message, OperationState.PENDING, reason, error, delay=delay)
+    return TaskMark(message, OperationState.PENDING, reason, error, delay=delay)
 
 
-def mark_failed(message: Message, error: str) -> Mark:
+def mark_failed(message: Message, error: str) -> TaskMark:
     """Return the mark of a task that cannot be sent, now or later."""
     end = TaskEnd(message.id, message.attempt + 1, 0, error)
     row = end.as_row()
-    return Mark(
+    return TaskMark(
         *(message, end.state, str(row["reason"]), str(row["told"])),
         spends=True,
         end=end,
@@ -154,8 +154,8 @@ def fetch_tasks(
     messages: Sequence[Message],
     *,
     secret: str,
-    known: dict[tuple[str, int], Revision],
-) -> tuple[list[Ready], list[Mark]]:
+    known: dict[tuple[str, int], TaskRevision],
+) -> tuple[list[Ready], list[TaskMark]]:
     """
     Return the tasks of *messages*, and the marks of those that cannot be sent.
 
@@ -170,7 +170,7 @@ def fetch_tasks(
     _learn(connection, rows, known)
     by_id = {message.id: message for message in messages}
     ready: list[Ready] = []
-    marks: list[Mark] = []
+    marks: list[TaskMark] = []
     for row in rows:
         made = _make(connection, row, by_id[row.id], known, secret)
         if isinstance(made, Ready):
@@ -222,7 +222,7 @@ def _tasks_statement(dialect: str) -> sa.Executable:
 def _learn(
     connection: sa.Connection,
     rows: Sequence[sa.Row[Any]],
-    known: dict[tuple[str, int], Revision],
+    known: dict[tuple[str, int], TaskRevision],
 ) -> None:
     """Read the revisions that are not known."""
     wanted = {(row.action_uid, row.action_revision) for row in rows} - known.keys()
@@ -248,25 +248,25 @@ def _learn(
         known[uid, revision] = _read(document)
 
 
-_GONE = Revision({}, None, "its revision is gone")
+_GONE = TaskRevision({}, None, "its revision is gone")
 
 
-def _read(document: dict[str, Any]) -> Revision:
+def _read(document: dict[str, Any]) -> TaskRevision:
     try:
         asked = RunTaskModel.model_validate(document["operations"].get(RUN_TASK))
     except ValidationError as error:
         # It was read when it was posted, by another program.
-        return Revision(document, None, say(error))
-    return Revision(document, asked)
+        return TaskRevision(document, None, say(error))
+    return TaskRevision(document, asked)
 
 
 def _make(
     connection: sa.Connection,
     row: Any,
     message: Message,
-    known: Mapping[tuple[str, int], Revision],
+    known: Mapping[tuple[str, int], TaskRevision],
     secret: str,
-) -> Ready | Mark:
+) -> Ready | TaskMark:
     revision = known.get((row.action_uid, row.action_revision), _GONE)
     document, asked = revision.document, revision.asked
     whose = _Row(
@@ -274,7 +274,7 @@ def _make(
         *(document, row.action_active),
     )
     if not can_nothing_stop(whose) and (found := find_obstacle(connection, whose)):
-        return Mark(message, *found)
+        return TaskMark(message, *found)
     if asked is None:
         return mark_failed(message, f"its action cannot be read: {revision.error}")
     when = document["when"]
@@ -357,7 +357,7 @@ def _mark_statement(dialect: str) -> sa.Executable:
     )
 
 
-def write_marks(transaction: Transaction, marks: Sequence[Mark]) -> None:
+def write_marks(transaction: Transaction, marks: Sequence[TaskMark]) -> None:
     """
     Write what became of tasks.
 

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from models.errors import StepError
 from models.operation import RefreshModel
 from models.units import format_bytes
-from operations.domains import Domain, Draft, Drift, Reading, Tell
+from operations.domains import Domain, DomainDraft, Drift, Reading, Tell
 from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
 from operations.running.platform_errors import blaming_platform
@@ -37,7 +37,7 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
     """
     domains = _choose(context, asked)
     workspace = context.ports.workspace
-    drafts: list[Draft] = []
+    drafts: list[DomainDraft] = []
     reused: list[str] = []
     paths = []
     try:
@@ -51,7 +51,7 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
                 reused.append(domain.name)
                 context.say(f"{domain.name}: reused, as the source is unchanged")
             else:
-                drafts.append(Draft(domain.name, path, reading))
+                drafts.append(DomainDraft(domain.name, path, reading))
                 size = format_bytes(path.stat().st_size)
                 why = _say_why(domain, asked)
                 context.say(f"{domain.name}: read {reading.rows:,} rows, {size}; {why}")
@@ -99,7 +99,7 @@ def _read(
         )
 
 
-def _list_drifts(drafts: Sequence[Draft]) -> dict[str, JsonValue]:
+def _list_drifts(drafts: Sequence[DomainDraft]) -> dict[str, JsonValue]:
     return {
         draft.domain: draft.reading.drift.as_json()
         for draft in drafts

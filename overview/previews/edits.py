@@ -16,7 +16,7 @@ from actions.lookup import find_action, get_action
 from actions.occurrences import Schedule, make_schedule, parse_timing
 from actions.posting.changes import (
     COMPARED,
-    Foreseen,
+    ForeseenRuns,
     RunChanges,
     compare_runs,
 )
@@ -116,18 +116,18 @@ def foretell_edit(
     """
     created_at = now if old is None else old.created_at
     timing = make_timing(action, created_at=created_at, holidays=holidays)
-    after = Foreseen(None if timing is None else make_schedule(timing))
+    after = ForeseenRuns(None if timing is None else make_schedule(timing))
     if isinstance(action.when, EventModel):
         rule = EventRule(action, action.when)
         after = _foresee_events(connection, app, rule, now)
-    before = Foreseen(_read_schedule(old))
+    before = ForeseenRuns(_read_schedule(old))
     if before.schedule is None and _runs(old):
         old_rule = read_event_rule(None if old is None else old.document)
         if old_rule is not None:
             before = _foresee_events(connection, app, old_rule, now)
     return compare_runs(
         before,
-        after if action.active else Foreseen(),
+        after if action.active else ForeseenRuns(),
         action.uid or "",
         start=now,
         end=now + COMPARED,
@@ -163,7 +163,7 @@ def _read_schedule(row: sa.Row[Any] | None) -> Schedule | None:
 
 def _foresee_events(
     connection: sa.Connection, app: str, rule: EventRule, now: datetime
-) -> Foreseen:
+) -> ForeseenRuns:
     """Return the runs to which the events so far will lead."""
     found = fetch_rule_events(
         connection, app, [rule], now, now + COMPARED, limit=MOST_EVENTS
@@ -185,7 +185,7 @@ def _foresee_events(
         for user in fetch_users(connection, app, users[start : start + _CHUNK])
         if keeps_triggering_user(who, user, now=now)
     }
-    return Foreseen(
+    return ForeseenRuns(
         by_user={user: due[user] for user in users if user in kept},
         complete_until=last if len(found) == MOST_EVENTS else None,
     )

@@ -117,7 +117,7 @@ def _place(problem: Problem, places: Places) -> PlacedProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PreviewTerms:
     """
     What of a preview is asked for.
 
@@ -172,7 +172,7 @@ def preview_text(
     text: str | bytes,
     *,
     terms: Terms,
-    asked: Asked,
+    asked: PreviewTerms,
 ) -> FullPreview:
     """
     Return what the action in *text* would do in *app*; nothing is stored.

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from models.database.tables import app_documents, domains, small_apps
 from models.errors import ClaimLostError, StepError
 from operations.adapters.workspace.workspace import RealWorkspace
-from operations.domains import Domain, Draft, Fingerprint, Move, Reading
+from operations.domains import Domain, DomainDraft, Fingerprint, Move, Reading
 from operations.ports import Workspace
 from tests.unit.operations.fakes import FakeWorkspace
 
@@ -41,11 +41,11 @@ class Case:
 
     workspace: Workspace
 
-    def draft(self, name: str) -> Draft:
+    def draft(self, name: str) -> DomainDraft:
         """Read a domain into a draft."""
         path = self.workspace.draft_path(APP, name)
         pl.DataFrame({"n": [1, 2]}).write_parquet(path)
-        return Draft(name, path, Reading(2, Fingerprint(source=name, etag="e")))
+        return DomainDraft(name, path, Reading(2, Fingerprint(source=name, etag="e")))
 
     def stage(self, *names: str) -> dict[str, int]:
         """Stage a version of each domain of *names*."""

@@ -18,7 +18,7 @@ from models.errors import StepError
 from operations.adapters.guarded_http import HostGuard
 from operations.adapters.sources.http_source import HttpSource
 from operations.adapters.webhooks import RealWebhooks
-from operations.domains import Limits
+from operations.domains import DomainLimits
 from operations.mail.message import Fate, Sending
 from tests.servers import PATIENCE_S
 
@@ -242,7 +242,7 @@ def test_source_that_drips_is_left(head: bytes, tmp_path: Path):
     In its head and in its body; the message names the setting.
     """
     guard = HostGuard(("127.0.0.1",), setting="X")
-    limits = Limits(time=timedelta(seconds=1))
+    limits = DomainLimits(time=timedelta(seconds=1))
     with run_dripping_server(head) as (port, left):
         url = f"http://127.0.0.1:{port}/a.csv"
         source = HttpSource(url, "digest", "domain a", guard, limits)

@@ -17,7 +17,7 @@ from celery_app.routing import find_answer_queue
 from celery_app.task_answers import SUCCEEDED, TOKEN
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import StepError, UnreachableError
-from operations.foreign_tasks import Answer, ForeignTask
+from operations.foreign_tasks import ForeignTask, TaskAnswer
 from settings import Settings, read_settings
 from tests.chaos.servers import Victim
 from tests.project import run_project
@@ -131,7 +131,7 @@ def test_reader_makes_its_queue(answering: tuple[CeleryTaskSender, amqp.Channel]
     It ends some time after the last of its readers.
     """
     sender, channel = answering
-    kept: list[Answer] = []
+    kept: list[TaskAnswer] = []
 
     def has(count: int) -> bool:
         sender.receive("shop", kept.extend, limit=10)
@@ -163,9 +163,9 @@ def test_queue_of_answers_that_exists_is_read_as_it_is(
     )
     for _ in range(3):
         channel.basic_publish(make_answer(), routing_key=ANSWERS)
-    kept: list[Answer] = []
+    kept: list[TaskAnswer] = []
 
-    def refuse(_answers: Sequence[Answer]) -> None:
+    def refuse(_answers: Sequence[TaskAnswer]) -> None:
         raise UnreachableError("no database")
 
     def has_met() -> bool:

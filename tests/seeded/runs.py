@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from models.operation_state import OperationState, Reason, StepState, Trigger
-from operations.running.past_attempts import Outcome, PastAttempt
+from operations.running.past_attempts import AttemptOutcome, PastAttempt
 from operations.running.taken import ATTEMPTS_KEY
 from operations.task_values import make_task_id
 from tests.seeded.actions import SeededAction
@@ -134,7 +134,7 @@ class Run:
             ended = began + self.took * 0.3 / former
             attempt = PastAttempt(
                 number=number + 1,
-                outcome=Outcome.FAILED,
+                outcome=AttemptOutcome.FAILED,
                 step=cause.step,
                 began_at=began,
                 step_began_at=began + 0.01 * _SECOND,

@@ -15,14 +15,16 @@ import uvicorn
 
 from cli.web_app import make_app
 from models.database.engine import Clock, make_engine
-from serving.limits import Kind, Limits, Rate
+from serving.limits import Rate, RequestClass, RequestLimits
 from serving.server import EdgeServer
 from serving.services import Services
 from settings import Settings, read_settings
 from tests.servers import wait_until
 
 #: For those who look at every page in a minute.
-UNLIMITED = Limits(dict.fromkeys(Kind, Rate(10**9)), clock=time.monotonic)
+UNLIMITED = RequestLimits(
+    dict.fromkeys(RequestClass, Rate(10**9)), clock=time.monotonic
+)
 
 
 def find_database(home: Path) -> str:

@@ -19,7 +19,7 @@ from uuid import UUID
 from dispatch.task_outbox import Delivery
 from models.errors import BrokerUnreachableError, PlatformError
 from models.operation_state import FINAL_STATES, OperationState, Reason
-from operations.foreign_tasks import Answer, ForeignTask, make_token, read_token
+from operations.foreign_tasks import ForeignTask, TaskAnswer, make_token, read_token
 from operations.sending.tasks import Ready
 from operations.task_values import make_task_id
 from tests.simulation.broker import SimulatedSender
@@ -132,7 +132,7 @@ class TheirApplication:
     record: TaskRecord
     down_until: int = 0
     trouble: float = 1.0
-    answers: deque[Answer] = field(default_factory=deque)
+    answers: deque[TaskAnswer] = field(default_factory=deque)
 
     def take(self, task: ForeignTask) -> None:
         """Accept *task* from a sender, and do with it what brokers and workers do."""
@@ -159,15 +159,15 @@ class TheirApplication:
             return
         succeeded = self.rng.random() >= 0.1 * self.trouble
         took = self.rng.choice(_DURATIONS)
-        answer = Answer(task.token, succeeded, 7)
+        answer = TaskAnswer(task.token, succeeded, 7)
         for delay in self._deliver():
             tell = partial(self._tell, answer, whose, sending)
             self.loop.call(tell, delay=took + delay)
         if self.rng.random() < 0.2 * self.trouble:
-            forged = Answer(make_token("guessed", *whose), succeeded=True)
+            forged = TaskAnswer(make_token("guessed", *whose), succeeded=True)
             self.loop.call(lambda: self.answers.append(forged), delay=SECOND)
 
-    def _tell(self, answer: Answer, whose: Which, sending: int) -> None:
+    def _tell(self, answer: TaskAnswer, whose: Which, sending: int) -> None:
         # A copy, because whoever takes it off takes this one.
         self.answers.append(replace(answer))
         at = self.clock().isoformat(" ", "microseconds")
@@ -242,7 +242,7 @@ class SimulatedAnswers:
     def receive(
         self,
         connection: str | None,
-        keep: Callable[[Sequence[Answer]], object],
+        keep: Callable[[Sequence[TaskAnswer]], object],
         *,
         limit: int,
     ) -> int:

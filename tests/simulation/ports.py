@@ -19,8 +19,8 @@ from uuid import UUID
 from models.database.engine import writing
 from models.errors import StepError
 from operations.adapters.app_users import RealDirectory
-from operations.domains import Domain, Draft, Fingerprint, Move, Reading, Tell
-from operations.foreign_tasks import Answer, ForeignTask
+from operations.domains import Domain, DomainDraft, Fingerprint, Move, Reading, Tell
+from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.mail.message import Fate, Mail, Sending
 from operations.ports import Guard, Ports, SendMail
 from tests.simulation.database import SimulatedDatabase
@@ -125,7 +125,7 @@ class SimulatedWorkspace(FakeWorkspace):
     def stage(
         self,
         app: str,
-        drafts: Sequence[Draft],
+        drafts: Sequence[DomainDraft],
         *,
         operation_id: UUID,
         now: datetime,
@@ -220,7 +220,7 @@ class SimulatedCalls:
     def receive(
         self,
         connection: str | None,
-        keep: Callable[[Sequence[Answer]], object],
+        keep: Callable[[Sequence[TaskAnswer]], object],
         *,
         limit: int,
     ) -> int:

@@ -16,7 +16,7 @@ _WEEK = 7
 _WEEKDAYS = {0: "Mon", 2: "Wed", 4: "Fri", 6: "Sun"}
 
 
-class Kind(StrEnum):
+class DayKind(StrEnum):
     """What became of a day; it looks like this, and is called this."""
 
     SUCCEEDED = "succeeded"
@@ -34,7 +34,7 @@ class Cell:
 
     x: int
     y: int
-    kind: Kind
+    kind: DayKind
     told: str
 
 
@@ -63,11 +63,11 @@ class DayMap:
     cells: tuple[Cell, ...]
     months: tuple[Label, ...]
     weekdays: tuple[Label, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[DayKind, ...]
     label: str
 
 
-def judge_day(counts: Mapping[str, int]) -> Kind:
+def judge_day(counts: Mapping[str, int]) -> DayKind:
     """
     Return what became of a day with so many operations in each state.
 
@@ -77,13 +77,13 @@ def judge_day(counts: Mapping[str, int]) -> Kind:
     succeeded = counts.get("succeeded", 0)
     if counts.get("failed", 0) or counts.get("missed", 0):
         if succeeded:
-            return Kind.MIXED
-        return Kind.FAILED if counts.get("failed", 0) else Kind.MISSED
+            return DayKind.MIXED
+        return DayKind.FAILED if counts.get("failed", 0) else DayKind.MISSED
     if succeeded:
-        return Kind.SUCCEEDED
+        return DayKind.SUCCEEDED
     if any(counts.get(each, 0) for each in ("pending", "queued", "running")):
-        return Kind.LIVE
-    return Kind.LEFT_OUT if any(counts.values()) else Kind.NONE
+        return DayKind.LIVE
+    return DayKind.LEFT_OUT if any(counts.values()) else DayKind.NONE
 
 
 def draw_days(days: Sequence[tuple[date, Mapping[str, int]]]) -> DayMap:
@@ -119,7 +119,7 @@ def draw_days(days: Sequence[tuple[date, Mapping[str, int]]]) -> DayMap:
             Label(LEFT - STEP // 2 + 1, TOP + each * STEP + 11, name)
             for each, name in _WEEKDAYS.items()
         ),
-        kinds=tuple(each for each in Kind if each in used),
+        kinds=tuple(each for each in DayKind if each in used),
         label=_tell(weeks, cells),
     )
 
@@ -137,11 +137,11 @@ def count_weeks(
 
 
 def _tell(weeks: int, cells: Sequence[Cell]) -> str:
-    counts = {kind: sum(cell.kind is kind for cell in cells) for kind in Kind}
+    counts = {kind: sum(cell.kind is kind for cell in cells) for kind in DayKind}
     told = [
         f"{count} {'day' if count == 1 else 'days'} {kind}"
         for kind, count in counts.items()
-        if count and kind is not Kind.NONE
+        if count and kind is not DayKind.NONE
     ]
     period = f"{weeks} {'week' if weeks == 1 else 'weeks'}"
     return f"{period}: {', '.join(told) or 'no run'}"

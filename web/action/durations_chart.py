@@ -34,7 +34,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DurationLine:
     """A line of the grid, and what it stands for."""
 
     y: float
@@ -53,7 +53,7 @@ class Trend:
 
     path: str
     points: tuple[Point, ...]
-    grid: tuple[Line, ...]
+    grid: tuple[DurationLine, ...]
     median: float | None
 
 
@@ -84,7 +84,7 @@ def draw_trend(
         (each for each in _STEPS if longest / each[0] <= _MOST_LINES), _STEPS[-1]
     )
     lines = [
-        Line(place(number * step), _tell(number * step / unit, name))
+        DurationLine(place(number * step), _tell(number * step / unit, name))
         for number in range(int(longest // step) + 1)
     ]
     gap = (RIGHT - LEFT) / (len(runs) - 1)

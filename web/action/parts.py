@@ -35,26 +35,26 @@ from web.action.days_chart import DayMap, count_weeks, draw_days
 from web.action.durations_chart import Trend, draw_spark, draw_trend
 from web.action.fetch_days import ActionDays
 from web.action.fetch_preview import preview_stored
-from web.action.text_difference import Line, compare_texts
+from web.action.text_difference import TextLine, compare_texts
 
 #: Runs in the table, in the strip, and in the picture of durations.
 TABLED, STRIPPED, DRAWN = 5, 20, 30
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class NextRuns:
     """When it runs next. *problem*: why that cannot be told."""
 
     preview: Preview | None
     problem: str = ""
 
 
-def foresee(connection: sa.Connection, uid: str, zone: ZoneInfo) -> Foreseen:
+def foresee(connection: sa.Connection, uid: str, zone: ZoneInfo) -> NextRuns:
     """Return the next runs, in the zone of whoever looks, too."""
     try:
-        return Foreseen(preview_stored(connection, uid, count=10, viewer_zone=zone))
+        return NextRuns(preview_stored(connection, uid, count=10, viewer_zone=zone))
     except InvalidDocumentError as error:
-        return Foreseen(None, str(error))
+        return NextRuns(None, str(error))
 
 
 def fetch_runs(connection: sa.Connection, uid: str) -> Sequence[ShownOperation]:
@@ -65,7 +65,7 @@ def fetch_runs(connection: sa.Connection, uid: str) -> Sequence[ShownOperation]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReachedRecipients:
     """
     Who gets the mails, and who of those named does not.
 
@@ -83,7 +83,7 @@ class Reached:
     unknown: Sequence[str]
 
 
-def fetch_reached(connection: sa.Connection, uid: str) -> Reached:
+def fetch_reached(connection: sa.Connection, uid: str) -> ReachedRecipients:
     """Return who gets the mails, and who of those named does not."""
     found, unknown = foresee_stored(connection, uid)
     outside = [
@@ -94,7 +94,7 @@ def fetch_reached(connection: sa.Connection, uid: str) -> Reached:
         )
         for left in found.as_json()["left_out"]
     ]
-    return Reached(
+    return ReachedRecipients(
         found.count,
         found.on_event,
         found.first,
@@ -109,7 +109,7 @@ class Difference:
 
     old: RevisionNote | None
     new: RevisionNote
-    lines: Sequence[Line]
+    lines: Sequence[TextLine]
 
 
 def fetch_difference(connection: sa.Connection, found: DetailedAction) -> Difference:
@@ -170,7 +170,7 @@ def _name(counts: Mapping[OperationState, int]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedInstant:
     """
     An instant that was asked about, as it was typed.
 
@@ -187,12 +187,12 @@ class Asked:
 
 def ask_why(
     connection: sa.Connection, uid: str, text: str | None, zone: ZoneInfo
-) -> Asked:
+) -> AskedInstant:
     """Return why an action ran at an instant; without an offset, in its zone."""
     if text is None:
-        return Asked("")
+        return AskedInstant("")
     try:
         at = parse_instant(text, zone)
-        return Asked(text, at, explain_instant(connection, uid, at))
+        return AskedInstant(text, at, explain_instant(connection, uid, at))
     except (RuleError, MinutehandError) as error:
-        return Asked(text, problem=str(error))
+        return AskedInstant(text, problem=str(error))

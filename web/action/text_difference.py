@@ -17,22 +17,22 @@ MOST_SHOWN = 600
 _MOST_COMPARED = 1_000_000
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line: ``keep``, ``ins``, ``del``, or ``gap`` for those that are left out."""
 
     kind: str
     text: str
 
 
-def compare_texts(before: Sequence[str], after: Sequence[str]) -> list[Line]:
+def compare_texts(before: Sequence[str], after: Sequence[str]) -> list[TextLine]:
     """
     Return how the lines *after* differ from those *before*; all of them if they do not.
 
     >>> compare_texts(["{", "a", "}"], ["{", "b", "}"])[1:3]
-    [Line(kind='del', text='a'), Line(kind='ins', text='b')]
+    [TextLine(kind='del', text='a'), TextLine(kind='ins', text='b')]
     """
     if before == after:
-        return _cut([Line("keep", line) for line in after])
+        return _cut([TextLine("keep", line) for line in after])
     begin = _count_same(before, after)
     most = min(len(before), len(after)) - begin
     end = _count_same(before[: -most - 1 : -1], after[: -most - 1 : -1]) if most else 0
@@ -43,9 +43,9 @@ def compare_texts(before: Sequence[str], after: Sequence[str]) -> list[Line]:
         else _replace(old, new)
     )
     last = len(before) - end
-    lines = [Line("keep", line) for line in before[max(begin - _AROUND, 0) : begin]]
+    lines = [TextLine("keep", line) for line in before[max(begin - _AROUND, 0) : begin]]
     lines += middle
-    lines += [Line("keep", line) for line in before[last : last + _AROUND]]
+    lines += [TextLine("keep", line) for line in before[last : last + _AROUND]]
     return _cut(_leave_out(lines))
 
 
@@ -58,40 +58,42 @@ def _count_same(before: Sequence[str], after: Sequence[str]) -> int:
     return count
 
 
-def _compare(old: Sequence[str], new: Sequence[str]) -> list[Line]:
-    lines: list[Line] = []
+def _compare(old: Sequence[str], new: Sequence[str]) -> list[TextLine]:
+    lines: list[TextLine] = []
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for tag, begin, end, other_begin, other_end in matcher.get_opcodes():
         if tag == "equal":
-            lines += [Line("keep", line) for line in old[begin:end]]
+            lines += [TextLine("keep", line) for line in old[begin:end]]
         else:
             lines += _replace(old[begin:end], new[other_begin:other_end])
     return lines
 
 
-def _replace(old: Sequence[str], new: Sequence[str]) -> list[Line]:
-    return [Line("del", line) for line in old] + [Line("ins", line) for line in new]
+def _replace(old: Sequence[str], new: Sequence[str]) -> list[TextLine]:
+    return [TextLine("del", line) for line in old] + [
+        TextLine("ins", line) for line in new
+    ]
 
 
-def _leave_out(lines: Sequence[Line]) -> list[Line]:
+def _leave_out(lines: Sequence[TextLine]) -> list[TextLine]:
     """Return *lines* with a gap for those that are far from any that differs."""
     near: set[int] = set()
     for place, line in enumerate(lines):
         if line.kind != "keep":
             near.update(range(place - _AROUND, place + _AROUND + 1))
-    left: list[Line] = []
+    left: list[TextLine] = []
     for place, line in enumerate(lines):
         if place in near:
             left.append(line)
         elif left and left[-1].kind != "gap":
-            left.append(Line("gap", "…"))
+            left.append(TextLine("gap", "…"))
     if left and left[-1].kind == "gap":
         left.pop()
     return left
 
 
-def _cut(lines: list[Line]) -> list[Line]:
+def _cut(lines: list[TextLine]) -> list[TextLine]:
     more = len(lines) - MOST_SHOWN
     if more <= 0:
         return lines
-    return [*lines[:MOST_SHOWN], Line("gap", f"… and {more:,} lines more")]
+    return [*lines[:MOST_SHOWN], TextLine("gap", f"… and {more:,} lines more")]

@@ -27,7 +27,7 @@ from models.errors import (
     Problem,
     RuleError,
 )
-from overview.previews.new import Asked, FullPreview, preview_text
+from overview.previews.new import FullPreview, PreviewTerms, preview_text
 from serving.context import Context
 from serving.refusals import place_problem
 from web.editor.builders import BUILDERS
@@ -89,7 +89,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class DraftTrouble:
     """
     Something that is wrong with a text, or may be.
 
@@ -121,22 +121,22 @@ class Judged:
         found: What it would do. None: there is something wrong, or no text.
     """
 
-    troubles: Sequence[Trouble] = ()
+    troubles: Sequence[DraftTrouble] = ()
     found: FullPreview | None = None
 
     @property
-    def grave(self) -> list[Trouble]:
+    def grave(self) -> list[DraftTrouble]:
         """What keeps it from being saved."""
         return [each for each in self.troubles if each.is_grave]
 
     @property
-    def doubts(self) -> list[Trouble]:
+    def doubts(self) -> list[DraftTrouble]:
         """What may be a mistake."""
         return [each for each in self.troubles if not each.is_grave]
 
-    def find_lines(self) -> dict[int, list[Trouble]]:
+    def find_lines(self) -> dict[int, list[DraftTrouble]]:
         """Return what is wrong by line."""
-        lines: dict[int, list[Trouble]] = {}
+        lines: dict[int, list[DraftTrouble]] = {}
         for each in self.grave:
             lines.setdefault(each.line or 1, []).append(each)
         return lines
@@ -151,7 +151,7 @@ def judge(context: Context, draft: Draft, *, viewer_zone: ZoneInfo) -> Judged | 
     """
     if not draft.text.strip():
         return Judged()
-    asked, terms = Asked(viewer_zone, uid=draft.uid), context.services.terms
+    asked, terms = PreviewTerms(viewer_zone, uid=draft.uid), context.services.terms
 
     def preview(connection: sa.Connection) -> FullPreview:
         text = draft.text.encode()
@@ -186,7 +186,7 @@ def _preview_rule(
     context: Context,
     draft: Draft,
     document: Mapping[str, JsonValue],
-    asked: Asked,
+    asked: PreviewTerms,
 ) -> FullPreview | None:
     """Return when *document* would run in the place of *draft*; None: unread."""
     text = json.dumps({key: document[key] for key in WHEN_KEYS if key in document})
@@ -201,7 +201,7 @@ def _preview_rule(
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class WhenEffect:
     """
     What the builder of ``when`` would do.
 
@@ -218,7 +218,7 @@ class Foreseen:
 
 def foresee(
     context: Context, draft: Draft, form: Form, *, viewer_zone: ZoneInfo
-) -> Foreseen:
+) -> WhenEffect:
     """
     Return what the builder of ``when`` would do; the document stays as it is.
 
@@ -226,26 +226,26 @@ def foresee(
         form: With the fields of the builder.
         viewer_zone: Of whoever looks.
     """
-    asked = Asked(viewer_zone, uid=draft.uid)
+    asked = PreviewTerms(viewer_zone, uid=draft.uid)
     try:
         document = BUILDERS["when"].put(draft.document or {}, form)
         found = _preview_rule(context, draft, document, asked)
     except InvalidDocumentError as error:
-        return Foreseen(tuple(f"{e.message} {e.hint}" for e in error.problems))
+        return WhenEffect(tuple(f"{e.message} {e.hint}" for e in error.problems))
     except (RuleError, MinutehandError) as error:
-        return Foreseen((str(error),))
-    return Foreseen((), document == draft.document, found)
+        return WhenEffect((str(error),))
+    return WhenEffect((), document == draft.document, found)
 
 
 def _place_all(
     problems: Sequence[Problem], text: str, *, is_grave: bool, start: int = 0
-) -> tuple[Trouble, ...]:
+) -> tuple[DraftTrouble, ...]:
     troubles = []
     places = Places(text)
     for number, problem in enumerate(problems, start):
         place = place_problem(problem, places)
         troubles.append(
-            Trouble(
+            DraftTrouble(
                 number=number,
                 pointer=problem.pointer,
                 message=problem.message,

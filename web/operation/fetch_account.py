@@ -22,7 +22,7 @@ from models.occurrence import (
 from models.operation_state import OperationState, StepState, Trigger
 from models.paging import Page
 from operations.causes import make_cause
-from operations.running.past_attempts import Outcome, read_attempts
+from operations.running.past_attempts import AttemptOutcome, read_attempts
 from overview.changes import ChangeFilter, fetch_changes
 from overview.operations.shown import ShownOperation, fetch_shown_operation
 from web.operation.fetch_same_cause import SameCause, count_same_cause
@@ -50,7 +50,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class StepAttempt:
     """
     One attempt at one step; instants are aware UTC.
 
@@ -120,7 +120,7 @@ class Account:
 
     operation: ShownOperation
     identity: Identity
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[StepAttempt, ...]
     same: SameCause | None
     versions: tuple[MadeVersion, ...]
     published: tuple[str, ...]
@@ -182,7 +182,7 @@ def explain_id(shown: ShownOperation) -> Identity:
     return Identity(text, proved)
 
 
-def find_stretches(shown: ShownOperation) -> Sequence[Stretch]:
+def find_stretches(shown: ShownOperation) -> Sequence[StepAttempt]:
     """
     Return each attempt at each step, as far as it is known.
 
@@ -191,7 +191,7 @@ def find_stretches(shown: ShownOperation) -> Sequence[Stretch]:
     """
     last = {(step.name, step.attempt) for step in shown.steps}
     found = [
-        Stretch(
+        StepAttempt(
             step=each.step,
             attempt=each.number,
             state=str(each.outcome),
@@ -200,10 +200,11 @@ def find_stretches(shown: ShownOperation) -> Sequence[Stretch]:
             error=each.error,
         )
         for each in read_attempts(shown.details)
-        if each.outcome is Outcome.POSTPONED or (each.step, each.number) not in last
+        if each.outcome is AttemptOutcome.POSTPONED
+        or (each.step, each.number) not in last
     ]
     begun = [
-        Stretch(
+        StepAttempt(
             step=step.name,
             attempt=step.attempt,
             state=str(step.state),
@@ -216,7 +217,7 @@ def find_stretches(shown: ShownOperation) -> Sequence[Stretch]:
     ]
     known = {each.step for each in begun}
     to_come = [
-        Stretch(step.name, step.attempt, str(step.state), None, None, step.error)
+        StepAttempt(step.name, step.attempt, str(step.state), None, None, step.error)
         for step in shown.steps
         if step.name not in known
     ]

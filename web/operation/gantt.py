@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from models.units import format_age
-from web.operation.fetch_account import Stretch
+from web.operation.fetch_account import StepAttempt
 
 #: Units of the drawing.
 WIDTH = 1200
@@ -86,7 +86,7 @@ class Bracket:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class DrawnWait:
     """A wait between two attempts; *is_short*: drawn shorter than it was."""
 
     x: float
@@ -110,12 +110,12 @@ class Gantt:
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
     brackets: tuple[Bracket, ...]
-    pauses: tuple[Pause, ...]
+    pauses: tuple[DrawnWait, ...]
     told: str
 
 
 def draw_gantt(
-    stretches: Sequence[Stretch],
+    stretches: Sequence[StepAttempt],
     *,
     due_at: datetime,
     recorded_at: datetime,
@@ -202,7 +202,7 @@ class _Scale:
 
 
 def _make_scale(
-    begun: Sequence[Stretch], due_at: datetime, started_at: datetime, now: datetime
+    begun: Sequence[StepAttempt], due_at: datetime, started_at: datetime, now: datetime
 ) -> _Scale:
     busy: list[list[datetime]] = []
     for each in sorted(begun, key=lambda one: one.began_at or due_at):
@@ -251,7 +251,7 @@ def _draw_wait(
     return Bar(x, y, round(width, 1), kind, "", label, is_inside)
 
 
-def _draw_stretch(scale: _Scale, each: Stretch, y: int, now: datetime) -> Bar:
+def _draw_stretch(scale: _Scale, each: StepAttempt, y: int, now: datetime) -> Bar:
     begin = each.began_at or now
     end = each.ended_at or now
     x = scale.place(begin)
@@ -290,7 +290,7 @@ def _draw_ticks(scale: _Scale) -> Iterator[Tick]:
 
 
 def _draw_brackets(
-    scale: _Scale, begun: Sequence[Stretch], now: datetime
+    scale: _Scale, begun: Sequence[StepAttempt], now: datetime
 ) -> Iterator[Bracket]:
     numbers = list(dict.fromkeys(each.attempt for each in begun))
     if len(numbers) < 2:
@@ -303,8 +303,8 @@ def _draw_brackets(
 
 
 def _draw_pauses(
-    scale: _Scale, begun: Sequence[Stretch], started_at: datetime
-) -> Iterator[Pause]:
+    scale: _Scale, begun: Sequence[StepAttempt], started_at: datetime
+) -> Iterator[DrawnWait]:
     first = min(begun, key=lambda each: str(each.began_at), default=None)
     for span in scale.spans:
         if span.is_busy or span.end <= started_at:
@@ -317,11 +317,11 @@ def _draw_pauses(
         label = f"waits {format_age(took)}"
         if first is not None and first.began_at == span.end:
             label = f"{format_age(took)} of attempts that are not known"
-        yield Pause(x, round(width, 1), label, is_short)
+        yield DrawnWait(x, round(width, 1), label, is_short)
 
 
 def _tell(
-    begun: Sequence[Stretch], due_at: datetime, started_at: datetime, now: datetime
+    begun: Sequence[StepAttempt], due_at: datetime, started_at: datetime, now: datetime
 ) -> str:
     parts = [f"Started {_tell_length(started_at - due_at)} after due."]
     for each in begun:

@@ -24,7 +24,7 @@ from models.door.documents import read_model
 from models.errors import InvalidDocumentError, MinutehandError, NotFoundError
 from models.requests.bulk_changes import BulkChangeModel, BulkKind, dump_filter
 from models.requests.operations import MOST_NAMED
-from operations.cancel_and_retry import CHANGEABLE, Change
+from operations.cancel_and_retry import CHANGEABLE, OperationChange
 from operations.selecting import Counted
 from overview.operations.shown import fetch_shown_operation
 from serving.context import Context, Operator, Viewer
@@ -102,7 +102,7 @@ def stop_bulk(context: Operator, bulk_id: UUID) -> Response:
 
 
 def _read_kind(text: str) -> BulkKind:
-    if text in set(Change):
+    if text in set(OperationChange):
         return BulkKind(text)
     msg = "operations can be canceled or retried; nothing else is done to many"
     raise NotFoundError(msg)
@@ -129,7 +129,7 @@ def _choose(
         raise NotFoundError(" ".join(asked.problems))
     if not asked.model.state:
         return dump_filter(asked.model)
-    states = asked.wanted.states & CHANGEABLE[Change(kind.value)]
+    states = asked.wanted.states & CHANGEABLE[OperationChange(kind.value)]
     if not states:
         return {"ids": []}
     return {**dump_filter(asked.model), "state": sorted(states)}
@@ -174,7 +174,7 @@ def _name(
     context: Context, connection: sa.Connection, kind: BulkKind, chosen: dict[str, Any]
 ) -> list[str]:
     """Return the names of the first of them."""
-    fit = CHANGEABLE[Change(kind.value)]
+    fit = CHANGEABLE[OperationChange(kind.value)]
     names: list[str] = []
     for id_ in chosen.get("ids", ())[: 5 * _NAMED]:
         try:

@@ -11,7 +11,11 @@ from zoneinfo import ZoneInfo
 
 from pydantic import JsonValue
 
-from actions.importing.origins.apscheduler_fields import CronFields, Stored, read_fields
+from actions.importing.origins.apscheduler_fields import (
+    Stored,
+    TriggerFields,
+    read_fields,
+)
 from actions.importing.origins.clock_fields import EVERY_MONTH, EVERY_WEEKDAY, spell
 from actions.importing.origins.durations import (
     name_offset,
@@ -216,7 +220,7 @@ def _read_cron(
     return found
 
 
-def _make_rules(fields: CronFields, zone: str) -> Rules:
+def _make_rules(fields: TriggerFields, zone: str) -> Rules:
     """Return a rule for each way in which the days of the month are named."""
     found: Rules = []
     if fields.clock.days:
@@ -240,7 +244,7 @@ def _make_rules(fields: CronFields, zone: str) -> Rules:
 
 
 def _make_fortnights(
-    draft: ActionDraft, fields: CronFields, zone: str, defaults: Defaults
+    draft: ActionDraft, fields: TriggerFields, zone: str, defaults: Defaults
 ) -> Rules:
     """Return a step of two weeks for each weekday and time, if it means that."""
     clock = fields.clock
@@ -273,7 +277,7 @@ def _make_fortnights(
 
 
 def _add_years(
-    draft: ActionDraft, fields: CronFields, zone: str, defaults: Defaults
+    draft: ActionDraft, fields: TriggerFields, zone: str, defaults: Defaults
 ) -> None:
     """Turn years without a hole into bounds; others stay in the rule."""
     years = fields.years

@@ -48,7 +48,7 @@ class Stored:
 
 
 @dataclass(slots=True)
-class CronFields:
+class TriggerFields:
     """
     What a cron trigger asks for.
 
@@ -111,7 +111,7 @@ class CronFields:
         return f"{name_weekdays(clock.weekdays)} *-{months}~01 {hours}:{minutes}"
 
 
-def read_fields(fields: Iterable[Stored]) -> CronFields:
+def read_fields(fields: Iterable[Stored]) -> TriggerFields:
     """
     Return what the fields of a trigger ask for.
 
@@ -147,7 +147,7 @@ def _make_fields(
     *,
     is_last: bool,
     nths: list[tuple[int, int]],
-) -> CronFields:
+) -> TriggerFields:
     if len(numbers["second"]) != 1:
         times = len(numbers["second"])
         msg = (
@@ -167,7 +167,7 @@ def _make_fields(
     )
     weeks, years = numbers["week"], numbers["year"]
     low, high = _BOUNDS["year"]
-    return CronFields(
+    return TriggerFields(
         text,
         clock,
         is_last,

@@ -23,7 +23,7 @@ from operations.adapters.guarded_http import (
     make_client,
 )
 from operations.adapters.polars_io import explain_too_large
-from operations.domains import Fingerprint, Limits, Reached, Tell
+from operations.domains import DomainLimits, Fingerprint, Reached, Tell
 
 #: For connecting, and for each wait for the next bytes.
 HTTP_TIMEOUT = timedelta(seconds=30)
@@ -74,7 +74,7 @@ class HttpSource:
     digest: str
     shown: str
     guard: HostGuard
-    limits: Limits
+    limits: DomainLimits
 
     def fetch(
         self, known: Fingerprint | None, path: Path, *, tell: Tell | None = None

@@ -31,7 +31,7 @@ from operations.adapters.polars_io import (
     read_schema,
     write_batches,
 )
-from operations.domains import Drift, Limits, Reached, Tell, find_drift
+from operations.domains import DomainLimits, Drift, Reached, Tell, find_drift
 
 GZIP = b"\x1f\x8b"
 
@@ -50,7 +50,7 @@ _OTHERS = (
 _CHUNK = 1 << 20
 
 
-class TooLargeError(Exception):
+class DataTooLargeError(Exception):
     """The data is larger than the limit."""
 
 
@@ -72,7 +72,7 @@ def gunzip(
         tell: Called with how far *source* is read. None: nobody listens.
 
     Raises:
-        TooLargeError: The data is larger.
+        DataTooLargeError: The data is larger.
         zlib.error, EOFError: *source* is damaged, or ends too early.
         OSError: The file system failed.
     """
@@ -85,7 +85,7 @@ def gunzip(
         plain = engine.decompress(pending, _CHUNK)
         written += len(plain)
         if written > most:
-            raise TooLargeError
+            raise DataTooLargeError
         target.write(plain)
         if tell is not None:
             tell(Reached("unpack", source.tell(), size, "bytes"))
@@ -170,7 +170,7 @@ def _end_with_worker() -> None:
 
 def _answer(job: Mapping[str, Any]) -> dict[str, object]:
     """Do *job* and return its number of rows, or its error."""
-    limits = Limits(
+    limits = DomainLimits(
         **{**job["limits"], "time": timedelta(seconds=job["limits"]["time"])}
     )
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -204,7 +204,9 @@ def _compare(before: Path, target: Path) -> Drift | None:
         return None  # whatever became of the version before, the new one is good
 
 
-def _query(job: Mapping[str, Any], target: Path, shown: str, limits: Limits) -> int:
+def _query(
+    job: Mapping[str, Any], target: Path, shown: str, limits: DomainLimits
+) -> int:
     # Most of these processes do not need the driver, which takes half of their start.
     from operations.adapters.sources.sql_rows import open_query  # noqa: PLC0415
 
@@ -229,7 +231,7 @@ def _count(batches: Iterator[_Batch], tell: Tell) -> Iterator[_Batch]:
 
 
 def _undo_compression(
-    path: Path, target: Path, shown: str, limits: Limits, tell: Tell
+    path: Path, target: Path, shown: str, limits: DomainLimits, tell: Tell
 ) -> Path:
     """Return *path*, or a scratch file with its uncompressed content."""
     for layer in range(_MOST_LAYERS + 1):
@@ -248,7 +250,7 @@ def _undo_compression(
             try:
                 with plain.open("wb") as draft:
                     gunzip(file, draft, most=limits.bytes, tell=tell)
-            except TooLargeError:
+            except DataTooLargeError:
                 raise explain_too_large(shown, limits) from None
             except (zlib.error, EOFError) as error:
                 msg = f"{shown} cannot be read as gzip: {error}"

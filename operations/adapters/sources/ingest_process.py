@@ -19,9 +19,9 @@ import operations
 from models.errors import StepError
 from models.units import format_bytes
 from operations.domains import (
+    DomainLimits,
     Drift,
     Fingerprint,
-    Limits,
     Reached,
     Reading,
     Tell,
@@ -69,7 +69,7 @@ class Written:
 def run_job(
     job: Mapping[str, object],
     *,
-    limits: Limits,
+    limits: DomainLimits,
     environment: Mapping[str, str] | None,
     descriptors: Sequence[int] = (),
     tell: Tell | None = None,
@@ -129,7 +129,7 @@ def _read_drift(found: Mapping[str, Any] | None) -> Drift | None:
 
 def _run(
     line: str,
-    limits: Limits,
+    limits: DomainLimits,
     environment: Mapping[str, str] | None,
     descriptors: Sequence[int],
     said: IO[bytes],
@@ -205,7 +205,7 @@ def _end(process: subprocess.Popen[bytes]) -> int:
         return process.wait()
 
 
-def _explain_end(code: int, said: str, shown: str, limits: Limits) -> StepError:
+def _explain_end(code: int, said: str, shown: str, limits: DomainLimits) -> StepError:
     """Return the error about a process that ended without an answer."""
     if any(words in said for words in _OUT_OF_MEMORY):
         return _explain_memory(shown, limits)
@@ -220,7 +220,7 @@ def _explain_end(code: int, said: str, shown: str, limits: Limits) -> StepError:
     return StepError(msg, permanent=code < 0)
 
 
-def _explain_memory(shown: str, limits: Limits) -> StepError:
+def _explain_memory(shown: str, limits: DomainLimits) -> StepError:
     msg = (
         f"{shown}: reading it takes more than {format_bytes(limits.memory)} of memory "
         "(MINUTEHAND_SOURCE_MAX_MEMORY). Read less, or ask the operator to raise the "

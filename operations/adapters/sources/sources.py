@@ -29,8 +29,8 @@ from operations.adapters.sources.ingest_process import Written, run_job
 from operations.adapters.sources.source_folder import open_source_file
 from operations.domains import (
     Domain,
+    DomainLimits,
     Fingerprint,
-    Limits,
     Reading,
     Tell,
 )
@@ -120,7 +120,7 @@ class RealSources:
     def __init__(
         self,
         *,
-        limits: Limits | None = None,
+        limits: DomainLimits | None = None,
         allowed_hosts: Sequence[str] = (),
         connections: Mapping[str, SqlConnection] | None = None,
         private: Sequence[Path] = (),
@@ -140,7 +140,7 @@ class RealSources:
             resolve: Returns the addresses of a host and port; raises OSError.
         """
         self._environment = environment
-        self._limits = limits or Limits()
+        self._limits = limits or DomainLimits()
         self._connections = connections or {}
         self._private = tuple(private)
         self._guard = HostGuard(

@@ -39,7 +39,14 @@ from operations.adapters.workspace.pruning import (
     prune_files,
     prune_versions,
 )
-from operations.domains import Domain, DomainSummary, Draft, Fingerprint, Move, Version
+from operations.domains import (
+    Domain,
+    DomainDraft,
+    DomainSummary,
+    Fingerprint,
+    Move,
+    Version,
+)
 from operations.mail.summary.former import Figures
 from operations.ports import Guard, Retention
 from operations.running.platform_errors import blaming_platform, find_platform_error
@@ -182,7 +189,7 @@ class RealWorkspace:
     def stage(
         self,
         app: str,
-        drafts: Sequence[Draft],
+        drafts: Sequence[DomainDraft],
         *,
         operation_id: UUID,
         now: datetime,
@@ -224,7 +231,9 @@ class RealWorkspace:
             app=app,
         )
 
-    def _check_room(self, app: str, drafts: Sequence[Draft], now: datetime) -> None:
+    def _check_room(
+        self, app: str, drafts: Sequence[DomainDraft], now: datetime
+    ) -> None:
         """Refuse *drafts* that exceed the limit of the app, after removing old data."""
         added = sum(draft.path.stat().st_size for draft in drafts)
         used = count_bytes(self._engine, app)
@@ -244,7 +253,7 @@ class RealWorkspace:
         self,
         connection: sa.Connection,
         app: str,
-        draft: Draft,
+        draft: DomainDraft,
         digest: str,
         operation_id: UUID,
         now: datetime,
@@ -278,7 +287,7 @@ class RealWorkspace:
         return number
 
     def _reserve(
-        self, connection: sa.Connection, app: str, draft: Draft
+        self, connection: sa.Connection, app: str, draft: DomainDraft
     ) -> tuple[int, Path]:
         """Return the next version number and its file, reserved as an empty file."""
         newest = connection.execute(

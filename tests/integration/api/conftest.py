@@ -19,7 +19,7 @@ from cli.web_app import make_app
 from models.database.engine import writing
 from serving.access.manage_keys import create_key
 from serving.access.roles import Role
-from serving.limits import Kind, Limits, Rate
+from serving.limits import Rate, RequestClass, RequestLimits
 from serving.services import Services
 from settings import Settings, read_settings
 from tests.scheduling import add_app
@@ -28,7 +28,9 @@ from tests.scheduling import add_app
 APP, OTHER = "shop", "books"
 
 #: For those who look for faults, and so ask more often than anybody else.
-UNLIMITED = Limits(dict.fromkeys(Kind, Rate(10**9)), clock=time.monotonic)
+UNLIMITED = RequestLimits(
+    dict.fromkeys(RequestClass, Rate(10**9)), clock=time.monotonic
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def make_settings(home: Path, engine: sa.Engine) -> Settings:
 @pytest.fixture
 def web(engine: sa.Engine, tmp_path: Path) -> Iterator[Web]:
     """Give the API with two small apps, and a key of each role for each and for all."""
-    with run_web(engine, tmp_path, Limits(clock=time.monotonic)) as made:
+    with run_web(engine, tmp_path, RequestLimits(clock=time.monotonic)) as made:
         yield made
 
 
@@ -112,7 +114,7 @@ def free_web(engine: sa.Engine, tmp_path: Path) -> Iterator[Web]:
 
 
 @contextmanager
-def run_web(engine: sa.Engine, home: Path, limits: Limits) -> Iterator[Web]:
+def run_web(engine: sa.Engine, home: Path, limits: RequestLimits) -> Iterator[Web]:
     """Run the API in this process."""
     keys = {}
     for uid in (APP, OTHER):

@@ -45,7 +45,7 @@ from models.door.documents import read_action_object
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.small_app import SmallAppModel
 from operations.adapters.workspace.workspace import RealWorkspace
-from operations.domains import Draft, Fingerprint, Reading
+from operations.domains import DomainDraft, Fingerprint, Reading
 from operations.fleet.draining import drain_worker
 from serving.access.manage_keys import create_key
 from serving.access.roles import Role
@@ -447,7 +447,7 @@ def _stage_data(engine: sa.Engine, home: Path, made: Prepared) -> None:
         reading = Reading(number + 2, Fingerprint(source="d", etag=made.mark))
         workspace.stage(
             made.app,
-            [Draft("sales", path, reading)],
+            [DomainDraft("sales", path, reading)],
             operation_id=made.operations[OperationState.SUCCEEDED],
             now=MONDAY,
             guard=hold,

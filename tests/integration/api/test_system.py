@@ -18,7 +18,7 @@ from cli.web_app import make_app
 from models.database.engine import make_engine, writing
 from models.errors import UnreachableError
 from serving.access.roles import Role
-from serving.limits import Limits
+from serving.limits import RequestLimits
 from serving.services import Services
 from serving.shared import Shared
 from telemetry import Event
@@ -178,7 +178,7 @@ def test_unready_server_lives(tmp_path: Path, engine: sa.Engine):
     """
     settings = make_settings(tmp_path, engine)
     away = make_engine("postgresql://Quser@127.0.0.1:1/Qname")
-    services = Services(settings, away, Limits(clock=lambda: 0.0))
+    services = Services(settings, away, RequestLimits(clock=lambda: 0.0))
     with TestClient(make_app(services)) as client:
         ready, live = client.get("/readyz"), client.get("/livez")
 
@@ -249,7 +249,7 @@ def test_request_that_could_not_be_served_is_in_the_log(
     """
     away = make_engine("postgresql://nobody@127.0.0.1:1/nothing")
     settings = make_settings(tmp_path, engine)
-    services = Services(settings, away, Limits(clock=lambda: 0.0))
+    services = Services(settings, away, RequestLimits(clock=lambda: 0.0))
     key = web.keys[None, Role.VIEWER]
     with TestClient(make_app(services)) as client, capture_logs() as logs:
         answer = client.get("/api/v1/apps", headers={"Authorization": f"Bearer {key}"})

@@ -18,7 +18,7 @@ from celery_app.answer_reader import (
 from models.database.engine import db_now, writing
 from models.database.tables import operations
 from models.errors import StepError
-from operations.foreign_tasks import Answer
+from operations.foreign_tasks import TaskAnswer
 from operations.ports import Ports
 from tests.integration.operations.test_task_ends import (
     DAILY,
@@ -94,7 +94,7 @@ def test_answer_ends_its_operation(engine: sa.Engine, ports: Ports):
     prepare(engine)
     run(engine, ports)
     wait_until_overdue(engine)
-    sender.answers = [Answer(get_token(engine), succeeded=True)]
+    sender.answers = [TaskAnswer(get_token(engine), succeeded=True)]
 
     assert 1 == reader.look()
 
@@ -169,7 +169,7 @@ def test_everything_there_is_read_at_one_look(engine: sa.Engine, ports: Ports):
     reader, sender, _clock = make(engine)
     prepare(engine)
     run(engine, ports)
-    sender.answers = [Answer("x", succeeded=True) for _ in range(1_001)]
+    sender.answers = [TaskAnswer("x", succeeded=True) for _ in range(1_001)]
 
     assert 1_001 == reader.look()
 

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from celery_app import aside as aside_module
-from celery_app.aside import Aside, Entry, open_aside
+from celery_app.aside import Aside, UnreadableMessage, open_aside
 from models.errors import BrokerUnreachableError
 from settings import Settings, read_settings
 from tests.servers import find_free_port
@@ -24,10 +24,14 @@ def read(broker_url: str) -> Settings:
     return read_settings({"MINUTEHAND_BROKER_URL": broker_url}, env_file=None)
 
 
-def make_entry(text: bytes = b"{", problem: str = "it is not JSON") -> Entry:
+def make_entry(
+    text: bytes = b"{", problem: str = "it is not JSON"
+) -> UnreadableMessage:
     """Return what is kept of *text*."""
     message: Any = SimpleNamespace(text=text)
-    return Entry.make(message, queue="minutehand.quick", problem=problem, at=AT)
+    return UnreadableMessage.make(
+        message, queue="minutehand.quick", problem=problem, at=AT
+    )
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import redis
 from celery_app.routing import find_answer_queue
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import StepError, UnreachableError
-from operations.foreign_tasks import Answer, ForeignTask
+from operations.foreign_tasks import ForeignTask, TaskAnswer
 from settings import read_settings
 from tests.project import run_project
 from tests.servers import find_free_port, wait_until
@@ -53,9 +53,9 @@ def test_answers_of_a_plain_worker_come_back(
     """
     sender = make_sender(redis_url)
     good, bad = "good", "bad"
-    found: dict[str, Answer] = {}
+    found: dict[str, TaskAnswer] = {}
 
-    def keep(answers: Sequence[Answer]) -> None:
+    def keep(answers: Sequence[TaskAnswer]) -> None:
         found.update({answer.token: answer for answer in answers})
 
     with run_project(tmp_path, redis_url, "reports", settings=settings):
@@ -69,7 +69,7 @@ def test_answers_of_a_plain_worker_come_back(
 
         wait_until(has_both, what="both answers")
 
-    assert Answer(good, succeeded=True) == found[good]
+    assert TaskAnswer(good, succeeded=True) == found[good]
     assert not found[bad].succeeded
 
 
@@ -82,7 +82,7 @@ def test_failure_says_why_if_the_project_stores_its_results(
     variables = {"MINUTEHAND_TASK_RESULTS": f"shop={other_redis_url}"}
     sender = make_sender(redis_url, **variables)
     task = make_task("a", "shop.break")
-    kept: list[Answer] = []
+    kept: list[TaskAnswer] = []
 
     def has_answered() -> bool:
         sender.receive("shop", kept.extend, limit=10)
@@ -117,9 +117,9 @@ def test_what_is_not_kept_stays(redis_url: str):
     """
     sender = make_sender(redis_url)
     token = "a token"
-    kept: list[Answer] = []
+    kept: list[TaskAnswer] = []
 
-    def refuse(_answers: Sequence[Answer]) -> None:
+    def refuse(_answers: Sequence[TaskAnswer]) -> None:
         raise UnreachableError("no database")
 
     with redis.Redis.from_url(redis_url) as client:
@@ -148,7 +148,7 @@ def test_huge_answer_is_told_without_being_read(redis_url: str):
     """
     sender = make_sender(redis_url)
     huge, small = "huge", "small"
-    kept: list[Answer] = []
+    kept: list[TaskAnswer] = []
     with redis.Redis.from_url(redis_url) as client:
         client.lpush(QUEUE, make_huge_message(huge), make_message(small))
         sent_before = client.info("stats")["total_net_output_bytes"]
@@ -171,7 +171,7 @@ def test_messages_are_read_in_batches_of_bounded_size(redis_url: str):
     sender = make_sender(redis_url)
     batches: list[int] = []
 
-    def keep(answers: Sequence[Answer]) -> None:
+    def keep(answers: Sequence[TaskAnswer]) -> None:
         batches.append(len(answers))
 
     with redis.Redis.from_url(redis_url) as client:
@@ -192,7 +192,7 @@ def test_redis_that_forbids_scripts_gives_its_answers_all_the_same(redis_url: st
     """
     One by one.
     """
-    kept: list[Answer] = []
+    kept: list[TaskAnswer] = []
     with redis.Redis.from_url(redis_url) as client:
         client.acl_setuser(
             "plain", enabled=True, nopass=True, keys="*", commands=["+@all", "-eval"]
@@ -215,9 +215,9 @@ def test_two_that_read_at_once_take_off_what_is_theirs(redis_url: str):
     """
     first, second = make_sender(redis_url), make_sender(redis_url)
     token = "a token"
-    kept: list[Answer] = []
+    kept: list[TaskAnswer] = []
 
-    def read_meanwhile(_answers: Sequence[Answer]) -> None:
+    def read_meanwhile(_answers: Sequence[TaskAnswer]) -> None:
         second.receive("shop", kept.extend, limit=10)
         client.lpush(QUEUE, make_message(token))
 

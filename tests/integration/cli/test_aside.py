@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from celery_app.aside import Aside, Entry, open_aside
+from celery_app.aside import Aside, UnreadableMessage, open_aside
 from settings import read_settings
 from tests.integration.cli.calling import Call
 
 #: What somebody sent.
-ENTRY = Entry(
+ENTRY = UnreadableMessage(
     at=datetime(2026, 11, 23, 7, tzinfo=UTC),
     queue="minutehand.quick",
     problem="it is not JSON",

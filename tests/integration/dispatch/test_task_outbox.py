@@ -20,7 +20,7 @@ from models.errors import StepError
 from models.operation_state import Overlap, is_awaiting
 from operations.back_off import RETRY_DELAY
 from operations.cancel_and_retry import cancel, reopen
-from operations.foreign_tasks import Answer, ForeignTask
+from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.list_operations import fetch_steps
 from operations.sending.tasks import Ready
 from operations.task_ends import record_answers
@@ -130,7 +130,7 @@ class Case:
     def answer(self, task: ForeignTask, *, succeeded: bool = True) -> int:
         """Let a task end."""
         assert task.token is not None
-        return record_answers(self.engine, [Answer(task.token, succeeded, 7)])
+        return record_answers(self.engine, [TaskAnswer(task.token, succeeded, 7)])
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import app_documents, domains
 from operations.adapters.workspace.workspace import RealWorkspace
-from operations.domains import Draft, Fingerprint, Reading
+from operations.domains import DomainDraft, Fingerprint, Reading
 from tests.scheduling import add_app
 
 READ_AT = datetime(2026, 1, 5, 6, tzinfo=UTC)
@@ -43,7 +43,7 @@ def stage(
     path = workspace.draft_path(app, name)
     frame = pl.DataFrame(columns)
     frame.write_parquet(path)
-    draft = Draft(name, path, Reading(frame.height, Fingerprint("s", etag="e")))
+    draft = DomainDraft(name, path, Reading(frame.height, Fingerprint("s", etag="e")))
     made = workspace.stage(
         app,
         [draft],

@@ -19,7 +19,7 @@ from models.database.engine import (
 )
 from models.database.tables import changes, deliveries, operation_steps, operations
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
-from operations.cancel_and_retry import CHANGED, Change, Changed, change_page
+from operations.cancel_and_retry import CHANGED, Changed, OperationChange, change_page
 from operations.claiming.claim import claim_operation, finish
 from operations.operation_filter import OperationFilter
 from operations.record import QUEUE_LIMIT
@@ -51,7 +51,7 @@ def add_weekly(engine: sa.Engine) -> None:
 def count(engine: sa.Engine, change: str, wanted: OperationFilter) -> Counted:
     with reading(engine) as connection:
         at = read_clock(connection)
-        return count_selected(connection, wanted, change=Change(change), at=at)
+        return count_selected(connection, wanted, change=OperationChange(change), at=at)
 
 
 def change_all(
@@ -65,7 +65,7 @@ def change_all(
 ) -> Changed:
     """Change page by page, as a runner does."""
     all_of_them, after = Changed(), None
-    kind, at = Change(change), at or count(engine, change, wanted).at
+    kind, at = OperationChange(change), at or count(engine, change, wanted).at
     while True:
         with reading(engine) as connection:
             page = fetch_page(connection, wanted, kind, at=at, after=after, limit=batch)

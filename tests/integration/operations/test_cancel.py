@@ -18,7 +18,7 @@ from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, give_back, let_go, renew
 from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart
-from operations.foreign_tasks import Answer, ForeignTask
+from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.rescue import (
     expire_claim,
     reclaim_lost_workers,
@@ -234,7 +234,7 @@ class CancelingTasks:
     def receive(
         self,
         connection: str | None,
-        keep: Callable[[Sequence[Answer]], object],
+        keep: Callable[[Sequence[TaskAnswer]], object],
         *,
         limit: int,
     ) -> int:

@@ -20,7 +20,7 @@ from models.operation_state import OperationState, Overlap, Queue, is_awaiting
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, give_back
 from operations.fleet.installation import fetch_secret
-from operations.foreign_tasks import Answer, ForeignTask, make_token
+from operations.foreign_tasks import ForeignTask, TaskAnswer, make_token
 from operations.list_operations import fetch_steps
 from operations.ports import Ports
 from operations.running.attempt import Attempt
@@ -98,7 +98,7 @@ def answer(
     returned: object = 7,
 ) -> bool:
     """Let the task end."""
-    told = Answer(get_token(engine, attempt), succeeded, returned)  # type: ignore[arg-type]
+    told = TaskAnswer(get_token(engine, attempt), succeeded, returned)  # type: ignore[arg-type]
     return record_answers(engine, [told]) == 1
 
 
@@ -196,7 +196,7 @@ def test_failure_is_told_and_is_final(engine: sa.Engine, ports: Ports):
     """
     prepare(engine)
     run(engine, ports)
-    told = [Answer(get_token(engine), succeeded=False)]
+    told = [TaskAnswer(get_token(engine), succeeded=False)]
 
     record_answers(engine, told, lambda connection, _id: f"{connection} is no shop")
 
@@ -214,7 +214,7 @@ def test_answer_that_comes_before_the_worker_lets_go_ends_it(
     prepare(engine)
 
     def end(token: str) -> None:
-        record_answers(engine, [Answer(token, succeeded=True)])
+        record_answers(engine, [TaskAnswer(token, succeeded=True)])
 
     sender = QuickSender(answer=end)
 
@@ -251,7 +251,7 @@ def test_second_answer_late_answer_and_strangers_change_nothing(
     strangers = ("", "x", make_token("theirs", DAILY.id, 1), ours[:-1] + "\u0660")
 
     for each in strangers:
-        assert not record_answers(engine, [Answer(each, succeeded=False)])
+        assert not record_answers(engine, [TaskAnswer(each, succeeded=False)])
     for attempt in (0, 2, 3):
         assert not answer(engine, attempt)
     assert answer(engine)
@@ -274,10 +274,10 @@ def test_answers_that_come_together_are_recorded_together(
     Attempt(engine, claim, ports).run()
     first, second = (each.token for each in ports.tasks.sent)  # type: ignore[attr-defined]
     told = [
-        Answer("nobody's", succeeded=False),
-        Answer(first, succeeded=True, returned=1),
-        Answer(first, succeeded=False),
-        Answer(second, succeeded=True, returned=2),
+        TaskAnswer("nobody's", succeeded=False),
+        TaskAnswer(first, succeeded=True, returned=1),
+        TaskAnswer(first, succeeded=False),
+        TaskAnswer(second, succeeded=True, returned=2),
     ]
 
     assert 2 == record_answers(engine, told)
@@ -375,7 +375,7 @@ def test_answer_to_an_operation_that_is_locked_waits_for_it_alone(
     claim = claim_operation(engine, NEXT.id, worker="w")
     assert claim is not None
     Attempt(engine, claim, ports).run()
-    told = [Answer(each.token, succeeded=True) for each in ports.tasks.sent]  # type: ignore[attr-defined]
+    told = [TaskAnswer(each.token, succeeded=True) for each in ports.tasks.sent]  # type: ignore[attr-defined]
     answered = sa.select(sa.func.count()).where(operations.c.state == "succeeded")
 
     with ThreadPoolExecutor() as threads, writing(engine) as holding:

@@ -23,7 +23,7 @@ from serving.access.callers import Caller
 from serving.access.manage_keys import create_key
 from serving.access.roles import Role
 from serving.access.sign_ins import make_link
-from serving.limits import Limits
+from serving.limits import RequestLimits
 from serving.services import Services
 from tests.integration.api.conftest import make_settings
 from tests.integration.api.prepared import Prepared, prepare
@@ -42,7 +42,7 @@ def browse(engine: sa.Engine, tmp_path: Path) -> Iterator[Browser]:
 
         def open_browser(address: str = "10.1.1.1", **settings: Any) -> TestClient:
             given = make_settings(tmp_path, engine).model_copy(update=settings)
-            services = Services(given, engine, Limits(clock=time.monotonic))
+            services = Services(given, engine, RequestLimits(clock=time.monotonic))
             client = TestClient(
                 make_app(services),
                 client=(address, 50_000),

@@ -9,7 +9,7 @@ import amqp
 import pytest
 from amqp import spec
 
-from celery_app.rabbit_transport import Message, make_readable
+from celery_app.rabbit_transport import RabbitMessage, make_readable
 
 _HEADER = 2
 
@@ -102,7 +102,7 @@ def test_body_is_not_decompressed_before_somebody_reads_it():
     raw = amqp.Message(b"x\x9c", application_headers=headers)
     raw.delivery_info = {"delivery_tag": 1}
 
-    message = Message(raw)
+    message = RabbitMessage(raw)
 
     assert not message.errors
     assert b"x\x9c" == message.body

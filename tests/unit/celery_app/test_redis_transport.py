@@ -16,7 +16,7 @@ from kombu.transport import redis, virtual
 
 from celery_app import redis_transport
 from celery_app.app import make_app
-from celery_app.redis_transport import Channel, Transport, _QoS
+from celery_app.redis_transport import RedisChannel, RedisTransport, _QoS
 from settings import read_settings
 
 #: What celery_app/redis_transport.py takes from kombu beyond what that documents, and
@@ -122,8 +122,8 @@ def test_redis_is_asked_for_no_acknowledgement(scheme: str):
     """
     connection = connect(f"{scheme}://:secret@somewhere:6379/0")
 
-    assert isinstance(connection.transport, Transport)
-    assert connection.transport.Channel is Channel
+    assert isinstance(connection.transport, RedisTransport)
+    assert connection.transport.Channel is RedisChannel
     assert connection.as_uri() == f"{scheme}://:**@somewhere:6379/0"
 
 
@@ -133,7 +133,7 @@ def test_other_brokers_have_their_own_transport():
     """
     connection = connect("amqp://somewhere//")
 
-    assert not isinstance(connection.transport, Transport)
+    assert not isinstance(connection.transport, RedisTransport)
     assert connection.transport.driver_type == "amqp"
 
 

@@ -16,19 +16,21 @@ from celery_app.task_answers import (
     LONGEST_VALUE,
     SUCCEEDED,
     TOKEN,
-    Message,
+    AnswerMessage,
     make_links,
     read_answer,
 )
-from operations.foreign_tasks import Answer, ForeignTask
+from operations.foreign_tasks import ForeignTask, TaskAnswer
 
 ONE = "the token"
 
 
-def make(value: object, name: str = SUCCEEDED, **headers: Any) -> Message:
+def make(value: object, name: str = SUCCEEDED, **headers: Any) -> AnswerMessage:
     """Return an answer with *value*."""
     body = json.dumps([[value], {}, {}]).encode()
-    return Message({"task": name, TOKEN: ONE, **headers}, "application/json", body)
+    return AnswerMessage(
+        {"task": name, TOKEN: ONE, **headers}, "application/json", body
+    )
 
 
 def test_success_has_the_value():
@@ -62,7 +64,7 @@ def test_value_that_is_too_deep_is_named(depth: int):
     body = b"[[" + b"[" * depth + b"]" * depth + b"], {}, {}]"
     headers = {"task": SUCCEEDED, TOKEN: ONE}
 
-    told = read_answer(Message(headers, "application/json", body))
+    told = read_answer(AnswerMessage(headers, "application/json", body))
 
     assert told is not None
     assert (True, None) == (told.succeeded, told.returned)
@@ -79,7 +81,7 @@ def test_compressed_value_is_read(method: str):
     body, name = compress(plain.body, method)
 
     told = read_answer(
-        Message(plain.headers | {"compression": name}, plain.content_type, body)
+        AnswerMessage(plain.headers | {"compression": name}, plain.content_type, body)
     )
 
     assert told is not None
@@ -96,7 +98,7 @@ def test_compressed_value_is_read_within_the_same_bounds(method: str):
     assert len(body) < 10_000
 
     told = read_answer(
-        Message(plain.headers | {"compression": name}, plain.content_type, body)
+        AnswerMessage(plain.headers | {"compression": name}, plain.content_type, body)
     )
 
     assert told is not None
@@ -119,14 +121,14 @@ def test_value_that_cannot_be_decompressed_is_a_success(name: object, word: str)
     assert word in str(told.note)
 
 
-def make_first_protocol(name: str, value: object, **headers: Any) -> Message:
+def make_first_protocol(name: str, value: object, **headers: Any) -> AnswerMessage:
     """Return an answer of a project with ``task_protocol = 1``."""
     task = ForeignTask("a", "id", token=ONE)
     links = make_links(task, "answers")
     (link,) = links["callbacks"] if name == SUCCEEDED else links["errbacks"]
     body = json.dumps({"task": name, "id": "id", "args": [value], "kwargs": {}})
     given = link["options"]["headers"] | headers
-    return Message(given, "application/json", body.encode())
+    return AnswerMessage(given, "application/json", body.encode())
 
 
 def test_answer_of_the_first_protocol_is_read():
@@ -136,8 +138,8 @@ def test_answer_of_the_first_protocol_is_read():
     good = read_answer(make_first_protocol(SUCCEEDED, 7))
     bad = read_answer(make_first_protocol(FAILED, "id"))
 
-    assert Answer(ONE, succeeded=True, returned=7) == good
-    assert Answer(ONE, succeeded=False) == bad
+    assert TaskAnswer(ONE, succeeded=True, returned=7) == good
+    assert TaskAnswer(ONE, succeeded=False) == bad
 
 
 def test_failure_has_the_token_alone():
@@ -155,12 +157,17 @@ def test_failure_has_the_token_alone():
     [
         (make("x" * LONGEST_VALUE), "cut"),
         (make("x" * LARGEST_BODY), "not kept"),
-        (Message(make(1).headers, "application/x-python-serialize", b"(dp0"), "pytho"),
-        (Message(make(1).headers, "application/json", b"{"), "not JSON"),
-        (Message(make(1).headers, "application/json", b"[" * 100_000), "within"),
+        (
+            AnswerMessage(make(1).headers, "application/x-python-serialize", b"(dp0"),
+            "pytho",
+        ),
+        (AnswerMessage(make(1).headers, "application/json", b"{"), "not JSON"),
+        (AnswerMessage(make(1).headers, "application/json", b"[" * 100_000), "within"),
     ],
 )
-def test_value_that_is_not_kept_is_a_success_all_the_same(message: Message, word: str):
+def test_value_that_is_not_kept_is_a_success_all_the_same(
+    message: AnswerMessage, word: str
+):
     """
     Only JSON is decoded, and little of it kept.
     """
@@ -183,7 +190,7 @@ def test_anything_else_is_no_answer(headers: Any, content_type: Any, body: bytes
     """
     Nobody is asked to trust what others put into a queue.
     """
-    assert read_answer(Message(headers, content_type, body)) is None
+    assert read_answer(AnswerMessage(headers, content_type, body)) is None
 
 
 def test_callbacks_go_to_the_queue_without_its_name_being_declared():

@@ -26,8 +26,8 @@ from models.recipients import RecipientFilterModel
 from operations.domains import (
     Column,
     Domain,
+    DomainDraft,
     DomainSummary,
-    Draft,
     Drift,
     Fingerprint,
     Move,
@@ -36,7 +36,7 @@ from operations.domains import (
     Tell,
     Version,
 )
-from operations.foreign_tasks import Answer, ForeignTask
+from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.mail.message import (
     Fate,
     Letterhead,
@@ -112,7 +112,7 @@ class FakeWorkspace:
     def stage(
         self,
         app: str,
-        drafts: Sequence[Draft],
+        drafts: Sequence[DomainDraft],
         *,
         operation_id: UUID,
         now: datetime,
@@ -432,7 +432,7 @@ class FakeTaskSender:
 
     error: StepError | None = None
     sent: list[ForeignTask] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[TaskAnswer] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
     def fetch_failure(self, connection: str | None, task_id: str) -> str | None:
@@ -452,7 +452,7 @@ class FakeTaskSender:
     def receive(
         self,
         connection: str | None,
-        keep: Callable[[Sequence[Answer]], object],
+        keep: Callable[[Sequence[TaskAnswer]], object],
         *,
         limit: int,
     ) -> int:

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from dispatch.backfills.outcomes import Outcome, end_backfills
+from dispatch.backfills.outcomes import OccurrenceOutcome, end_backfills
 from dispatch.backfills.requests import MOST_AT_ONCE, cancel_backfill
 from models.database.engine import reading, writing
 from models.database.tables import changes
@@ -211,7 +211,7 @@ def test_restored_backup_ends_all(engine: sa.Engine):
     backfill = start(engine, post_daily(engine))
 
     with writing(engine) as connection:
-        assert 1 == end_backfills(connection, Outcome.RESTORED)
+        assert 1 == end_backfills(connection, OccurrenceOutcome.RESTORED)
     make_backfiller(engine).look()
 
     assert {"left: a backup was restored"} == {*fetch_outcomes(engine, backfill)}

@@ -13,7 +13,7 @@ from actions.posting.edit import Terms
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_actions, small_apps, users
 from models.errors import InvalidDocumentError, NotFoundError
-from overview.previews.new import Asked, FullPreview, preview_text
+from overview.previews.new import FullPreview, PreviewTerms, preview_text
 from tests.scheduling import (
     MONDAY,
     REFRESH,
@@ -45,7 +45,7 @@ def ask(
             app,
             json.dumps(document),
             terms=Terms(),
-            asked=Asked(TOKYO, **asked),
+            asked=PreviewTerms(TOKYO, **asked),
         )
 
 
@@ -173,7 +173,7 @@ def test_what_a_post_would_refuse_is_told(engine: sa.Engine):
             "app",
             text % json.dumps(once),
             terms=Terms(),
-            asked=Asked(TOKYO),
+            asked=PreviewTerms(TOKYO),
         ).as_json()
     own = ask(engine, make_document(name="taken"), uid=taken).as_json()
     other = ask(engine, make_document(uid="another"), uid=taken, app=None).as_json()

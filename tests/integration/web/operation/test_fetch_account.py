@@ -17,7 +17,7 @@ from models.errors import NotFoundError, UsageError
 from models.occurrence import make_manual_id, make_missed_id, make_operation_id
 from models.operation_state import OperationState, Trigger
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
-from operations.running.past_attempts import Outcome, PastAttempt
+from operations.running.past_attempts import AttemptOutcome, PastAttempt
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -94,7 +94,7 @@ def test_attempts_are_told_in_their_order(engine: sa.Engine):
     record_all(engine, DAILY)
     failed = PastAttempt(
         number=1,
-        outcome=Outcome.FAILED,
+        outcome=AttemptOutcome.FAILED,
         step="refresh",
         began_at=MONDAY,
         step_began_at=MONDAY,

@@ -15,7 +15,7 @@ from models.database.engine import writing
 from models.database.tables import sign_ins
 from serving.access.manage_keys import revoke_key
 from serving.access.roles import Role
-from serving.limits import Kind, Limits, Rate
+from serving.limits import Rate, RequestClass, RequestLimits
 from serving.services import Services
 from settings import read_settings
 from tests.integration.api.conftest import make_settings
@@ -289,7 +289,9 @@ def test_nobody_tries_keys_for_long(engine: sa.Engine, tmp_path: Path):
     """
     An address has so many attempts, whichever way it tries.
     """
-    limits = Limits(clock=lambda: 0.0, rates={kind: Rate(2) for kind in Kind})
+    limits = RequestLimits(
+        clock=lambda: 0.0, rates={kind: Rate(2) for kind in RequestClass}
+    )
     services = Services(make_settings(tmp_path, engine), engine, limits)
     with TestClient(make_app(services), client=("10.1.1.1", 1)) as browser:
         statuses = [enter(browser, "mh_x").status_code for _ in range(3)]
@@ -301,7 +303,9 @@ def test_those_who_get_in_are_no_attempts(engine: sa.Engine, tmp_path: Path):
     """
     Nor does anybody who tries keep those out who share their address.
     """
-    limits = Limits(clock=lambda: 0.0, rates={kind: Rate(2) for kind in Kind})
+    limits = RequestLimits(
+        clock=lambda: 0.0, rates={kind: Rate(2) for kind in RequestClass}
+    )
     services = Services(make_settings(tmp_path, engine), engine, limits)
     key = new_key(engine)
     with TestClient(make_app(services), follow_redirects=False) as browser:
@@ -351,7 +355,9 @@ def test_attempts_are_counted_by_the_address_behind_our_proxies(
     """
     proxies = {"web_proxies": read_settings(PROXIES, None).web_proxies}
     settings = make_settings(tmp_path, engine).model_copy(update=proxies)
-    limits = Limits(clock=lambda: 0.0, rates={kind: Rate(1) for kind in Kind})
+    limits = RequestLimits(
+        clock=lambda: 0.0, rates={kind: Rate(1) for kind in RequestClass}
+    )
     app = make_app(Services(settings, engine, limits))
 
     def attempt(peer: str, *told: str) -> int:

@@ -9,13 +9,13 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.load.icalendar import Entry, fold, write_calendar
+from actions.load.icalendar import CalendarEntry, fold, write_calendar
 
 ID = UUID("3771f246-cc92-5326-b56a-8665f62de245")
 AT = datetime(2026, 11, 23, 7, tzinfo=ZoneInfo("Europe/Paris"))
 
 
-def make_entry(**changes: object) -> Entry:
+def make_entry(**changes: object) -> CalendarEntry:
     given = {
         "uid": ID,
         "at": AT,
@@ -26,7 +26,7 @@ def make_entry(**changes: object) -> Entry:
         "category": "quick",
         **changes,
     }
-    return Entry(**given)  # type: ignore[arg-type]  # what tests change is of its type
+    return CalendarEntry(**given)  # type: ignore[arg-type]  # what tests change is of its type
 
 
 def read(text: str) -> list[str]:

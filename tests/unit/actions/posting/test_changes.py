@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from actions.occurrences import Schedule, make_schedule
 from actions.posting.changes import (
     MOST_COMPARED,
-    Foreseen,
+    ForeseenRuns,
     RunChanges,
     compare_runs,
 )
@@ -37,7 +37,7 @@ def compare_schedules(
     end: datetime,
 ) -> RunChanges:
     """Compare rules of time; None: there is no such rule."""
-    return compare_runs(Foreseen(old), Foreseen(new), uid, start=start, end=end)
+    return compare_runs(ForeseenRuns(old), ForeseenRuns(new), uid, start=start, end=end)
 
 
 def list_moves(changes: RunChanges) -> tuple[tuple[datetime, datetime], ...]:
@@ -251,8 +251,8 @@ def test_runs_of_users_move_with_their_user() -> None:
     removed.
     """
     soon, late = MONDAY_SEVEN, MONDAY_SEVEN + WEEK
-    old = Foreseen(by_user={"ann": {soon}, "bob": {soon}, "cid": {soon}})
-    new = Foreseen(by_user={"ann": {late}, "cid": {soon}, "dan": {late}})
+    old = ForeseenRuns(by_user={"ann": {soon}, "bob": {soon}, "cid": {soon}})
+    new = ForeseenRuns(by_user={"ann": {late}, "cid": {soon}, "dan": {late}})
 
     changes = compare_runs(old, new, "a", start=START, end=END)
 
@@ -267,8 +267,8 @@ def test_rule_of_time_in_place_of_an_event() -> None:
     """
     The runs of the users go, and those of the rule come; none of them moves.
     """
-    old = Foreseen(by_user={"ann": {MONDAY_SEVEN}})
-    new = Foreseen(make_weekly("0 8 * * 1"))
+    old = ForeseenRuns(by_user={"ann": {MONDAY_SEVEN}})
+    new = ForeseenRuns(make_weekly("0 8 * * 1"))
 
     changes = compare_runs(old, new, "a", start=START, end=END)
 
@@ -282,9 +282,11 @@ def test_events_that_are_not_all_known_end_the_comparison() -> None:
     Up to there it is complete.
     """
     end = MONDAY_SEVEN + HOUR
-    old = Foreseen(by_user={"ann": {MONDAY_SEVEN}, "bob": {end}}, complete_until=end)
+    old = ForeseenRuns(
+        by_user={"ann": {MONDAY_SEVEN}, "bob": {end}}, complete_until=end
+    )
 
-    changes = compare_runs(old, Foreseen(), "a", start=START, end=END)
+    changes = compare_runs(old, ForeseenRuns(), "a", start=START, end=END)
 
     assert (MONDAY_SEVEN,) == changes.removed
     assert end == changes.until

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from models.door.json_text import (
     BYTES_PER_ENTRY,
     LARGEST_TEXT,
-    TooLargeError,
+    TextTooLargeError,
     check_json,
     decode_json,
     make_pointer,
@@ -96,7 +96,7 @@ def test_entries_are_counted_before_anything_is_read(text: str):
     """
     Whatever is wrong with the text besides.
     """
-    with pytest.raises(TooLargeError, match="more than 52,428 entries"):
+    with pytest.raises(TextTooLargeError, match="more than 52,428 entries"):
         decode_json(text)
 
 

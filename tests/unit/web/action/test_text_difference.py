@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.action.text_difference import MOST_SHOWN, Line, compare_texts
+from web.action.text_difference import MOST_SHOWN, TextLine, compare_texts
 
 LINES = st.lists(st.sampled_from("abc"), max_size=12)
 
@@ -28,7 +28,7 @@ def test_same_text_is_shown_as_it_is():
     """
     Without signs of a difference.
     """
-    assert [Line("keep", "a"), Line("keep", "b")] == compare_texts("ab", "ab")
+    assert [TextLine("keep", "a"), TextLine("keep", "b")] == compare_texts("ab", "ab")
 
 
 def test_lines_far_from_a_difference_are_left_out():
@@ -40,10 +40,14 @@ def test_lines_far_from_a_difference_are_left_out():
 
     shown = compare_texts(before, after)
 
-    assert [Line("keep", "7"), Line("keep", "8"), Line("keep", "9")] == shown[:3]
-    assert [Line("del", "10"), Line("ins", "x")] == shown[3:5]
-    assert [Line("gap", "…")] == [line for line in shown if line.kind == "gap"]
-    assert Line("keep", "23") == shown[-1]
+    assert [
+        TextLine("keep", "7"),
+        TextLine("keep", "8"),
+        TextLine("keep", "9"),
+    ] == shown[:3]
+    assert [TextLine("del", "10"), TextLine("ins", "x")] == shown[3:5]
+    assert [TextLine("gap", "…")] == [line for line in shown if line.kind == "gap"]
+    assert TextLine("keep", "23") == shown[-1]
 
 
 @pytest.mark.parametrize("change", [1, 50_000])
@@ -66,7 +70,7 @@ def test_what_is_not_shown_is_counted():
     """
     shown = compare_texts(["1"] * 2_000, ["1"] * 2_000)
 
-    assert Line("gap", f"… and {2_000 - MOST_SHOWN:,} lines more") == shown[-1]
+    assert TextLine("gap", f"… and {2_000 - MOST_SHOWN:,} lines more") == shown[-1]
 
 
 def test_changes_too_large_to_compare_are_shown_whole():
@@ -78,6 +82,6 @@ def test_changes_too_large_to_compare_are_shown_whole():
 
     shown = compare_texts(before, after)
 
-    assert Line("del", "old 0") == shown[0]
+    assert TextLine("del", "old 0") == shown[0]
     assert {"del"} == {line.kind for line in shown[:-1]}
     assert "gap" == shown[-1].kind

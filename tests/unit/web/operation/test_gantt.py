@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.operation.fetch_account import Stretch
+from web.operation.fetch_account import StepAttempt
 from web.operation.gantt import Gantt, draw_gantt
 
 SIX = datetime(2026, 10, 20, 6, tzinfo=UTC)
@@ -26,9 +26,9 @@ def make(
     *,
     attempt: int = 1,
     state: str = "succeeded",
-) -> Stretch:
+) -> StepAttempt:
     """Return an attempt at a step, in seconds after SIX."""
-    return Stretch(
+    return StepAttempt(
         step,
         attempt,
         state,
@@ -38,7 +38,7 @@ def make(
     )
 
 
-def draw(*stretches: Stretch, recorded: float = 0.2, started: float = 1) -> Gantt:
+def draw(*stretches: StepAttempt, recorded: float = 0.2, started: float = 1) -> Gantt:
     """Return the drawing, a day after SIX."""
     return draw_gantt(
         stretches,

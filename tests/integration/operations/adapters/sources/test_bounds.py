@@ -24,7 +24,7 @@ from sqlalchemy import make_url
 from models.errors import StepError
 from models.fields.sql_connection import SqlConnection
 from operations.adapters.sources.sources import RealSources
-from operations.domains import Domain, Limits, Reading
+from operations.domains import Domain, DomainLimits, Reading
 from settings import read_child_environment
 from tests.conftest import run_pooler
 
@@ -41,7 +41,7 @@ def read(tmp_path: Path) -> Read:
         source: dict[str, Any], connection: SqlConnection | None = None, **limits: Any
     ) -> Reading | None:
         sources = RealSources(
-            limits=replace(Limits(), **limits),
+            limits=replace(DomainLimits(), **limits),
             connections={"c": connection} if connection else {},
             environment=read_child_environment(),
         )

@@ -12,7 +12,7 @@ import pytest
 
 from models.errors import StepError
 from operations.adapters.sources.sources import RealSources
-from operations.domains import Domain, Fingerprint, Limits, Reading
+from operations.domains import Domain, DomainLimits, Fingerprint, Reading
 
 OLD = "Mon, 23 Nov 2020 06:00:00 GMT"
 
@@ -82,7 +82,7 @@ def read(
     web: WebServer,
     folder: Path,
     known: Fingerprint | None = None,
-    limits: Limits | None = None,
+    limits: DomainLimits | None = None,
 ) -> Reading | None:
     target = folder / "out.parquet"
     sources = RealSources(allowed_hosts=("127.0.0.0/8",), limits=limits)
@@ -200,7 +200,7 @@ def test_announced_length_beyond_the_bound_is_refused_at_once(
     Nothing is downloaded if the server says that it is too much.
     """
     with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES") as caught:
-        read(web, tmp_path, limits=Limits(bytes=5))
+        read(web, tmp_path, limits=DomainLimits(bytes=5))
 
     assert caught.value.permanent
     assert [] == list(tmp_path.iterdir())

@@ -27,7 +27,7 @@ from operations.adapters.guarded_http import (
 )
 from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
-from operations.domains import Domain, Fingerprint, Limits, Reading
+from operations.domains import Domain, DomainLimits, Fingerprint, Reading
 from operations.mail.message import Fate
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -446,7 +446,7 @@ def test_answer_that_is_a_bomb_is_stopped(web: WebServer, tmp_path: Path):
 
     reading = read_named(web, tmp_path / "fine")
     with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES") as caught:
-        read_named(web, tmp_path / "bomb", limits=Limits(bytes=1_000_000))
+        read_named(web, tmp_path / "bomb", limits=DomainLimits(bytes=1_000_000))
     web.headers = {"Content-Encoding": "br"}
     with pytest.raises(StepError, match="gzip was asked for"):
         read_named(web, tmp_path / "br")
@@ -464,7 +464,7 @@ def test_long_answer_is_cut_at_the_bound(web: WebServer, tmp_path: Path):
     web.body = b"a\n" + b"1\n" * 1_000_000
 
     with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES"):
-        read_named(web, tmp_path / "out", limits=Limits(bytes=1_000_000))
+        read_named(web, tmp_path / "out", limits=DomainLimits(bytes=1_000_000))
 
 
 @pytest.mark.parametrize(

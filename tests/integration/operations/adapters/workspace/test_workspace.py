@@ -25,7 +25,7 @@ from models.errors import ClaimLostError, PlatformError, StepError
 from operations.adapters.sources.sources import RealSources, digest_source
 from operations.adapters.workspace.pointers import MOST_ACTIONS
 from operations.adapters.workspace.workspace import RealWorkspace
-from operations.domains import Domain, Draft, Fingerprint, Reading
+from operations.domains import Domain, DomainDraft, Fingerprint, Reading
 from operations.mail.summary.former import Former
 from operations.running.platform_errors import blaming_platform
 
@@ -71,7 +71,7 @@ def stage(
         path = workspace.draft_path(APP, name)
         pl.DataFrame({"n": range(rows), "f": [0.5] * rows}).write_parquet(path)
         print_of = Fingerprint(source=digest_source({"file": name}), etag="e")
-        drafts.append(Draft(name, path, Reading(rows, print_of)))
+        drafts.append(DomainDraft(name, path, Reading(rows, print_of)))
     return workspace.stage(APP, drafts, operation_id=OPERATION, now=now, guard=hold)
 
 
@@ -112,7 +112,7 @@ def test_lost_claim_leaves_staging(workspace: RealWorkspace):
     """
     path = workspace.draft_path(APP, "a")
     path.write_text("x")
-    draft = Draft("a", path, Reading(1, Fingerprint(source="s")))
+    draft = DomainDraft("a", path, Reading(1, Fingerprint(source="s")))
 
     with pytest.raises(ClaimLostError):
         workspace.stage(APP, [draft], operation_id=OPERATION, now=NOW, guard=lose)
