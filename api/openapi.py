@@ -21,7 +21,7 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
 from api.guarding import ApiRoute
-from api.known_parameters import KNOWN
+from api.parameters import KNOWN
 from api.problems import MEDIA_TYPE, ProblemJson
 from api.routes import PUBLIC_ROUTERS, ROUTERS
 from serving.guarding import Body

@@ -12,8 +12,8 @@ from actions.pausing.pause_and_resume import set_paused
 from actions.pausing.targets import ActionPause, fetch_action_pause
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
+from api.parameters import NoteQuery
 from api.routes.action_examples import PAUSES, RUNS
-from api.terms import NoteQuery
 from dispatch.manual_runs import run_now
 from models.requests.actions import PauseModel, RunModel
 from overview.operations.shown import ShownOperation, fetch_shown_operation

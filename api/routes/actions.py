@@ -32,8 +32,8 @@ from actions.posting.post import Posting, SeenAction, delete_action
 from actions.read_actions import ActionState
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
 from api.guarding import ApiRoute, takes
+from api.parameters import NoteQuery, make_signature, need_app
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
-from api.terms import NoteQuery, make_signature, need_app
 from models.door.documents import LARGEST_BULK
 from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel

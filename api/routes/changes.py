@@ -10,8 +10,8 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
 from api.answers import ROOT, ListJson, answer_list
-from api.filters import OnlyApp, Within
 from api.guarding import ApiRoute
+from api.parameters import OnlyApp, Within
 from models.json_form import write_json
 from overview.changes import (
     ChangeFilter,

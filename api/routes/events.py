@@ -13,8 +13,8 @@ from starlette.responses import Response
 from actions.receive_events import ReceivedEvents, receive_events_strictly
 from actions.replay_event import ReplayedEvent, replay_event
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.filters import OnlyApp, Within
 from api.guarding import ApiRoute, takes
+from api.parameters import OnlyApp, Within
 from models.door.documents import LARGEST_BULK
 from models.door.sent_events import BATCH, MOST_EVENTS, ONE, read_sent_events
 from models.event import CloudEventModel, ReplayModel, UserEventModel

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from actions.lookup import fetch_app
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.filters import OnlyApp, Within
 from api.guarding import ApiRoute, takes
+from api.parameters import OnlyApp, Within
 from models.operation_state import DeliveryState
 from operations.mail.list_mails import (
     ListedMail,

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from actions.posting.post import Posting, post_action
 from actions.small_apps.apply import apply_small_app
-from api.known_parameters import KNOWN
+from api.parameters import KNOWN
 from models.database.engine import Author, read_clock, writing
 from models.database.journal import note_change
 from models.database.tables import (

@@ -1,0 +1,116 @@
+"""What several routes take: filters, terms, and words for parameters of one name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Depends, Query
+
+from actions.posting.edit import Signature
+from models.errors import UsageError
+from models.fields.field_types import Instant
+from models.requests.actions import Note
+from serving.context import Context, Viewer
+
+
+def _narrow(
+    context: Viewer,
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+) -> str | None:
+    return context.narrow(app)
+
+
+#: The only small app that is meant, within what the caller may see. None: all.
+OnlyApp = Annotated[str | None, Depends(_narrow)]
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From *since*, inclusive, until *until*, exclusive; None: without that end."""
+
+    since: datetime | None
+    until: datetime | None
+
+
+def _read_period(
+    since: Annotated[
+        Instant | None, Query(alias="from", description="Inclusive.")
+    ] = None,
+    until: Annotated[Instant | None, Query(description="Exclusive.")] = None,
+) -> Period:
+    return Period(since, until)
+
+
+Within = Annotated[Period, Depends(_read_period)]
+
+
+#: Why something is changed, beside a body that is a document.
+NoteQuery = Annotated[
+    Note | None,
+    Query(description="Why; kept with the revision, and in the record of changes."),
+]
+
+
+def make_signature(context: Context, note: str | None) -> Signature:
+    """Return who edits, and why."""
+    return Signature(context.caller.name, note)
+
+
+def need_app(context: Context, app: str | None) -> str:
+    """
+    Return the small app that something is posted to.
+
+    Raises:
+        UsageError: None is named, and the caller has no only one.
+        NotFoundError: It is none of the caller's.
+    """
+    found = context.narrow(app)
+    if found is None:
+        msg = "a key of the installation must name the small app: ?app=UID"
+        raise UsageError(msg)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """
+    A parameter of any route.
+
+    Args:
+        example: A value that works.
+        description: What it is, in a sentence.
+    """
+
+    example: Any
+    description: str
+
+
+KNOWN: Mapping[str, Known] = {
+    "app": Known("shop", "Uid of a small app."),
+    "uid": Known("weekly-report", "Uid of a scheduled action."),
+    "action": Known("weekly-report", "Uid of a scheduled action."),
+    "revision": Known(1, "Number of a revision of the action; the first is 1."),
+    "operation_id": Known(
+        "5e2f1f5c-6b0b-5a0e-9d0e-3f6f0a5a1d11", "Id of an operation."
+    ),
+    "backfill_id": Known("0b0c6e0e-6d0f-4c55-8c4c-0b5d3a7e9a01", "Id of a backfill."),
+    "bulk_id": Known("7d9f2b52-3a44-4b0a-9f0f-51b5c8e6b202", "Id of a bulk change."),
+    "event_id": Known("c2a1d7b4-9e1b-4e0e-8a6e-3d7f6b2c4e03", "Id of an event."),
+    "key_id": Known("hW3k9TzQpL7v", "Id of a key: the part after mh_."),
+    "worker_id": Known(
+        "4b1e8a52-7a0e-4d0e-9a51-6f2b8c3d5e04", "Id of one start of a worker."
+    ),
+    "queue": Known("quick", "A queue: quick, heavy, tasks or celery."),
+    "user": Known("ada", "Id of a user of the small app."),
+    "group": Known("manager", "Name of a group of the small app."),
+    "step": Known("send_email", "Name of a step that sends mails."),
+    "recipient": Known("ada", "Id of a user; of notices, an address."),
+    "domain": Known("sales", "Name of a domain of the small app."),
+    "from": Known("2026-01-05T00:00:00Z", "The first instant, inclusive."),
+    "until": Known("2026-01-12T00:00:00Z", "The last instant, exclusive."),
+    "at": Known("2026-01-05T07:00:00Z", "An instant."),
+    "limit": Known(50, "The most entries to return."),
+}
