@@ -42,7 +42,7 @@ class Person:
         """Send a form of the page at *path*, as it is, with *fields* filled in."""
         page = self.look(path)
         hidden = re.findall(
-            r'<input type="hidden" name="([^"]*)" value="([^"]*)"', page
+            r'<input\s+type="hidden"\s+name="([^"]*)"\s+value="([^"]*)"', page
         )
         form: dict[str, Any] = {}
         for name, value in hidden:

@@ -184,7 +184,9 @@ def test_operation_is_retried_from_a_step(admin: Person, engine: sa.Engine):
 def send(person: Person, path: str, **fields: Any) -> httpx2.Response:
     """Send the form of the question at *path*, with *fields* filled in."""
     page = person.client.get(path).text
-    hidden = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', page)
+    hidden = re.findall(
+        r'<input\s+type="hidden"\s+name="([^"]*)"\s+value="([^"]*)"', page
+    )
     form = {name: unescape(value) for name, value in hidden}
     return person.client.post("/operations/bulk", data=form | fields, headers=OWN)
 

@@ -89,7 +89,7 @@ def get_text(answer: httpx2.Response) -> str:
 def get_fields(answer: httpx2.Response) -> dict[str, Any]:
     """Return the fields of the form, as a browser would send them."""
     fields: dict[str, Any] = {"document": get_text(answer).replace("\n", "\r\n")}
-    for tag in re.findall(r"<input [^>]*>", answer.text):
+    for tag in re.findall(r"<input\s[^>]*>", answer.text):
         at = {k: html.unescape(v) for k, v in re.findall(r'(\w+)="([^"]*)"', tag)}
         name = at.get("name", "")
         if at.get("type") in {"checkbox", "radio"}:
