@@ -17,6 +17,7 @@ from cli.options import AppOption, JsonOption, read_file
 from cli.output import out, print_json, print_note, print_table, print_warning
 from models.door.documents import read_action
 from models.errors import NotFoundError, UsageError
+from models.json_form import get_members
 from models.scheduled_action import ScheduledActionModel
 from operations.adapters.renderer import ChildRenderer
 from overview.mail_preview import (
@@ -73,7 +74,7 @@ def preview_mails(
         found = previews.preview(uid, model, user=user, most=limit)
     files = [] if folder is None else _write(folder, found)
     if json:
-        print_json({**found.as_json(), "files": [str(path) for path in files]})
+        print_json({**get_members(found), "files": [str(path) for path in files]})
         return
     _print_recipients(found)
     _print_mails(found)
@@ -125,12 +126,12 @@ def _print_recipients(found: MailPreview) -> None:
     who = found.recipients
     if found.asked is not None:
         verb = "would get" if found.asked.is_in else "would not get"
-        said = f"{found.asked.user.id} {verb} its mails: {found.asked.reason}."
+        said = f"{found.asked.user} {verb} its mails: {found.asked.reason}."
         out().print(said, markup=False)
         return
     out().print(f"{_count(who)}, and nothing is sent now.", markup=False)
     _print_people(who.first, who.count)
-    left_out = sum(who.left_out.values())
+    left_out = sum(each.count for each in who.left_out)
     if left_out:
         out().print(f"\nLeft out: {left_out:,}", markup=False)
         _print_people(who.first_left_out, left_out)
@@ -148,10 +149,7 @@ def _print_people(people: tuple[Recipient, ...], count: int) -> None:
     if people:
         print_table(
             ("user", "name", "address", "why"),
-            (
-                [each.user.id, each.user.name, each.user.email, each.reason]
-                for each in people
-            ),
+            ([each.user, each.name, each.email, each.reason] for each in people),
             empty="",
         )
     if count > len(people):
@@ -165,13 +163,13 @@ def _print_mails(found: MailPreview) -> None:
             shown.add(each.step)
             _print_mail(each)
         elif found.asked is None:
-            told = f"{each.step} to {each.user.id}: {each.mail.subject}"
+            told = f"{each.step} to {each.recipient}: {each.subject}"
             out().print(told, markup=False)
 
 
 def _print_mail(each: PreviewedMail) -> None:
     out().print()
-    out().print(Text(f"{each.step} to {each.user.id}", style="bold"))
+    out().print(Text(f"{each.step} to {each.recipient}", style="bold"))
     for name in ("From", "Reply-To", "To", "Subject", "List-Unsubscribe"):
         if name in each.message:
             out().print(f"{name}: {each.message[name]}", markup=False, soft_wrap=True)

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Literal, get_args
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
 from actions.posting.references import fetch_references, find_unknown
 from models.database.engine import read_clock, reading
 from models.errors import MinutehandError, NotFoundError, Problem
+from models.json_form import ASIDE
 from models.occurrence import str_to_uuid
 from models.operation import MAILING_STEPS
 from models.scheduled_action import ScheduledActionModel
@@ -36,7 +36,6 @@ from operations.ports import Directory, Renderer, Workspace
 from operations.recipients import User
 from overview.recipients import (
     ForeseenRecipients,
-    ForeseenRecipientsJson,
     Recipient,
     foresee_recipients,
     judge_recipient,
@@ -51,15 +50,22 @@ MailStep = Literal["send_email", "send_execsum"]
 _Make = Callable[[Sequence[User]], list[tuple[User, Mail]]]
 
 
-class PreviewedAttachmentJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class PreviewedAttachment:
     """A file that a mail would have."""
 
     name: str
     bytes: int
 
 
-class PreviewedMailJson(TypedDict):
-    """A mail as it would be sent now."""
+@dataclass(frozen=True, slots=True)
+class PreviewedMail:
+    """
+    A mail to one user, as it would be sent now.
+
+    Args:
+        message: The same as a file of mail programs has it.
+    """
 
     step: MailStep
     recipient: str
@@ -68,55 +74,9 @@ class PreviewedMailJson(TypedDict):
     subject: str
     text: str | None
     html: str | None
-    attachments: list[PreviewedAttachmentJson]
-
-
-class MailProblemJson(TypedDict):
-    """Why mails would not be sent, or not as they should; ``step`` null: the action."""
-
-    step: MailStep | None
-    message: str
-
-
-class MailPreviewJson(TypedDict):
-    """Who would get which mails of an action if it ran now."""
-
-    app: str
-    action: str
-    recipients: ForeseenRecipientsJson
-    mails: list[PreviewedMailJson]
-    problems: list[MailProblemJson]
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewedMail:
-    """
-    A mail to one user.
-
-    Args:
-        message: The same as a file of mail programs has it.
-    """
-
-    step: MailStep
-    user: User
-    mail: Mail
-    message: EmailMessage
-
-    def as_json(self) -> PreviewedMailJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "step": self.step,
-            "recipient": self.user.id,
-            "sender": str(self.message["From"]),
-            "address": str(self.message["To"]),
-            "subject": self.mail.subject,
-            "text": self.mail.text,
-            "html": self.mail.html,
-            "attachments": [
-                {"name": each.name, "bytes": len(each.content)}
-                for each in self.mail.attachments
-            ],
-        }
+    attachments: tuple[PreviewedAttachment, ...]
+    mail: Mail = field(metadata=ASIDE)
+    message: EmailMessage = field(metadata=ASIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,21 +103,9 @@ class MailPreview:
     app: str
     action: str
     recipients: ForeseenRecipients
-    asked: Recipient | None
+    asked: Recipient | None = field(metadata=ASIDE)
     mails: Sequence[PreviewedMail]
     problems: Sequence[MailProblem]
-
-    def as_json(self) -> MailPreviewJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "app": self.app,
-            "action": self.action,
-            "recipients": self.recipients.as_json(),
-            "mails": [each.as_json() for each in self.mails],
-            "problems": [
-                {"step": each.step, "message": each.message} for each in self.problems
-            ],
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +162,12 @@ class MailPreviews:
             asked = self._judge(connection, app, action, user, now)
             unknown = find_unknown(fetch_references(connection, app, [action]), action)
         chosen = [asked] if asked else list(found.first)
-        users = [each.user for each in chosen if each.is_in and each.user.email]
+        users = [each.account for each in chosen if each.is_in and each.email]
         problems = [MailProblem(_find_step(each), each.message) for each in unknown]
         problems += [
-            MailProblem(None, f"User {each.user.id!r} has no email address.")
+            MailProblem(None, f"User {each.user!r} has no email address.")
             for each in chosen
-            if each.is_in and not each.user.email
+            if each.is_in and not each.email
         ]
         if not MAILING_STEPS & action.operations.model_dump(exclude_none=True).keys():
             problems.append(MailProblem(None, "The action sends no mails."))
@@ -303,7 +251,21 @@ class MailPreviews:
         self, step: MailStep, user: User, mail: Mail, now: datetime
     ) -> PreviewedMail:
         message = make_message(mail, senders=self.senders, now=now)
-        return PreviewedMail(step, user, mail, message)
+        return PreviewedMail(
+            step=step,
+            recipient=user.id,
+            sender=str(message["From"]),
+            address=str(message["To"]),
+            subject=mail.subject,
+            text=mail.text,
+            html=mail.html,
+            attachments=tuple(
+                PreviewedAttachment(each.name, len(each.content))
+                for each in mail.attachments
+            ),
+            mail=mail,
+            message=message,
+        )
 
 
 def _find_step(problem: Problem) -> MailStep | None:
@@ -347,7 +309,7 @@ def write_files(folder: Path, found: MailPreview) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     for number, each in enumerate(found.mails, start=1):
-        name = re.sub(r"[^A-Za-z0-9@._-]+", "_", each.user.id)[:60].lstrip(".")
+        name = re.sub(r"[^A-Za-z0-9@._-]+", "_", each.recipient)[:60].lstrip(".")
         stem = f"{number:03}-{each.step}-{name}"
         contents = [(".eml", each.message.as_bytes())]
         if each.mail.html is not None:

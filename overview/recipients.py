@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import sqlalchemy as sa
 from pydantic import ValidationError
-from typing_extensions import TypedDict
 
 from actions.lookup import get_action
 from actions.posting.references import fetch_references, find_unknown
 from models.database.engine import read_clock
 from models.errors import InvalidDocumentError, Problem
+from models.json_form import ASIDE
 from models.paging import Page, Part
 from models.recipients import EVERYONE, RecipientFilterModel, Standing
 from models.scheduled_action import ScheduledActionModel
@@ -43,9 +42,11 @@ _WORDS = {
 }
 
 
-class RecipientJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Recipient:
     """A user of the small app, whether they would get the mails now, and why."""
 
+    account: User = field(metadata=ASIDE)
     user: str
     name: str
     email: str
@@ -55,72 +56,12 @@ class RecipientJson(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Recipient:
-    """
-    A user of the small app of an action.
-
-    Args:
-        standing: Why they are in or out.
-        reason: The same in words.
-    """
-
-    user: User
-    standing: Standing
-    reason: str
-
-    @property
-    def is_in(self) -> bool:
-        """Whether they would get the mails now."""
-        return self.standing in INSIDE
-
-    def as_json(self) -> RecipientJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "user": self.user.id,
-            "name": self.user.name,
-            "email": self.user.email,
-            "is_in": self.is_in,
-            "standing": self.standing,
-            "reason": self.reason,
-        }
-
-
-class RecipientCountJson(TypedDict):
-    """
-    How many users would get the mails.
-
-    ``on_event``: each only when an event of theirs triggers the action.
-    """
-
-    count: int
-    on_event: bool
-
-
-class LeftOutJson(TypedDict):
+class LeftOut:
     """How many users the action names and leaves out all the same, and why."""
 
     standing: Standing
     count: int
     reason: str
-
-
-class ForeseenRecipientsJson(RecipientCountJson):
-    """
-    Who would get the mails if the action ran now.
-
-    ``left_out``: users whom it names and who get none; ``first`` and
-    ``first_left_out`` are some of both, by id.
-    """
-
-    left_out: list[LeftOutJson]
-    first: list[RecipientJson]
-    first_left_out: list[RecipientJson]
-
-
-class RecipientSummaryJson(RecipientCountJson):
-    """The same, with the names that the small app does not have."""
-
-    unknown: list[Problem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,46 +80,22 @@ class RecipientPart:
     on_event: bool
     unknown: tuple[Problem, ...]
 
-    def summarize(self) -> RecipientSummaryJson:
-        """Return the documented members beside the list; keys are only added."""
-        return {
-            "count": self.count,
-            "on_event": self.on_event,
-            "unknown": list(self.unknown),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class ForeseenRecipients:
     """
-    Who would get the mails of an action if it ran now.
+    Who would get the mails if the action ran now.
 
-    Args:
-        count: How many get them.
-        on_event: Whether each of them only when an event of theirs triggers it.
-        left_out: How many users it names that get none, by their standing.
-        first: Some of those who get them, by id.
-        first_left_out: Some of those who are left out, by id.
+    ``on_event``: each only when an event of theirs triggers the action; ``left_out``:
+    users whom it names and who get none; ``first`` and ``first_left_out`` are some of
+    both, by id.
     """
 
     count: int
     on_event: bool
-    left_out: Mapping[Standing, int]
+    left_out: tuple[LeftOut, ...]
     first: tuple[Recipient, ...]
     first_left_out: tuple[Recipient, ...]
-
-    def as_json(self) -> ForeseenRecipientsJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "count": self.count,
-            "on_event": self.on_event,
-            "left_out": [
-                {"standing": each, "count": count, "reason": _WORDS[each]}
-                for each, count in self.left_out.items()
-            ],
-            "first": [each.as_json() for each in self.first],
-            "first_left_out": [each.as_json() for each in self.first_left_out],
-        }
 
 
 def foresee_recipients(
@@ -197,7 +114,7 @@ def foresee_recipients(
     on_event = isinstance(action.when, EventModel)
     who = _get_filter(action)
     if who is None:
-        return ForeseenRecipients(0, on_event, {}, (), ())
+        return ForeseenRecipients(0, on_event, (), (), ())
     now = read_clock(connection)
     count, left_out = count_left_out(connection, app, who, now=now, on_event=on_event)
 
@@ -216,7 +133,11 @@ def foresee_recipients(
     return ForeseenRecipients(
         count,
         on_event,
-        {each: left_out[each] for each in Standing if each in left_out},
+        tuple(
+            LeftOut(each, left_out[each], _WORDS[each])
+            for each in Standing
+            if each in left_out
+        ),
         find(inside=True) if count else (),
         find(inside=False) if left_out else (),
     )
@@ -250,7 +171,15 @@ def judge_recipient(
     """Return whether *user* would get the mails of *action* at *now*, and why."""
     who, on_event = action.recipients, isinstance(action.when, EventModel)
     standing = judge(who, user, now=now, on_event=on_event)
-    return Recipient(user, standing, say_standing(standing, who, user))
+    return Recipient(
+        account=user,
+        user=user.id,
+        name=user.name,
+        email=user.email,
+        is_in=standing in INSIDE,
+        standing=standing,
+        reason=say_standing(standing, who, user),
+    )
 
 
 def fetch_recipient_part(

@@ -15,13 +15,12 @@ from api.guarding import ApiRoute, takes
 from api.parameters import NoteQuery
 from api.routes.action_examples import PAUSES, RUNS
 from dispatch.manual_runs import run_now
+from models.errors import Problem
 from models.requests.actions import PauseModel, RunModel
 from overview.operations.shown import ShownOperation, fetch_shown_operation
-from overview.previews.runs import RunPreviewJson, preview_run
+from overview.previews.runs import RunPreview, preview_run
 from overview.recipients import (
     Recipient,
-    RecipientJson,
-    RecipientSummaryJson,
     fetch_recipient_part,
 )
 from serving.context import Context, Operator, Viewer
@@ -32,15 +31,24 @@ router = APIRouter(
 )
 
 
-class RecipientListJson(ListJson[RecipientJson], RecipientSummaryJson):
-    """A part of the users of the action's small app, and what is true of all."""
+class RecipientListJson(ListJson[Recipient]):
+    """
+    A part of the users of the action's small app, and what is true of all.
+
+    ``count`` would get the mails, ``on_event``: each only when an event of theirs
+    triggers the action; ``unknown``: names that the small app does not have.
+    """
+
+    count: int
+    on_event: bool
+    unknown: list[Problem]
 
 
 @router.post(
     "/runs",
     status_code=202,
     response_model=ShownOperation,
-    responses={200: {"model": RunPreviewJson, "description": "Of a dry run"}},
+    responses={200: {"model": RunPreview, "description": "Of a dry run"}},
 )
 @takes(RunModel, examples=RUNS, required=False)
 def run_action(
@@ -67,7 +75,7 @@ def run_action(
                 steps=wanted.steps,
                 app=context.app,
             )
-        return answer(foreseen.as_json())
+        return answer(foreseen)
     operation_id = run_now(
         context.services.engine,
         uid,
@@ -151,6 +159,9 @@ def list_recipients(
         found = fetch_recipient_part(
             connection, uid, page, inside=is_in, app=context.app
         )
-    return answer_list(
-        context, found.part, Recipient.as_json, more={**found.summarize()}
-    )
+    more = {
+        "count": found.count,
+        "on_event": found.on_event,
+        "unknown": found.unknown,
+    }
+    return answer_list(context, found.part, more=more)

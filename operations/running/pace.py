@@ -12,7 +12,6 @@ from uuid import UUID
 
 import sqlalchemy as sa
 from pydantic import JsonValue
-from typing_extensions import TypedDict
 
 from models.database.tables import CLAIMED_HEAVY, operation_steps, operations
 from models.operation_state import StepState
@@ -24,15 +23,6 @@ RUNS = 20
 
 #: How people describe an app while such a step runs.
 _VERBS = {"publish": "being published", "refresh": "being refreshed"}
-
-
-class WorkingJson(TypedDict):
-    """The heavy operation of a small app that a worker runs."""
-
-    operation: UUID
-    action_uid: str
-    what: str
-    since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +39,6 @@ class Working:
     action_uid: str
     verb: str = field(metadata={"serialization_alias": "what"})
     since: datetime | None
-
-    def as_json(self) -> WorkingJson:
-        """Return the object that ``--json`` prints."""
-        return {
-            "operation": self.operation_id,
-            "action_uid": self.action_uid,
-            "what": self.verb,
-            "since": self.since,
-        }
 
 
 def fetch_working(

@@ -29,7 +29,6 @@ from models.timing import DayRange, make_timing
 from overview.previews.edits import foretell_edit
 from overview.recipients import (
     ForeseenRecipients,
-    ForeseenRecipientsJson,
     foresee_recipients,
 )
 
@@ -64,7 +63,7 @@ class FullPreviewJson(PreviewJson):
 
     queue: Queue | None
     steps: list[str]
-    recipients: ForeseenRecipientsJson | None
+    recipients: ForeseenRecipients | None
     refusals: list[PlacedProblem]
     warnings: list[PlacedProblem]
     changes: RunChanges | None
@@ -97,13 +96,12 @@ class FullPreview:
     def as_json(self) -> FullPreviewJson:
         """Return the documented object; keys are only added."""
         asked = None if self.action is None else self.action.operations
-        who = self.recipients
         places = Places(self.text)
         return {
             **self.preview.as_json(),
             "queue": None if asked is None else asked.queue,
             "steps": [] if asked is None else list(asked.step_names),
-            "recipients": None if who is None else who.as_json(),
+            "recipients": self.recipients,
             "refusals": [_place(each, places) for each in self.refusals],
             "warnings": [_place(each, places) for each in self.warnings],
             "changes": self.changes,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from actions.leader import fetch_leader
 from actions.lookup import get_action, refuse_unknown_user
@@ -16,17 +15,31 @@ from dispatch.manual_runs import choose_steps, refuse_user
 from models.operation import order_steps
 from models.operation_state import Overlap, Queue, StepState
 from operations.list_operations import fetch_live_ids
-from overview.recipients import RecipientCountJson, count_inside, read_stored
+from overview.recipients import count_inside, read_stored
 
 
-class ForeseenStepJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ForeseenStep:
     """A step of the run: pending if it would run, else skipped."""
 
     name: str
     state: StepState
 
 
-class RunPreviewJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class RecipientCount:
+    """
+    How many users would get the mails.
+
+    ``on_event``: each only when an event of theirs triggers the action.
+    """
+
+    count: int
+    on_event: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunPreview:
     """
     What a run would do; nothing is recorded.
 
@@ -37,56 +50,20 @@ class RunPreviewJson(TypedDict):
     action_uid: str
     queue: Queue
     user: str | None
-    steps: list[ForeseenStepJson]
-    recipients: RecipientCountJson
-    refused_by: list[UUID]
-    leads: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RunPreview:
-    """
-    What a run would do.
-
-    Args:
-        chosen: The steps that would run, in order.
-        skipped: Those that would not.
-        recipients: How many users would get its mails now.
-        on_event: Whether only those of them whose events trigger the action: a run
-            without a user is for all.
-        refused_by: The live operations beside which ``overlap: skip`` forbids it.
-        leads: Whether a scheduler leads, and would send it.
-    """
-
-    action_uid: str
-    queue: Queue
-    user_id: str | None
-    chosen: tuple[str, ...]
-    skipped: tuple[str, ...]
-    recipients: int
-    on_event: bool
+    steps: tuple[ForeseenStep, ...]
+    recipients: RecipientCount
     refused_by: tuple[UUID, ...]
     leads: bool
 
-    def as_json(self) -> RunPreviewJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "action_uid": self.action_uid,
-            "queue": self.queue,
-            "user": self.user_id,
-            "steps": [
-                {
-                    "name": name,
-                    "state": StepState.PENDING
-                    if name in self.chosen
-                    else StepState.SKIPPED,
-                }
-                for name in order_steps({*self.chosen, *self.skipped})
-            ],
-            "recipients": {"count": self.recipients, "on_event": self.on_event},
-            "refused_by": list(self.refused_by),
-            "leads": self.leads,
-        }
+    @property
+    def chosen(self) -> list[str]:
+        """The steps that would run, in order."""
+        return [each.name for each in self.steps if each.state is StepState.PENDING]
+
+    @property
+    def skipped(self) -> list[str]:
+        """Those that would not."""
+        return [each.name for each in self.steps if each.state is StepState.SKIPPED]
 
 
 def preview_run(
@@ -125,11 +102,17 @@ def preview_run(
     return RunPreview(
         action_uid=uid,
         queue=Queue(row.queue),
-        user_id=user_id,
-        chosen=chosen,
-        skipped=tuple(name for name in names if name not in chosen),
-        recipients=count_inside(connection, row.app, action),
-        on_event=user_id is not None,
+        user=user_id,
+        steps=tuple(
+            ForeseenStep(
+                name, StepState.PENDING if name in chosen else StepState.SKIPPED
+            )
+            for name in order_steps({*chosen, *names})
+        ),
+        # a run without a user is for all
+        recipients=RecipientCount(
+            count_inside(connection, row.app, action), on_event=user_id is not None
+        ),
         refused_by=beside,
         leads=fetch_leader(connection) is not None,
     )

@@ -88,11 +88,11 @@ def fetch_reached(connection: sa.Connection, uid: str) -> ReachedRecipients:
     found, unknown = foresee_stored(connection, uid)
     outside = [
         (
-            left["count"],
-            left["reason"],
-            [one for one in found.first_left_out if one.standing is left["standing"]],
+            left.count,
+            left.reason,
+            [one for one in found.first_left_out if one.standing is left.standing],
         )
-        for left in found.as_json()["left_out"]
+        for left in found.left_out
     ]
     return ReachedRecipients(
         found.count,

@@ -65,8 +65,8 @@ def test_whole_action_is_previewed(engine: sa.Engine):
     assert "heavy" == shown["queue"]
     who = shown["recipients"]
     assert who is not None
-    assert (2, False, []) == (who["count"], who["on_event"], who["left_out"])
-    assert ["ann", "bob"] == [each["user"] for each in who["first"]]
+    assert (2, False, ()) == (who.count, who.on_event, who.left_out)
+    assert ["ann", "bob"] == [each.user for each in who.first]
     assert ["/operations/send_email/template", "/recipients/groups/1"] == [
         each.pointer for each in shown["warnings"]
     ]
@@ -156,7 +156,7 @@ def test_event_driven_action_has_no_dates(engine: sa.Engine):
     assert [] == shown["occurrences"]
     who = shown["recipients"]
     assert who is not None
-    assert (2, True) == (who["count"], who["on_event"])
+    assert (2, True) == (who.count, who.on_event)
 
 
 def test_what_a_post_would_refuse_is_told(engine: sa.Engine):
@@ -217,8 +217,8 @@ def test_users_who_are_left_out_are_counted(engine: sa.Engine):
     ).as_json()["recipients"]
 
     assert who is not None
-    assert 2 == who["count"]
+    assert 2 == who.count
     assert [("inactive", 1), ("inactivated", 1)] == [
-        (each["standing"], each["count"]) for each in who["left_out"]
+        (each.standing, each.count) for each in who.left_out
     ]
-    assert ["new", "off"] == [each["user"] for each in who["first_left_out"]]
+    assert ["new", "off"] == [each.user for each in who.first_left_out]
