@@ -3,7 +3,7 @@ Programs that some tests need beside Python, and what is said where they are mis
 
 A test asks with ``demand_program``; without the program it does not run, and is counted
 in the last line, with the command that installs what is missing. Where
-``MINUTEHAND_DEMAND_PROGRAMS`` is set, as in CI, it fails instead.
+``MINUTEHAND_TEST_DEMAND_PROGRAMS`` is set, as in CI, it fails instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import pytest
 
 #: Set, a missing program is an error.
-DEMAND = "MINUTEHAND_DEMAND_PROGRAMS"
+DEMAND = "MINUTEHAND_TEST_DEMAND_PROGRAMS"
 
 #: RabbitMQ's own folder before Debian's wrapper, which logs to where only one node may;
 #: PgBouncer is where the PATH of most users ends.

@@ -30,11 +30,11 @@ from actions.pausing.pause_state import (
     tag_pause,
     write_pause,
 )
+from actions.posting.effective_from import start_from
 from actions.posting.revisions import (
     change_actions,
     get_app_of,
     lock_action,
-    start_from,
 )
 from actions.read_rules import find_problem
 from models.database.engine import read_clock

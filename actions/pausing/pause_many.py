@@ -25,7 +25,8 @@ from actions.pausing.pause_state import (
     hold_pause,
     write_pause,
 )
-from actions.posting.revisions import change_actions, start_from
+from actions.posting.effective_from import start_from
+from actions.posting.revisions import change_actions
 from actions.read_rules import find_problem
 from models.database.engine import json_rows, make_rows_json, read_clock
 from models.database.tables import scheduled_actions

@@ -1,7 +1,7 @@
 """
 The simulation looks for planted mistakes only where it may have stopped finding them.
 
-``MINUTEHAND_CORE_TESTED_AT`` names a commit at which it found all: where the core, and
+``MINUTEHAND_TEST_CORE_AT`` names a commit at which it found all: where the core, and
 the simulation, are as they were there, it would find the same again.
 """
 
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Leave out the mistakes where it would find the same ones again."""
-    commit = os.environ.get("MINUTEHAND_CORE_TESTED_AT")
+    commit = os.environ.get("MINUTEHAND_TEST_CORE_AT")
     if not commit or os.environ.get("MINUTEHAND_TEST_ALL"):
         return
     planted = [each for each in items if each.path == _HERE / "test_mutants.py"]
