@@ -167,10 +167,9 @@ ASKED = (
     ),
     *("/settings", "/settings/changes", "/settings/doctor"),
     *(f"{ROOT}/operations?state=missed", f"{ROOT}/operations?reason=overlap"),
-    *(f"{ROOT}/operations/counts", f"{ROOT}/operations/facets?text=copy"),
     *(f"{ROOT}/status", f"{ROOT}/status?app=shop", f"{ROOT}/load"),
     f"{ROOT}/actions/copy1/why?at={{queued}}",
-    *(f"{ROOT}/mails/counts", f"{ROOT}/events", "/settings/support-bundle"),
+    *(f"{ROOT}/mails", f"{ROOT}/events", "/settings/support-bundle"),
 )
 
 
