@@ -19,28 +19,23 @@ from rich.console import Console
 from rich.text import Text
 
 from actions.importing.files import write_files
-from actions.importing.origins.apscheduler import fill_from_job
-from actions.importing.origins.celery_beat import fill_from_beat
-from actions.importing.origins.crontab import (
-    explain_settings,
-    fill_from_crontab,
-    has_users,
-    read_crontab,
-)
-from actions.importing.origins.django_celery_beat import fill_from_django
+from actions.importing.origins.apscheduler import APSCHEDULER
+from actions.importing.origins.celery_schedules import CELERY_BEAT
+from actions.importing.origins.crontab import CRONTAB, read_crontab
+from actions.importing.origins.django_celery_beat import DJANGO_CELERY_BEAT
 from actions.importing.origins.imported import (
     Defaults,
     Imported,
     ImportVerdict,
     import_each,
 )
-from actions.importing.origins.kubernetes import fill_from_cron_job, read_cron_jobs
-from actions.importing.origins.redbeat import fill_from_redbeat
+from actions.importing.origins.kubernetes import KUBERNETES, read_cron_jobs
+from actions.importing.origins.redbeat import REDBEAT
 from actions.importing.readers.apscheduler_jobs import read_jobs
 from actions.importing.readers.celery_module import read_beat_schedule
 from actions.importing.readers.django_tables import read_periodic_tasks
 from actions.importing.readers.redbeat_keys import read_redbeat
-from actions.importing.report import Report
+from actions.importing.report import Report, make_report
 from cli.connection import get_settings
 from cli.options import JsonOption, read_file
 from cli.output import err, out, print_json, print_note, print_warning
@@ -150,13 +145,12 @@ def import_apscheduler(
 
     URL is that of its SQLAlchemyJobStore; it is only read, and no job is unpickled.
     """
-    entries = read_jobs(url, table=table)
-    found = import_each(entries, lambda entry: entry.title, fill_from_job, defaults)
+    found = import_each(read_jobs(url, table=table), APSCHEDULER, defaults)
     note = (
         "Each function becomes a task of its own name, with a dot for the colon:"
         " register it in your Celery application (docs/coming-from-apscheduler.md)."
     )
-    return Report("APScheduler", found, (note,))
+    return make_report("APScheduler", found, note)
 
 
 @_as_command
@@ -184,8 +178,7 @@ def import_celery_beat(
     The module is imported in a process of its own, from the working directory.
     """
     entries = read_beat_schedule(module, python=python)
-    found = import_each(entries, lambda entry: entry.name, fill_from_beat, defaults)
-    return Report("celery beat", found)
+    return make_report("celery beat", import_each(entries, CELERY_BEAT, defaults))
 
 
 @_as_command
@@ -214,16 +207,16 @@ def import_crontab(
     text = read_file(file).decode("utf-8-sig", errors="replace")
     if system and personal:
         raise UsageError("--system and --personal: lines have a user, or have none.")
-    lines = read_crontab(text, has_user=system or (not personal and has_users(text)))
-    defaults = replace(defaults, task=task)
-    found = import_each(lines, lambda line: line.title, fill_from_crontab, defaults)
+    has_user = system if system or personal else None
+    lines, readings = read_crontab(text, has_user=has_user)
+    found = import_each(lines, CRONTAB, replace(defaults, task=task))
     note = (
         f"Each action sends the task {task!r} with the command as an argument:"
         " docs/coming-from-crontab.md has a task that runs it. Lines without CRON_TZ"
         f" are read in {defaults.timezone}; cron reads them in the zone of its host"
         " (--timezone)."
     )
-    return Report("crontab", found, (note, *explain_settings(text)))
+    return make_report("crontab", found, note, *readings)
 
 
 @_as_command
@@ -233,9 +226,8 @@ def import_django_celery_beat(defaults: Defaults, url: UrlArgument) -> Report:
 
     URL is that of the project's database; it is only read, without Django.
     """
-    rows = read_periodic_tasks(url)
-    found = import_each(rows, lambda row: row.title, fill_from_django, defaults)
-    return Report("django-celery-beat", found)
+    found = import_each(read_periodic_tasks(url), DJANGO_CELERY_BEAT, defaults)
+    return make_report("django-celery-beat", found)
 
 
 @_as_command
@@ -253,14 +245,13 @@ def import_k8s(
     FILE is YAML or JSON, such as kubectl get cronjobs -o yaml prints.
     """
     jobs = read_cron_jobs(read_file(file))
-    defaults = replace(defaults, task=task)
-    found = import_each(jobs, lambda job: job.title, fill_from_cron_job, defaults)
+    found = import_each(jobs, KUBERNETES, replace(defaults, task=task))
     note = (
         f"Each action sends the task {task!r} with name and namespace of its CronJob,"
         " which stays, suspended: docs/coming-from-kubernetes.md has a task that makes"
         " a Job."
     )
-    return Report("Kubernetes", found, (note,))
+    return make_report("Kubernetes", found, note)
 
 
 @_as_command
@@ -280,10 +271,9 @@ def import_redbeat(
 
     URL is that of the Redis that has them, its redbeat_redis_url; it is only read.
     """
-    entries = read_redbeat(url, prefix=prefix)
-    found = import_each(entries, lambda entry: entry.title, fill_from_redbeat, defaults)
+    found = import_each(read_redbeat(url, prefix=prefix), REDBEAT, defaults)
     hint = f"No key begins with {prefix!r}: --prefix is that of the application."
-    return Report("redbeat", found, if_empty=hint)
+    return make_report("redbeat", found, if_empty=hint)
 
 
 def _make_defaults(
@@ -331,7 +321,7 @@ def _show(report: Report, *, folder: str | None, overwrite: bool, json: bool) ->
     if folder is not None:
         written = write_files(Path(folder), report.entries, overwrite=overwrite)
     if json:
-        print_json(report.as_json())
+        print_json(report)
     elif folder is None:
         print_json(report.documents)
         _print(report, err())
@@ -344,7 +334,7 @@ def _show(report: Report, *, folder: str | None, overwrite: bool, json: bool) ->
         print_warning(obstacle)
     if not report.entries:
         print_warning(f"Nothing was found to import. {report.if_empty}".rstrip())
-    if report.count(ImportVerdict.CANNOT_BE):
+    if report.cannot_be:
         raise typer.Exit(1)
 
 
@@ -357,7 +347,7 @@ def _print(report: Report, console: Console) -> None:
         _print_text(console, note, width, indent="")
     if report.entries:
         console.print()
-    counts = [f"{report.count(each)} {_WORDS[each][0]}" for each in ImportVerdict]
+    counts = [f"{getattr(report, each)} {word}" for each, (word, _) in _WORDS.items()]
     console.print(
         Text(f"{len(report.entries)} of {report.origin}: {', '.join(counts)}.")
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -12,28 +12,31 @@ from actions.importing.origins.imported import Imported, ImportVerdict
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError, Problem
 from models.fields.task_rules import NO_BROKER, TaskRules
+from models.json_form import ASIDE
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """
-    What became of all entries of an origin.
+    What became of all entries of an origin, as ``--json`` shows it.
 
     Args:
         origin: Its name.
-        entries: In its order.
+        exact: How many entries are so.
+        differs: As *exact*.
+        cannot_be: As *exact*.
         notes: What holds for all of them, as sentences.
+        entries: In its order.
         if_empty: Where to look if there are no entries, as a sentence.
     """
 
     origin: str
+    exact: int
+    differs: int
+    cannot_be: int
+    notes: tuple[str, ...]
     entries: tuple[Imported, ...]
-    notes: Sequence[str] = ()
-    if_empty: str = ""
-
-    def count(self, verdict: ImportVerdict) -> int:
-        """Return how many entries have *verdict*."""
-        return sum(entry.verdict is verdict for entry in self.entries)
+    if_empty: str = field(default="", metadata=ASIDE)
 
     @property
     def documents(self) -> list[Mapping[str, JsonValue]]:
@@ -57,14 +60,14 @@ class Report:
         for message, number in found.items():
             yield f"{number} of {len(self.documents)} would be refused here: {message}"
 
-    def as_json(self) -> dict[str, JsonValue]:
-        """Return what ``--json`` shows."""
-        return {
-            "origin": self.origin,
-            **{each.value: self.count(each) for each in ImportVerdict},
-            "notes": list(self.notes),
-            "entries": [each.as_json() for each in self.entries],
-        }
+
+def make_report(
+    origin: str, entries: tuple[Imported, ...], *notes: str, if_empty: str = ""
+) -> Report:
+    """Return the report of *entries*; see Report."""
+    counts = Counter(entry.verdict for entry in entries)
+    exact, differs, cannot_be = (counts[verdict] for verdict in ImportVerdict)
+    return Report(origin, exact, differs, cannot_be, notes, entries, if_empty)
 
 
 def _describe(problem: Problem, rules: TaskRules) -> str:

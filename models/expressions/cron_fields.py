@@ -75,7 +75,7 @@ _WEEKDAY = CronField("day of the week", "days of the week", 0, 7, "P{}D", _WEEKD
 FIELDS = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
 
 #: Source: crontab(5). @hourly is the one that follows the clock.
-_MACROS = {
+MACROS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
     "@monthly": "0 0 1 * *",
@@ -167,13 +167,13 @@ class _Parser:
     def expand(self, words: list[str]) -> list[str]:
         """Spell out a macro."""
         macro = words[0].lower()
-        if macro not in _MACROS:
+        if macro not in MACROS:
             self.refuse_macro(macro)
         if len(words) > 1:
             self.refuse(
                 f"has more than {macro} in it.", f"Write {macro} alone, or five fields."
             )
-        return _MACROS[macro].split()
+        return MACROS[macro].split()
 
     def refuse_macro(self, macro: str) -> NoReturn:
         if macro == "@reboot":
@@ -186,8 +186,8 @@ class _Parser:
                 "is not a cron rule.",
                 'Write an interval, such as {"every": "PT1M"}.',
             )
-        near = difflib.get_close_matches(macro, _MACROS, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(_MACROS)}."
+        near = difflib.get_close_matches(macro, MACROS, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(MACROS)}."
         self.refuse("is not a macro of cron.", hint)
 
     def refuse_count(self, words: list[str]) -> NoReturn:

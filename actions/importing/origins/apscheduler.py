@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import JsonValue
 
-from actions.importing.origins.apscheduler_fields import (
-    Stored,
-    TriggerFields,
-    read_fields,
-)
-from actions.importing.origins.clock_fields import EVERY_MONTH, EVERY_WEEKDAY, spell
-from actions.importing.origins.durations import (
+from actions.importing.origins.celery_schedules import BOTH_DAYS
+from actions.importing.origins.clock_times import (
+    EVERY_DAY,
+    EVERY_MONTH,
+    EVERY_WEEKDAY,
+    ClockFields,
+    name_counted_day,
     name_offset,
     read_interval,
+    spell,
     write_elapsed,
 )
-from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
-from actions.importing.origins.tasks import UNREADABLE, Task, run_task
+from actions.importing.origins.imported import (
+    ActionDraft,
+    CannotBeError,
+    Stored,
+    Table,
+)
+from actions.importing.origins.tasks import make_plain, run_task
 from models.fields.wall_clock import first_instant_at
 from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
-from models.when import MOST_RULES
 
 _MINUTE_S = 60
-_SECOND = timedelta(seconds=1)
 _ODD, _EVEN = frozenset(range(1, 54, 2)), frozenset(range(2, 54, 2))
 
 _OTHER_CLOCK = (
@@ -38,106 +42,84 @@ _OTHER_CLOCK = (
     " twice."
 )
 
-Rules = list[dict[str, JsonValue]]
+#: Bounds of each field; an ISO year has up to 53 weeks. Monday is 0.
+_BOUNDS = {
+    "year": (1970, 9999),
+    "month": (1, 12),
+    "day": (1, 31),
+    "week": (1, 53),
+    "day_of_week": (0, 6),
+    "hour": (0, 23),
+    "minute": (0, 59),
+    "second": (0, 59),
+}
+_ALL = {
+    name: frozenset(range(first, last + 1)) for name, (first, last) in _BOUNDS.items()
+}
+
+#: The places of a weekday in a month, by the number that a store has for them.
+_PLACES = ("1st", "2nd", "3rd", "4th", "5th", "last")
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+_Rules = list[JsonValue]
+_State = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class JobEntry:
+class _CronDays:
     """
-    A row of a job store.
+    What a cron trigger asks for.
 
     Args:
-        id: Of the job.
-        state: What ``Job.__getstate__`` gave; objects are Stored. None: unreadable.
-        problem: Why it is unreadable.
+        clock: Times and days; the days are those named by number.
+        is_last: Whether the last day of the month is named.
+        counted: Weekdays by their place in the month, as cron has them.
+        weeks: ISO weeks.
     """
 
-    id: str
-    state: Mapping[str, Any] | None
-    problem: str = ""
-
-    @property
-    def title(self) -> str:
-        """Return its id, and its name unless that is the function's."""
-        name = (self.state or {}).get("name")
-        func = str((self.state or {}).get("func", ""))
-        is_own = isinstance(name, str) and name and not func.endswith(name)
-        return str(name) if is_own else self.id
+    clock: ClockFields
+    is_last: bool
+    counted: Sequence[str]
+    weeks: frozenset[int]
 
 
-def fill_from_job(draft: ActionDraft, entry: JobEntry, defaults: Defaults) -> None:
-    """Write the action that does what *entry* did; see ``import_each``."""
-    if entry.state is None:
-        raise CannotBeError(entry.problem)
-    state = entry.state
-    trigger = state["trigger"]
+def get_title(name: str, state: _State) -> str:
+    """Return the id of a job, or its *name* unless that is the function's."""
+    own = state.get("name")
+    is_own = isinstance(own, str) and own and not str(state.get("func")).endswith(own)
+    return str(own) if is_own else name
+
+
+def _read_trigger(draft: ActionDraft, trigger: Any) -> None:
     if not isinstance(trigger, Stored):
         raise CannotBeError("Its trigger could not be read. Write the action by hand.")
     draft.rule = trigger.kind.rpartition(":")[2]
-    rules = _find_rules(draft, trigger, defaults)
-    if len(rules) > MOST_RULES:
-        msg = f"It takes {len(rules)} rules; an action has at most {MOST_RULES}."
-        told = f"{msg} Write several actions."
-        raise CannotBeError(told)
-    draft.document["when"] = rules[0] if len(rules) == 1 else list(rules)
-    if state.get("next_run_time") is None:
-        draft.document["active"] = False
-        draft.remarks.append("It is paused there, so it is not active here.")
-    _add_policies(draft, state)
-    func = str(state["func"])
-    task = Task(
-        func.replace(":", "."),
-        [make_plain(each) for each in state.get("args") or ()],
-        {str(key): make_plain(each) for key, each in (state["kwargs"] or {}).items()},
-    )
-    run_task(draft, task, defaults)
+    draft.set_rules(_find_rules(draft, trigger))
 
 
-def _add_policies(draft: ActionDraft, state: Mapping[str, Any]) -> None:
-    """Write what becomes of late and overlapping runs."""
-    grace = state.get("misfire_grace_time")
-    runs = "latest" if state.get("coalesce", True) else "all"
-    if grace is None:
-        draft.document["catch_up"] = {"runs": runs}
-    elif grace > LOOKBACK.total_seconds():
-        draft.document["catch_up"] = {"runs": runs, "within": write_elapsed(int(grace))}
-    most = state.get("max_instances", 1)
-    draft.document["overlap"] = "skip" if most == 1 else "allow"
-    if most > 1:
-        draft.remarks.append(
-            f"At most {most} run at a time there; here your workers are the bound."
-        )
-
-
-def _find_rules(draft: ActionDraft, trigger: Stored, defaults: Defaults) -> Rules:
+def _find_rules(draft: ActionDraft, trigger: Stored) -> _Rules:
     """Return the rules of *trigger*; its bounds and jitter go into *draft*."""
-    state = trigger.state
-    if trigger.kind.endswith(":CronTrigger"):
-        return _read_cron(draft, state, defaults)
-    if trigger.kind.endswith(":IntervalTrigger"):
-        return _read_interval(draft, state)
-    if trigger.kind.endswith(":CalendarIntervalTrigger"):
-        return _read_calendar_interval(draft, state)
-    if trigger.kind.endswith(":DateTrigger"):
-        return _read_date(draft, state, defaults)
-    if trigger.kind.endswith(":OrTrigger"):
-        return _read_or(draft, state, defaults)
-    if trigger.kind.endswith(":AndTrigger"):
-        msg = (
-            "An action is due when any of its rules is, not when all are. Write what"
-            " they have in common as one rule."
-        )
+    read = _TRIGGERS.get(trigger.kind.rpartition(":")[2])
+    if read is None:
+        msg = f"{trigger.kind} is not a trigger of APScheduler's own. Write it by hand."
         raise CannotBeError(msg)
-    msg = f"{trigger.kind} is not a trigger of APScheduler's own. Write it by hand."
+    return read(draft, trigger.state)
+
+
+def _refuse_and(_draft: ActionDraft, _state: _State) -> _Rules:
+    msg = (
+        "An action is due when any of its rules is, not when all are. Write what they"
+        " have in common as one rule."
+    )
     raise CannotBeError(msg)
 
 
-def _read_or(draft: ActionDraft, state: Mapping[str, Any], defaults: Defaults) -> Rules:
-    found: Rules = []
+def _read_or(draft: ActionDraft, state: _State) -> _Rules:
+    found: _Rules = []
     texts = []
     for kind, inner in state["triggers"]:
-        part = ActionDraft(draft.entry, "")
-        found += _find_rules(part, Stored(str(kind), dict(inner)), defaults)
+        part = ActionDraft({}, draft.defaults)
+        found += _find_rules(part, Stored(str(kind), dict(inner)))
         if part.document:
             msg = "One of its triggers has bounds or jitter of its own."
             told = f"{msg} Write an action for each trigger."
@@ -146,36 +128,28 @@ def _read_or(draft: ActionDraft, state: Mapping[str, Any], defaults: Defaults) -
         draft.differences += part.differences
         draft.other_clock = part.other_clock or draft.other_clock
     draft.rule = " or ".join(texts)
-    _add_jitter(draft, state.get("jitter"))
+    _add_jitter(draft, state)
     return found
 
 
-def _read_date(
-    draft: ActionDraft, state: Mapping[str, Any], defaults: Defaults
-) -> Rules:
+def _read_date(draft: ActionDraft, state: _State) -> _Rules:
     instant = state["run_date"]
-    draft.rule = f"at {instant.isoformat()}"
-    if instant <= defaults.now:
-        msg = f"{instant.isoformat()} has passed. Remove the job, or set a new date."
-        raise CannotBeError(msg)
-    return [{"due_date": _floor(draft, instant).isoformat()}]
+    return [draft.make_due_date(instant, instant.isoformat(), "Remove the job")]
 
 
-def _read_interval(draft: ActionDraft, state: Mapping[str, Any]) -> Rules:
-    seconds = state["interval"].total_seconds()
+def _read_interval(draft: ActionDraft, state: _State) -> _Rules:
     draft.rule = f"every {state['interval']}"
-    anchor = _floor(draft, state["start_date"]).astimezone(UTC)
-    _add_bounds(draft, anchor, state.get("end_date"))
-    draft.document.pop("starts_at", None)  # the anchor is the first one
-    _add_jitter(draft, state.get("jitter"))
-    zone = name_zone(state["timezone"])
-    every = write_elapsed(read_interval(seconds))
+    anchor = draft.floor(state["start_date"]).astimezone(UTC)
+    _add_bounds(draft, {"end_date": state.get("end_date")})
+    _add_jitter(draft, state)
+    zone = _name_zone(state["timezone"])
+    every = write_elapsed(read_interval(state["interval"].total_seconds()))
     return [{"every": every, "anchor": anchor.isoformat(), "timezone": zone}]
 
 
-def _read_calendar_interval(draft: ActionDraft, state: Mapping[str, Any]) -> Rules:
+def _read_calendar_interval(draft: ActionDraft, state: _State) -> _Rules:
     years, months, weeks, days = state["interval"]
-    zone = name_zone(state["timezone"])
+    zone = _name_zone(state["timezone"])
     units = ((years, "Y"), (months, "M"), (weeks, "W"), (days, "D"))
     every = "P" + "".join(f"{count}{unit}" for count, unit in units if count)
     start, at = state["start_date"], time(*state["time"])
@@ -187,118 +161,181 @@ def _read_calendar_interval(draft: ActionDraft, state: Mapping[str, Any]) -> Rul
             " run; there the month is left out."
         )
     if state.get("end_date") is not None:
-        draft.document["ends_at"] = _midnight(
-            state["end_date"] + timedelta(days=1), zone
-        )
-    _add_jitter(draft, state.get("jitter"))
+        after = state["end_date"] + timedelta(days=1)
+        draft.document["ends_at"] = _midnight(after, zone)
+    _add_jitter(draft, state)
     anchor = datetime.combine(start, at)
     return [{"every": every, "anchor": anchor.isoformat(), "timezone": zone}]
 
 
-def _read_cron(
-    draft: ActionDraft, state: Mapping[str, Any], defaults: Defaults
-) -> Rules:
-    fields = read_fields(state["fields"])
-    zone = name_zone(state["timezone"])
-    draft.rule = f"{fields} {zone}"
+def _read_cron(draft: ActionDraft, state: _State) -> _Rules:
+    text, days = _read_fields(state["fields"])
+    zone = _name_zone(state["timezone"])
+    draft.rule = f"{text} {zone}"
     draft.other_clock = _OTHER_CLOCK
-    _add_bounds(draft, state.get("start_date"), state.get("end_date"))
-    _add_years(draft, fields, zone, defaults)
-    _add_jitter(draft, state.get("jitter"))
-    if fields.second:
+    _add_bounds(draft, state)
+    years = _limit_years(draft, days.clock.years, zone)
+    days = replace(days, clock=replace(days.clock, years=years))
+    _add_jitter(draft, state)
+    clock = days.clock
+    if clock.second:
         draft.differences.append(
-            f"Second {fields.second} is sent by the tick after it, at the full minute."
+            f"Second {clock.second} is sent by the tick after it, at the full minute."
         )
-    if fields.weeks is not None:
-        return _make_fortnights(draft, fields, zone, defaults)
-    found = _make_rules(fields, zone)
-    if any("calendar" in rule for rule in found) and fields.needs_both:
-        draft.differences.append(
-            "Day of month and weekday must both hold, so it is a calendar rule: a cron"
-            " rule would run on either."
-        )
-    return found
+    if days.weeks != _ALL["week"]:
+        return _make_fortnights(draft, days, zone)
+    found = _make_rules(days, zone)
+    has_both = clock.weekdays != EVERY_WEEKDAY and clock.days != EVERY_DAY
+    if has_both and any("calendar" in rule for rule in found):
+        draft.differences.append(BOTH_DAYS)
+    return [*found]
 
 
-def _make_rules(fields: TriggerFields, zone: str) -> Rules:
+def _read_fields(fields: Iterable[Stored]) -> tuple[str, _CronDays]:
+    """
+    Return what the fields of a cron trigger ask for, and those that were given.
+
+    Raises:
+        CannotBeError: If that is finer than a minute, or an expression is unknown.
+    """
+    by_name = {each.state["name"]: each.state for each in fields}
+    numbers: dict[str, frozenset[int]] = {}
+    given, is_last, counted = [], False, []
+    for name, bounds in _BOUNDS.items():
+        values: set[int] = set()
+        texts = []
+        for expression in by_name[name]["expressions"]:
+            kind, state = expression.kind.rpartition(":")[2], expression.state
+            if kind == "LastDayOfMonthExpression":
+                is_last = True
+                texts.append("last")
+            elif kind == "WeekdayPositionExpression":
+                place, weekday = state["option_num"], state["weekday"]
+                counted.append((weekday, place))
+                texts.append(f"{_PLACES[place]} {_WEEKDAYS[weekday]}")
+            else:
+                values |= _expand(kind, state, *bounds)
+                texts.append(_write(state))
+        numbers[name] = frozenset(values)
+        if not by_name[name].get("is_default"):
+            given.append(f"{name}={','.join(texts)}")
+    if len(numbers["second"]) != 1:
+        msg = (
+            f"It runs {len(numbers['second'])} times a minute; a tick is a minute. Let"
+            " a task of every minute do it in a loop, or leave the job where it is."
+        )
+        raise CannotBeError(msg)
+    clock = ClockFields(
+        numbers["minute"],
+        numbers["hour"],
+        numbers["day"],
+        numbers["month"],
+        weekdays=frozenset((day + 1) % 7 for day in numbers["day_of_week"]),
+        second=min(numbers["second"]),
+        years=None if numbers["year"] == _ALL["year"] else numbers["year"],
+    )
+    words = [
+        name_counted_day((day + 1) % 7, -1 if _PLACES[place] == "last" else place + 1)
+        for day, place in counted
+        if day in numbers["day_of_week"]
+    ]
+    return " ".join(given), _CronDays(clock, is_last, words, numbers["week"])
+
+
+def _expand(kind: str, state: _State, low: int, high: int) -> set[int]:
+    step = state.get("step") or 1
+    if kind == "AllExpression":
+        return set(range(low, high + 1, step))
+    if kind in {"RangeExpression", "MonthRangeExpression", "WeekdayRangeExpression"}:
+        first, last = state["first"], state["last"]
+        return set(range(first, (high if last is None else last) + 1, step))
+    msg = f"{kind} is not an expression of APScheduler's own. Write it by hand."
+    raise CannotBeError(msg)
+
+
+def _write(state: _State) -> str:
+    first, last, step = state.get("first"), state.get("last"), state.get("step")
+    text = "*" if first is None else str(first)
+    if last is not None and last != first:
+        text += f"-{last}"
+    return f"{text}/{step}" if step else text
+
+
+def _make_rules(days: _CronDays, zone: str) -> list[dict[str, JsonValue]]:
     """Return a rule for each way in which the days of the month are named."""
-    found: Rules = []
-    if fields.clock.days:
-        found.append(fields.clock.make_rule(zone))
-    special = bool(fields.second) or fields.clock.years is not None
-    words = [f"{(day + 1) % 7}#{nth}".replace("#-1", "L") for day, nth in fields.nths]
-    if (words or fields.is_last) and special:
+    clock, zoned = days.clock, {"timezone": zone}
+    found: list[dict[str, JsonValue]] = []
+    if clock.days:
+        found.append(clock.make_rule(zone))
+    if (days.counted or days.is_last) and (clock.second or clock.years is not None):
         msg = "Counted days with a second or single years are no rule of ours."
         told = f"{msg} Leave out the second, or set start and end dates."
         raise CannotBeError(told)
-    if fields.is_last and fields.clock.weekdays != EVERY_WEEKDAY:
-        found.append({"calendar": fields.spell_last_day(), "timezone": zone})
-    elif fields.is_last:
-        found.append({"cron_rule": fields.spell_cron("L", "*"), "timezone": zone})
-    if words:
-        text = fields.spell_cron("*", ",".join(words))
-        found.append({"cron_rule": text, "timezone": zone})
+    if days.is_last and clock.weekdays != EVERY_WEEKDAY:
+        found.append({"calendar": clock.spell_calendar("~01"), **zoned})
+    elif days.is_last:
+        found.append({"cron_rule": clock.spell_cron("L", "*"), **zoned})
+    if days.counted:
+        text = clock.spell_cron("*", ",".join(days.counted))
+        found.append({"cron_rule": text, **zoned})
     if not found:
         raise CannotBeError("No day matches all of its fields, so it never runs.")
     return found
 
 
-def _make_fortnights(
-    draft: ActionDraft, fields: TriggerFields, zone: str, defaults: Defaults
-) -> Rules:
+def _make_fortnights(draft: ActionDraft, days: _CronDays, zone: str) -> _Rules:
     """Return a step of two weeks for each weekday and time, if it means that."""
-    clock = fields.clock
-    plain = not (fields.nths or fields.is_last or clock.years or fields.second)
-    plain = plain and len(clock.days) == 31 and clock.months == EVERY_MONTH
-    if fields.weeks not in (_ODD, _EVEN) or not plain:
-        weeks = spell(fields.weeks or (), frozenset(range(1, 54)))
+    clock = days.clock
+    plain = not (days.counted or days.is_last or clock.years or clock.second)
+    plain = plain and clock.days == EVERY_DAY and clock.months == EVERY_MONTH
+    if days.weeks not in (_ODD, _EVEN) or not plain:
         msg = (
-            f"Weeks {weeks} of the year are no rule of ours. Name days and months, or a"
-            ' step from a day on: {"every": "P2W", "anchor": ...}.'
+            f"Weeks {spell(days.weeks, _ALL['week'])} of the year are no rule of ours."
+            " Name days and months, or a step from a day on:"
+            ' {"every": "P2W", "anchor": ...}.'
         )
         raise CannotBeError(msg)
     draft.differences.append(
         "Every two weeks from its next run on; there the count starts again with each"
         " year, which after a week 53 leaves one week or three between two runs."
     )
-    found: Rules = []
-    today = defaults.now.astimezone(load_zone(zone)).date()
-    for offset in range(14):
-        day = today + timedelta(days=offset)
-        if day.isocalendar().week not in (fields.weeks or ()):
-            continue
-        if day.isoweekday() % 7 not in clock.weekdays:
-            continue
-        for hour in sorted(clock.hours):
-            for minute in sorted(clock.minutes):
-                anchor = datetime.combine(day, time(hour, minute)).isoformat()
-                found.append({"every": "P2W", "anchor": anchor, "timezone": zone})
-    return found
+    today = draft.defaults.now.astimezone(load_zone(zone)).date()
+    coming = [today + timedelta(days=offset) for offset in range(14)]
+    return [
+        {
+            "every": "P2W",
+            "anchor": datetime.combine(day, time(hour, minute)).isoformat(),
+            "timezone": zone,
+        }
+        for day in coming
+        if day.isocalendar().week in days.weeks
+        and day.isoweekday() % 7 in clock.weekdays
+        for hour in sorted(clock.hours)
+        for minute in sorted(clock.minutes)
+    ]
 
 
-def _add_years(
-    draft: ActionDraft, fields: TriggerFields, zone: str, defaults: Defaults
-) -> None:
-    """Turn years without a hole into bounds; others stay in the rule."""
-    years = fields.years
+def _limit_years(
+    draft: ActionDraft, years: frozenset[int] | None, zone: str
+) -> frozenset[int] | None:
+    """Turn years without a hole into bounds; return others, which stay in the rule."""
     if years is None:
-        return
-    this_year = defaults.now.astimezone(load_zone(zone)).year
+        return None
+    this_year = draft.defaults.now.astimezone(load_zone(zone)).year
     coming = sorted(year for year in years if year >= this_year)
     if not coming:
         raise CannotBeError("Its years have passed. Remove the job.")
-    fields.limit_to(coming)
-    if fields.clock.years is not None:
-        return
-    starts = draft.document.get("starts_at")
-    first = _midnight(date(coming[0], 1, 1), zone)
-    if coming[0] > this_year and (starts is None or str(starts) < first):
-        draft.document["starts_at"] = first
-    if coming[-1] < 2199:
-        last = _midnight(date(coming[-1] + 1, 1, 1), zone)
-        ends = draft.document.get("ends_at")
-        if ends is None or str(ends) > last:
-            draft.document["ends_at"] = last
+    first, last = coming[0], coming[-1]
+    if last - first + 1 != len(coming):
+        return frozenset(year for year in coming if year <= first + 100)
+    document = draft.document
+    if first > this_year:
+        starts_at = _midnight(date(first, 1, 1), zone)
+        document["starts_at"] = max(starts_at, str(document.get("starts_at", "")))
+    if last < 2199:
+        ends_at = _midnight(date(last + 1, 1, 1), zone)
+        document["ends_at"] = min(ends_at, str(document.get("ends_at", ends_at)))
+    return None
 
 
 def _midnight(day: date, zone: str) -> str:
@@ -306,35 +343,28 @@ def _midnight(day: date, zone: str) -> str:
     return first_instant_at(datetime.combine(day, time()), load_zone(zone)).isoformat()
 
 
-def _add_bounds(
-    draft: ActionDraft, start: datetime | None, end: datetime | None
-) -> None:
+def _add_bounds(draft: ActionDraft, state: _State) -> None:
     """Keep the first instant, and the last one, which is included there."""
+    start, end = state.get("start_date"), state.get("end_date")
     if start is not None:
         draft.document["starts_at"] = start.astimezone(UTC).isoformat()
     if end is not None:
-        after = end.astimezone(UTC).replace(microsecond=0) + _SECOND
+        after = end.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=1)
         draft.document["ends_at"] = after.isoformat()
 
 
-def _add_jitter(draft: ActionDraft, jitter: float | None) -> None:
+def _add_jitter(draft: ActionDraft, state: _State) -> None:
+    jitter = state.get("jitter")
     if not jitter:
         return
-    minutes = math.ceil(jitter / _MINUTE_S)
-    draft.document["jitter"] = f"PT{minutes}M"
+    draft.document["jitter"] = f"PT{math.ceil(jitter / _MINUTE_S)}M"
     draft.differences.append(
         f"Jitter of {jitter:g} s is drawn anew each time there; here each action keeps"
         " its delay, in whole minutes."
     )
 
 
-def _floor(draft: ActionDraft, instant: datetime) -> datetime:
-    if instant.microsecond:
-        draft.differences.append("It runs on the whole second before.")
-    return instant.replace(microsecond=0)
-
-
-def name_zone(zone: tzinfo) -> str:
+def _name_zone(zone: tzinfo) -> str:
     """
     Return the name of *zone*.
 
@@ -349,13 +379,51 @@ def name_zone(zone: tzinfo) -> str:
     raise CannotBeError(msg)
 
 
-def make_plain(value: object) -> object:
-    """Return *value* as JSON has it; what JSON has not is marked."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple):
-        return [make_plain(each) for each in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: make_plain(each) for key, each in value.items()}
-    kind = value.kind if isinstance(value, Stored) else type(value).__name__
-    return {UNREADABLE: f"a {kind}"}
+def _read_next_run(draft: ActionDraft, value: Any) -> None:
+    if value is None:
+        draft.switch_off("paused there")
+
+
+def _read_grace(draft: ActionDraft, seconds: Any) -> None:
+    """Make up for what may be late there; None: however late."""
+    runs = "latest" if draft.fields.get("coalesce", True) else "all"
+    if seconds is None:
+        draft.document["catch_up"] = {"runs": runs}
+    elif seconds > LOOKBACK.total_seconds():
+        within = write_elapsed(int(seconds))
+        draft.document["catch_up"] = {"runs": runs, "within": within}
+
+
+def _read_instances(draft: ActionDraft, most: Any) -> None:
+    is_one = most is None or most == 1
+    draft.document["overlap"] = "skip" if is_one else "allow"
+    if not is_one:
+        draft.remarks.append(
+            f"At most {most} run at a time there; here your workers are the bound."
+        )
+
+
+def _read_function(draft: ActionDraft, func: Any) -> None:
+    args, kwargs = draft.fields.get("args") or (), draft.fields["kwargs"] or {}
+    named = {str(key): value for key, value in kwargs.items()}
+    task = func.replace(":", ".")
+    run_task(draft, task, make_plain(args), make_plain(named))
+
+
+_TRIGGERS: Mapping[str, Callable[[ActionDraft, _State], _Rules]] = {
+    "CronTrigger": _read_cron,
+    "IntervalTrigger": _read_interval,
+    "CalendarIntervalTrigger": _read_calendar_interval,
+    "DateTrigger": _read_date,
+    "OrTrigger": _read_or,
+    "AndTrigger": _refuse_and,
+}
+
+#: What ``Job.__getstate__`` gave; objects are Stored.
+APSCHEDULER: Table = {
+    "trigger": _read_trigger,
+    "next_run_time": _read_next_run,
+    "misfire_grace_time": _read_grace,
+    "max_instances": _read_instances,
+    "func": _read_function,
+}

@@ -1,21 +1,56 @@
-"""Lines of a crontab file, as Debian's cron and cronie read it. Pure."""
+"""Lines of a crontab file, as Debian's cron and cronie read them. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
-from actions.importing.origins.tasks import Task, run_task
+from actions.importing.origins.imported import (
+    ActionDraft,
+    CannotBeError,
+    Entry,
+    Table,
+)
+from actions.importing.origins.tasks import run_task
 from models.errors import RuleError
 from models.expressions.cron import CronExpression
+from models.expressions.cron_hints import find_both_days
 
 _SETTING = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|\"[^\"]+\"|'[^']+')\s*=\s*(.*)")
 _USER = re.compile(r"[a-z_][a-z0-9_.-]*\$?")
 
 #: Settings that say when; all others are for the command.
 _ZONE, _SPREAD = "CRON_TZ", "RANDOM_DELAY"
+
+#: Settings of which there is more to say than that they are not copied.
+_SETTINGS = {
+    "MAILTO": (
+        "nobody gets the output of a task; notices tell of what fails (docs/notices.md)"
+    ),
+    "TZ": "it moves no rule, as in Debian's cron; CRON_TZ does, in cronie",
+}
+
+#: Users of a system that are no commands, and commands that take a path.
+_USERS = frozenset({"root", "nobody", "daemon", "www-data", "postgres"})
+_COMMANDS = frozenset(
+    {
+        *("awk", "bash", "bundle", "cat", "cd", "chown", "chronic", "chmod", "cp"),
+        *("curl", "dash", "docker", "env", "exec", "find", "flock", "ionice", "java"),
+        *("ln", "logger", "ls", "mkdir", "mv", "nice", "node", "perl", "php", "python"),
+        *("python3", "rm", "rsync", "ruby", "sh", "source", "sudo", "tar", "test"),
+        *("timeout", "touch", "wget", "zsh"),
+    }
+)
+
+#: What both crons refuse in a field, and what it is here.
+_FOREIGN = {
+    r"L": "the last day of the month",
+    r"LW": "the last working day of the month",
+    r"[0-7]L": "the last such weekday of the month",
+    r"\w+#\d": "the weekday with that place in the month",
+    r"\w+/\d+": "every step from there to the end",
+}
 
 #: Letters of a command that name an action.
 _LONGEST_NAME = 80
@@ -26,44 +61,40 @@ _WEEKDAYS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CrontabLine:
+def read_crontab(
+    text: str, *, has_user: bool | None = None
+) -> tuple[list[Entry], list[str]]:
     """
-    A line that runs something.
-
-    Args:
-        number: From 1.
-        rule: Five fields, or a word such as "@daily".
-        command: As cron would give it to the shell; "%" is not read yet.
-        user: Whose command it is. None: the crontab is that user's.
-        timezone: Of CRON_TZ. None: that of the host.
-        spread: Minutes of RANDOM_DELAY; 0: none.
-
-    """
-
-    number: int
-    rule: str
-    command: str
-    user: str | None = None
-    timezone: str | None = None
-    spread: int = 0
-
-    @property
-    def title(self) -> str:
-        """Return what the report calls it."""
-        words = " ".join(self.command.split())
-        short = words if len(words) <= _LONGEST_NAME else words[:_LONGEST_NAME] + "…"
-        return short or f"line {self.number}"
-
-
-def read_crontab(text: str, *, has_user: bool) -> Iterator[CrontabLine]:
-    """
-    Yield the lines of a crontab that run something.
+    Return the lines of a crontab that run something, and how all of it was read.
 
     Args:
         text: Of the whole file.
-        has_user: Whether a user is between rule and command, as in /etc/crontab.
+        has_user: Whether a user is between rule and command, as in /etc/crontab. None:
+            it is found out, and each line says so if that was in doubt.
     """
+    lines = list(_read_lines(text))
+    doubt = ""
+    if has_user is None:
+        has_user, doubt = _find_users([str(line["command"]) for line in lines])
+    found = []
+    for line in lines:
+        command = str(line["command"])
+        first, *rest = [*command.split(maxsplit=1), ""]
+        if has_user:
+            line |= {"user": first or None, "command": "".join(rest).strip()}
+        line["doubt"] = doubt.format(repr(first)) if first else ""
+        words = " ".join(str(line["command"]).split())
+        short = words if len(words) <= _LONGEST_NAME else words[:_LONGEST_NAME] + "…"
+        found.append(Entry(short or f"line {line['number']}", line))
+    reading = (
+        "Read as a system file: a user stands before each command (--personal: none)."
+        if has_user
+        else "Read as the crontab of one user: none stands before a command (--system)."
+    )
+    return found, [reading, *_explain_settings(text)]
+
+
+def _read_lines(text: str) -> Iterator[dict[str, Any]]:
     settings: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
@@ -73,41 +104,42 @@ def read_crontab(text: str, *, has_user: bool) -> Iterator[CrontabLine]:
         if setting is not None:
             settings[setting[1].strip("\"'")] = setting[2].strip().strip("\"'")
             continue
-        yield _read_line(number, stripped, settings, has_user=has_user)
+        count = 1 if stripped.startswith("@") else 5
+        words = stripped.split(maxsplit=count)
+        yield {
+            "number": number,
+            "rule": " ".join(words[:count]),
+            "command": "".join(words[count:]).strip(),
+            "timezone": settings.get(_ZONE),
+            "spread": settings.get(_SPREAD),
+        }
 
 
-def has_users(text: str) -> bool:
-    """Tell whether the lines of *text* look like those of /etc/crontab."""
-    lines = list(read_crontab(text, has_user=False))
-    firsts = [line.command.split(maxsplit=1) for line in lines]
-    return (
-        bool(firsts)
-        and all(len(words) == 2 and _USER.fullmatch(words[0]) for words in firsts)
-        and any(words[0] == "root" for words in firsts)
-    )
+def _find_users(commands: Sequence[str]) -> tuple[bool, str]:
+    """Tell whether commands begin with a user; and what to say if that is in doubt."""
+    words = [command.split(maxsplit=1) for command in commands]
+    if not words or any(
+        len(each) < 2 or not _USER.fullmatch(each[0]) or each[0] in _COMMANDS
+        for each in words
+    ):
+        return False, ""
+    firsts = {first for first, _rest in words}
+    if firsts & _USERS:
+        return True, ""
+    if all(rest.startswith("/") for _first, rest in words):
+        return True, (
+            "Read as a line of a system file: {} is its user. If that is the command,"
+            " import with --personal."
+        )
+    if len(firsts) == 1 and len(words) > 1:
+        return False, (
+            "Read as a line of one user's crontab: {} is its command. If that is a"
+            " user, import with --system."
+        )
+    return False, ""
 
 
-def _read_line(
-    number: int, line: str, settings: dict[str, str], *, has_user: bool
-) -> CrontabLine:
-    count = 1 if line.startswith("@") else 5
-    words = line.split(maxsplit=count)
-    rule, rest = " ".join(words[:count]), "".join(words[count:])
-    user = None
-    if has_user:
-        user, rest = [*rest.split(maxsplit=1), "", ""][:2]
-    spread = settings.get(_SPREAD, "")
-    return CrontabLine(
-        number,
-        rule,
-        rest.strip(),
-        user or None,
-        settings.get(_ZONE),
-        int(spread) if spread.isdecimal() else 0,
-    )
-
-
-def explain_settings(text: str) -> list[str]:
+def _explain_settings(text: str) -> list[str]:
     """Return what becomes of the settings of a crontab that are not about time."""
     found: dict[str, list[int]] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -119,14 +151,9 @@ def explain_settings(text: str) -> list[str]:
         for name, numbers in found.items()
         if name not in {_ZONE, _SPREAD}
     }
-    notes = []
-    if mail := told.pop("MAILTO", None):
-        notes.append(
-            f"{mail}: nobody gets the output of a task; notices tell of what fails"
-            " (docs/notices.md)."
-        )
-    if zone := told.pop("TZ", None):
-        notes.append(f"{zone}: it moves no rule, as in Debian's cron; CRON_TZ does.")
+    notes = [
+        f"{told.pop(name)}: {what}." for name, what in _SETTINGS.items() if name in told
+    ]
     if told:
         notes.append(
             f"{', '.join(told.values())}: set it where the task runs; values are not"
@@ -135,50 +162,65 @@ def explain_settings(text: str) -> list[str]:
     return notes
 
 
-def fill_from_crontab(
-    draft: ActionDraft, line: CrontabLine, defaults: Defaults
-) -> None:
-    """Write the action that does what *line* did; see ``import_each``."""
-    draft.rule = line.rule
-    if line.rule.startswith("@reboot"):
+def _read_rule(draft: ActionDraft, rule: str) -> None:
+    draft.rule = rule
+    fields = draft.fields
+    if rule.startswith("@reboot"):
         msg = (
             "It runs when a machine starts, which is not a time. Let the system that"
             " starts the machine run it: a unit of systemd, or the container's start."
         )
         raise CannotBeError(msg)
-    if not line.command:
-        msg = f"Line {line.number} has no command; cron ignores it, too."
+    if not fields["command"]:
+        msg = f"Line {fields['number']} has no command; cron ignores it, too."
         raise CannotBeError(msg)
-    if line.rule.startswith("-"):
-        draft.remarks.append("Its '-' kept cron from logging; it is left out.")
-    draft.document["when"] = {
-        "cron_rule": line.rule.removeprefix("-"),
-        "timezone": line.timezone or defaults.timezone,
-    }
-    if line.spread:
-        draft.document["jitter"] = f"PT{line.spread}M"
+    if rule.startswith("-"):
+        draft.remarks.append("Its '-' kept cronie from logging; it is left out.")
+    rule = rule.removeprefix("-")
+    zone = fields.get("timezone") or draft.defaults.timezone
+    draft.document["when"] = {"cron_rule": rule, "timezone": zone}
+    if fields.get("doubt"):
+        draft.differences.append(fields["doubt"])
+    if zone != draft.defaults.timezone:
+        draft.differences.append(
+            f"Read as cronie does: {_ZONE} moves the rule to {zone}. Debian's cron"
+            " leaves it to the command, and goes by the zone of its host (--timezone)."
+        )
+    draft.differences += _explain_foreign(rule)
+    draft.remarks += explain_days(rule)
+
+
+def _read_spread(draft: ActionDraft, minutes: str | None) -> None:
+    if minutes and minutes.isdecimal() and int(minutes):
+        draft.document["jitter"] = f"PT{int(minutes)}M"
         draft.differences.append(
             "RANDOM_DELAY draws a delay for all jobs; jitter keeps one for each action."
         )
-    draft.remarks += explain_days(line.rule.removeprefix("-"))
-    _add_command(draft, line, defaults)
 
 
-def _add_command(draft: ActionDraft, line: CrontabLine, defaults: Defaults) -> None:
-    command, given = _split_input(line.command)
-    kwargs: dict[str, object] = {"command": command}
-    if line.user is not None:
-        kwargs["user"] = line.user
-    if given:
-        kwargs["input"] = given
-    run_task(draft, Task(defaults.task, kwargs=kwargs), defaults)
-
-
-def _split_input(command: str) -> tuple[str, str]:
-    """Return the command, and after its first bare "%" what it reads as input."""
+def _read_command(draft: ActionDraft, command: str) -> None:
+    """Send it; what follows its first bare "%" is what the command reads."""
     parts = re.split(r"(?<!\\)%", command)
     plain = [part.replace("\\%", "%") for part in parts]
-    return plain[0].strip(), "\n".join(plain[1:])
+    kwargs: dict[str, object] = {"command": plain[0].strip()}
+    if draft.fields.get("user") is not None:
+        kwargs["user"] = draft.fields["user"]
+    if any(plain[1:]):
+        kwargs["input"] = "\n".join(plain[1:])
+    run_task(draft, draft.defaults.task, kwargs=kwargs)
+
+
+def _explain_foreign(rule: str) -> Iterator[str]:
+    """Yield what cron would have refused, though it is a rule here."""
+    for word in rule.upper().split():
+        for term in word.split(","):
+            for pattern, meaning in _FOREIGN.items():
+                if not term.startswith("@") and re.fullmatch(pattern, term):
+                    yield (
+                        f"Debian's cron and cronie refuse {term!r}, so it never ran"
+                        f" there; here it is {meaning}."
+                    )
+                    break
 
 
 def explain_days(rule: str) -> list[str]:
@@ -188,42 +230,26 @@ def explain_days(rule: str) -> list[str]:
     >>> explain_days("0 9 1,15 * 5")[0][:47]
     'It runs on days 1,15 and on every Friday as wel'
     """
-    words = rule.split()
-    if len(words) != 5 or words[2][0] in "*?" or words[4][0] in "*?":
+    try:
+        canonical = CronExpression.parse(rule).canonical
+    except RuleError:
         return []
-    weekday = _read_weekday(words[4])
+    instead = find_both_days(canonical)
+    if instead is None:
+        return []
+    _, _, day, _, weekday = rule.split()
+    number = canonical.split()[4]
     note = (
-        f"It runs on days {words[2]} and on every"
-        f" {words[4] if weekday is None else _WEEKDAYS[weekday]} as well: with two day"
-        " fields either of them is enough."
+        f"It runs on days {day} and on every"
+        f" {_WEEKDAYS[int(number) % 7] if number.isdecimal() else weekday} as well:"
+        " with two day fields either of them is enough."
     )
-    first = _find_week(words)
-    if first is not None:
-        note += f" If {first[0]} was meant, write '{first[1]}'."
-    return [note]
+    return [f"{note} For days that match both, write {instead}." if instead else note]
 
 
-def _read_weekday(word: str) -> int | None:
-    """Return the weekday that *word* is (Sunday is 0); None if it is several."""
-    try:
-        field = CronExpression.parse(f"0 0 * * {word}").canonical.split()[4]
-    except RuleError:
-        return None
-    return int(field) % 7 if re.fullmatch(r"[0-7]", field) else None
-
-
-def _find_week(words: list[str]) -> tuple[str, str] | None:
-    """Return which week of the month was probably meant, and the rule for it."""
-    weekday = _read_weekday(words[4])
-    try:
-        numbers = CronExpression.parse(f"0 0 {words[2]} * *")
-    except RuleError:
-        return None
-    days = {day for day in range(1, 32) if numbers.day_mask(31, 0) >> day & 1}
-    week = min(days) // 7 + 1
-    if weekday is None or days != set(range(7 * week - 6, 7 * week + 1)):
-        return None
-    name = _WEEKDAYS[weekday]
-    ordinal = ("first", "second", "third", "fourth")[week - 1]
-    rule = " ".join([*words[:2], "*", words[3], f"{name[:3].upper()}#{week}"])
-    return f"the {ordinal} {name} of the month", rule
+#: A line, with the CRON_TZ and RANDOM_DELAY that hold for it, and what is in doubt.
+CRONTAB: Table = {
+    "rule": _read_rule,
+    "spread": _read_spread,
+    "command": _read_command,
+}

@@ -1,7 +1,8 @@
 """
 What became of an entry of another scheduler: a document, a verdict, and why. Pure.
 
-The module of an origin fills an ActionDraft, or raises CannotBeError; ``import_each``
+A reader gives entries, and the module of their origin a table: what each field of
+theirs is here, or why it is not. ``import_each`` applies the table to an ActionDraft,
 gives every draft a name of its own and has it read by the door, as ``actions post``
 does.
 """
@@ -10,27 +11,26 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import JsonValue
 
-from actions.occurrences import make_schedule
+from actions.occurrences import Schedule, make_schedule
 from actions.previews.preview_notes import find_touched_nights, make_read_rule
 from models.door.documents import action_document, read_action_object
 from models.errors import InvalidDocumentError, RuleError
 from models.fields.field_types import LONGEST_NAME
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing
-
-_Entry = TypeVar("_Entry")
+from models.when import MOST_RULES
 
 #: What data of an unknown form raises when it is read as the form that is expected.
-_UNREADABLE = (
+UNREADABLE_ERRORS = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -38,6 +38,9 @@ _UNREADABLE = (
     TypeError,
     ValueError,
 )
+
+#: The key of what a reader leaves in the place of something that JSON has not.
+UNREADABLE = "__unreadable__"
 
 #: Letters of the name of a file, before its number and suffix.
 _LONGEST_FILE = 80
@@ -75,13 +78,44 @@ class Defaults:
     task: str = "run_command"
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """
+    What another scheduler ran, as its reader found it.
+
+    Args:
+        name: What its origin calls it.
+        fields: By the names of its origin.
+        problem: Why it could not be read; empty if it could.
+    """
+
+    name: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """
+    An object that an origin keeps: what it was, and what it held; none of it was run.
+
+    Args:
+        kind: Its class, as the origin writes it.
+        state: What it held, by name.
+    """
+
+    kind: str
+    state: dict[str, Any] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class ActionDraft:
     """
     An action in the making.
 
     Args:
-        entry: What its origin calls the entry.
+        fields: Of its entry.
+        defaults: For what they leave open.
         rule: When it ran there, as people write it there.
         document: Of the action, but for its name.
         differences: What is not the same, as sentences.
@@ -90,123 +124,184 @@ class ActionDraft:
             None: the same as we do.
     """
 
-    entry: str
-    rule: str
+    fields: Mapping[str, Any]
+    defaults: Defaults
+    rule: str = ""
     document: dict[str, JsonValue] = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     other_clock: str | None = None
 
+    def set_rules(self, rules: Sequence[JsonValue]) -> None:
+        """
+        Let it be due when any of *rules* is.
+
+        Raises:
+            CannotBeError: If they are too many for one action.
+        """
+        if len(rules) > MOST_RULES:
+            msg = f"It takes {len(rules)} rules; an action has at most {MOST_RULES}."
+            told = f"{msg} Write several actions."
+            raise CannotBeError(told)
+        self.document["when"] = rules[0] if len(rules) == 1 else list(rules)
+
+    def make_due_date(
+        self, instant: datetime, text: str, remedy: str
+    ) -> dict[str, JsonValue]:
+        """
+        Return the rule that is due at *instant*, which is written *text*.
+
+        Raises:
+            CannotBeError: If it has passed; *remedy* is what to do then.
+        """
+        self.rule = f"at {text}"
+        if instant <= self.defaults.now:
+            msg = f"{text} has passed. {remedy}, or set a new date."
+            raise CannotBeError(msg)
+        due_date = self.floor(instant).isoformat()
+        return {"due_date": due_date, "timezone": self.defaults.timezone}
+
+    def floor(self, instant: datetime) -> datetime:
+        """Return *instant* without its fraction of a second, and say so."""
+        if instant.microsecond:
+            self.differences.append("It runs on the whole second before.")
+        return instant.replace(microsecond=0)
+
+    def switch_off(self, how: str) -> None:
+        """Let it not be active, for it is *how* there."""
+        self.document["active"] = False
+        self.remarks.append(f"It is {how}, so it is not active here.")
+
+
+#: What the fields of an origin are here, in the order in which they are told of; each
+#: function gets None for a field that an entry has not.
+Table = Mapping[str, Callable[[ActionDraft, Any], None]]
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
     """
-    What became of one entry.
+    What became of one entry, as ``--json`` shows it.
 
     Args:
         entry: What its origin calls it.
         rule: When it ran there, as people write it there.
         verdict: Whether it runs the same.
         notes: What differs or is good to know; or why it cannot be, and what to do.
-        document: As ``actions post`` takes it. None: it cannot be.
         file: Name for a file of the document; unlike all others, whatever the case.
+        document: As ``actions post`` takes it. None: it cannot be.
     """
 
     entry: str
     rule: str
     verdict: ImportVerdict
     notes: tuple[str, ...]
-    document: Mapping[str, JsonValue] | None = None
     file: str | None = None
-
-    def as_json(self) -> dict[str, JsonValue]:
-        """Return what ``--json`` shows."""
-        return {
-            "entry": self.entry,
-            "rule": self.rule,
-            "verdict": self.verdict.value,
-            "notes": list(self.notes),
-            "file": self.file,
-            "document": None if self.document is None else dict(self.document),
-        }
+    document: Mapping[str, JsonValue] | None = None
 
 
 def import_each(
-    entries: Iterable[_Entry],
-    name_entry: Callable[[_Entry], str],
-    fill: Callable[[ActionDraft, _Entry, Defaults], None],
-    defaults: Defaults,
+    entries: Iterable[Entry], table: Table, defaults: Defaults
 ) -> tuple[Imported, ...]:
     """
     Return what became of each of *entries*; one that cannot be read stops no other.
 
     Args:
         entries: As the reader of their origin found them.
-        name_entry: Returns what the origin calls an entry.
-        fill: Writes the document, the rule and the notes of an entry into a draft.
+        table: Of their origin.
         defaults: What entries leave open.
     """
     names, files = _Names(LONGEST_NAME, " ({})"), _Names(_LONGEST_FILE, "-{}")
     found = []
     for entry in entries:
-        draft = ActionDraft(name_entry(entry), "")
+        draft = ActionDraft(entry.fields, defaults)
         try:
-            fill(draft, entry, defaults)
-            found.append(_finish(draft, names, files, defaults))
+            _fill(draft, entry, table)
+            found.append(_finish(entry.name, draft, names, files))
         except (CannotBeError, RuleError) as error:
-            found.append(_refuse(draft, str(error)))
+            found.append(_refuse(entry, draft, str(error)))
         except InvalidDocumentError as error:
-            found.append(_refuse(draft, *map(str, error.problems)))
-        except _UNREADABLE as error:
-            what = f"It could not be read ({type(error).__name__}: {error})."
-            found.append(_refuse(draft, what[:300]))
+            found.append(_refuse(entry, draft, *map(str, error.problems)))
+        except UNREADABLE_ERRORS as error:
+            found.append(_refuse(entry, draft, explain_unreadable(error)))
     return tuple(found)
 
 
-def _refuse(draft: ActionDraft, *notes: str) -> Imported:
-    return Imported(draft.entry, draft.rule, ImportVerdict.CANNOT_BE, notes)
+def _fill(draft: ActionDraft, entry: Entry, table: Table) -> None:
+    if entry.problem:
+        raise CannotBeError(entry.problem)
+    for name, read in table.items():
+        read(draft, entry.fields.get(name))
 
 
-def _finish(
-    draft: ActionDraft, names: _Names, files: _Names, defaults: Defaults
-) -> Imported:
+def _refuse(entry: Entry, draft: ActionDraft, *notes: str) -> Imported:
+    return Imported(entry.name, draft.rule, ImportVerdict.CANNOT_BE, notes)
+
+
+def explain_unreadable(error: Exception) -> str:
+    """Return why an entry could not be read, as a sentence."""
+    return f"It could not be read ({type(error).__name__}: {error})."[:300]
+
+
+def read_schedule(document: Mapping[str, Any], now: datetime) -> Schedule:
+    """
+    Return when *document*, posted at *now*, would be due; it needs no name or task.
+
+    Raises:
+        InvalidDocumentError: If the door refuses it.
+    """
+    step = {"run_task": {"name": "task", "queue": "celery"}}
+    whole = {"name": "rule", "operations": step, **document}
+    return _make_schedule(read_action_object(whole), now)
+
+
+def _make_schedule(action: ScheduledActionModel, now: datetime) -> Schedule:
+    timing = make_timing(action, holidays={}, created_at=now)
+    assert timing is not None  # no other scheduler follows events of ours
+    return make_schedule(timing)
+
+
+def write_instant(instant: datetime) -> str:
+    """Return an aware *instant* as text, on a whole second of UTC."""
+    return instant.astimezone(UTC).replace(microsecond=0).isoformat()
+
+
+def _finish(name: str, draft: ActionDraft, names: _Names, files: _Names) -> Imported:
     """Read *draft* as the door does, and only then give it a name of its own."""
-    clean = _clean(draft.entry)
+    clean = _clean(name)
     document: dict[str, Any] = {"name": clean, **draft.document}
-    action = read_action_object(document, default_timezone=defaults.timezone)
-    _look_ahead(draft, action, defaults)
+    action = read_action_object(document, default_timezone=draft.defaults.timezone)
+    _look_ahead(draft, _make_schedule(action, draft.defaults.now))
 
-    name = names.take(clean)
-    if name != clean:
-        draft.remarks.append(f"Named {name!r}: another entry is named {clean!r}.")
-    elif name != draft.entry:
-        draft.remarks.append(f"Named {name!r}: a name is one line of 200 letters.")
-    written = action_document(action.model_copy(update={"name": name}))
-    verdict = ImportVerdict.DIFFERS if draft.differences else ImportVerdict.EXACT
-    notes = (*draft.differences, *draft.remarks)
-    file = files.take(_make_file_name(name)) + ".json"
-    return Imported(draft.entry, draft.rule, verdict, notes, written, file)
+    own = names.take(clean)
+    if own != clean:
+        draft.remarks.append(f"Named {own!r}: another entry is named {clean!r}.")
+    elif own != name:
+        draft.remarks.append(f"Named {own!r}: a name is one line of 200 letters.")
+    return Imported(
+        name,
+        draft.rule,
+        ImportVerdict.DIFFERS if draft.differences else ImportVerdict.EXACT,
+        (*draft.differences, *draft.remarks),
+        files.take(_make_file_name(own)) + ".json",
+        action_document(action.model_copy(update={"name": own})),
+    )
 
 
-def _look_ahead(
-    draft: ActionDraft, action: ScheduledActionModel, defaults: Defaults
-) -> None:
+def _look_ahead(draft: ActionDraft, schedule: Schedule) -> None:
     """
     Add what differs on the next nights on which clocks change, if anything.
 
     Raises:
         CannotBeError: If nothing of it is due any more.
     """
-    timing = make_timing(action, holidays={}, created_at=defaults.now)
-    assert timing is not None  # no other scheduler follows events of ours
-    schedule = make_schedule(timing)
-    if schedule.next_from(defaults.now) is None:
+    if schedule.next_from(draft.defaults.now) is None:
         msg = "It is over: it is not due any more. Leave it out."
         raise CannotBeError(msg)
     if draft.other_clock is None:
         return
     rules = [make_read_rule(rule) for rule in schedule.rules]
-    nights = find_touched_nights(schedule, rules, defaults.now)
+    nights = find_touched_nights(schedule, rules, draft.defaults.now)
     if nights:
         told = "; ".join(dict.fromkeys(night.describe() for night in nights))
         draft.differences.append(f"When clocks change: {told}. {draft.other_clock}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,15 +11,23 @@ from zoneinfo import ZoneInfo
 from dateutil.rrule import weekday
 
 from actions.importing.origins.celery_schedules import (
-    Crontab,
-    Interval,
-    Unknown,
-    schedule_as,
+    add_crontab,
+    add_interval,
+    refuse_unknown,
 )
-from actions.importing.origins.durations import name_offset
-from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
+from actions.importing.origins.clock_times import name_offset
+from actions.importing.origins.django_celery_beat import read_enabled
+from actions.importing.origins.imported import (
+    UNREADABLE_ERRORS,
+    ActionDraft,
+    CannotBeError,
+    Entry,
+    Stored,
+    Table,
+    explain_unreadable,
+)
 from actions.importing.origins.rrules import Recurrence, add_recurrence
-from actions.importing.origins.tasks import UNREADABLE, Task, run_task
+from actions.importing.origins.tasks import make_plain, run_task
 from models.when import MOST_RULES
 
 _BY = (
@@ -29,78 +36,51 @@ _BY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RedbeatEntry:
+def read_key(key: str, definition: str, meta: str) -> Entry:
     """
-    A key of redbeat.
+    Return the entry of a key of redbeat.
 
     Args:
-        key: With its prefix.
+        key: With its prefix; its name, if it cannot be read.
         definition: JSON text of its hash field ``definition``.
-        meta: JSON text of its field ``meta``. None: it has not run yet.
+        meta: JSON text of its field ``meta``; empty: it has not run yet.
     """
-
-    key: str
-    definition: str
-    meta: str | None = None
-
-    @property
-    def title(self) -> str:
-        """Return its name, or its key if it cannot be read."""
-        try:
-            return str(json.loads(self.definition)["name"])
-        except (ValueError, LookupError, TypeError):
-            return self.key
+    try:
+        fields = {**_load(definition), "meta": _load(meta or "{}")}
+    except UNREADABLE_ERRORS as error:
+        return Entry(key, problem=explain_unreadable(error))
+    return Entry(str(fields.get("name", key)), fields)
 
 
-def fill_from_redbeat(
-    draft: ActionDraft, entry: RedbeatEntry, defaults: Defaults
-) -> None:
-    """Write the action that does what *entry* did; see ``import_each``."""
-    definition = json.loads(entry.definition)
-    meta = json.loads(entry.meta) if entry.meta else {}
-    if not definition.get("enabled", True):
-        draft.document["active"] = False
-        draft.remarks.append("It is disabled there, so it is not active here.")
-    _add_schedule(draft, definition["schedule"], meta, defaults)
-    options = {
-        name: _read_time(value) if _is(value, "datetime") else value
-        for name, value in (definition.get("options") or {}).items()
-    }
-    task = Task(
-        str(definition["task"]),
-        _mark(definition.get("args") or ()),
-        _mark(definition.get("kwargs") or {}),
-        options,
-    )
-    run_task(draft, task, defaults)
+def _load(text: str) -> Any:
+    return json.loads(text, object_hook=_read_object)
 
 
-def _add_schedule(
-    draft: ActionDraft, schedule: Any, meta: Mapping[str, Any], defaults: Defaults
-) -> None:
-    last = meta.get("last_run_at")
-    last_run_at = None
-    if last is not None and _is(last, "datetime"):
-        last_run_at = _read_time(last)
-    if _is(schedule, "crontab"):
-        names = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
-        crontab = Crontab(**{name: schedule[name] for name in names})
-        schedule_as(draft, crontab, defaults)
+def _read_object(value: dict[str, Any]) -> Any:
+    """Return what redbeat would turn into an object of Python as Stored."""
+    kind = value.pop("__type__", None)
+    return value if kind is None else Stored(str(kind), value)
+
+
+def _read_schedule(draft: ActionDraft, schedule: Any) -> None:
+    kind, state = _open(schedule)
+    if kind == "crontab":
+        add_crontab(draft, state, None)
         draft.remarks.append(
-            f"Read in {defaults.timezone}; redbeat reads it in the timezone of its"
-            " application (--timezone)."
+            f"Read in {draft.defaults.timezone}; redbeat reads it in the timezone of"
+            " its application (--timezone)."
         )
-    elif _is(schedule, "interval"):
-        interval = Interval(float(schedule["every"]))
-        schedule_as(draft, interval, defaults, last_run_at=last_run_at)
-    elif _is(schedule, "rrule"):
-        rule = _read_rrule(schedule)
+    elif kind == "interval":
+        kind_of_last, last = _open(draft.fields["meta"].get("last_run_at"))
+        begins = _read_time(last) if kind_of_last == "datetime" else None
+        add_interval(draft, float(state["every"]), begins)
+    elif kind == "rrule":
+        rule = _read_rrule(state)
         draft.rule = str(rule)
-        add_recurrence(draft.document, rule, now=defaults.now)
+        add_recurrence(draft, rule)
         _explain(draft, rule)
     else:
-        schedule_as(draft, Unknown(json.dumps(schedule)[:80]), defaults)
+        refuse_unknown(draft, kind or json.dumps(schedule)[:80])
 
 
 def _explain(draft: ActionDraft, rule: Recurrence) -> None:
@@ -114,22 +94,32 @@ def _explain(draft: ActionDraft, rule: Recurrence) -> None:
         draft.remarks.append(f"It takes {len(when)} rules, of {MOST_RULES} at most.")
 
 
+def _read_task(draft: ActionDraft, task: object) -> None:
+    fields = draft.fields
+    options = {}
+    for name, value in (fields.get("options") or {}).items():
+        kind, state = _open(value)
+        options[name] = _read_time(state) if kind == "datetime" else value
+    args, kwargs = fields.get("args") or (), fields.get("kwargs") or {}
+    run_task(draft, task, make_plain(args), make_plain(kwargs), options)
+
+
 def _read_rrule(value: Mapping[str, Any]) -> Recurrence:
     dtstart = _read_instant(value, "dtstart")
     if dtstart is None:
         raise CannotBeError("It has no dtstart. Save the entry once more first.")
+    listed = {name: value[name] for name in _BY if value.get(name) is not None}
     by = {
-        name: tuple(map(_read_part, _listed(value[name])))
-        for name in _BY
-        if value.get(name) is not None
+        name: tuple(map(_read_part, each if isinstance(each, list) else [each]))
+        for name, each in listed.items()
     }
-    offset = dtstart.utcoffset() or timedelta()
+    week = None if value.get("wkst") is None else _read_part(value["wkst"])
     return Recurrence(
         freq=int(value["freq"]),
         dtstart=dtstart,
-        zone=name_offset(offset),
+        zone=name_offset(dtstart.utcoffset() or timedelta()),
         interval=int(value.get("interval") or 1),
-        wkst=None if value.get("wkst") is None else _read_week_start(value["wkst"]),
+        wkst=None if week is None else getattr(week, "weekday", week),
         count=value.get("count"),
         until=_read_instant(value, "until"),
         by={name: values for name, values in by.items() if values},
@@ -145,26 +135,20 @@ def _read_instant(value: Mapping[str, Any], name: str) -> datetime | None:
     return datetime.fromtimestamp(seconds, tz=timezone(offset) if offset else UTC)
 
 
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list) else [value]
-
-
 def _read_part(value: Any) -> Any:
-    if _is(value, "weekday"):
-        return weekday(int(value["wkday"]), value.get("n"))
+    kind, state = _open(value)
+    if kind == "weekday":
+        return weekday(int(state["wkday"]), state.get("n"))
     return int(value)
 
 
-def _read_week_start(value: Any) -> int:
-    return int(value["wkday"]) if _is(value, "weekday") else int(value)
-
-
-def _is(value: Any, kind: str) -> bool:
-    return isinstance(value, dict) and value.get("__type__") == kind
+def _open(value: Any) -> tuple[str, Any]:
+    """Return what class *value* was of, and what it held; "" and itself for JSON."""
+    return (value.kind, value.state) if isinstance(value, Stored) else ("", value)
 
 
 def _read_time(value: Mapping[str, Any]) -> datetime:
-    parts = {name: part for name, part in value.items() if name[0] not in "_t"}
+    parts = {name: part for name, part in value.items() if name != "timezone"}
     zone = value.get("timezone", "UTC")
     # a number is what redbeat writes for an offset, in seconds
     named = (
@@ -173,12 +157,9 @@ def _read_time(value: Mapping[str, Any]) -> datetime:
     return datetime(**parts, tzinfo=named)
 
 
-def _mark(value: Any) -> Any:
-    """Mark what redbeat turns into an object of Python, which JSON has not."""
-    if isinstance(value, dict):
-        if "__type__" in value:
-            return {UNREADABLE: f"a {value['__type__']}"}
-        return {name: _mark(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_mark(each) for each in value]
-    return value
+#: A key of redbeat: its definition, and its ``meta``.
+REDBEAT: Table = {
+    "enabled": read_enabled,
+    "schedule": _read_schedule,
+    "task": _read_task,
+}

@@ -7,30 +7,32 @@ hundred occurrences is refused, so that no reading of ours is silently another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice, product
+from itertools import islice
 from typing import Any
 
-from dateutil.rrule import rrule, weekday
+from dateutil.rrule import rrule
 from pydantic import JsonValue
 
-from actions.importing.origins.clock_fields import (
+from actions.importing.origins.clock_times import (
     EVERY_DAY,
     EVERY_HOUR,
     EVERY_MINUTE,
     EVERY_MONTH,
     EVERY_WEEKDAY,
     ClockFields,
-    spell,
+    name_counted_day,
+    read_interval,
+    write_elapsed,
 )
-from actions.importing.origins.durations import read_interval, write_elapsed
-from actions.importing.origins.imported import CannotBeError
-from actions.occurrences import make_schedule
-from models.door.documents import read_action_object
+from actions.importing.origins.imported import (
+    ActionDraft,
+    CannotBeError,
+    read_schedule,
+)
 from models.errors import InvalidDocumentError
-from models.timing import make_timing
 from models.when import MOST_RULES
 
 _YEARLY, _MONTHLY, _WEEKLY, _DAILY, _HOURLY, _MINUTELY, _SECONDLY = range(7)
@@ -48,6 +50,7 @@ _HORIZON = timedelta(days=366 * 40)
 
 _SECOND = timedelta(seconds=1)
 _UNITS = {
+    _WEEKLY: timedelta(weeks=1),
     _DAILY: timedelta(days=1),
     _HOURLY: timedelta(hours=1),
     _MINUTELY: timedelta(minutes=1),
@@ -120,15 +123,14 @@ class Recurrence:
         return self.dtstart + max(0, (start - self.dtstart) // step - 1) * step
 
 
-def add_recurrence(
-    document: dict[str, JsonValue], rule: Recurrence, *, now: datetime
-) -> None:
+def add_recurrence(draft: ActionDraft, rule: Recurrence) -> None:
     """
-    Let *document* be due when *rule* is, from *now* (aware) on.
+    Let the action of *draft* be due when *rule* is, from now on.
 
     Raises:
         CannotBeError: If no rules of ours are due at exactly the same instants.
     """
+    now = draft.defaults.now
     if rule.interval < 1 or (rule.count or 0) > _LONGEST_COUNT:
         msg = f"It has an interval of {rule.interval} and a count of {rule.count}."
         told = f"{msg} Correct the entry, or leave out the count."
@@ -139,37 +141,30 @@ def add_recurrence(
     if not expected:
         msg = "It is over, or not due for a long time. Leave it out."
         raise CannotBeError(msg)
-    made: dict[str, JsonValue] = dict(_find_bounds(rule, now))
-    rules = _make_when(rule)
-    made["when"] = rules[0] if len(rules) == 1 else rules
-    if _find_ours(made, now, len(expected)) != expected:
-        if len(expected) > MOST_RULES:
-            msg = f"No rule of ours is due exactly as {rule}. {_HINT}"
-            raise CannotBeError(msg)
-        # what is left of it is few enough to be named
-        made = {"when": [{"due_date": each.isoformat()} for each in expected]}
-    document |= made
+    bounds = dict(_find_bounds(rule, now))
+    for rules in _propose(rule):
+        if _find_ours({**bounds, "when": rules}, now, len(expected)) == expected:
+            draft.document.update(bounds)
+            draft.set_rules(rules)
+            return
+    if len(expected) > MOST_RULES:
+        msg = f"No rule of ours is due exactly as {rule}. {_HINT}"
+        raise CannotBeError(msg)
+    # what is left of it is few enough to be named
+    draft.set_rules([{"due_date": each.isoformat()} for each in expected])
 
 
 def _find_ours(
-    made: Mapping[str, JsonValue], now: datetime, count: int
+    document: Mapping[str, Any], now: datetime, count: int
 ) -> list[datetime]:
-    """Return the first occurrences of *made*; empty if the door refuses it."""
-    step: Any = {"run_task": {"name": "task", "queue": "celery"}}
-    document = {"name": "rule", "operations": step, **made}
+    """Return the first occurrences of *document*; empty if the door refuses it."""
     try:
-        action = read_action_object(document)
+        schedule = read_schedule(document, now)
     except InvalidDocumentError:
         return []
-    timing = make_timing(action, holidays={}, created_at=now)
-    assert timing is not None  # it follows the clock
-    schedule = make_schedule(timing)
     found: list[datetime] = []
-    start: datetime | None = now
-    while len(found) < count and start is not None:
-        due_at = schedule.next_from(start)
-        if due_at is None:
-            break
+    start = now
+    while len(found) < count and (due_at := schedule.next_from(start)) is not None:
         found.append(due_at)
         start = due_at + _SECOND
     return found
@@ -190,45 +185,41 @@ def _find_bounds(rule: Recurrence, now: datetime) -> Iterator[tuple[str, str]]:
         yield "ends_at", (last.replace(microsecond=0) + _SECOND).isoformat()
 
 
-def _make_when(rule: Recurrence) -> list[JsonValue]:
-    """Return the rules that probably mean the same; empty if none comes to mind."""
-    if rule.get("bysetpos"):
-        return _make_position(rule)
-    if rule.get("bymonthday") == (-1,) and not rule.get("byweekday"):
-        return _make_cron(rule, "L", "*")
-    if any(isinstance(day, weekday) and day.n for day in rule.get("byweekday")):
-        return _make_nth_weekdays(rule)
-    unfiltered = not any(
-        rule.get(name) for name in ("bymonth", "bymonthday", "byyearday", "byweekno")
-    )
-    if rule.interval > 1 and unfiltered:
-        if rule.freq == _WEEKLY:
-            return _make_weeks(rule)
-        if rule.freq >= _DAILY and not rule.get("byweekday"):
-            return _make_steps(rule)
-    return [fields.make_rule(rule.zone) for fields in _make_fields(rule)]
+def _propose(rule: Recurrence) -> Iterator[list[JsonValue]]:
+    """Yield rules that may mean the same, the likeliest first."""
+    if rule.interval > 1 and rule.freq in _UNITS:
+        yield _make_grids(rule)
+    clocks = _make_clocks(rule)
+    yield [clock.make_rule(rule.zone) for clock in clocks]
+    for day, weekday_words in _count_days(rule):
+        yield [
+            {
+                "cron_rule": clock.spell_cron(day, weekday_words),
+                "timezone": rule.zone,
+            }
+            for clock in clocks
+        ]
 
 
-def _make_fields(rule: Recurrence) -> list[ClockFields]:
+def _make_clocks(rule: Recurrence) -> list[ClockFields]:
     """Return rule as sets of numbers, one for each second of its minutes."""
     start, freq = rule.dtstart, rule.freq
-    days = frozenset(rule.get("bymonthday")) or EVERY_DAY
-    weekdays = _read_weekdays(rule.get("byweekday")) or EVERY_WEEKDAY
-    months = frozenset(rule.get("bymonth")) or EVERY_MONTH
     has_days = bool(rule.get("bymonthday") or rule.get("byweekday"))
+    days = frozenset(rule.get("bymonthday")) or EVERY_DAY
+    weekdays = _read_weekdays(rule) or EVERY_WEEKDAY
+    months = frozenset(rule.get("bymonth")) or EVERY_MONTH
     years = None
-    if freq == _YEARLY:
-        if not has_days:
-            days = frozenset({start.day})
-            months = frozenset(rule.get("bymonth")) or frozenset({start.month})
+    if not has_days and freq <= _MONTHLY:
+        days = frozenset({start.day})
+    if not has_days and freq == _WEEKLY:
+        weekdays = frozenset({start.isoweekday() % 7})
+    if freq == _MONTHLY:
+        months &= _step(start.month, rule.interval, EVERY_MONTH)
+    elif freq == _YEARLY:
+        if not has_days and not rule.get("bymonth"):
+            months = frozenset({start.month})
         if rule.interval > 1:
             years = frozenset(range(start.year, 2200, rule.interval))
-    elif freq == _MONTHLY:
-        if not has_days:
-            days = frozenset({start.day})
-        months &= _step(start.month, rule.interval, EVERY_MONTH)
-    elif freq == _WEEKLY and not rule.get("byweekday"):
-        weekdays = frozenset({start.isoweekday() % 7})
     hours = frozenset(rule.get("byhour")) or (
         frozenset({start.hour})
         if freq < _HOURLY
@@ -250,92 +241,42 @@ def _step(start: int, interval: int, every: frozenset[int]) -> frozenset[int]:
     return frozenset(n for n in every if (n - start) % interval == 0)
 
 
-def _times(rule: Recurrence) -> list[tuple[int, int, int]]:
-    start = rule.dtstart
-    return list(
-        product(
-            rule.get("byhour") or (start.hour,),
-            rule.get("byminute") or (start.minute,),
-            rule.get("bysecond") or (start.second,),
-        )
-    )
-
-
-def _make_steps(rule: Recurrence) -> list[JsonValue]:
-    """Every n days, hours or minutes, for each of the finer parts that are named."""
-    every = write_elapsed(rule.interval * _UNITS[rule.freq] // _SECOND)
-    anchors = islice(rule.iterate(rule.dtstart), _count_in_step(rule))
-    return [_grid(every, anchor, rule.zone) for anchor in anchors]
-
-
-def _count_in_step(rule: Recurrence) -> int:
-    finer = ("byhour", "byminute", "bysecond")[max(0, rule.freq - _DAILY) :]
-    count = 1
-    for name in finer:
-        count *= len(rule.get(name)) or 1
-    return min(count, MOST_RULES + 1)
-
-
-def _make_weeks(rule: Recurrence) -> list[JsonValue]:
-    """Every n weeks, for each weekday and time of day: a grid of its own."""
-    weekdays = _read_weekdays(rule.get("byweekday")) or {rule.dtstart.isoweekday() % 7}
-    count = min(len(weekdays) * len(_times(rule)), MOST_RULES + 1)
-    every = f"P{rule.interval}W"
+def _make_grids(rule: Recurrence) -> list[JsonValue]:
+    """Every n weeks, days, hours or minutes: a grid for each place in that step."""
+    step = rule.interval * _UNITS[rule.freq]
+    is_weekly = rule.freq == _WEEKLY
+    every = f"P{rule.interval}W" if is_weekly else write_elapsed(step // _SECOND)
     # The first week may have begun before dtstart, so look at whole weeks after it.
     anchors: dict[timedelta, datetime] = {}
-    step = timedelta(weeks=rule.interval)
-    for each in islice(rule.iterate(rule.dtstart), 2 * count):
+    for each in islice(rule.iterate(rule.dtstart), 2 * MOST_RULES + 2):
         anchors.setdefault((each - rule.dtstart) % step, each)
-    return [_grid(every, anchor, rule.zone) for anchor in anchors.values()]
+    return [
+        {"every": every, "anchor": anchor.isoformat(), "timezone": rule.zone}
+        for anchor in anchors.values()
+    ]
 
 
-def _grid(every: str, anchor: datetime, zone: str) -> dict[str, JsonValue]:
-    return {"every": every, "anchor": anchor.isoformat(), "timezone": zone}
+def _count_days(rule: Recurrence) -> Iterator[tuple[str, str]]:
+    """Yield day fields of cron for the last day, the second Tuesday, and the like."""
+    if rule.get("bymonthday") == (-1,):
+        yield "L", "*"
+    weekdays, positions = _read_weekdays(rule), rule.get("bysetpos")
+    if weekdays == {1, 2, 3, 4, 5} and positions == (-1,):
+        yield "LW", "*"
+    words = [
+        name_counted_day(_read_weekday(day), place)
+        for day in rule.get("byweekday")
+        for place in positions or (getattr(day, "n", None),)
+        if place
+    ]
+    if words:
+        yield "*", ",".join(words)
 
 
-def _make_nth_weekdays(rule: Recurrence) -> list[JsonValue]:
-    """The second Tuesday, the last Friday: of each month that is named."""
-    words = []
-    for day in rule.get("byweekday"):
-        number = (day.weekday + 1) % 7
-        if day.n is None or day.n < -1 or day.n > 5:
-            return []
-        words.append(f"{number}L" if day.n == -1 else f"{number}#{day.n}")
-    return _make_cron(rule, "*", ",".join(words))
+def _read_weekdays(rule: Recurrence) -> frozenset[int]:
+    return frozenset(map(_read_weekday, rule.get("byweekday")))
 
 
-def _make_position(rule: Recurrence) -> list[JsonValue]:
-    """The n-th of one weekday, or the last working day, written with BYSETPOS."""
-    positions = rule.get("bysetpos")
-    weekdays = _read_weekdays(rule.get("byweekday"))
-    if len(positions) != 1 or rule.get("bymonthday") or len(_times(rule)) != 1:
-        return []
-    if weekdays == {1, 2, 3, 4, 5} and positions[0] == -1:
-        return _make_cron(rule, "LW", "*")
-    if len(weekdays) != 1 or not -1 <= positions[0] <= 5:
-        return []
-    (number,) = weekdays
-    word = f"{number}L" if positions[0] == -1 else f"{number}#{positions[0]}"
-    return _make_cron(rule, "*", word)
-
-
-def _make_cron(rule: Recurrence, day: str, weekday_words: str) -> list[JsonValue]:
-    months = frozenset(rule.get("bymonth")) or EVERY_MONTH
-    if rule.freq == _YEARLY and not rule.get("bymonth"):
-        return []
-    months &= _step(rule.dtstart.month, rule.interval, EVERY_MONTH)
-    if not months or rule.freq > _MONTHLY:
-        return []
-    rules: list[JsonValue] = []
-    for hour, minute, second in _times(rule):
-        if second:
-            return []
-        fields = (minute, hour, day, spell(months, EVERY_MONTH), weekday_words)
-        rules.append({"cron_rule": " ".join(map(str, fields)), "timezone": rule.zone})
-    return rules
-
-
-def _read_weekdays(days: Sequence[Any]) -> frozenset[int]:
-    """Return weekdays of dateutil, where Monday is 0, with Sunday as 0."""
-    numbers = (each.weekday if isinstance(each, weekday) else each for each in days)
-    return frozenset((int(number) + 1) % 7 for number in numbers)
+def _read_weekday(day: Any) -> int:
+    """Return a weekday of dateutil, where Monday is 0, with Sunday as 0."""
+    return (int(getattr(day, "weekday", day)) + 1) % 7

@@ -3,93 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from pydantic import JsonValue
 
-from actions.importing.origins.durations import write_elapsed
-from actions.importing.origins.imported import ActionDraft, CannotBeError, Defaults
+from actions.importing.origins.clock_times import write_elapsed
+from actions.importing.origins.imported import (
+    UNREADABLE,
+    ActionDraft,
+    CannotBeError,
+    Stored,
+)
 
-#: Options that run_task takes under the same name.
-_SAME = ("priority", "headers")
-
-#: The key of what a reader leaves in the place of something that JSON has not.
-UNREADABLE = "__unreadable__"
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """
-    A task of Celery, and how it was sent.
-
-    Args:
-        name: As it is registered.
-        args: As JSON has them; see UNREADABLE.
-        kwargs: As *args*.
-        options: Of ``apply_async``, by name; None and empty ones mean nothing.
-    """
-
-    name: str
-    args: Sequence[object] = ()
-    kwargs: Mapping[str, object] = field(default_factory=dict)
-    options: Mapping[str, object] = field(default_factory=dict)
+_Step = dict[str, Any]
 
 
-def run_task(draft: ActionDraft, task: Task, defaults: Defaults) -> None:
-    """
-    Let the action of *draft* send *task*.
-
-    Raises:
-        CannotBeError: If an argument is something that JSON has not.
-    """
-    _refuse_unreadable(task)
-    given = {
-        name: value
-        for name, value in task.options.items()
-        if value is not None and value not in ("", {}, [])
-    }
-    step: dict[str, object] = {
-        "name": task.name,
-        "args": list(task.args),
-        "kwargs": dict(task.kwargs),
-        **_find_way(draft, given, defaults),
-    }
-    if defaults.connection is not None:
-        step["connection"] = defaults.connection
-    step |= {name: given.pop(name) for name in _SAME if name in given}
-    expires = given.pop("expires", None)
-    if expires is not None:
-        _expire(draft, step, expires)
-    for name in sorted(given):
-        draft.differences.append(
-            f"The option {name!r} is not kept: set it in the task itself."
-        )
-    # what is no JSON has been refused; the door checks the rest
-    step_json: dict[str, JsonValue] = step  # type: ignore[assignment]
-    draft.document["operations"] = {"run_task": step_json}
-
-
-def _find_way(
-    draft: ActionDraft, given: dict[str, object], defaults: Defaults
-) -> dict[str, object]:
-    """Return the queue, or else the exchange; take both out of *given*."""
-    queue, exchange = given.pop("queue", None), given.pop("exchange", None)
-    key = given.pop("routing_key", None)
-    if queue is not None:  # Celery, too, passes over the other two then
-        return {"queue": queue}
-    if exchange is not None:
-        return {"exchange": exchange, **({} if key is None else {"routing_key": key})}
-    if key is None:
-        return {"queue": defaults.queue}
-    draft.differences.append(
-        f"Its routing key, {key!r}, has no exchange, so the queue of that name gets it."
-    )
-    return {"queue": key}
-
-
-def _expire(draft: ActionDraft, step: dict[str, object], expires: object) -> None:
+def _expire(draft: ActionDraft, step: _Step, expires: object) -> None:
     """Drop a task that waited for so long; an instant ends the whole action."""
     if isinstance(expires, int | float):
         step["expires"] = write_elapsed(math.ceil(expires))
@@ -104,14 +35,95 @@ def _expire(draft: ActionDraft, step: dict[str, object], expires: object) -> Non
         )
 
 
-def _refuse_unreadable(task: Task) -> None:
-    found = next(_find_unreadable([task.args, task.kwargs]), None)
+#: What options of ``apply_async`` are here: a key of run_task, what writes it, or a
+#: sentence; of all others it is said that they are not kept.
+_OPTIONS: Mapping[str, str | Callable[[ActionDraft, _Step, Any], None]] = {
+    "priority": "priority",
+    "headers": "headers",
+    "expires": _expire,
+}
+
+
+def run_task(
+    draft: ActionDraft,
+    name: object,
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> None:
+    """
+    Let the action of *draft* send a task of Celery.
+
+    Args:
+        draft: Gets the step, and what differs.
+        name: As the task is registered; the door checks it.
+        args: As JSON has them; see UNREADABLE.
+        kwargs: As *args*.
+        options: Of ``apply_async``, by name; None and empty ones mean nothing.
+
+    Raises:
+        CannotBeError: If an argument is something that JSON has not.
+    """
+    kwargs = kwargs or {}
+    found = next(_find_unreadable([args, kwargs]), None)
     if found is not None:
         msg = (
             f"Its arguments have {found}, which JSON has not. Let the task take text"
             " or a number, and change the entry first."
         )
         raise CannotBeError(msg)
+    given = {
+        option: value
+        for option, value in (options or {}).items()
+        if value is not None and value not in ("", {}, [])
+    }
+    step: _Step = {"name": name, "args": list(args), "kwargs": dict(kwargs)}
+    step |= _find_way(draft, given)
+    if draft.defaults.connection is not None:
+        step["connection"] = draft.defaults.connection
+    for option in (*_OPTIONS, *sorted(given.keys() - _OPTIONS.keys())):
+        if option not in given:
+            continue
+        read = _OPTIONS.get(option)
+        if read is None:
+            draft.differences.append(
+                f"The option {option!r} is not kept: set it in the task itself."
+            )
+        elif isinstance(read, str):
+            step[read] = given[option]
+        else:
+            read(draft, step, given[option])
+    draft.document["operations"] = {"run_task": step}
+
+
+def _find_way(draft: ActionDraft, given: dict[str, object]) -> dict[str, JsonValue]:
+    """Return the queue, or else the exchange; take both out of *given*."""
+    way: dict[str, Any] = {
+        name: given.pop(name, None) for name in ("queue", "exchange", "routing_key")
+    }
+    key = way["routing_key"]
+    if way["queue"] is not None:  # Celery, too, passes over the other two then
+        return {"queue": way["queue"]}
+    if way["exchange"] is not None:
+        return {name: value for name, value in way.items() if value is not None}
+    if key is None:
+        return {"queue": draft.defaults.queue}
+    draft.differences.append(
+        f"Its routing key, {key!r}, has no exchange, so the queue of that name gets it."
+    )
+    return {"queue": key}
+
+
+def make_plain(value: object) -> Any:
+    """Return *value* as JSON has it; what JSON has not is marked."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [make_plain(each) for each in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: make_plain(each) for key, each in value.items()}
+    kind = value.kind if isinstance(value, Stored) else type(value).__name__
+    return {UNREADABLE: f"a {kind}"}
 
 
 def _find_unreadable(value: object) -> Iterator[str]:

@@ -17,8 +17,8 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
-from actions.importing.origins.apscheduler import JobEntry
-from actions.importing.origins.apscheduler_fields import Stored
+from actions.importing.origins.apscheduler import get_title
+from actions.importing.origins.imported import Entry, Stored, explain_unreadable
 from actions.importing.readers.databases import open_database
 from models.errors import RuleError
 from models.fields.zone import load_zone
@@ -47,7 +47,7 @@ _BROKEN = (
 _LATIN = frozenset({"latin1", "latin-1"})
 
 
-def read_jobs(url: str, *, table: str) -> tuple[JobEntry, ...]:
+def read_jobs(url: str, *, table: str) -> tuple[Entry, ...]:
     """
     Return all jobs, by id.
 
@@ -68,23 +68,23 @@ def read_jobs(url: str, *, table: str) -> tuple[JobEntry, ...]:
     return tuple(read_job(str(row.id), bytes(row.job_state)) for row in rows)
 
 
-def read_job(name: str, state: bytes) -> JobEntry:
+def read_job(name: str, state: bytes) -> Entry:
     """
     Return the job *name*, whose pickle is *state*; or why it cannot be read.
 
-    >>> read_job("it", pickle.dumps({"func": "shop.jobs:report"})).state
+    >>> read_job("it", pickle.dumps({"func": "shop.jobs:report"})).fields
     {'func': 'shop.jobs:report'}
     """
     if len(state) > _LARGEST:
-        return JobEntry(name, None, f"It has {len(state):,} bytes, which is too many.")
+        told = f"It has {len(state):,} bytes, which is too many."
+        return Entry(name, problem=told)
     try:
         found = InertUnpickler(io.BytesIO(state)).load()
     except _BROKEN as error:
-        problem = f"It could not be read ({type(error).__name__}: {error})."
-        return JobEntry(name, None, problem[:300])
+        return Entry(name, problem=explain_unreadable(error))
     if not isinstance(found, Mapping):
-        return JobEntry(name, None, "It is not a job of APScheduler 3.")
-    return JobEntry(name, found)
+        return Entry(name, problem="It is not a job of APScheduler 3.")
+    return Entry(get_title(name, found), found)
 
 
 class _Inert:

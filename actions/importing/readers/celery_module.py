@@ -9,9 +9,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-from actions.importing.origins.celery_beat import BeatEntry
+from actions.importing.origins.imported import Entry
 from models.errors import UnreachableError, UsageError
 from models.fields.server_url import hide_sign_in
 
@@ -26,9 +25,7 @@ _LONGEST_SAID = 300
 _URL = re.compile(r"\w+://\S+")
 
 
-def read_beat_schedule(
-    module: str, *, python: str | None = None
-) -> tuple[BeatEntry, ...]:
+def read_beat_schedule(module: str, *, python: str | None = None) -> tuple[Entry, ...]:
     """
     Return the entries of the application in *module*, in their order.
 
@@ -54,19 +51,13 @@ def read_beat_schedule(
     except ValueError:
         msg = f"{module}: its process answered nothing that can be read."
         raise UsageError(msg) from None
-    return tuple(_make_entry(each, found["timezone"]) for each in found["entries"])
-
-
-def _make_entry(found: dict[str, Any], timezone: str | None) -> BeatEntry:
-    return BeatEntry(
-        name=found["name"],
-        task=found.get("task", ""),
-        args=tuple(found.get("args", ())),
-        kwargs=found.get("kwargs", {}),
-        options=found.get("options", {}),
-        schedule=found.get("schedule", {}),
-        timezone=timezone,
-        problem=found.get("problem", ""),
+    return tuple(
+        Entry(
+            each["name"],
+            {**each, "timezone": found["timezone"]},
+            each.get("problem", ""),
+        )
+        for each in found["entries"]
     )
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.importing.origins.django_celery_beat import DjangoRow
+from actions.importing.origins.imported import Entry
 from actions.importing.readers.databases import open_database
 
 _PREFIX = "django_celery_beat_"
 _KINDS = ("interval", "crontab", "solar", "clocked")
 
 
-def read_periodic_tasks(url: str) -> tuple[DjangoRow, ...]:
+def read_periodic_tasks(url: str) -> tuple[Entry, ...]:
     """
     Return all periodic tasks, by name.
 
@@ -34,7 +34,9 @@ def read_periodic_tasks(url: str) -> tuple[DjangoRow, ...]:
     for task in sorted(tasks, key=lambda row: str(row["name"])):
         kind = next((each for each in _KINDS if task[f"{each}_id"] is not None), None)
         schedule = schedules[kind].get(task[f"{kind}_id"]) if kind else None
-        found.append(DjangoRow(task, kind, schedule))
+        found.append(
+            Entry(str(task["name"]), {**task, "kind": kind, "schedule": schedule})
+        )
     return tuple(found)
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import redis
 
-from actions.importing.origins.redbeat import RedbeatEntry
+from actions.importing.origins.imported import Entry
+from actions.importing.origins.redbeat import read_key
 from models.errors import RuleError, UnreachableError, UsageError
 from models.fields.server_url import read_broker_url
 
@@ -17,7 +18,7 @@ _TIMEOUT_S = 10
 _CHUNK = 500
 
 
-def read_redbeat(url: str, *, prefix: str) -> tuple[RedbeatEntry, ...]:
+def read_redbeat(url: str, *, prefix: str) -> tuple[Entry, ...]:
     """
     Return the entries of redbeat, by key.
 
@@ -32,7 +33,7 @@ def read_redbeat(url: str, *, prefix: str) -> tuple[RedbeatEntry, ...]:
     client = _make_client(url)
     try:
         keys = sorted(_as_list(client.zrange(f"{prefix}:schedule", 0, -1)))
-        found: list[RedbeatEntry] = []
+        found: list[Entry] = []
         for start in range(0, len(keys), _CHUNK):
             found += _read_keys(client, keys[start : start + _CHUNK])
     except (redis.RedisError, OSError) as error:
@@ -44,7 +45,7 @@ def read_redbeat(url: str, *, prefix: str) -> tuple[RedbeatEntry, ...]:
     return tuple(found)
 
 
-def _read_keys(client: redis.Redis, keys: list[bytes]) -> list[RedbeatEntry]:
+def _read_keys(client: redis.Redis, keys: list[bytes]) -> list[Entry]:
     with client.pipeline(transaction=False) as pipe:
         for key in keys:
             pipe.hmget(key, "definition", "meta")
@@ -52,7 +53,7 @@ def _read_keys(client: redis.Redis, keys: list[bytes]) -> list[RedbeatEntry]:
     found = []
     for key, answer in zip(keys, answers, strict=True):
         definition, meta = answer if isinstance(answer, list) else (None, None)
-        found.append(RedbeatEntry(_text(key), _text(definition), _text(meta) or None))
+        found.append(read_key(_text(key), _text(definition), _text(meta)))
     return found
 
 

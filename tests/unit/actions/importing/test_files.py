@@ -12,9 +12,9 @@ from actions.importing.origins.imported import Imported, ImportVerdict
 from models.errors import ConflictError, UsageError
 
 BOTH = [
-    Imported("a", "", ImportVerdict.EXACT, (), {"name": "ä"}, "a.json"),
+    Imported("a", "", ImportVerdict.EXACT, (), "a.json", {"name": "ä"}),
     Imported("b", "", ImportVerdict.CANNOT_BE, ("no",)),
-    Imported("c", "", ImportVerdict.EXACT, (), {"name": "c"}, "c.json"),
+    Imported("c", "", ImportVerdict.EXACT, (), "c.json", {"name": "c"}),
 ]
 
 

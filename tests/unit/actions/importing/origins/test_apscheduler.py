@@ -16,18 +16,23 @@ from apscheduler.triggers.interval import IntervalTrigger
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.importing.origins.apscheduler import fill_from_job
+from actions.importing.origins.apscheduler import APSCHEDULER
 from actions.importing.origins.imported import Imported, ImportVerdict
 from actions.importing.readers.apscheduler_jobs import read_job
 from tests.unit.actions.importing.documents import (
     NOW,
     find_first,
+    get_document,
     get_step,
     get_when,
     import_one,
 )
 
 PARIS = ZoneInfo("Europe/Paris")
+
+
+def cron(**fields: Any) -> CronTrigger:
+    return CronTrigger(**{"timezone": "UTC", **fields})
 
 
 def import_job(trigger: Any, **changes: Any) -> Imported:
@@ -47,7 +52,7 @@ def import_job(trigger: Any, **changes: Any) -> Imported:
         "next_run_time": NOW,
         **changes,
     }
-    return import_one(read_job("it", pickle.dumps(state)), fill_from_job)
+    return import_one(read_job("it", pickle.dumps(state)), APSCHEDULER)
 
 
 def ask_trigger(trigger: Any, count: int) -> list[datetime]:
@@ -130,105 +135,128 @@ def test_calendar_interval_steps_the_calendar():
     assert "last day instead" in import_job(last).notes[0]
 
 
-def test_date_trigger_is_a_due_date():
+def test_or_is_due_whenever_one_of_its_triggers_is():
     """
-    It has its offset; one that has passed is not imported.
-    """
-    coming = DateTrigger(datetime(2026, 12, 1, 9, tzinfo=PARIS))
-    passed = DateTrigger(datetime(2026, 11, 1, 9, tzinfo=PARIS))
-
-    found = import_job(coming)
-
-    assert get_when(found)["due_date"] == "2026-12-01T09:00:00+01:00"
-    assert "has passed" in import_job(passed).notes[0]
-
-
-def test_or_is_a_list_and_and_is_refused():
-    """
-    An action is due whenever one of its rules is.
+    An action has a list of rules.
     """
     parts = [CronTrigger(hour=7, timezone="UTC"), CronTrigger(hour=9, timezone="UTC")]
-    both = import_job(OrTrigger(parts))
+    document = get_document(import_job(OrTrigger(parts)))
 
-    assert len(get_when(both)) == 2
-    assert both.document is not None
-    assert ask_trigger(OrTrigger(parts), 10) == find_first(both.document, 10)
-    assert "in common" in import_job(AndTrigger(parts)).notes[0]
+    assert ask_trigger(OrTrigger(parts), 10) == find_first(document, 10)
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("trigger", "words"),
     [
-        ({"second": "*/15"}, "4 times a minute"),
-        ({"week": "1-10"}, "Weeks 1-10"),
-        ({"year": "2020"}, "passed"),
+        (cron(second="*/15"), "4 times a minute"),
+        (cron(week="1-10"), "Weeks 1-10"),
+        (cron(year="2020"), "passed"),
+        (DateTrigger(datetime(2026, 11, 1, 9, tzinfo=PARIS)), "has passed"),
+        (AndTrigger([cron(hour=7)]), "in common"),
+        (OrTrigger([cron(hour=7, end_date="2027-01-01")]), "bounds or jitter"),
+        ("no trigger", "could not be read"),
     ],
 )
-def test_what_cannot_be_says_what_to_do(fields: dict[str, str], words: str):
+def test_what_cannot_be_says_what_to_do(trigger: Any, words: str):
     """
-    What is finer than a minute, or no rule, is told.
+    What is finer than a minute, over, or no rule, is told.
     """
-    found = import_job(CronTrigger(**fields, timezone="UTC"))
+    found = import_job(trigger)
 
     assert ImportVerdict.CANNOT_BE is found.verdict
     assert words in found.notes[0]
 
 
-def test_every_other_week_is_a_step_of_two_weeks():
+@pytest.mark.parametrize(
+    ("trigger", "when", "difference"),
+    [
+        (cron(day="last"), {"cron_rule": "0 0 L * *", "timezone": "UTC"}, ""),
+        (
+            cron(day="2nd fri", hour=9),
+            {"cron_rule": "0 9 * * 5#2", "timezone": "UTC"},
+            "",
+        ),
+        (
+            CronTrigger(week="*/2", day_of_week="mon", hour=9, timezone=PARIS),
+            {
+                "every": "P2W",
+                "anchor": "2026-11-30T09:00:00",
+                "timezone": "Europe/Paris",
+            },
+            "week 53",
+        ),
+        (
+            DateTrigger(datetime(2026, 12, 1, 9, tzinfo=PARIS)),
+            {"due_date": "2026-12-01T09:00:00+01:00", "timezone": "Europe/Paris"},
+            "",
+        ),
+    ],
+)
+def test_triggers(trigger: Any, when: Any, difference: str):
     """
-    Its weekday and time stay; what happens after a week 53 is told.
+    The common ones become rules that people can read.
     """
-    trigger = CronTrigger(week="*/2", day_of_week="mon", hour=9, timezone=PARIS)
     found = import_job(trigger)
 
-    assert get_when(found) == {
-        "every": "P2W",
-        "anchor": "2026-11-30T09:00:00",
-        "timezone": "Europe/Paris",
-    }
-    assert "week 53" in found.notes[0]
+    assert get_when(found) == when
+    assert bool(difference) == (found.verdict is ImportVerdict.DIFFERS)
+    assert difference in "".join(found.notes)
+
+
+def test_years_are_bounds():
+    """
+    Unless there is a hole between them, of which a calendar rule has the years.
+    """
+    years = get_document(import_job(cron(year="2027-2028", start_date="2026-01-01")))
+    holed = get_when(import_job(cron(year="2027,2029")))
+
+    assert years["starts_at"] == "2027-01-01T00:00:00+00:00"
+    assert years["ends_at"] == "2029-01-01T00:00:00+00:00"
+    assert holed["calendar"].startswith("2027,2029-")
 
 
 def test_task_is_the_function_with_its_arguments():
     """
     The colon of a reference becomes a dot, as Celery names tasks.
     """
-    step = get_step(import_job(CronTrigger(hour=7, timezone="UTC")))
+    step = get_step(import_job(cron(hour=7)))
 
     assert step["name"] == "shop.jobs.report"
     assert (step["args"], step["kwargs"]) == (["fr"], {"limit": 5})
 
 
-def test_policies_are_kept():
+@pytest.mark.parametrize(
+    ("changes", "member", "value"),
+    [
+        ({}, "jitter", "PT2M"),
+        ({}, "overlap", "skip"),
+        ({"max_instances": 3}, "overlap", "allow"),
+        ({}, "catch_up", None),
+        ({"misfire_grace_time": None}, "catch_up", {"runs": "latest"}),
+        (
+            {"misfire_grace_time": 3600, "coalesce": False},
+            "catch_up",
+            {"runs": "all", "within": "PT1H"},
+        ),
+        ({"next_run_time": None}, "active", False),
+    ],
+)
+def test_policies_are_kept(changes: dict[str, Any], member: str, value: Any):
     """
-    Jitter, grace, coalescing, instances and pauses each have their field.
+    Jitter, grace, coalescing, instances and pauses each have their member.
     """
     trigger = IntervalTrigger(hours=1, start_date=NOW, timezone="UTC", jitter=90)
-    found = import_job(
-        trigger,
-        misfire_grace_time=3600,
-        coalesce=False,
-        max_instances=3,
-        next_run_time=None,
-    )
-    assert found.document is not None
-    document = dict(found.document)
+    document = get_document(import_job(trigger, **changes))
 
-    assert document["jitter"] == "PT2M"
-    assert document["catch_up"] == {"runs": "all", "within": "PT1H"}
-    assert document["overlap"] == "allow"
-    assert document["active"] is False
-    assert ImportVerdict.DIFFERS is found.verdict
+    assert document.get(member) == value
 
 
 def test_argument_that_json_has_not_is_named():
     """
     Dates and objects of the project cannot be sent as JSON.
     """
-    trigger = CronTrigger(hour=7, timezone="UTC")
-
-    dated = import_job(trigger, args=(timedelta(1),))
-    owned = import_job(trigger, kwargs={"shop": Shop()})
+    dated = import_job(cron(hour=7), args=(timedelta(1),))
+    owned = import_job(cron(hour=7), kwargs={"shop": Shop()})
 
     assert "a timedelta" in dated.notes[0]
     assert "Shop" in owned.notes[0]

@@ -12,30 +12,25 @@ from celery.schedules import ParseException, crontab
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.importing.origins.celery_schedules import (
-    Crontab,
-    Interval,
-    Solar,
-    Unknown,
-    schedule_as,
-)
-from actions.importing.origins.imported import ActionDraft, Defaults, ImportVerdict
-from actions.importing.origins.tasks import Task, run_task
+from actions.importing.origins.celery_schedules import CELERY_BEAT
+from actions.importing.origins.imported import Imported, ImportVerdict
 from tests.unit.actions.importing.documents import (
     DEFAULTS,
     NOW,
     find_first,
+    get_document,
     get_when,
     import_one,
 )
 
-UTC_DEFAULTS = replace(DEFAULTS, timezone="UTC")
 APP = Celery("oracle", set_as_current=False, broker="memory://")
 
 
-def fill(draft: ActionDraft, schedule: Any, defaults: Defaults) -> None:
-    schedule_as(draft, schedule, defaults)
-    run_task(draft, Task("proj.task"), defaults)
+def beat(timezone: str | None = "Europe/Paris", **schedule: Any) -> Imported:
+    """Import an entry with this schedule, a crontab unless it says another kind."""
+    schedule = {"kind": "crontab", **schedule}
+    entry = {"task": "proj.task", "schedule": schedule, "timezone": timezone}
+    return import_one(entry, CELERY_BEAT, replace(DEFAULTS, timezone="UTC"))
 
 
 def ask_celery(fields: dict[str, str], count: int) -> list[datetime]:
@@ -76,10 +71,9 @@ def test_crontab_is_due_when_celery_says(fields: dict[str, str]):
     """
     Whatever text Celery reads, the rule has the same first twenty occurrences.
     """
-    found = import_one(Crontab(**fields, timezone="UTC"), fill, UTC_DEFAULTS)
+    document = get_document(beat("UTC", **fields))
 
-    assert found.document is not None, found.notes
-    assert ask_celery(fields, 20) == find_first(found.document, 20)
+    assert ask_celery(fields, 20) == find_first(document, 20)
 
 
 @given(st.text("0123456789*/-,montue ", max_size=12))
@@ -91,58 +85,84 @@ def test_what_celery_refuses_cannot_be(text: str):
         expected = crontab(minute=text.replace(" ", ""), app=APP).minute
     except (ParseException, ValueError):
         expected = set()
-    found = import_one(Crontab(minute=text), fill)
+    found = beat("UTC", minute=text)
 
-    if found.document is not None:
-        assert set(Crontab(minute=text).read().minutes) == expected
+    if found.document is None:  # Celery passes over what follows "0-0"
+        assert found.verdict is ImportVerdict.CANNOT_BE
     else:
-        assert found.notes
+        first = find_first(found.document, 60)
+        assert {each.minute for each in first} == expected
 
 
 @pytest.mark.parametrize(
     ("schedule", "words"),
     [
-        (Interval(10.0), "below a minute"),
-        (Interval(0), "below a minute"),
-        (Interval(90.5), "fraction"),
-        (Solar("sunset", 48.8, 2.3), "due date"),
-        (Unknown("<project.Moon>"), "post due dates"),
-        (Crontab(day_of_week="7"), "refuses '7'"),
-        (Crontab(day_of_month="31", month_of_year="2"), "never due"),
+        ({"kind": "interval", "seconds": 10.0}, "in a loop"),
+        ({"kind": "interval", "seconds": 0}, "below a minute"),
+        ({"kind": "interval", "seconds": 90.5}, "fraction"),
+        (
+            {"kind": "solar", "event": "sunset", "latitude": 1, "longitude": 2},
+            "due date",
+        ),
+        ({"kind": "unknown", "text": "<project.Moon>"}, "post due dates"),
+        ({"day_of_week": "7"}, "refuses '7'"),
+        ({"minute": "5/10"}, "cannot read '5/10'"),
+        ({"minute": "*/0"}, "a step that is none"),
+        ({"day_of_month": "31", "month_of_year": "2"}, "never due"),
     ],
 )
 def test_what_cannot_be_says_what_to_do(schedule: Any, words: str):
     """
     No entry is dropped without a word.
     """
-    found = import_one(schedule, fill)
+    found = beat(**schedule)
 
     assert found.verdict is ImportVerdict.CANNOT_BE
     assert words in " ".join(found.notes)
 
 
-def test_night_of_a_clock_change_is_a_difference():
+@pytest.mark.parametrize(
+    ("schedule", "when", "difference"),
+    [
+        ({"minute": 0, "hour": 7}, {"cron_rule": "0 7 * * *"}, ""),
+        # text is kept where it means the same
+        (
+            {"minute": "*/15", "hour": "9-17", "day_of_week": "mon-fri"},
+            {"cron_rule": "*/15 9-17 * * mon-fri"},
+            "",
+        ),
+        ({"minute": [0, 30], "hour": 7}, {"cron_rule": "0,30 7 * * *"}, ""),
+        (
+            {"minute": 0, "hour": "20-3"},
+            {"cron_rule": "0 0-3,20-23 * * *"},
+            "28 March 2027",
+        ),
+        (
+            {"minute": 0, "hour": 0, "day_of_month": "1", "day_of_week": "mon"},
+            {"calendar": "Mon *-*-01 00:00"},
+            "must both hold",
+        ),
+        ({"minute": 30, "hour": 2}, {"cron_rule": "30 2 * * *"}, "28 March 2027"),
+        ({"kind": "interval", "seconds": 1800}, {"every": "PT30M"}, "fixed grid"),
+        ({"kind": "interval", "seconds": 90}, {"every": "PT1M30S"}, "fixed grid"),
+    ],
+)
+def test_schedules(schedule: Any, when: Any, difference: str):
     """
-    At seven nothing differs; at half past two, two nights a year do.
+    What is not the same is said: both day fields, nights of clock changes, a grid.
     """
-    seven = import_one(Crontab(0, 7, timezone="Europe/Paris"), fill)
-    night = import_one(Crontab(30, 2, timezone="Europe/Paris"), fill)
-    in_utc = import_one(Crontab(30, 2, timezone="UTC"), fill)
+    found = beat(**schedule)
 
-    assert (ImportVerdict.EXACT, ()) == (seven.verdict, seven.notes)
-    assert ImportVerdict.DIFFERS is night.verdict
-    assert "28 March 2027" in night.notes[0]
-    assert ImportVerdict.EXACT is in_utc.verdict
+    assert {**when, "timezone": "Europe/Paris"} == get_when(found)
+    assert bool(difference) == (found.verdict is ImportVerdict.DIFFERS)
+    assert difference in "".join(found.notes)
 
 
-def test_text_is_kept_where_it_means_the_same():
+def test_zone_of_the_host_is_told():
     """
-    Whoever wrote */15 finds it again.
+    An application without a zone goes by that of its host; UTC has no such nights.
     """
-    kept = import_one(Crontab("*/15", "9-17", day_of_week="mon-fri"), fill)
-    wraps = import_one(Crontab(0, "22-3"), fill)
-    listed = import_one(Crontab([0, 30], 7), fill)
+    found = beat(None, minute=30, hour=2)
 
-    assert get_when(kept)["cron_rule"] == "*/15 9-17 * * mon-fri"
-    assert get_when(wraps)["cron_rule"] == "0 0-3,22,23 * * *"
-    assert get_when(listed)["cron_rule"] == "0,30 7 * * *"
+    assert found.verdict is ImportVerdict.EXACT
+    assert "Read in UTC" in found.notes[0]

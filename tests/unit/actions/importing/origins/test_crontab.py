@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from actions.importing.origins.crontab import (
-    CrontabLine,
-    explain_days,
-    explain_settings,
-    fill_from_crontab,
-    has_users,
-    read_crontab,
+from actions.importing.origins.crontab import CRONTAB, explain_days, read_crontab
+from actions.importing.origins.imported import Imported, ImportVerdict
+from tests.unit.actions.importing.documents import (
+    get_document,
+    get_step,
+    get_when,
+    import_one,
 )
-from actions.importing.origins.imported import ImportVerdict
-from tests.unit.actions.importing.documents import get_step, get_when, import_one
+
+EXACT, DIFFERS = ImportVerdict.EXACT, ImportVerdict.DIFFERS
 
 SYSTEM = """
 # m h dom mon dow user command
@@ -27,59 +27,120 @@ RANDOM_DELAY=45
 """
 
 
+def lines(text: str, *, has_user: bool | None = None) -> list[Imported]:
+    found, _notes = read_crontab(text, has_user=has_user)
+    return [import_one(line, CRONTAB) for line in found]
+
+
+def line(text: str) -> Imported:
+    (found,) = lines(text)
+    return found
+
+
 def test_lines_of_a_system_crontab():
     """
     Settings count from their line on; the user stands before the command.
     """
-    hourly, daily, weekly = read_crontab(SYSTEM, has_user=True)
+    hourly, daily, weekly = lines(SYSTEM)
 
-    assert hourly.rule == "17 * * * *"
-    assert (hourly.user, hourly.command[:9]) == ("root", "cd / && r")
-    assert (daily.rule, daily.user, daily.command) == ("@daily", "root", "backup")
-    assert (weekly.timezone, weekly.spread) == ("Europe/Berlin", 45)
-    assert (hourly.timezone, hourly.spread) == (None, 0)
+    assert get_when(hourly) == {"cron_rule": "17 * * * *", "timezone": "Europe/Paris"}
+    assert get_step(hourly)["name"] == "run_it"
+    assert get_step(hourly)["kwargs"] == {
+        "command": "cd / && run-parts --report /etc/cron.hourly",
+        "user": "root",
+    }
+    assert get_when(daily)["cron_rule"] == "@daily"
+    assert get_step(daily)["kwargs"] == {"command": "backup", "user": "root"}
+    assert get_when(weekly)["timezone"] == "Europe/Berlin"
+    assert get_document(weekly)["jitter"] == "PT45M"
+    assert [hourly.verdict, daily.verdict, weekly.verdict] == [EXACT, EXACT, DIFFERS]
 
 
-def test_users_are_found_out():
+@pytest.mark.parametrize(
+    ("text", "users", "doubt"),
+    [
+        # root, and names that are no commands, are users
+        ("0 5 * * * root /a\n0 6 * * * joe b c\n", ["root", "joe"], ""),
+        # a name before a path may be either, and so may a name that all lines have
+        ("0 5 * * * joe /srv/a\n0 6 * * * ann /srv/b\n", ["joe", "ann"], "--personal"),
+        ("0 5 * * * joe /srv/a\n", ["joe"], "--personal"),
+        ("0 5 * * * shopctl a\n0 6 * * * shopctl b\n", [None, None], "--system"),
+        # a program that takes a path is no user
+        ("0 5 * * * php /srv/a.php\n0 6 * * * php /srv/b.php\n", [None, None], ""),
+        ("0 5 * * * joe /srv/a\n0 6 * * * /srv/b\n", [None, None], ""),
+        ("0 7 * * * report --all\n", [None], ""),
+        ("0 7 * * * root\n", [None], ""),
+    ],
+)
+def test_users_are_found_out(text: str, users: list[str | None], doubt: str):
     """
-    A crontab of one user has no user in its lines.
+    A crontab of one user has no user in its lines; what is in doubt differs.
     """
-    assert has_users(SYSTEM)
-    assert not has_users("0 7 * * * report --all\n")
-    assert not has_users("0 7 * * * root\n")
-    assert not has_users("")
+    found = lines(text)
+
+    assert users == [get_step(each)["kwargs"].get("user") for each in found]
+    assert {DIFFERS if doubt else EXACT} == {each.verdict for each in found}
+    assert all(doubt in "".join(each.notes) for each in found)
+
+
+def test_user_that_was_told_is_in_no_doubt():
+    """
+    Whoever imports knows the file.
+    """
+    text = "0 5 * * * joe /srv/a\n"
+    (system,), (personal,) = lines(text, has_user=True), lines(text, has_user=False)
+
+    assert get_step(system)["kwargs"] == {"command": "/srv/a", "user": "joe"}
+    assert get_step(personal)["kwargs"] == {"command": "joe /srv/a"}
+    assert [system.verdict, personal.verdict] == [EXACT, EXACT]
 
 
 def test_settings_are_told_with_their_lines_and_without_values():
     """
-    A password in a crontab is not copied anywhere.
+    A password in a crontab is not copied anywhere; how it was read is said first.
     """
-    notes = " ".join(explain_settings("TZ=UTC\nMAILTO=a@b\nPGPASSWORD=geheim\n"))
+    _lines, notes = read_crontab("TZ=UTC\nMAILTO=a@b\nPGPASSWORD=geheim\n")
+    told = " ".join(notes)
 
-    assert "MAILTO (line 2)" in notes
-    assert "PGPASSWORD (line 3)" in notes
-    assert "geheim" not in notes
-    assert "CRON_TZ does" in notes
+    assert "crontab of one user" in notes[0]
+    assert "a system file" in read_crontab(SYSTEM)[1][0]
+    assert "MAILTO (line 2)" in told
+    assert "PGPASSWORD (line 3)" in told
+    assert "geheim" not in told
+    assert "CRON_TZ does, in cronie" in told
 
 
-def test_delay_of_cronie_is_jitter():
+@pytest.mark.parametrize(
+    ("text", "rule", "words"),
+    [
+        ("CRON_TZ=Asia/Tokyo\n0 5 * * * a b", "0 5 * * *", "as cronie does: CRON_TZ"),
+        ("RANDOM_DELAY=9\n0 5 * * * a b", "0 5 * * *", "RANDOM_DELAY"),
+        ("0 5 L * * a b", "0 5 L * *", "refuse 'L'"),
+        ("0 5 LW * * a b", "0 5 LW * *", "last working day"),
+        ("0 5 * * mon#1 a b", "0 5 * * mon#1", "refuse 'MON#1'"),
+        ("0 5 * * 5L a b", "0 5 * * 5L", "refuse '5L'"),
+        ("5/15 * * * * a b", "5/15 * * * *", "refuse '5/15'"),
+        # what both crons read alike
+        ("CRON_TZ=Europe/Paris\n0 5 * * * a b", "0 5 * * *", ""),
+        ("*/5 0-8/2 * jul sun a b", "*/5 0-8/2 * jul sun", ""),
+    ],
+)
+def test_what_crons_read_otherwise_differs(text: str, rule: str, words: str):
     """
-    RANDOM_DELAY is said to be another delay than ours.
+    A rule is exact where Debian's cron and cronie have it; else it is said who has.
     """
-    line = CrontabLine(1, "0 5 * * *", "x", timezone="Europe/Berlin", spread=45)
-    found = import_one(line, fill_from_crontab)
-    assert found.document is not None
+    found = line(text)
 
-    assert found.document["jitter"] == "PT45M"
-    assert get_when(found)["timezone"] == "Europe/Berlin"
-    assert ImportVerdict.DIFFERS is found.verdict
+    assert get_when(found)["cron_rule"] == rule
+    assert found.verdict is (DIFFERS if words else EXACT)
+    assert words in "".join(found.notes)
 
 
 def test_mark_of_cronie_is_left_out():
     """
     A "-" before the fields keeps cronie from logging.
     """
-    found = import_one(CrontabLine(1, "-0 5 * * *", "x"), fill_from_crontab)
+    found = line("-0 5 * * * x")
 
     assert get_when(found)["cron_rule"] == "0 5 * * *"
     assert "logging" in found.notes[0]
@@ -89,33 +150,27 @@ def test_percent_begins_the_input():
     """
     As crontab(5) says: the first bare one ends the command, others are line ends.
     """
-    line = CrontabLine(1, "0 5 * * *", r"date +\%F; mail joe%hello%you", "root")
-    step = get_step(import_one(line, fill_from_crontab))
+    step = get_step(line(r"0 5 * * * date +\%F; mail joe%hello%you"))
 
-    assert step["name"] == "run_it"
-    assert step["kwargs"] == {
-        "command": "date +%F; mail joe",
-        "user": "root",
-        "input": "hello\nyou",
-    }
+    assert step["kwargs"] == {"command": "date +%F; mail joe", "input": "hello\nyou"}
 
 
 @pytest.mark.parametrize(
-    ("rule", "command", "words"),
+    ("text", "words"),
     [
-        ("@reboot", "x", "starts"),
-        ("0 5 * * *", "", "no command"),
-        ("61 * * * *", "x", "minute 61"),
-        ("0~30 5 * * *", "x", "jitter"),
-        ("@every", "5m x", "interval"),
-        ("0 5", "", "no command"),
+        ("@reboot x", "starts"),
+        ("0 5 * * *", "no command"),
+        ("0 5", "no command"),
+        ("61 * * * * x", "minute 61"),
+        ("0~30 5 * * * x", "jitter"),
+        ("@every 5m x", "interval"),
     ],
 )
-def test_what_cannot_be_says_why(rule: str, command: str, words: str):
+def test_what_cannot_be_says_why(text: str, words: str):
     """
     One bad line is one report.
     """
-    found = import_one(CrontabLine(1, rule, command), fill_from_crontab)
+    found = line(text)
 
     assert ImportVerdict.CANNOT_BE is found.verdict
     assert words in found.notes[0]
@@ -125,21 +180,19 @@ def test_what_cannot_be_says_why(rule: str, command: str, words: str):
     ("rule", "words"),
     [
         ("0 0 1,15 * 5", "every Friday as well"),
-        ("0 9 1-7 * MON", "write '0 9 * * MON#1'"),
-        ("0 9 22-28 6 0", "write '0 9 * 6 SUN#4'"),
+        ("0 9 1-7 * MON", "write '0 9 * * 1#1'"),
+        ("0 9 22-28 6 0", "write '0 9 * 6 0#4'"),
         ("0 9 1-7 * 1-5", "every 1-5 as well"),
+        # with a star in one of them both must hold, or one is alone
+        ("0 9 * * 1", ""),
+        ("0 9 1 * *", ""),
+        ("0 9 */2 * 1", ""),
+        ("@daily", ""),
     ],
 )
 def test_two_day_fields_are_explained(rule: str, words: str):
     """
     Either of two day fields is enough, which few people mean.
     """
-    assert words in explain_days(rule)[0]
-
-
-@pytest.mark.parametrize("rule", ["0 9 * * 1", "0 9 1 * *", "0 9 */2 * 1", "@daily"])
-def test_one_day_field_needs_no_words(rule: str):
-    """
-    With a star in one of them, both must hold, or one is alone.
-    """
-    assert explain_days(rule) == []
+    assert words in "".join(explain_days(rule))
+    assert bool(words) == bool(explain_days(rule))

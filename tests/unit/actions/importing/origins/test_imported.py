@@ -2,106 +2,94 @@
 
 from __future__ import annotations
 
+import pytest
+
 from actions.importing.origins.imported import (
     ActionDraft,
     CannotBeError,
-    Defaults,
+    Entry,
+    Imported,
     ImportVerdict,
     import_each,
 )
-from actions.importing.origins.tasks import Task, run_task
-from tests.unit.actions.importing.documents import DEFAULTS, NOW
+from actions.importing.origins.tasks import run_task
+from tests.unit.actions.importing.documents import DEFAULTS, get_document
+
+WHEN = {"cron_rule": "0 7 * * *"}
 
 
-def fill(draft: ActionDraft, entry: str, defaults: Defaults) -> None:
-    if entry == "refused":
+def fill(draft: ActionDraft, kind: str | None) -> None:
+    if kind == "refused":
         raise CannotBeError("It cannot be. Leave it out.")
-    if entry == "broken":
-        raise KeyError(entry)
-    draft.document["when"] = {"cron_rule": "0 7 * * *"}
-    if entry == "unknown zone":
-        draft.document["when"] = {"cron_rule": "0 7 * * *", "timezone": "Mars/Base"}
-    run_task(draft, Task("" if entry == "no task" else "proj.task"), defaults)
+    if kind == "broken":
+        raise KeyError(kind)
+    zone = {"timezone": "Mars/Base"} if kind == "zone" else {}
+    draft.document["when"] = {**WHEN, **zone}
+    if kind == "ended":
+        draft.document["ends_at"] = "2026-01-01T00:00:00Z"
+    run_task(draft, "" if kind == "no task" else "proj.task")
 
 
-def import_all(*entries: str):
-    return import_each(entries, lambda entry: entry, fill, DEFAULTS)
+def import_all(*names: str, kind: str | None = None) -> tuple[Imported, ...]:
+    entries = [Entry(name, {"kind": kind}) for name in names]
+    return import_each(entries, {"kind": fill}, DEFAULTS)
 
 
-def test_names_are_given_once():
+@pytest.mark.parametrize(
+    ("names", "named", "files"),
+    [
+        (
+            ("daily", "daily", "Daily"),
+            ["daily", "daily (2)", "Daily (3)"],
+            ["daily.json", "daily-2.json", "daily-3.json"],
+        ),
+        # one line of at most 200 letters; the number takes the place of the last
+        (("x" * 300,) * 2, ["x" * 200, "x" * 196 + " (2)"], None),
+        (("a\nb\tc", ""), ["a b c", "unnamed"], ["a-b-c.json", "unnamed.json"]),
+        (("Bücher/../etc/päsß",), ["Bücher/../etc/päsß"], ["bucher-etc-pas.json"]),
+    ],
+)
+def test_names_are_given_once(
+    names: tuple[str, ...], named: list[str], files: list[str] | None
+):
     """
-    A name that is taken gets a number, and so does its file, whatever the case.
+    Whatever the origin allowed, the door takes it; a file has it in plain letters.
     """
-    first, second, third = import_all("daily", "daily", "Daily")
+    found = import_all(*names)
 
-    assert [each.file for each in (first, second, third)] == [
-        "daily.json",
-        "daily-2.json",
-        "daily-3.json",
-    ]
-    assert (first.notes, second.document and second.document["name"]) == (
-        (),
-        "daily (2)",
-    )
-    assert "another entry" in second.notes[0]
-    assert third.document is not None
-    assert third.document["name"] == "Daily (3)"
+    assert named == [get_document(each)["name"] for each in found]
+    assert files is None or files == [each.file for each in found]
 
 
-def test_names_become_one_line_of_two_hundred_letters():
+def test_another_name_is_told():
     """
-    Whatever the origin allowed, the door takes it; file names are plain.
+    It is not the one that people look for.
     """
-    long, lines, foreign, empty = import_all(
-        "x" * 300, "a\nb\tc", "Bücher/../etc/päsß", ""
-    )
-    assert long.document is not None
-    assert lines.document is not None
-    assert empty.document is not None
+    first, second = import_all("daily", "daily")
+    (cut,) = import_all("x" * 300)
 
-    assert long.document["name"] == "x" * 200
-    assert lines.document["name"] == "a b c"
-    assert foreign.file == "bucher-etc-pas.json"
-    assert (empty.document["name"], empty.file) == ("unnamed", "unnamed.json")
+    assert (first.notes, "another entry" in second.notes[0]) == ((), True)
+    assert "one line" in cut.notes[0]
 
 
-def test_long_names_that_collide_stay_within_their_length():
-    """
-    The number takes the place of the last letters.
-    """
-    _, second = import_all("x" * 300, "x" * 300)
-    assert second.document is not None
-
-    assert len(str(second.document["name"])) == 200
-    assert str(second.document["name"]).endswith(" (2)")
-
-
-def test_one_that_cannot_be_stops_no_other():
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("refused", "Leave it out"),
+        ("broken", "KeyError"),
+        ("zone", "Mars/Base"),
+        ("no task", "/operations/run_task/name"),
+        ("ended", "It is over"),
+    ],
+)
+def test_one_that_cannot_be_stops_no_other(kind: str, words: str):
     """
     Each is reported with what was found, and takes no name from the others.
     """
-    found = import_all("refused", "broken", "unknown zone", "no task", "good")
+    entries = [Entry("it", {"kind": kind}), Entry("it"), Entry("it", problem="No.")]
+    bad, good, unread = import_each(entries, {"kind": fill}, DEFAULTS)
 
-    assert [each.verdict for each in found] == [
-        *[ImportVerdict.CANNOT_BE] * 4,
-        ImportVerdict.EXACT,
-    ]
-    assert "Leave it out" in found[0].notes[0]
-    assert "KeyError" in found[1].notes[0]
-    assert "Mars/Base" in found[2].notes[0]
-    assert "/operations/run_task/name" in found[3].notes[0]
-
-
-def test_what_is_over_is_told():
-    """
-    The door has no clock, so an end that has passed is refused here.
-    """
-
-    def fill_ended(draft: ActionDraft, entry: str, defaults: Defaults) -> None:
-        fill(draft, entry, defaults)
-        draft.document["ends_at"] = "2026-01-01T00:00:00Z"
-
-    (found,) = import_each(["it"], str, fill_ended, DEFAULTS)
-
-    assert NOW.year == 2026
-    assert "It is over" in found.notes[0]
+    assert (bad.verdict, bad.document) == (ImportVerdict.CANNOT_BE, None)
+    assert words in bad.notes[0]
+    assert (good.verdict, good.file) == (ImportVerdict.EXACT, "it.json")
+    assert unread.notes == ("No.",)

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
-from actions.importing.origins.imported import ImportVerdict
-from actions.importing.origins.kubernetes import (
-    CronJob,
-    fill_from_cron_job,
-    read_cron_jobs,
-)
+from actions.importing.origins.imported import Imported, ImportVerdict
+from actions.importing.origins.kubernetes import KUBERNETES, read_cron_jobs
 from models.errors import InvalidDocumentError
-from tests.unit.actions.importing.documents import get_step, get_when, import_one
+from tests.unit.actions.importing.documents import (
+    get_document,
+    get_step,
+    get_when,
+    import_one,
+)
+
+EXACT, DIFFERS = ImportVerdict.EXACT, ImportVerdict.DIFFERS
 
 TWO = b"""
 apiVersion: v1
@@ -33,39 +36,46 @@ spec: {schedule: "@hourly"}
 """
 
 
-def import_job(**spec: Any) -> Any:
+def import_job(**spec: Any) -> Imported:
+    metadata = {"name": "it", "namespace": "shop"}
     given = {"schedule": "0 7 * * *", "timeZone": "UTC", **spec}
-    return import_one(CronJob("it", "shop", given), fill_from_cron_job)
+    return import_one({**given, "metadata": metadata}, KUBERNETES)
 
 
-def test_all_cron_jobs_of_a_file_are_found():
+def test_cron_jobs_of_a_file():
     """
-    In lists and in documents of their own; other kinds are passed over.
+    Lists and documents beside one another; other kinds are not for us.
     """
-    first, second = read_cron_jobs(TWO)
+    report, bare = read_cron_jobs(TWO)
 
-    assert first.title == "shop/report"
-    assert second.title == "bare"
+    assert (report.name, bare.name) == ("shop/report", "bare")
+    assert get_when(import_one(report, KUBERNETES)) == {
+        "cron_rule": "0 7 * * 1-5",
+        "timezone": "Europe/Berlin",
+    }
+    assert "no timeZone" in import_one(bare, KUBERNETES).notes[1]
 
 
-@pytest.mark.parametrize("text", [b"a: [", b"\x00", b"a: &a [*a]\n---\n]"])
-def test_what_is_no_yaml_is_refused_with_its_line(text: bytes):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(b"a: [", "line 1"), (b"\x00", "not YAML"), (b"x" * (9 << 20), "bytes")],
+)
+def test_what_is_no_yaml_is_refused(text: bytes, words: str):
     """
-    A file that cannot be read is no empty one.
+    With the place, so that it can be corrected.
     """
-    with pytest.raises(InvalidDocumentError, match="not YAML"):
+    with pytest.raises(InvalidDocumentError, match=words):
         read_cron_jobs(text)
 
 
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
-        ("*/15 9-17 * * MON-FRI", {"cron_rule": "*/15 9-17 * * MON-FRI"}),
-        ("0 12 ? * ?", {"cron_rule": "0 12 * * *"}),
+        ("0 7 * * *", {"cron_rule": "0 7 * * *"}),
         ("@daily", {"cron_rule": "0 0 * * *"}),
-        ("0 0 1,15 * 5", {"cron_rule": "0 0 1,15 * 5"}),
-        # a star with a step does not count as a star there, so either is enough
-        ("0 0 1-31/2 * 5", {"cron_rule": "0 0 1-31/2 * 5"}),
+        ("0 0 ? * sun", {"cron_rule": "0 0 * * sun"}),
+        # a star with a step is no star to the controller, where Debian's wants both
+        ("0 0 */2 * 5", {"cron_rule": "0 0 1-31/2 * 5"}),
         ("5/20 * * * *", {"cron_rule": "5/20 * * * *"}),
         ("@every 1h30m", {"every": "PT1H30M"}),
     ],
@@ -75,15 +85,6 @@ def test_schedules(schedule: str, expected: dict[str, str]):
     Five fields, macros, question marks and @every.
     """
     assert {**expected, "timezone": "UTC"} == get_when(import_job(schedule=schedule))
-
-
-def test_step_is_no_star_for_the_controller():
-    """
-    "*/2" of the month or Friday: either, where Debian's cron wants both.
-    """
-    rule = get_when(import_job(schedule="0 0 */2 * 5"))["cron_rule"]
-
-    assert not rule.split()[2].startswith("*")
 
 
 @pytest.mark.parametrize(
@@ -110,49 +111,40 @@ def test_what_cannot_be_says_why(schedule: Any, words: str):
 
 
 @pytest.mark.parametrize(
-    ("policy", "overlap", "verdict"),
+    ("spec", "member", "value", "verdict"),
     [
-        ("Allow", "allow", ImportVerdict.EXACT),
-        ("Forbid", "skip", ImportVerdict.EXACT),
-        ("Replace", "skip", ImportVerdict.DIFFERS),
+        ({"concurrencyPolicy": "Allow"}, "overlap", "allow", EXACT),
+        ({"concurrencyPolicy": "Forbid"}, "overlap", "skip", EXACT),
+        # nothing here stops a run for the next one
+        ({"concurrencyPolicy": "Replace"}, "overlap", "skip", DIFFERS),
+        # without a deadline the controller makes up for the last one
+        ({}, "catch_up", {"runs": "latest"}, EXACT),
+        (
+            {"startingDeadlineSeconds": 3600},
+            "catch_up",
+            {"runs": "latest", "within": "PT1H"},
+            EXACT,
+        ),
+        ({"startingDeadlineSeconds": 300}, "catch_up", None, EXACT),
+        # a start that late is given up there, and made here
+        ({"startingDeadlineSeconds": 299}, "catch_up", None, DIFFERS),
+        ({"startingDeadlineSeconds": 0}, "catch_up", None, DIFFERS),
+        ({"suspend": True}, "active", False, EXACT),
     ],
 )
-def test_concurrency_policy_is_overlap(
-    policy: str, overlap: str, verdict: ImportVerdict
+def test_what_becomes_of_late_and_overlapping_runs(
+    spec: dict[str, Any], member: str, value: Any, verdict: ImportVerdict
 ):
     """
-    Nothing here stops a run for the next one, and that is said.
+    Each field of a CronJob has its member, and says where it is not the same.
     """
-    found = import_job(concurrencyPolicy=policy)
-    assert found.document is not None
+    found = import_job(**spec)
 
-    assert (found.document["overlap"], found.verdict) == (overlap, verdict)
+    assert (value, verdict) == (get_document(found).get(member), found.verdict)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "catch_up"),
-    [
-        (None, {"runs": "latest"}),
-        (3600, {"runs": "latest", "within": "PT1H"}),
-        (200, None),
-    ],
-)
-def test_deadline_is_catch_up(seconds: int | None, catch_up: Any):
+def test_task_gets_what_names_the_job():
     """
-    Without a deadline the controller makes up for the last one; so do we.
+    The CronJob stays, as the template.
     """
-    found = import_job(startingDeadlineSeconds=seconds)
-    assert found.document is not None
-
-    assert found.document.get("catch_up") == catch_up
-
-
-def test_suspended_job_and_its_task():
-    """
-    The task gets what names the CronJob, which stays as the template.
-    """
-    found = import_job(suspend=True)
-    assert found.document is not None
-
-    assert found.document["active"] is False
-    assert get_step(found)["kwargs"] == {"name": "it", "namespace": "shop"}
+    assert get_step(import_job())["kwargs"] == {"name": "it", "namespace": "shop"}

@@ -17,10 +17,11 @@ from redbeat.decoder import RedBeatJSONDecoder, RedBeatJSONEncoder
 from redbeat.schedules import rrule
 
 from actions.importing.origins.imported import Imported, ImportVerdict
-from actions.importing.origins.redbeat import RedbeatEntry, fill_from_redbeat
+from actions.importing.origins.redbeat import REDBEAT, read_key
 from tests.unit.actions.importing.documents import (
     NOW,
     find_first,
+    get_document,
     get_when,
     import_one,
 )
@@ -46,7 +47,7 @@ def import_entry(kept: Any, **changes: Any) -> Imported:
         **changes,
     }
     text = RedBeatJSONEncoder().encode(definition)
-    return import_one(RedbeatEntry("redbeat:it", text), fill_from_redbeat)
+    return import_one(read_key("redbeat:it", text, ""), REDBEAT)
 
 
 def ask_redbeat(kept: Any, count: int) -> list[datetime]:
@@ -143,6 +144,18 @@ def test_number_of_a_weekday_is_read_where_it_was_kept():
     assert get_when(found)["cron_rule"] == "0 9 * * 5L"
 
 
+@pytest.mark.parametrize("definition", ["{", "[1]", '{"name": "it"}'])
+def test_key_that_something_else_wrote_stops_nothing(definition: str):
+    """
+    It is reported by its name, or else by its key.
+    """
+    entry = read_key("redbeat:it", definition, "")
+    found = import_one(entry, REDBEAT)
+
+    assert entry.name in {"it", "redbeat:it"}
+    assert found.verdict is ImportVerdict.CANNOT_BE
+
+
 def test_every_second_week_on_two_days_is_two_steps():
     """
     Each weekday has a grid of its own.
@@ -199,9 +212,8 @@ def test_crontab_interval_and_switch():
     """
     by_cron = import_entry(crontab(0, 7, app=APP), enabled=False)
     by_interval = import_entry(schedule(1800.0, app=APP))
-    assert by_cron.document is not None
 
     assert get_when(by_cron) == {"cron_rule": "0 7 * * *", "timezone": "Europe/Paris"}
-    assert by_cron.document["active"] is False
+    assert get_document(by_cron)["active"] is False
     assert get_when(by_interval)["every"] == "PT30M"
     assert "fixed grid" in by_interval.notes[0]

@@ -6,78 +6,102 @@ from typing import Any
 
 import pytest
 
-from actions.importing.origins.imported import (
-    ActionDraft,
-    Defaults,
-    Imported,
-    ImportVerdict,
+from actions.importing.origins.celery_schedules import CELERY_BEAT
+from actions.importing.origins.imported import UNREADABLE, Imported, ImportVerdict
+from tests.unit.actions.importing.documents import (
+    DEFAULTS,
+    get_document,
+    get_step,
+    import_one,
 )
-from actions.importing.origins.tasks import UNREADABLE, Task, run_task
-from tests.unit.actions.importing.documents import DEFAULTS, get_step, import_one
+
+SEVEN = {"kind": "crontab", "minute": 0, "hour": 7}
+EXACT, DIFFERS = ImportVerdict.EXACT, ImportVerdict.DIFFERS
 
 
-def fill(draft: ActionDraft, task: Task, defaults: Defaults) -> None:
-    draft.document["when"] = {"cron_rule": "0 7 * * *"}
-    run_task(draft, task, defaults)
+def send(*args: Any, kwargs: Any = None, **options: Any) -> Imported:
+    """Import an entry of beat."""
+    entry = {
+        "task": "proj.task",
+        "args": args,
+        "kwargs": kwargs,
+        "options": options,
+        "schedule": SEVEN,
+        "timezone": "UTC",
+    }
+    return import_one(entry, CELERY_BEAT)
 
 
-def send(**options: Any) -> Imported:
-    return import_one(Task("proj.task", options=options), fill)
-
-
-def test_queue_is_that_of_the_entry():
+@pytest.mark.parametrize(
+    ("options", "step", "verdict"),
+    [
+        ({}, {"queue": DEFAULTS.queue}, EXACT),
+        ({"queue": "mails"}, {"queue": "mails"}, EXACT),
+        # a queue counts more than an exchange, as in Celery
+        ({"queue": "mails", "exchange": "x"}, {"queue": "mails"}, EXACT),
+        (
+            {"exchange": "shop", "routing_key": "mail"},
+            {"exchange": "shop", "routing_key": "mail"},
+            EXACT,
+        ),
+        # Celery would ask its default exchange
+        ({"routing_key": "mails"}, {"queue": "mails"}, DIFFERS),
+        (
+            {"queue": "q", "priority": 3, "expires": 3600, "headers": {"a": "b"}},
+            {"queue": "q", "priority": 3, "expires": "PT1H", "headers": {"a": "b"}},
+            EXACT,
+        ),
+        ({"priority": None, "headers": {}, "link": []}, {"queue": "celery"}, EXACT),
+        ({"zeal": 5, "fate": "x"}, {"queue": "celery"}, DIFFERS),
+        ({"expires": "2027-01-01T00:00:00"}, {"queue": "celery"}, DIFFERS),
+        ({"expires": [1]}, {"queue": "celery"}, DIFFERS),
+    ],
+)
+def test_options_are_keys_of_the_step(
+    options: dict[str, Any], step: dict[str, Any], verdict: ImportVerdict
+):
     """
-    Else it is the default; a queue counts more than an exchange, as in Celery.
+    A queue or an exchange, and what run_task calls the same; others differ.
     """
-    assert get_step(send())["queue"] == DEFAULTS.queue
-    assert get_step(send(queue="mails"))["queue"] == "mails"
-    assert get_step(send(queue="mails", exchange="x"))["queue"] == "mails"
+    found = send(**options)
+
+    assert {"name": "proj.task", **step} == get_step(found)
+    assert verdict is found.verdict
 
 
-def test_routing_key_alone_is_a_queue():
+def test_what_is_not_kept_is_told():
     """
-    And that is said, for Celery would ask its default exchange.
+    Each option is one difference; an instant at which tasks expire ends the action.
     """
-    found = send(routing_key="mails")
+    both = send(zeal=5, fate="x")
+    ended = send(expires="2027-01-01T00:00:00+00:00")
 
-    assert get_step(found)["queue"] == "mails"
-    assert "routing key" in found.notes[0]
-    assert ImportVerdict.DIFFERS is found.verdict
+    assert ["'fate'" in both.notes[0], "'zeal'" in both.notes[1]] == [True] * 2
+    assert "routing key" in send(routing_key="mails").notes[0]
+    assert get_document(ended)["ends_at"] == "2027-01-01T00:00:00+00:00"
 
 
-@pytest.mark.parametrize("empty", [None, "", {}, []])
-def test_options_without_a_value_are_none(empty: Any):
+def test_arguments_are_kept():
     """
-    Tables and keys have them all, mostly empty.
+    In their order and by their names.
     """
-    assert (
-        ImportVerdict.EXACT is send(priority=empty, headers=empty, link=empty).verdict
-    )
+    step = get_step(send(1, [2], kwargs={"a": 3}))
+
+    assert (step["args"], step["kwargs"]) == ([1, [2]], {"a": 3})
 
 
-def test_options_that_are_not_kept_are_told():
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ([{"deep": [{UNREADABLE: "datetime(2026, 1, 1)"}]}], "datetime(2026, 1, 1)"),
+        (float("nan"), "/operations/run_task/args/0"),
+    ],
+)
+def test_what_json_has_not_is_named(argument: Any, words: str):
     """
-    Each is one difference.
+    In lists and objects, too; Python would write NaN, and the door refuses it.
     """
-    found = send(countdown=5, serializer="pickle")
+    found = send(argument)
 
-    assert ["countdown" in found.notes[0], "serializer" in found.notes[1]] == [True] * 2
-
-
-def test_what_json_has_not_is_named_wherever_it_is():
-    """
-    In lists and objects, too.
-    """
-    hidden = [{"deep": [{UNREADABLE: "datetime(2026, 1, 1)"}]}]
-    found = import_one(Task("proj.task", kwargs={"all": hidden}), fill)
-
-    assert "datetime(2026, 1, 1)" in found.notes[0]
-
-
-def test_number_that_json_has_not_is_refused_by_the_door():
-    """
-    Python would write NaN.
-    """
-    found = import_one(Task("proj.task", [float("nan")]), fill)
-
-    assert ImportVerdict.CANNOT_BE is found.verdict
+    assert found.verdict is ImportVerdict.CANNOT_BE
+    assert words in found.notes[0]

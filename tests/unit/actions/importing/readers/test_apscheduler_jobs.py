@@ -16,9 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.importing.origins.apscheduler_fields import Stored
+from actions.importing.origins.apscheduler import APSCHEDULER
+from actions.importing.origins.imported import ImportVerdict, Stored
 from actions.importing.readers.apscheduler_jobs import read_job
 from models.fields.zone import load_zone
+from tests.unit.actions.importing.documents import import_one
 
 
 class Calls:
@@ -44,7 +46,7 @@ def test_dates_and_zones_are_read(protocol: int):
         "list": [1, (2.5, None, True)],
     }
 
-    read = read_job("it", pickle.dumps(state, protocol)).state
+    read = read_job("it", pickle.dumps(state, protocol)).fields
 
     assert read == {**state, "zone": load_zone("Europe/Paris")}
 
@@ -61,8 +63,7 @@ def test_nothing_that_a_pickle_names_is_called(function: Any, tmp_path: Path):
     call = Calls(function, f"touch {witness}")
     job = read_job("it", pickle.dumps({"func": "a:b", "args": [call]}))
 
-    assert job.state is not None
-    assert isinstance(job.state["args"][0], Stored)
+    assert isinstance(job.fields["args"][0], Stored)
     assert not witness.exists()
 
 
@@ -89,8 +90,8 @@ def test_what_is_no_job_is_told(state: bytes):
     """
     job = read_job("it", state)
 
-    assert job.state is None or job.state == {}
-    assert job.state == {} or job.problem
+    assert job.fields == {}
+    assert import_one(job, APSCHEDULER).verdict is ImportVerdict.CANNOT_BE
 
 
 def test_list_in_many_places_is_not_spread_out():
@@ -121,9 +122,8 @@ def test_other_objects_are_records():
     A class of the project is named; what it held is kept as data.
     """
     job = read_job("it", pickle.dumps({"args": [OrderedDict(a=1)]}))
-    assert job.state is not None
 
-    assert job.state["args"] == [Stored("collections:OrderedDict")]
+    assert job.fields["args"] == [Stored("collections:OrderedDict")]
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))

@@ -1,0 +1,326 @@
+"""
+Minutes, hours and days as sets of numbers, intervals, offsets: as rules of ours. Pure.
+
+Every origin with fields like those of cron has a dialect of its own. So a text is never
+taken over for what it looks like: it must mean the same days and times here, for each
+shape that a month can have, or another text is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pydantic import JsonValue
+
+from actions.importing.origins.imported import CannotBeError
+from models.errors import RuleError
+from models.expressions.cron import CronExpression
+
+EVERY_MINUTE = frozenset(range(60))
+EVERY_HOUR = frozenset(range(24))
+EVERY_DAY = frozenset(range(1, 32))
+EVERY_MONTH = frozenset(range(1, 13))
+#: Sunday is 0, as in cron.
+EVERY_WEEKDAY = frozenset(range(7))
+
+#: As they are written in fields; Sunday is 0, January is 1.
+WEEKDAY_NAMES = {
+    name: number
+    for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))
+}
+MONTH_NAMES = {
+    name: number
+    for number, name in enumerate(
+        (
+            *("jan", "feb", "mar", "apr", "may", "jun"),
+            *("jul", "aug", "sep", "oct", "nov", "dec"),
+        ),
+        1,
+    )
+}
+
+#: Lengths of months, and weekdays of their first days (Monday is 0).
+_SHAPES = [(length, first) for length in range(28, 32) for first in range(7)]
+
+_TERM = re.compile(r"(?P<first>[*?]|\w+)(?:-(?P<last>\w+))?(?:/(?P<step>\w+))?")
+
+_SHORTEST_S = 60
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """
+    How an origin reads lists of numbers, ranges and steps.
+
+    Args:
+        unreadable: Why a term is refused, as a sentence with room for it.
+        unknown: As *unreadable*, for a word that is no number or name of the field.
+        stepless: As *unreadable*, for a step that is not a number.
+        stars: What stands for all numbers.
+        wraps: Whether a range may run backwards, over the end of its field.
+        has_open_steps: Whether "5/15" goes on from 5 to the end.
+        letters: Of a name that count. None: all of them.
+    """
+
+    unreadable: str
+    unknown: str
+    stepless: str
+    stars: str = "*"
+    wraps: bool = False
+    has_open_steps: bool = False
+    letters: int | None = None
+
+    def read(
+        self, text: str, every: frozenset[int], names: Mapping[str, int]
+    ) -> frozenset[int]:
+        """
+        Return the numbers that the field *text* names.
+
+        Args:
+            text: Without spaces.
+            every: What a star means.
+            names: Lower-case.
+
+        Raises:
+            CannotBeError: If the origin cannot read it either.
+        """
+        found: set[int] = set()
+        for term in text.split(","):
+            match = _TERM.fullmatch(term)
+            if match is None or not self._has_form(match):
+                raise CannotBeError(self.unreadable.format(repr(term)))
+            numbers = self._expand(match, every, names)
+            step = match["step"] or "1"
+            if not step.isdecimal() or not int(step):
+                raise CannotBeError(self.stepless.format(repr(term)))
+            if not numbers:
+                raise CannotBeError(self.unreadable.format(repr(term)))
+            found.update(numbers[:: int(step)])
+        return frozenset(found)
+
+    def _has_form(self, match: re.Match[str]) -> bool:
+        if match["first"] in "*?":
+            return match["first"] in self.stars and not match["last"]
+        return not match["step"] or bool(match["last"]) or self.has_open_steps
+
+    def _expand(
+        self, match: re.Match[str], every: frozenset[int], names: Mapping[str, int]
+    ) -> list[int]:
+        low, high = min(every), max(every)
+        if match["first"] in "*?":
+            return list(range(low, high + 1))
+        first = self._read_number(match["first"], every, names)
+        last = high if match["step"] else first
+        if match["last"]:
+            last = self._read_number(match["last"], every, names)
+        if last < first and self.wraps:
+            return [*range(first, high + 1), *range(low, last + 1)]
+        return list(range(first, last + 1))
+
+    def _read_number(
+        self, word: str, every: frozenset[int], names: Mapping[str, int]
+    ) -> int:
+        named = names.get(word[: self.letters].lower())
+        number = int(word) if word.isdecimal() else named
+        if number not in every:
+            raise CannotBeError(self.unknown.format(repr(word)))
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class ClockFields:
+    """
+    Local times on local days.
+
+    Args:
+        minutes: 0 to 59.
+        hours: 0 to 23.
+        days: Of the month, 1 to 31.
+        months: 1 to 12.
+        weekdays: Sunday is 0.
+        either: True: a day need only match one of *days* and *weekdays*.
+        written: Five fields as somebody wrote them, for cron. None: not so.
+        second: Of the minute.
+        years: None: every year.
+    """
+
+    minutes: frozenset[int] = EVERY_MINUTE
+    hours: frozenset[int] = EVERY_HOUR
+    days: frozenset[int] = EVERY_DAY
+    months: frozenset[int] = EVERY_MONTH
+    weekdays: frozenset[int] = EVERY_WEEKDAY
+    either: bool = False
+    written: str | None = None
+    second: int = 0
+    years: frozenset[int] | None = None
+
+    def make_rule(self, timezone: str) -> dict[str, JsonValue]:
+        """
+        Return the ``when`` that means the same: a cron rule, or else a calendar rule.
+
+        Raises:
+            CannotBeError: If neither can say it.
+        """
+        if not self.second and self.years is None:
+            # A step with a star is a star to cron: then both day fields must match.
+            spelled = [
+                self.spell_cron(
+                    spell(self.days, EVERY_DAY, steps_of=star),
+                    spell(self.weekdays, EVERY_WEEKDAY, steps_of=star),
+                )
+                for star in ("*", "{}-{}")
+            ]
+            for text in filter(None, (self.written, *spelled)):
+                if self._is(text):
+                    return {"cron_rule": text, "timezone": timezone}
+        if self.either:
+            msg = "No rule means these days. Write two actions, one for each field."
+            raise CannotBeError(msg)
+        text = self.spell_calendar(f"-{_pad(self.days, EVERY_DAY)}")
+        return {"calendar": text, "timezone": timezone}
+
+    def spell_cron(self, day: str, weekday: str) -> str:
+        """Return its times and months as a cron rule with these two day fields."""
+        minute = spell(self.minutes, EVERY_MINUTE)
+        hour, month = spell(self.hours, EVERY_HOUR), spell(self.months, EVERY_MONTH)
+        return f"{minute} {hour} {day} {month} {weekday}"
+
+    def spell_calendar(self, day: str) -> str:
+        """Return it as a calendar rule with this day, "-15" or "~01"."""
+        monday_first = sorted(self.weekdays, key=lambda each: (each - 1) % 7)
+        weekdays = ",".join(
+            name.title()
+            for weekday in monday_first
+            for name, number in WEEKDAY_NAMES.items()
+            if number == weekday and self.weekdays != EVERY_WEEKDAY
+        )
+        years = "*" if self.years is None else ",".join(map(str, sorted(self.years)))
+        date = f"{years}-{_pad(self.months, EVERY_MONTH)}{day}"
+        time = f"{_pad(self.hours, EVERY_HOUR)}:{_pad(self.minutes, EVERY_MINUTE)}"
+        time += f":{self.second:02}" if self.second else ""
+        return f"{weekdays} {date} {time}".lstrip()
+
+    def _is(self, text: str) -> bool:
+        """Tell whether the cron rule *text* means the same days and times."""
+        try:
+            rule = CronExpression.parse(text)
+        except RuleError:
+            return False
+        times = (frozenset(rule.minutes), frozenset(rule.hours), frozenset(rule.months))
+        return times == (self.minutes, self.hours, self.months) and all(
+            rule.day_mask(length, first) == self._mask(length, first)
+            for length, first in _SHAPES
+        )
+
+    def _mask(self, length: int, first_weekday: int) -> int:
+        """Return the days of a month of this shape, day n as bit n."""
+        mask = 0
+        for day in range(1, length + 1):
+            by_day = day in self.days
+            by_weekday = (first_weekday + day) % 7 in self.weekdays
+            if by_day or by_weekday if self.either else by_day and by_weekday:
+                mask |= 1 << day
+        return mask
+
+
+def spell(values: Iterable[int], every: frozenset[int], *, steps_of: str = "*") -> str:
+    """
+    Return *values* as a field of cron: a star, a step or a list of ranges.
+
+    Args:
+        values: Not empty.
+        every: What a star means.
+        steps_of: What is before the "/" of a step, with room for both bounds.
+
+    >>> spell({0, 15, 30, 45}, EVERY_MINUTE), spell({1, 2, 3, 7}, EVERY_DAY)
+    ('*/15', '1-3,7')
+    """
+    numbers, low = sorted(values), min(every)
+    if frozenset(numbers) == every:
+        return "*"
+    if len(numbers) > 2 and numbers[0] == low:
+        step = numbers[1] - low
+        if step > 1 and numbers == sorted(every)[::step]:
+            return f"{steps_of.format(low, max(every))}/{step}"
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(
+        f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run))
+        for run in runs
+    )
+
+
+def name_counted_day(weekday: int, place: int) -> str:
+    """
+    Return a weekday (Sunday is 0) by its place in the month, as cron has it.
+
+    >>> name_counted_day(2, 1), name_counted_day(5, -1)
+    ('2#1', '5L')
+    """
+    return f"{weekday}L" if place == -1 else f"{weekday}#{place}"
+
+
+def _pad(values: frozenset[int], every: frozenset[int]) -> str:
+    return "*" if values == every else ",".join(f"{n:02}" for n in sorted(values))
+
+
+def write_elapsed(seconds: int) -> str:
+    """
+    Return *seconds* of elapsed time: hours, never days, which the calendar counts.
+
+    >>> write_elapsed(90), write_elapsed(259_200)
+    ('PT1M30S', 'PT72H')
+    """
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "H"), (minutes, "M"), (rest, "S"))
+    return "PT" + ("".join(f"{n}{unit}" for n, unit in parts if n) or "0S")
+
+
+def read_interval(seconds: float) -> int:
+    """
+    Return the whole seconds of an interval.
+
+    Raises:
+        CannotBeError: If it is shorter than a minute or has a fraction.
+    """
+    if seconds < _SHORTEST_S:
+        msg = (
+            f"Every {seconds:g} s is below a minute, the time between two ticks."
+            " Let a task of every minute do it in a loop, or leave this entry where"
+            " it is."
+        )
+        raise CannotBeError(msg)
+    if seconds != int(seconds):
+        msg = f"Every {seconds} s has a fraction of a second. Write whole seconds."
+        raise CannotBeError(msg)
+    return int(seconds)
+
+
+def name_offset(offset: timedelta) -> str:
+    """
+    Return the zone whose clocks are always *offset* ahead of UTC.
+
+    Raises:
+        CannotBeError: If there is none: they exist for whole hours.
+
+    >>> name_offset(timedelta(hours=2)), name_offset(timedelta(0))
+    ('Etc/GMT-2', 'UTC')
+    """
+    hours, rest = divmod(offset, _HOUR)
+    if rest or not -12 <= hours <= 14:
+        msg = (
+            f"No zone is always {offset} ahead of UTC. Give the entry a zone by name,"
+            " such as Asia/Kolkata."
+        )
+        raise CannotBeError(msg)
+    # These names count westwards, as POSIX does.
+    return f"Etc/GMT{-hours:+d}" if hours else "UTC"
