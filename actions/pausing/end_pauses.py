@@ -7,7 +7,6 @@ A pause with an end is over at that instant, however late the tick is that notic
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,12 +15,11 @@ import sqlalchemy as sa
 from actions.pausing.pause_and_resume import (
     let_go_on,
     lock_actions,
-    lock_installation,
 )
 from actions.pausing.pause_state import (
-    INSTALLATION,
     UNPAUSED,
     Pause,
+    fetch_pause,
     fetch_paused_apps,
     write_pause,
 )
@@ -63,7 +61,7 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
     """
     # In this order, as everybody who pauses; nobody begins or ends a pause of an app or
     # of the installation meanwhile, for that keeps the leader out.
-    whole = lock_installation(connection)
+    whole = fetch_pause(connection, None, lock=True)
     connection.execute(
         sa.select(small_apps.c.uid)
         .where(*_is_over(small_apps, now))
@@ -79,7 +77,7 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
     for row in rows:
         above = [apps.get(row.app)]
         if whole is not None and row.queue != Queue.DEFAULT:
-            above.append(replace(whole, scope=INSTALLATION))
+            above.append(whole)
         lasting = [p for p in above if p and (p.until is None or p.until > now)]
         if lasting:
             held[lasting[0], row.paused_until].append(row)

@@ -1,32 +1,33 @@
 """
-Pause and resume an action, a small app, or the whole installation.
+Pause and resume actions: one, or many in few statements by the same rules.
 
-The tick looks only at an action itself to see whether it is paused. So a pause of an
-app is written into each of its actions, with its scope. An action that is paused on its
-own stays paused when its app is resumed.
+The tick looks only at an action itself to see whether it is paused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
 
-from actions.lookup import refuse_app
-from actions.occurrences import Schedule, parse_timing
-from actions.pausing.noting import note_pause, note_pause_of_all
+from actions.lookup import get_action
+from actions.occurrences import parse_timing
 from actions.pausing.pause_state import (
+    ACTION,
     APP,
-    INSTALLATION,
     UNPAUSED,
     Pause,
+    PauseSubject,
     begin_pause,
     get_pause,
     hold_pause,
-    select_pause,
+    note_pause,
+    refuse_other_pause,
     tag_pause,
     write_pause,
 )
@@ -35,21 +36,63 @@ from actions.posting.revisions import (
     change_actions,
     get_app_of,
     lock_action,
+    refuse_action,
 )
+from actions.read_actions import ActionState, get_action_state
 from actions.read_rules import find_problem
-from models.database.engine import read_clock
-from models.database.leader_lock import keep_leader_out
-from models.database.tables import installation, scheduled_actions, small_apps
-from models.errors import (
-    ConflictError,
-    InvalidDocumentError,
-    Problem,
-    StaleError,
-)
-from models.operation_state import Queue
+from models.database.engine import json_rows, make_rows_json, read_clock
+from models.database.tables import scheduled_actions
+from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
+from models.json_form import ASIDE
 from models.revision import Change
 
 _kept = scheduled_actions.c
+
+
+class Refusal(StrEnum):
+    """Why an action stays as it is."""
+
+    GONE = "deleted meanwhile"
+    ALREADY_PAUSED = "already paused"
+    NOT_PAUSED = "not paused"
+    PAUSED_ABOVE = "paused with its app or the installation"
+    UNREADABLE = "its rule cannot be read"
+    TOO_LATE = "the end of the pause has passed"
+
+
+@dataclass(slots=True)
+class Switched:
+    """How many actions were changed, and how many were not, by reason."""
+
+    done: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionPause:
+    """Whether an action is paused; *tag* tells its pause from any other."""
+
+    uid: str
+    state: ActionState
+    pause: Pause | None
+    tag: str = field(metadata=ASIDE)
+
+
+def fetch_action_pause(
+    connection: sa.Connection, uid: str, *, app: str | None = None
+) -> ActionPause:
+    """
+    Return whether an action is paused, as whoever may see only *app* is told.
+
+    Raises:
+        NotFoundError: There is no such action, or it is deleted.
+    """
+    row = get_action(connection, uid, app=app)
+    if row.deleted_at is not None:
+        refuse_action(uid)
+    pause = get_pause(row)
+    told = pause and pause.seen_by(app)
+    return ActionPause(uid, get_action_state(row), told, tag_pause(pause))
 
 
 def set_paused(  # noqa: PLR0913 - all but two have a default
@@ -93,231 +136,164 @@ def set_paused(  # noqa: PLR0913 - all but two have a default
         InvalidDocumentError: If it is to be resumed but its stored rule can no longer
             be read, whether it is paused or not.
     """
-    above = hold_pause(connection, get_app_of(connection, uid, app=app))
+    owner = get_app_of(connection, uid, app=app)
+    above = hold_pause(connection, owner)
     row = lock_action(connection, uid, app=app)
-    _refuse_other_pause(row, expected)
+    refuse_other_pause(f"action {uid!r}", get_pause(row), expected)
     if paused:
         given = begin_pause(connection, until, note, by)
-        return _pause_one(connection, row, given, as_it_is=as_it_is)
-    # Before all else: an action that no tick has quarantined yet may be unreadable.
-    schedule = _read_stored(row)
-    if row.paused_at is None and row.quarantined_at is None:
-        return False
-    if row.pause_scope is not None:
-        raise ConflictError(_say_whose(row))
-    if above is not None and row.paused_at is not None:
-        write_pause(connection, [row], above, by=by)
-        note_pause(connection, row, Change.RESUMED, note)
-        return True
-    now = read_clock(connection)
-    started = start_from(uid, schedule, now, timedelta(0))
-    values = {**UNPAUSED, "pause_scope": None, "updated_at": now, **started}
-    change_actions(connection, [(row, values)], Change.RESUMED, by=by, note=note)
-    note_pause(connection, row, Change.RESUMED, note)
-    return True
-
-
-def _refuse_other_pause(row: sa.Row[Any], expected: str | None) -> None:
-    current = tag_pause(get_pause(row))
-    if expected is not None and expected != current:
-        msg = (
-            f"the pause of action {row.uid!r} was changed meanwhile. Read it again, and"
-            " decide on what it is now"
-        )
-        raise StaleError(msg, current=current)
-
-
-def _pause_one(
-    connection: sa.Connection, row: sa.Row[Any], given: Pause, *, as_it_is: bool
-) -> bool:
-    known = get_pause(row)
-    if known is not None and known.is_own:
-        wanted = (given.until, given.note)
-        if wanted == (known.until, known.note):
-            return False
-        if as_it_is and wanted == (None, None):
-            return False
-        given = replace(given, at=known.at)  # it has been paused since then
-    write_pause(connection, [row], given, by=given.by)
-    note_pause(connection, row, Change.PAUSED, given.note, given)
-    return True
-
-
-def _say_whose(row: sa.Row[Any]) -> str:
-    if row.pause_scope == APP:
-        whose, command = f"its small app {row.app!r}", f"apps resume {row.app}"
+        switched = _pause(connection, [row], given, as_it_is=as_it_is)
     else:
-        whose, command = "the whole installation", "apps resume --all"
-    return (
-        f"action {row.uid!r} is paused together with {whose}."
-        f" To resume both: minutehand {command}"
-    )
-
-
-def _read_stored(row: sa.Row[Any]) -> Schedule | None:
-    """Return the schedule of an action; None if events drive it."""
-    found = find_problem(row)
-    if found is not None:
-        message = f"the stored rule cannot be read: {found}"
+        switched = _resume(connection, [row], {owner: above}, note=note, by=by)
+    if Refusal.UNREADABLE in switched.refused:
+        message = f"the stored rule cannot be read: {find_problem(row)}"
         command = f"minutehand actions post FILE --replace --app {row.app}"
         problem = Problem("/when", message, f"Replace the rule: {command}")
         raise InvalidDocumentError((problem,))
-    return None if row.timing is None else parse_timing(row.timing)
-
-
-def pause_app(
-    connection: sa.Connection,
-    app: str,
-    *,
-    until: datetime | None = None,
-    note: str | None = None,
-    by: str | None = None,
-) -> int:
-    """
-    Pause a small app: all its actions, and those that are posted during the pause.
-
-    Args:
-        until: When it ends by itself, aware, exclusive; None: when it is resumed.
-        by: Who asks for it, such as ``root@host``.
-
-    Returns:
-        How many actions are paused with it. Those that were already paused on their own
-        stay so.
-
-    Raises:
-        NotFoundError: If there is no such small app.
-        UsageError: If *until* is not in the future.
-    """
-    keep_leader_out(connection)
-    pause = begin_pause(connection, until, note, by, APP)
-    known = _lock_app(connection, app)
-    if known is not None:
-        if (until, note) == (None, None):
-            pause = replace(known, scope=APP)
-        pause = replace(pause, at=known.at)
-    connection.execute(
-        sa.update(small_apps)
-        .where(small_apps.c.uid == app)
-        .values(**pause.as_columns())
-    )
-    rows = lock_actions(
-        connection,
-        _kept.app == app,
-        sa.or_(_kept.paused_at.is_(None), _kept.pause_scope.is_not(None)),
-    )
-    write_pause(connection, [r for r in rows if get_pause(r) != pause], pause, by=by)
-    note_pause_of_all(connection, app, known, pause, len(rows), note)
-    return len(rows)
-
-
-def resume_app(
-    connection: sa.Connection,
-    app: str,
-    *,
-    note: str | None = None,
-    by: str | None = None,
-) -> int:
-    """
-    Resume a small app from now on; actions that are paused on their own stay so.
-
-    Args:
-        note: Why; for the record of changes.
-
-    Returns:
-        How many actions were paused with it.
-
-    Raises:
-        NotFoundError: If there is no such small app.
-        ConflictError: If it is not paused, or only together with the installation.
-    """
-    keep_leader_out(connection)
-    above = select_pause(connection, installation, sa.true())
-    known = _lock_app(connection, app)
-    rows = lock_actions(connection, _kept.app == app, _kept.pause_scope == APP)
-    if known is None and not rows:
-        if above is not None:
-            msg = (
-                f"small app {app!r} is paused together with the whole installation."
-                " To resume both: minutehand apps resume --all"
-            )
-            raise ConflictError(msg)
-        msg = f"small app {app!r} is not paused"
+    if Refusal.PAUSED_ABOVE in switched.refused:
+        whose, command = "the whole installation", "apps resume --all"
+        if row.pause_scope == APP:
+            whose, command = f"its small app {row.app!r}", f"apps resume {row.app}"
+        msg = (
+            f"action {uid!r} is paused together with {whose}."
+            f" To resume both: minutehand {command}"
+        )
         raise ConflictError(msg)
-    now = read_clock(connection)
-    connection.execute(
-        sa.update(small_apps).where(small_apps.c.uid == app).values(**UNPAUSED)
-    )
-    if above is None:
-        let_go_on(connection, rows, at=now, by=by)
-    else:
-        pause = replace(above, scope=INSTALLATION)
-        write_pause(connection, rows, pause, by=by, at=now)
-    note_pause_of_all(connection, app, known, None, len(rows), note)
-    return len(rows)
+    return bool(switched.done)
 
 
-def pause_installation(
+def pause_many(
     connection: sa.Connection,
+    uids: Sequence[str],
     *,
-    until: datetime | None = None,
-    note: str | None = None,
-    by: str | None = None,
-) -> int:
+    until: datetime | None,
+    note: str | None,
+    by: str | None,
+) -> Switched:
     """
-    Pause all small apps, and what is posted during the pause, but not maintenance.
+    Pause actions, as ``set_paused`` does with each; what it refuses is counted.
 
     Args:
-        until: As for ``pause_app``.
-        note: The same.
-        by: The same.
-
-    Returns:
-        How many actions are paused with it. Those that were already paused on their own
-        or with their app stay so.
-
-    Raises:
-        UsageError: If *until* is not in the future.
+        connection: In a transaction that keeps the leader out; it locks many actions.
+        uids: Of the actions, some hundreds at most.
+        until: When the pauses end by themselves, aware, exclusive.
+        note: Why they are paused.
     """
-    keep_leader_out(connection)
-    pause = begin_pause(connection, until, note, by, INSTALLATION)
-    known = lock_installation(connection)
-    if known is not None:
-        if (until, note) == (None, None):
-            pause = replace(known, scope=INSTALLATION)
-        pause = replace(pause, at=known.at)
-    connection.execute(sa.update(installation).values(**pause.as_columns()))
-    rows = lock_actions(
-        connection,
-        _kept.queue != Queue.DEFAULT,
-        sa.or_(_kept.paused_at.is_(None), _kept.pause_scope == INSTALLATION),
-    )
-    write_pause(connection, [r for r in rows if get_pause(r) != pause], pause, by=by)
-    note_pause_of_all(connection, None, known, pause, len(rows), note)
-    return len(rows)
+    try:
+        given = begin_pause(connection, until, note, by)
+    except UsageError:
+        return Switched(0, Counter({str(Refusal.TOO_LATE): len(uids)}))
+    rows = lock_actions(connection, _is_among(connection, uids))
+    switched = _pause(connection, rows, given, as_it_is=True)
+    return _count_gone(switched, len(uids) - len(rows))
 
 
-def resume_installation(
-    connection: sa.Connection, *, note: str | None = None, by: str | None = None
-) -> int:
+def resume_many(
+    connection: sa.Connection,
+    uids: Sequence[str],
+    *,
+    note: str | None,
+    by: str | None,
+) -> Switched:
     """
-    Resume from now on all actions that were paused with the installation.
+    Resume actions from now on, as ``set_paused`` does with each of them.
 
-    Returns:
-        How many there were; those paused on their own or with their app stay so.
-
-    Raises:
-        ConflictError: If the installation is not paused.
+    Args:
+        connection: As for ``pause_many``, as are the others.
+        uids: Of the actions.
+        note: Why they are resumed.
     """
-    keep_leader_out(connection)
-    known = lock_installation(connection)
-    rows = lock_actions(connection, _kept.pause_scope == INSTALLATION)
-    if known is None and not rows:
-        msg = "the installation is not paused; single apps and actions may still be"
-        raise ConflictError(msg)
-    connection.execute(sa.update(installation).values(**UNPAUSED))
-    let_go_on(connection, rows, at=read_clock(connection), by=by)
-    note_pause_of_all(connection, None, known, None, len(rows), note)
-    return len(rows)
+    apps = connection.execute(
+        sa.select(_kept.app).distinct().where(_is_among(connection, uids))
+    ).scalars()
+    above = {app: hold_pause(connection, app) for app in sorted(apps)}
+    rows = lock_actions(connection, _is_among(connection, uids))
+    switched = _resume(connection, rows, above, note=note, by=by)
+    return _count_gone(switched, len(uids) - len(rows))
+
+
+def _pause(
+    connection: sa.Connection,
+    rows: Sequence[sa.Row[Any]],
+    given: Pause,
+    *,
+    as_it_is: bool,
+) -> Switched:
+    switched = Switched()
+    wanted = (given.until, given.note)
+    begun, changed = [], []
+    for row in rows:
+        known = get_pause(row)
+        if known is None or not known.is_own:
+            begun.append(row)
+        elif wanted == (known.until, known.note) or (
+            as_it_is and wanted == (None, None)
+        ):
+            switched.refused[Refusal.ALREADY_PAUSED] += 1
+        else:  # each has been paused since another instant
+            changed.append((row, replace(given, at=known.at)))
+    write_pause(connection, begun, given, by=given.by)
+    for row, pause in changed:
+        write_pause(connection, [row], pause, by=given.by)
+    for row, pause in [*((row, given) for row in begun), *changed]:
+        _note(connection, row, pause, given.note)
+        switched.done += 1
+    return switched
+
+
+def _resume(
+    connection: sa.Connection,
+    rows: Sequence[sa.Row[Any]],
+    above: Mapping[str, Pause | None],
+    *,
+    note: str | None,
+    by: str | None,
+) -> Switched:
+    switched, now = Switched(), read_clock(connection)
+    resumed: list[tuple[sa.Row[Any], dict[str, object]]] = []
+    for row in rows:
+        if refusal := _refuse_to_resume(row):
+            switched.refused[refusal] += 1
+            continue
+        held = above.get(row.app)
+        if held is not None and row.paused_at is not None:
+            write_pause(connection, [row], held, by=by)
+        else:
+            schedule = None if row.timing is None else parse_timing(row.timing)
+            started = start_from(row.uid, schedule, now, timedelta(0))
+            values = {**UNPAUSED, "pause_scope": None, "updated_at": now, **started}
+            resumed.append((row, values))
+        _note(connection, row, None, note)
+        switched.done += 1
+    change_actions(connection, resumed, Change.RESUMED, by=by, note=note)
+    return switched
+
+
+def _refuse_to_resume(row: sa.Row[Any]) -> Refusal | None:
+    # Before all else: an action that no tick has quarantined yet may be unreadable.
+    if find_problem(row) is not None:
+        return Refusal.UNREADABLE
+    if row.paused_at is None and row.quarantined_at is None:
+        return Refusal.NOT_PAUSED
+    return None if row.pause_scope is None else Refusal.PAUSED_ABOVE
+
+
+def _note(
+    connection: sa.Connection, row: sa.Row[Any], after: Pause | None, note: str | None
+) -> None:
+    subject = PauseSubject(ACTION, row.uid, row.app)
+    note_pause(connection, subject, get_pause(row), after, note)
+
+
+def _count_gone(switched: Switched, gone: int) -> Switched:
+    switched.refused += Counter({str(Refusal.GONE): gone})
+    return switched
+
+
+def _is_among(connection: sa.Connection, uids: Sequence[str]) -> sa.ColumnElement[bool]:
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "among")
+    rows = make_rows_json([{"uid": uid} for uid in uids])
+    return _kept.uid.in_(sa.select(given.c.uid).params(among=rows))
 
 
 def lock_actions(
@@ -331,27 +307,8 @@ def lock_actions(
         .where(_kept.deleted_at.is_(None), *where)
         .order_by(_kept.uid)
         .limit(at_most)
-        .with_for_update()
+        .with_for_update(of=scheduled_actions)
     ).all()
-
-
-def _lock_app(connection: sa.Connection, app: str) -> Pause | None:
-    row = connection.execute(
-        sa.select(*(small_apps.c[name] for name in UNPAUSED))
-        .where(small_apps.c.uid == app, small_apps.c.deleted_at.is_(None))
-        .with_for_update()
-    ).one_or_none()
-    if row is None:
-        refuse_app(connection, app)
-    return get_pause(row)
-
-
-def lock_installation(connection: sa.Connection) -> Pause | None:
-    """Lock the pause of the installation, and return it."""
-    row = connection.execute(
-        sa.select(*(installation.c[name] for name in UNPAUSED)).with_for_update()
-    ).first()
-    return None if row is None else get_pause(row)
 
 
 def let_go_on(

@@ -13,14 +13,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import sqlalchemy as sa
 
 from actions.posting.revisions import change_actions
 from models.database.engine import read_clock
+from models.database.journal import note_change
 from models.database.tables import installation, scheduled_actions, small_apps
-from models.errors import UsageError
+from models.errors import StaleError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import Queue
 from models.revision import Change
@@ -94,10 +95,6 @@ class Pause:
         """Return the columns of an action."""
         return {**self.as_columns(), "pause_scope": None if self.is_own else self.scope}
 
-    def as_json(self) -> dict[str, Any]:
-        """Return its members, for records."""
-        return asdict(self)
-
 
 def say_pause(
     scope: str | None, until: datetime | None, note: str | None
@@ -116,8 +113,13 @@ def say_pause(
     return "; ".join(part for part in parts if part) or None
 
 
-def get_pause(row: sa.Row[Any]) -> Pause | None:
-    """Return the pause of an action, a small app or the installation, if it has one."""
+def get_pause(row: sa.Row[Any], scope: PauseScope | None = None) -> Pause | None:
+    """
+    Return the pause of an action, or of what *scope* says, if it has one.
+
+    Args:
+        scope: Of what *row* is. None: an action, which may be paused with others.
+    """
     if row.paused_at is None:
         return None
     return Pause(
@@ -125,7 +127,7 @@ def get_pause(row: sa.Row[Any]) -> Pause | None:
         row.paused_until,
         row.paused_by,
         row.pause_note,
-        getattr(row, "pause_scope", None) or ACTION,
+        scope or getattr(row, "pause_scope", None) or ACTION,
     )
 
 
@@ -133,8 +135,57 @@ def tag_pause(pause: Pause | None) -> str:
     """Return what tells one pause from another, and from none: an entity tag."""
     if pause is None:
         return "none"
-    values = json.dumps(pause.as_json(), default=datetime.isoformat)
+    values = json.dumps(asdict(pause), default=datetime.isoformat)
     return hashlib.sha256(values.encode()).hexdigest()[:16]
+
+
+def refuse_other_pause(what: str, known: Pause | None, expected: str | None) -> None:
+    """
+    Refuse a change if the pause of *what* is not the *expected* one.
+
+    Args:
+        what: As people read it: "queue quick".
+        expected: The ``tag_pause`` of the pause that the author has seen. None: any.
+
+    Raises:
+        StaleError: It is another one.
+    """
+    current = tag_pause(known)
+    if expected is not None and expected != current:
+        msg = (
+            f"the pause of {what} was changed meanwhile. Read it again, and decide on"
+            " what it is now"
+        )
+        raise StaleError(msg, current=current)
+
+
+class PauseSubject(NamedTuple):
+    """What is paused or resumed, as the record of changes names it."""
+
+    kind: str
+    uid: str
+    app: str | None
+
+
+def note_pause(
+    connection: sa.Connection,
+    of: PauseSubject,
+    before: Pause | None,
+    after: Pause | None,
+    note: str | None,
+    **counts: int,
+) -> None:
+    """Record a pause, or with no *after* its end, and how many things it reaches."""
+    note_change(
+        connection,
+        of.kind,
+        of.uid,
+        Change.RESUMED if after is None else Change.PAUSED,
+        app=of.app,
+        before=None if before is None else {"pause": asdict(before)},
+        after={**counts, **({} if after is None else {"pause": asdict(after)})} or None,
+        note=note,
+    )
 
 
 def hold_pause(connection: sa.Connection, app: str) -> Pause | None:
@@ -147,28 +198,37 @@ def hold_pause(connection: sa.Connection, app: str) -> Pause | None:
         The pause of the app, or else of the installation; None if neither is paused, or
         there is no such app.
     """
-    found = select_pause(connection, small_apps, small_apps.c.uid == app)
+    found = fetch_pause(connection, app, lock=False)
     if found is not None:
-        return replace(found, scope=APP)
-    found = select_pause(connection, installation, sa.true())
+        return found
+    found = fetch_pause(connection, None, lock=False)
     if found is None:
         return None
     is_own = sa.exists().where(_kept.app == app, _kept.queue == Queue.DEFAULT)
     if connection.execute(sa.select(is_own)).scalar():
         return None  # the scheduler's own maintenance goes on
-    return replace(found, scope=INSTALLATION)
+    return found
 
 
-def select_pause(
-    connection: sa.Connection, table: sa.Table, where: sa.ColumnElement[bool]
+def fetch_pause(
+    connection: sa.Connection, app: str | None, *, lock: bool | None = None
 ) -> Pause | None:
-    """Return the pause of a small app or the installation; lock it against changes."""
-    row = connection.execute(
-        sa.select(*(table.c[name] for name in UNPAUSED))
-        .where(where)
-        .with_for_update(read=True)
-    ).first()
-    return None if row is None else get_pause(row)
+    """
+    Return the pause of *app*, or with None that of the installation.
+
+    Args:
+        lock: Against others: True to change it, False to rely on it. None: not at all.
+    """
+    table = installation if app is None else small_apps
+    query = sa.select(*(table.c[name] for name in UNPAUSED))
+    if app is not None:
+        query = query.where(small_apps.c.uid == app)
+    if lock is not None:
+        query = query.with_for_update(read=not lock)
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    return get_pause(row, INSTALLATION if app is None else APP)
 
 
 def pause_posted(connection: sa.Connection, uids: Sequence[str], pause: Pause) -> None:
@@ -199,49 +259,31 @@ def write_pause(
 
 
 def fetch_pauses(
-    connection: sa.Connection,
+    connection: sa.Connection, app: str | None = None
 ) -> tuple[Pause | None, dict[str, Pause], int]:
     """Return the pauses of the installation and of apps, and the count of actions."""
-    row = connection.execute(
-        sa.select(*(installation.c[name] for name in UNPAUSED))
-    ).first()
-    whole = None if row is None else get_pause(row)
+    of_app = sa.true() if app is None else _kept.app == app
+    where = (of_app, _kept.paused_at.is_not(None), _kept.deleted_at.is_(None))
     actions = connection.execute(
-        sa.select(sa.func.count())
-        .select_from(scheduled_actions)
-        .where(_kept.paused_at.is_not(None), _kept.deleted_at.is_(None))
+        sa.select(sa.func.count()).select_from(scheduled_actions).where(*where)
     ).scalar_one()
-    apps = fetch_paused_apps(connection)
-    return whole and replace(whole, scope=INSTALLATION), apps, actions
+    apps = fetch_paused_apps(connection, app)
+    return fetch_pause(connection, None), apps, actions
 
 
-def fetch_paused_apps(connection: sa.Connection) -> dict[str, Pause]:
+def fetch_paused_apps(
+    connection: sa.Connection, app: str | None = None
+) -> dict[str, Pause]:
     """Return the pause of each small app that has one, by the uid of the app."""
-    apps = {}
-    for each in connection.execute(
+    query = (
         sa.select(small_apps.c.uid, *(small_apps.c[name] for name in UNPAUSED))
         .where(small_apps.c.paused_at.is_not(None))
         .order_by(small_apps.c.uid)
-    ):
-        pause = get_pause(each)
-        assert pause is not None  # the query asked for those that have one
-        apps[each.uid] = replace(pause, scope=APP)
-    return apps
-
-
-def fetch_app_pauses(
-    connection: sa.Connection, app: str
-) -> tuple[Pause | None, Pause | None, int]:
-    """Return the pauses of the installation and of *app*, and a count of actions."""
-    whole, apps, _ = fetch_pauses(connection)
-    count = connection.execute(
-        sa.select(sa.func.count())
-        .select_from(scheduled_actions)
-        .where(
-            _kept.app == app, _kept.paused_at.is_not(None), _kept.deleted_at.is_(None)
-        )
-    ).scalar_one()
-    return whole, apps.get(app), count
+    )
+    if app is not None:
+        query = query.where(small_apps.c.uid == app)
+    rows = connection.execute(query)
+    return {row.uid: pause for row in rows if (pause := get_pause(row, APP))}
 
 
 def begin_pause(

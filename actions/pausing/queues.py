@@ -16,17 +16,17 @@ from sqlalchemy.dialects.postgresql import insert
 from actions.pausing.pause_state import (
     QUEUE,
     Pause,
+    PauseSubject,
     begin_pause,
     get_pause,
-    tag_pause,
+    note_pause,
+    refuse_other_pause,
 )
 from models.database.engine import db_now
-from models.database.journal import note_change
 from models.database.leader_lock import keep_leader_out
 from models.database.tables import PENDING, UNDER_WAY, operations, queue_pauses
-from models.errors import ConflictError, StaleError
+from models.errors import ConflictError
 from models.operation_state import OperationState, Queue
-from models.revision import Change
 
 _kept = queue_pauses.c
 
@@ -76,7 +76,7 @@ def pause_queue(
     keep_leader_out(connection)
     pause = begin_pause(connection, until, note, by, QUEUE)
     known = fetch_queue_pause(connection, queue)
-    _refuse_other(queue, known, expected)
+    refuse_other_pause(f"queue {queue.value}", known, expected)
     if known is not None:
         if (until, note) == (None, None):
             return PausedQueue(queue, _count_waiting(connection, queue), known)
@@ -88,7 +88,8 @@ def pause_queue(
         .on_conflict_do_update(index_elements=["queue"], set_=values)
     )
     waiting = _count_waiting(connection, queue)
-    _note(connection, queue, known, pause, waiting, note)
+    subject = PauseSubject(QUEUE, queue.value, None)
+    note_pause(connection, subject, known, pause, note, waiting=waiting)
     return PausedQueue(queue, waiting, pause)
 
 
@@ -113,28 +114,25 @@ def resume_queue(
     """
     keep_leader_out(connection)
     known = fetch_queue_pause(connection, queue)
-    _refuse_other(queue, known, expected)
+    refuse_other_pause(f"queue {queue.value}", known, expected)
     if known is None:
         msg = f"queue {queue.value} is not paused"
         raise ConflictError(msg)
     connection.execute(sa.delete(queue_pauses).where(_kept.queue == queue.value))
     waiting = _count_waiting(connection, queue)
-    _note(connection, queue, known, None, waiting, note)
+    subject = PauseSubject(QUEUE, queue.value, None)
+    note_pause(connection, subject, known, None, note, waiting=waiting)
     return ResumedQueue(queue, waiting)
 
 
 def fetch_queue_pauses(connection: sa.Connection) -> dict[Queue, Pause]:
     """Return the pauses of the queues that are paused now."""
-    found = {}
-    for row in connection.execute(
+    rows = connection.execute(
         sa.select(queue_pauses)
         .where(sa.or_(_kept.paused_until.is_(None), _kept.paused_until > db_now()))
         .order_by(_kept.queue)
-    ):
-        pause = get_pause(row)
-        assert pause is not None  # a row without an instant cannot be inserted
-        found[Queue(row.queue)] = replace(pause, scope=QUEUE)
-    return found
+    )
+    return {Queue(row.queue): pause for row in rows if (pause := get_pause(row, QUEUE))}
 
 
 def fetch_queue_pause(connection: sa.Connection, queue: Queue) -> Pause | None:
@@ -153,34 +151,3 @@ def _count_waiting(connection: sa.Connection, queue: Queue) -> int:
         )
     )
     return sum(connection.execute(each).scalar_one() for each in counts)
-
-
-def _note(
-    connection: sa.Connection,
-    queue: Queue,
-    before: Pause | None,
-    after: Pause | None,
-    waiting: int,
-    note: str | None,
-) -> None:
-    note_change(
-        connection,
-        "queue",
-        queue.value,
-        Change.RESUMED if after is None else Change.PAUSED,
-        app=None,
-        before=None if before is None else {"pause": before.as_json()},
-        after={"waiting": waiting}
-        | ({} if after is None else {"pause": after.as_json()}),
-        note=note,
-    )
-
-
-def _refuse_other(queue: Queue, known: Pause | None, expected: str | None) -> None:
-    current = tag_pause(known)
-    if expected is not None and expected != current:
-        msg = (
-            f"the pause of queue {queue.value} was changed meanwhile. Read it again,"
-            " and decide on what it is now"
-        )
-        raise StaleError(msg, current=current)

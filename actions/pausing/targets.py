@@ -1,43 +1,43 @@
-"""Pause or resume a small app, or all of them, and tell how it stands then."""
+"""
+Pause or resume a small app, or all of them, and tell how it stands then.
+
+Such a pause is written into each action, with its scope. An action that is paused on
+its own stays paused when its app is resumed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NoReturn
 
 import sqlalchemy as sa
 
-from actions.lookup import fetch_app, get_action
-from actions.pausing.pause_and_resume import (
-    pause_app,
-    pause_installation,
-    resume_app,
-    resume_installation,
-)
+from actions.lookup import fetch_app
+from actions.pausing.pause_and_resume import let_go_on, lock_actions
 from actions.pausing.pause_state import (
     APP,
+    INSTALLATION,
+    UNPAUSED,
     Pause,
-    fetch_app_pauses,
+    PauseSubject,
+    begin_pause,
+    fetch_pause,
     fetch_pauses,
     get_pause,
-    tag_pause,
+    note_pause,
+    refuse_other_pause,
+    write_pause,
 )
-from actions.posting.revisions import refuse_action
-from actions.read_actions import ActionState, get_action_state
+from models.database.engine import read_clock
 from models.database.leader_lock import keep_leader_out
-from models.errors import StaleError
+from models.database.tables import installation, scheduled_actions, small_apps
+from models.errors import ConflictError
 from models.json_form import ASIDE
+from models.operation_state import Queue
 
-
-@dataclass(frozen=True, slots=True)
-class ActionPause:
-    """Whether an action is paused; *tag* tells its pause from any other."""
-
-    uid: str
-    state: ActionState
-    pause: Pause | None
-    tag: str = field(metadata=ASIDE)
+_kept = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,58 +69,56 @@ class ResumedTarget:
     apps: Mapping[str, Pause] = field(metadata=ASIDE)
 
 
-def fetch_action_pause(
-    connection: sa.Connection, uid: str, *, app: str | None = None
-) -> ActionPause:
-    """
-    Return whether an action is paused, as whoever may see only *app* is told.
-
-    Raises:
-        NotFoundError: There is no such action, or it is deleted.
-    """
-    row = get_action(connection, uid, app=app)
-    if row.deleted_at is not None:
-        refuse_action(uid)
-    pause = get_pause(row)
-    told = pause and pause.seen_by(app)
-    return ActionPause(uid, get_action_state(row), told, tag_pause(pause))
-
-
 def pause_target(
     connection: sa.Connection,
     app: str | None,
     *,
-    until: datetime | None,
-    note: str | None,
-    by: str | None,
+    until: datetime | None = None,
+    note: str | None = None,
+    by: str | None = None,
     expected: str | None = None,
 ) -> PausedTarget:
     """
-    Pause *app*, or with None all of the installation, as ``pause_app`` does.
+    Pause *app*, or with None all of them but maintenance, and what is posted meanwhile.
 
-    *expected* is the tag of the pause that the author has seen; None: whatever it is.
+    Actions that are paused on their own (or, with None, with their app) stay so.
+
+    Args:
+        until: When it ends by itself, aware, exclusive; None: when it is resumed.
+        by: Who asks for it, such as ``root@host``.
+        expected: The tag of the pause that the author has seen; None: any.
 
     Raises:
         NotFoundError: No such small app.
         UsageError: *until* is not to come.
         StaleError: Its pause is not the *expected* one.
     """
-    _refuse_other(connection, app, expected)
+    keep_leader_out(connection)
+    known = _hold(connection, app, expected)
+    pause = begin_pause(
+        connection, until, note, by, INSTALLATION if app is None else APP
+    )
+    if known is not None:
+        pause = replace(pause, at=known.at)
+        if (until, note) == (None, None):
+            pause = known
+    _write(connection, app, pause.as_columns())
+    unpaused = _kept.paused_at.is_(None)
+    where = (_kept.app == app, unpaused | _kept.pause_scope.is_not(None))
     if app is None:
-        count = pause_installation(connection, until=until, note=note, by=by)
-    else:
-        count = pause_app(connection, app, until=until, note=note, by=by)
-    whole, apps, _actions = fetch_pauses(connection)
-    pause = whole if app is None else apps[app]
-    assert pause is not None  # it has just been written
-    return PausedTarget(app, count, pause)
+        scope = _kept.pause_scope == INSTALLATION
+        where = (_kept.queue != Queue.DEFAULT, unpaused | scope)
+    rows = lock_actions(connection, *where)
+    write_pause(connection, [r for r in rows if get_pause(r) != pause], pause, by=by)
+    note_pause(connection, _name(app), known, pause, note, actions=len(rows))
+    return PausedTarget(app, len(rows), pause)
 
 
 def resume_target(
     connection: sa.Connection,
     app: str | None,
     *,
-    by: str | None,
+    by: str | None = None,
     expected: str | None = None,
 ) -> ResumedTarget:
     """
@@ -131,43 +129,58 @@ def resume_target(
         ConflictError: It is not paused, or with the installation.
         StaleError: Its pause is not the *expected* one; see ``pause_target``.
     """
-    _refuse_other(connection, app, expected)
-    if app is None:
-        count = resume_installation(connection, by=by)
-        whole, apps, still_paused = fetch_pauses(connection)
-        return ResumedTarget(app, count, still_paused, whole, apps)
-    fetch_app(connection, app)
-    count = resume_app(connection, app, by=by)
-    whole, own, still_paused = fetch_app_pauses(connection, app)
-    apps = {} if own is None else {app: own}
-    return ResumedTarget(app, count, still_paused, whole, apps)
+    keep_leader_out(connection)
+    above = None if app is None else fetch_pause(connection, None, lock=False)
+    known = _hold(connection, app, expected)
+    of_scope = _kept.pause_scope == (INSTALLATION if app is None else APP)
+    of_app = sa.true() if app is None else _kept.app == app
+    rows = lock_actions(connection, of_app, of_scope)
+    if known is None and not rows:
+        _refuse_unpaused(app, above)
+    _write(connection, app, UNPAUSED)
+    now = read_clock(connection)
+    if above is None:
+        let_go_on(connection, rows, at=now, by=by)
+    else:
+        write_pause(connection, rows, above, by=by, at=now)
+    note_pause(connection, _name(app), known, None, None, actions=len(rows))
+    whole, apps, still_paused = fetch_pauses(connection, app)
+    return ResumedTarget(app, len(rows), still_paused, whole, apps)
 
 
-def fetch_target_pause(connection: sa.Connection, app: str | None) -> Pause | None:
-    """
-    Return the pause of *app*, or with None that of the installation.
-
-    Raises:
-        NotFoundError: No such small app.
-    """
-    if app is not None:
-        pause = get_pause(fetch_app(connection, app))
-        return None if pause is None else replace(pause, scope=APP)
-    whole, _apps, _actions = fetch_pauses(connection)
-    return whole
-
-
-def _refuse_other(
+def _hold(
     connection: sa.Connection, app: str | None, expected: str | None
-) -> None:
-    if expected is None:
-        return
-    keep_leader_out(connection)  # nobody else pauses or resumes until the commit
-    current = tag_pause(fetch_target_pause(connection, app))
-    if expected != current:
-        what = "the installation" if app is None else f"small app {app!r}"
+) -> Pause | None:
+    if app is not None:
+        fetch_app(connection, app)
+    known = fetch_pause(connection, app, lock=True)
+    what = "the installation" if app is None else f"small app {app!r}"
+    refuse_other_pause(what, known, expected)
+    return known
+
+
+def _refuse_unpaused(app: str | None, above: Pause | None) -> NoReturn:
+    msg = "the installation is not paused; single apps and actions may still be"
+    if app is not None:
+        msg = f"small app {app!r} is not paused"
+    if above is not None:
         msg = (
-            f"the pause of {what} was changed meanwhile. Read it again, and decide on"
-            " what it is now"
+            f"small app {app!r} is paused together with the whole installation."
+            " To resume both: minutehand apps resume --all"
         )
-        raise StaleError(msg, current=current)
+    raise ConflictError(msg)
+
+
+def _write(
+    connection: sa.Connection, app: str | None, columns: Mapping[str, object]
+) -> None:
+    update = sa.update(installation)
+    if app is not None:
+        update = sa.update(small_apps).where(small_apps.c.uid == app)
+    connection.execute(update.values(**columns))
+
+
+def _name(app: str | None) -> PauseSubject:
+    if app is None:
+        return PauseSubject(INSTALLATION, INSTALLATION, None)
+    return PauseSubject(APP, app, app)

@@ -8,8 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from actions.pausing.pause_and_resume import set_paused
-from actions.pausing.targets import ActionPause, fetch_action_pause
+from actions.pausing.pause_and_resume import (
+    ActionPause,
+    fetch_action_pause,
+    set_paused,
+)
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
 from api.parameters import NoteQuery

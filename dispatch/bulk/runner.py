@@ -25,7 +25,7 @@ import sqlalchemy as sa
 import structlog
 from pydantic import BaseModel, ValidationError
 
-from actions.pausing.pause_many import Refusal, pause_many, resume_many
+from actions.pausing.pause_and_resume import Refusal, pause_many, resume_many
 from dispatch.bulk.selecting import (
     ActionsChosen,
     ChosenAction,

@@ -26,7 +26,6 @@ from actions.leader import (
 from actions.lookup import fetch_app
 from actions.pausing.pause_state import (
     Pause,
-    fetch_app_pauses,
     fetch_pauses,
 )
 from actions.pausing.queues import fetch_queue_pauses
@@ -269,10 +268,10 @@ def fetch_paused(connection: sa.Connection) -> Paused:
 
 def fetch_app_paused(connection: sa.Connection, app: str) -> AppPaused:
     """Return what is paused, as somebody may see it who sees *app* alone."""
-    whole, own, actions = fetch_app_pauses(connection, app)
+    whole, apps, actions = fetch_pauses(connection, app)
     return AppPaused(
         whole and whole.seen_by(app),
         actions,
         {q: each.seen_by(app) for q, each in fetch_queue_pauses(connection).items()},
-        own,
+        apps.get(app),
     )

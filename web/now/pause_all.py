@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.pausing.targets import fetch_target_pause, pause_target, resume_target
+from actions.pausing.pause_state import fetch_pause
+from actions.pausing.targets import pause_target, resume_target
 from models.errors import MinutehandError
 from models.requests.actions import PauseModel
 from serving.context import Context, Operator
@@ -107,7 +108,7 @@ def _render(
         "form": form,
         "refused": refused,
         "count": read_part(context, partial(count_scheduled, app=context.app)),
-        "pause": read_part(context, partial(fetch_target_pause, app=context.app)),
+        "pause": read_part(context, partial(fetch_pause, app=context.app)),
         "zone": _find_zone(context).key,
     }
     return render(context, "now/pause_all.html", values, refused=refused)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from actions.leader import Holder, get_last_tick_at, get_send_failure, get_set_back
-from actions.pausing.pause_state import fetch_app_pauses, fetch_pauses
+from actions.pausing.pause_state import fetch_pauses
 from models.units import format_age
 from operations.fleet.processes import ProcessRole, Seen
 from overview.doctor.finding import Finding, Health, View
@@ -163,7 +163,8 @@ def look_at_pauses(view: View) -> Iterator[Finding]:
         pause, _apps, _actions = fetch_pauses(view.connection)
         what = "everything"
     else:
-        whole, own, _actions = fetch_app_pauses(view.connection, view.app)
+        whole, apps, _actions = fetch_pauses(view.connection, view.app)
+        own = apps.get(view.app)
         pause, what = (whole and whole.seen_by(view.app)) or own, "the app"
     if pause is not None:
         by = "" if pause.by is None else f" by {pause.by}"

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from actions.pausing.pause_and_resume import pause_installation
+from actions.pausing.targets import pause_target
 from models.database.engine import Author, writing
 from models.database.tables import small_apps
 from serving.access.roles import Role
@@ -41,7 +41,7 @@ def test_who_paused_everything_is_told_to_operators_alone(web: Web):
     """
     post(web, APP)
     with writing(web.engine, author=Author(OPERATOR)) as connection:
-        pause_installation(connection, note="disks", by=OPERATOR)
+        pause_target(connection, None, note="disks", by=OPERATOR)
     places = ("/status", "/actions")
 
     seen = {path: web.get(path).text for path in places}

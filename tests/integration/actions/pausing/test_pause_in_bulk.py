@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.pausing.pause_and_resume import pause_app, set_paused
-from actions.pausing.pause_many import Refusal, Switched, pause_many, resume_many
+from actions.pausing.pause_and_resume import (
+    Refusal,
+    Switched,
+    pause_many,
+    resume_many,
+    set_paused,
+)
+from actions.pausing.targets import pause_target
 from models.database.engine import reading, writing
 from models.database.tables import changes, scheduled_action_revisions
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError
@@ -84,8 +90,8 @@ def test_pause_does_as_for_one(engine: sa.Engine, note: str | None, *, with_app:
     ones, many = make_forms(engine, "ones"), make_forms(engine, "many")
     if with_app:
         with writing(engine) as connection:
-            pause_app(connection, "ones", note="all")
-            pause_app(connection, "many", note="all")
+            pause_target(connection, "ones", note="all")
+            pause_target(connection, "many", note="all")
     told = [switch_one(engine, uid, paused=True, note=note) for uid in ones]
 
     with writing(engine) as connection:
@@ -102,8 +108,8 @@ def test_resume_does_as_for_one(engine: sa.Engine, *, with_app: bool):
     ones, many = make_forms(engine, "ones"), make_forms(engine, "many")
     if with_app:
         with writing(engine) as connection:
-            pause_app(connection, "ones")
-            pause_app(connection, "many")
+            pause_target(connection, "ones")
+            pause_target(connection, "many")
     told = [switch_one(engine, uid, paused=False, note="on") for uid in ones]
 
     with writing(engine) as connection:

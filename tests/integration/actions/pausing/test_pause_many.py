@@ -13,14 +13,9 @@ from actions.explaining.why import Verdict, explain
 from actions.lookup import find_action
 from actions.own_actions import MAINTENANCE_UID, MaintenancePlan, ensure_maintenance
 from actions.pausing.end_pauses import end_pauses, has_ended_pause
-from actions.pausing.pause_and_resume import (
-    pause_app,
-    pause_installation,
-    resume_app,
-    resume_installation,
-    set_paused,
-)
+from actions.pausing.pause_and_resume import set_paused
 from actions.pausing.pause_state import APP, INSTALLATION, fetch_pauses, get_pause
+from actions.pausing.targets import pause_target, resume_target
 from actions.read_rules import find_next
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions
@@ -94,7 +89,9 @@ def test_pause_of_an_app_reaches_its_actions_alone(engine: sa.Engine):
     """
     until = get_now(engine) + HOUR
 
-    count = call(engine, pause_app, "app", until=until, note="deploy", by="ada")
+    count = call(
+        engine, pause_target, "app", until=until, note="deploy", by="ada"
+    ).actions
 
     assert 1 == count
     assert {"app-1": APP} == scopes(engine)
@@ -113,7 +110,7 @@ def test_what_is_posted_meanwhile_is_paused_too(engine: sa.Engine):
     """
     Its pause is that of the app, and ends with it.
     """
-    call(engine, pause_app, "app", note="deploy", by="ada")
+    call(engine, pause_target, "app", note="deploy", by="ada")
 
     posted = post(engine, uid="new", name="new", when=HOURLY)
     post(engine, "other", uid="free", name="free", when=HOURLY)
@@ -121,7 +118,7 @@ def test_what_is_posted_meanwhile_is_paused_too(engine: sa.Engine):
     assert 2 == posted.revision == fetch_action(engine, "new").revision
     assert {"app-1": APP, "new": APP} == scopes(engine)
     assert ["posted", "paused"] == [r.change for r in fetch_revisions(engine, "new")]
-    assert 2 == call(engine, resume_app, "app")
+    assert 2 == call(engine, resume_target, "app").actions
     assert {} == scopes(engine)
 
 
@@ -129,7 +126,7 @@ def test_replacing_an_action_does_not_resume_it(engine: sa.Engine):
     """
     A pause is no part of the document.
     """
-    call(engine, pause_app, "app")
+    call(engine, pause_target, "app")
 
     post(engine, uid="app-1", name="one", replace_it=True, when={"every": "PT2H"})
 
@@ -143,10 +140,10 @@ def test_resuming_an_app_leaves_what_is_paused_on_its_own(engine: sa.Engine):
     post(engine, uid="app-2", name="two", when=HOURLY)
     post(engine, uid="app-3", name="three", when=HOURLY)
     call(engine, set_paused, "app-1", paused=True)
-    call(engine, pause_app, "app")
+    call(engine, pause_target, "app")
     call(engine, set_paused, "app-2", paused=True)
 
-    resumed = call(engine, resume_app, "app")
+    resumed = call(engine, resume_target, "app").actions
 
     assert 1 == resumed
     assert {"app-1": "own", "app-2": "own"} == scopes(engine)
@@ -156,7 +153,7 @@ def test_action_alone_is_not_resumed_out_of_its_app(engine: sa.Engine):
     """
     It says what to resume; what was paused on its own stays paused with its app.
     """
-    call(engine, pause_app, "app")
+    call(engine, pause_target, "app")
 
     with pytest.raises(ConflictError, match="minutehand apps resume app"):
         call(engine, set_paused, "app-1", paused=False)
@@ -175,9 +172,9 @@ def test_pause_of_all_leaves_the_maintenance_and_the_pauses_of_apps(
     """
     plan = MaintenancePlan(datetime.min.time(), timezone="UTC", enabled=True)
     ensure_maintenance(engine, plan)
-    call(engine, pause_app, "app")
+    call(engine, pause_target, "app")
 
-    assert 1 == call(engine, pause_installation, note="move")
+    assert 1 == call(engine, pause_target, None, note="move").actions
 
     assert {"app-1": APP, "other-1": INSTALLATION} == scopes(engine)
     assert fetch_action(engine, MAINTENANCE_UID).paused_at is None
@@ -186,10 +183,10 @@ def test_pause_of_all_leaves_the_maintenance_and_the_pauses_of_apps(
     with pytest.raises(ConflictError, match="apps resume --all"):
         call(engine, set_paused, "other-1", paused=False)
     with pytest.raises(ConflictError, match="apps resume --all"):
-        call(engine, resume_app, "other")
-    assert 1 == call(engine, resume_app, "app")
+        call(engine, resume_target, "other")
+    assert 1 == call(engine, resume_target, "app").actions
     assert INSTALLATION == scopes(engine)["app-1"]
-    assert 3 == call(engine, resume_installation)
+    assert 3 == call(engine, resume_target, None).actions
     assert {} == scopes(engine)
 
 
@@ -198,10 +195,10 @@ def test_resuming_counts_from_now(engine: sa.Engine):
     What came due meanwhile does not run, whatever catch_up says.
     """
     edit_action(engine, "app-1", next_due_at=get_now(engine) - 3 * HOUR, catch_up="all")
-    call(engine, pause_app, "app")
+    call(engine, pause_target, "app")
     before = get_now(engine)
 
-    call(engine, resume_app, "app")
+    call(engine, resume_target, "app")
     row = fetch_action(engine, "app-1")
     tick(make_dispatcher(engine), row.effective_from)
 
@@ -215,10 +212,10 @@ def test_what_cannot_be_read_any_more_goes_into_quarantine(engine: sa.Engine):
     One of many must not keep the others paused; its admin sees why.
     """
     post(engine, uid="app-2", name="two", when=HOURLY)
-    call(engine, pause_app, "app")
+    call(engine, pause_target, "app")
     edit_action(engine, "app-2", timing='{"when": "?"}')
 
-    call(engine, resume_app, "app")
+    call(engine, resume_target, "app")
 
     assert {} == scopes(engine)
     assert fetch_action(engine, "app-1").quarantined_at is None
@@ -236,9 +233,9 @@ def test_pause_with_an_end_ends_by_itself(engine: sa.Engine, level: str):
     if level == "action":
         call(engine, set_paused, "app-1", paused=True, until=until)
     elif level == "app":
-        call(engine, pause_app, "app", until=until)
+        call(engine, pause_target, "app", until=until)
     else:
-        call(engine, pause_installation, until=until)
+        call(engine, pause_target, None, until=until)
     with reading(engine) as connection:
         row = find_action(connection, "app-1")
         assert not has_ended_pause(connection, now=until - MINUTE)
@@ -271,8 +268,8 @@ def test_own_pause_that_ends_goes_on_with_that_of_the_app(engine: sa.Engine):
     And that of the app with that of the installation.
     """
     until = next_hour(engine)
-    call(engine, pause_installation)
-    call(engine, pause_app, "app", until=until + HOUR)
+    call(engine, pause_target, None)
+    call(engine, pause_target, "app", until=until + HOUR)
     call(engine, set_paused, "app-1", paused=True, until=until)
 
     call(engine, end_pauses, now=until)
@@ -289,7 +286,7 @@ def test_why_knows_that_the_app_is_paused_beyond_the_end_of_an_own_pause(
     """
     until = next_hour(engine)
     call(engine, set_paused, "app-1", paused=True, until=until)
-    call(engine, pause_app, "app")
+    call(engine, pause_target, "app")
     with reading(engine) as connection:
         history = fetch_history(connection, "app-1", since=until, until=until + HOUR)
 
@@ -306,8 +303,8 @@ def test_pause_that_is_given_again_has_the_new_end(engine: sa.Engine):
 
     assert not call(engine, set_paused, "app-1", paused=True)
     assert call(engine, set_paused, "app-1", paused=True, note="b")
-    call(engine, pause_app, "other", note="x", until=until)
-    call(engine, pause_app, "other", note="y")
+    call(engine, pause_target, "other", note="x", until=until)
+    call(engine, pause_target, "other", note="y")
 
     row = fetch_action(engine, "app-1")
     assert (since, None, "b") == (row.paused_at, row.paused_until, row.pause_note)
@@ -323,8 +320,8 @@ def test_end_that_has_passed_is_refused(engine: sa.Engine):
 
     for function, arguments in (
         (set_paused, {"uid": "app-1", "paused": True}),
-        (pause_app, {"app": "app"}),
-        (pause_installation, {}),
+        (pause_target, {"app": "app"}),
+        (pause_target, {"app": None}),
     ):
         with pytest.raises(UsageError, match="has passed"):
             call(engine, function, until=passed, **arguments)
@@ -336,13 +333,13 @@ def test_pause_of_nothing_is_refused(engine: sa.Engine):
     There is no such app, or it is not paused.
     """
     with pytest.raises(NotFoundError):
-        call(engine, pause_app, "typo")
+        call(engine, pause_target, "typo")
     with pytest.raises(NotFoundError):
-        call(engine, resume_app, "typo")
+        call(engine, resume_target, "typo")
     with pytest.raises(ConflictError, match="not paused"):
-        call(engine, resume_app, "app")
+        call(engine, resume_target, "app")
     with pytest.raises(ConflictError, match="not paused"):
-        call(engine, resume_installation)
+        call(engine, resume_target, None)
 
 
 def test_why_names_who_paused_and_until_when(engine: sa.Engine):
@@ -350,7 +347,7 @@ def test_why_names_who_paused_and_until_when(engine: sa.Engine):
     After the end of a pause it says what is due, though no tick has seen the end.
     """
     until = next_hour(engine)
-    call(engine, pause_app, "app", until=until, note="deploy", by="ada@host")
+    call(engine, pause_target, "app", until=until, note="deploy", by="ada@host")
     in_between = get_now(engine).replace(minute=0, second=0, microsecond=0) + HOUR
     moment = min(in_between, until - HOUR)
     with reading(engine) as connection:
@@ -387,8 +384,8 @@ def test_thousands_are_paused_and_resumed_at_once(postgres_engine: sa.Engine):
     engine = postgres_engine
     copy_to_thousands(engine)
 
-    assert 2501 == call(engine, pause_app, "app")
-    assert 2501 == call(engine, resume_app, "app")
+    assert 2501 == call(engine, pause_target, "app").actions
+    assert 2501 == call(engine, resume_target, "app").actions
 
     kept = scheduled_action_revisions.c
     with reading(engine) as connection:
@@ -416,9 +413,9 @@ def test_thousands_of_pauses_end_in_parts(postgres_engine: sa.Engine, level: str
                 .values(paused_at=until - HOUR, paused_until=until)
             )
     elif level == "app":
-        call(engine, pause_app, "app", until=until)
+        call(engine, pause_target, "app", until=until)
     else:
-        paused = call(engine, pause_installation, until=until)
+        paused = call(engine, pause_target, None, until=until).actions
 
     ended, costs = [], []
     for _ in range(4):

@@ -234,4 +234,4 @@ def test_a_pause_of_a_queue_hides_its_author_from_tenants(engine: sa.Engine):
 
     assert found is not None
     assert ("ada", None, "why") == (found.by, found.seen_by("shop").by, found.note)
-    assert "queue" == found.as_json()["scope"]
+    assert "queue" == found.scope

@@ -10,7 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from actions.pausing.pause_and_resume import pause_app, set_paused
+from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.targets import pause_target
 from dispatch.bulk import runner
 from dispatch.bulk.requests import (
     cancel_bulk,
@@ -150,7 +151,7 @@ def test_refused_ones_are_counted_and_stop_nobody(engine: sa.Engine):
     with writing(engine) as connection:
         for number in (1, 2, 3):
             set_paused(connection, f"shop-{number}", paused=True)
-        pause_app(connection, "shop")
+        pause_target(connection, "shop")
     edit_action(engine, "shop-2", timing='{"when": 1}')
     edit_action(engine, "shop-5", paused_at=None, pause_scope=None)
 
