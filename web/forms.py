@@ -7,15 +7,23 @@ what a program would be told, beside the field, and keeps what was typed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
+from zoneinfo import ZoneInfo
 
-from models.door.documents import read_model
-from models.errors import InvalidDocumentError, MinutehandError, UsageError
+from models.door.documents import read_value
+from models.errors import (
+    InvalidDocumentError,
+    MinutehandError,
+    Problem,
+    RuleError,
+    UsageError,
+)
+from models.fields.instants import parse_instant
 from models.fields.strict_model import DocumentModel
+from models.requests.actions import PauseModel
 
 _Model = TypeVar("_Model", bound=DocumentModel)
 
@@ -66,7 +74,25 @@ class Form:
         if values is None:
             given = {name: self.get(name) for name in model.model_fields}
             values = {name: value for name, value in given.items() if value}
-        return read_model(model, json.dumps(values).encode(), noun=noun)
+        return read_value(model, dict(values), noun)
+
+    def read_pause(self, zone: ZoneInfo | None) -> PauseModel:
+        """
+        Return the pause that is asked for; *zone* is of an end without offset (None: refused).
+
+        Raises:
+            InvalidDocumentError: Note or end cannot be read.
+        """
+        note, until = self.get("note") or None, self.get("until")
+        asked = self.read(PauseModel, "pause", {"note": note})
+        if not until:
+            return asked
+        try:
+            end = parse_instant(until, zone)
+        except RuleError as error:
+            problem = Problem("/until", error.message, error.hint)
+            raise InvalidDocumentError((problem,)) from None
+        return asked.model_copy(update={"until": end})
 
 
 def read_number(text: str) -> int | str:

@@ -16,9 +16,8 @@ from actions.pausing.pause_and_resume import set_paused
 from actions.posting.revisions import refuse_action
 from actions.read_rules import find_zone
 from dispatch.manual_runs import run_now
-from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
-from models.fields.instants import format_instant, parse_instant
-from models.requests.actions import PauseModel, RunModel
+from models.errors import InvalidDocumentError, MinutehandError, Problem
+from models.requests.actions import NoteModel, RunModel
 from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.previews.runs import RunPreview, preview_run
 from serving.context import Context, Operator
@@ -157,7 +156,7 @@ def pause_action(context: Operator, uid: str) -> Response:
     try:
         with context.writing() as connection:
             subject = _fetch(connection, context, uid)
-            wanted = read_pause(form, subject.zone)
+            wanted = form.read_pause(subject.zone)
             set_paused(
                 connection,
                 uid,
@@ -174,23 +173,6 @@ def pause_action(context: Operator, uid: str) -> Response:
     return go_to(_path(uid), told, undo=_path(uid, "/resume"))
 
 
-def read_pause(form: Form, zone: Any) -> PauseModel:
-    """
-    Return the pause that a form asks for; an end without an offset is in *zone*.
-
-    Raises:
-        InvalidDocumentError: With every problem.
-    """
-    values = {name: form.get(name) for name in ("note", "until") if form.get(name)}
-    if "until" in values:
-        try:
-            values["until"] = format_instant(parse_instant(values["until"], zone))
-        except RuleError as error:
-            problem = Problem("/until", str(error), "")
-            raise InvalidDocumentError((problem,)) from None
-    return form.read(PauseModel, "pause", values)
-
-
 @router.get("/actions/{uid}/resume")
 def ask_resume(context: Operator, uid: str) -> Response:
     """Ask before an action is resumed."""
@@ -205,12 +187,11 @@ def resume_action(context: Operator, uid: str) -> Response:
     try:
         with context.writing() as connection:
             subject = _fetch(connection, context, uid)
-            wanted = form.read(PauseModel, "note", {"note": form.get("note") or None})
             is_changed = set_paused(
                 connection,
                 uid,
                 paused=False,
-                note=wanted.note,
+                note=form.read(NoteModel, "note").note,
                 by=context.caller.name,
                 app=context.app,
             )

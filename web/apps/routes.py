@@ -19,7 +19,6 @@ from actions.small_apps.known_users import (
 from models.errors import MinutehandError
 from models.operation_state import OperationState
 from models.paging import Page
-from models.requests.actions import PauseModel
 from operations.operation_filter import OperationFilter
 from overview.actions.shown import fetch_action_part
 from overview.apps.data import fetch_domain_part
@@ -132,7 +131,7 @@ def pause(context: Operator, app: str) -> Response:
     context.own(app)
     form = read_form(context.body)
     try:
-        asked = form.read(PauseModel, "pause")
+        asked = form.read_pause(None)
         with context.writing() as connection:
             paused = pause_target(
                 connection,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from zoneinfo import ZoneInfo
@@ -13,9 +12,8 @@ from starlette.responses import Response
 from actions.pausing.pause_state import fetch_pause
 from actions.pausing.targets import pause_target, resume_target
 from models.errors import MinutehandError
-from models.requests.actions import PauseModel
 from serving.context import Context, Operator
-from web.clocks import Clocks, find_zone, format_iso
+from web.clocks import Clocks, find_zone
 from web.forms import Form, Refused, make_refused, read_form
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
@@ -40,7 +38,7 @@ def pause_all(context: Operator) -> Response:
     form = read_form(context.body)
     zone = _find_zone(context)
     try:
-        asked = form.read(PauseModel, "the pause", read_pause(form, zone))
+        asked = form.read_pause(zone)
         with context.writing() as connection:
             done = pause_target(
                 connection,
@@ -68,24 +66,6 @@ def resume_all(context: Operator) -> Response:
     actions = "1 action runs" if done.actions == 1 else f"{done.actions:,} actions run"
     left = f" {done.still_paused:,} are still paused." if done.still_paused else ""
     return go_to("/", f"Resumed: {actions} again from now on.{left}")
-
-
-def read_pause(form: Form, zone: ZoneInfo) -> Mapping[str, str]:
-    """
-    Return the document of a pause that was typed into the form.
-
-    Its end is on the clock of *zone*, as a browser's field for a date and time has it;
-    what cannot be read as such is passed on, so that the door says what is wrong.
-    """
-    found = {name: form.get(name) for name in ("note", "until") if form.get(name)}
-    if "until" in found:
-        try:
-            local = datetime.fromisoformat(found["until"])
-        except ValueError:
-            return found
-        if local.tzinfo is None:
-            found["until"] = format_iso(local.replace(tzinfo=zone))
-    return found
 
 
 def _tell(until: datetime, zone: ZoneInfo) -> str:
