@@ -9,7 +9,6 @@ own.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from actions.read_actions import ActionState
+from models.action_filter import ActionFilterModel, ActionState, Trouble
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import (
     DELETED_ACTIONS,
@@ -27,9 +26,8 @@ from models.database.tables import (
     operations,
     scheduled_actions,
 )
-from models.operation_state import OperationState, Queue
+from models.operation_state import OperationState
 from models.paging import Page, Part, Position
-from models.when import KINDS
 
 #: How many of the latest failed and missed operations are looked at for actions in
 #: trouble. Finding out which of them are their action's last run takes 10 µs each.
@@ -68,46 +66,9 @@ class Order(StrEnum):
         return _BY_NEXT if self is Order.NEXT else _BY_NAME
 
 
-class Trouble(StrEnum):
-    """What is wrong with an action."""
-
-    ANY = "any"
-    FAILED = "failed"  # its last run failed
-    MISSED = "missed"  # its last occurrences were missed
-    QUARANTINED = "quarantined"  # its rule cannot be read
-
-
-#: The kinds of ``when``, by the key that names them in a document.
-ActionKind = StrEnum("ActionKind", {key.upper(): key for key in KINDS})  # type: ignore[misc]
-
-
-@dataclass(frozen=True, slots=True)
-class ActionFilter:
-    """
-    Which actions are meant; None matches everything that is not deleted.
-
-    Args:
-        state: Also the only way to get deleted actions.
-        kind: The key of ``when`` that they have, alone or in a list.
-        queue: That carries their operations.
-        text: Part of their name or uid, whatever the case of its letters.
-        trouble: What is wrong with them. FAILED and MISSED look at the latest
-            TROUBLES_LOOKED_AT failed and missed operations (of *app*, if given).
-        uids: Only these.
-    """
-
-    app: str | None = None
-    state: ActionState | None = None
-    kind: str | None = None
-    queue: Queue | None = None
-    text: str | None = None
-    trouble: Trouble | None = None
-    uids: frozenset[str] | None = None
-
-
 def select_part(
     connection: sa.Connection,
-    wanted: ActionFilter,
+    wanted: ActionFilterModel,
     page: Page,
     *,
     order: Order = Order.NAME,
@@ -155,7 +116,7 @@ def select_part(
 
 def _look_at_each(
     connection: sa.Connection,
-    wanted: ActionFilter,
+    wanted: ActionFilterModel,
     where: Sequence[sa.ColumnElement[bool] | sa.TextClause],
     key: Sequence[sa.Column[Any]],
     *,
@@ -218,7 +179,7 @@ def fetch_schedules(
 
 
 def match(
-    connection: sa.Connection, wanted: ActionFilter
+    connection: sa.Connection, wanted: ActionFilterModel
 ) -> list[sa.ColumnElement[bool] | sa.TextClause]:
     """
     Return the conditions on ``scheduled_actions`` that *wanted* means.
@@ -231,7 +192,7 @@ def match(
 
 
 def _match_quickly(
-    connection: sa.Connection, wanted: ActionFilter
+    connection: sa.Connection, wanted: ActionFilterModel
 ) -> list[sa.ColumnElement[bool] | sa.TextClause]:
     """Return the conditions that an index serves."""
     conditions = _match_state(wanted.state)
@@ -245,7 +206,7 @@ def _match_quickly(
 
 
 def _match_slowly(
-    wanted: ActionFilter, kept: ReadOnlyColumnCollection[str, Any]
+    wanted: ActionFilterModel, kept: ReadOnlyColumnCollection[str, Any]
 ) -> list[sa.ColumnElement[bool]]:
     """Return the conditions for which each row is looked at."""
     conditions = []

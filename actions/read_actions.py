@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
+from models.action_filter import ActionState
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import (
     operations,
@@ -28,16 +28,6 @@ from models.operation_state import OperationState
 LOOKED_BACK = 1000
 
 _kept = scheduled_actions.c
-
-
-class ActionState(StrEnum):
-    """Whether an action runs; if several of these hold, the last of them counts."""
-
-    ACTIVE = "active"
-    INACTIVE = "inactive"
-    PAUSED = "paused"
-    QUARANTINED = "quarantined"
-    DELETED = "deleted"
 
 
 def fetch_actions(

@@ -15,7 +15,8 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from actions.occurrences import Due, find_due, parse_timing
-from actions.read_actions import ActionState, get_action_state
+from actions.read_actions import get_action_state
+from models.action_filter import ActionState
 from models.database.tables import DUE_ACTIONS, scheduled_actions
 from models.errors import RuleError
 from models.fields.delay import Delay

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query
 
 from actions.posting.edit import Signature
 from models.errors import UsageError
 from models.fields.field_types import Instant
+from models.fields.strict_model import DocumentModel
 from models.requests.actions import Note
 from serving.context import Context, Viewer
 
@@ -48,6 +50,39 @@ Within = Annotated[Period, Depends(_read_period)]
 
 
 #: Why something is changed, beside a body that is a document.
+_Filter = TypeVar("_Filter", bound=DocumentModel)
+
+
+def read_query(model: type[_Filter], *, without: str) -> Callable[..., _Filter]:
+    """
+    Return what reads *model* off the query of a request.
+
+    Args:
+        without: The field that no query has room for.
+    """
+
+    def read(**given: Any) -> _Filter:
+        return model(**{n: value for n, value in given.items() if value is not None})
+
+    # FastAPI reads the parameters of the query off the model.
+    read.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[
+                    field.annotation | None,  # type: ignore[operator]
+                    Query(alias=field.alias or name, description=field.description),
+                ],
+            )
+            for name, field in model.model_fields.items()
+            if name != without
+        ]
+    )
+    return read
+
+
 NoteQuery = Annotated[
     Note | None,
     Query(description="Why; kept with the revision, and in the record of changes."),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from actions.list_actions import ActionFilter, Trouble
-from actions.read_actions import ActionState
+from models.action_filter import ActionFilterModel, ActionState, Trouble
 from overview.actions.recent_runs import RecentRun, RecentRuns
 from overview.actions.shown import ShownAction
 from web.actions.fetch_counts import ActionCounts
@@ -76,9 +74,9 @@ def tell_verdict(counts: ActionCounts) -> str:
     return "No action is in trouble." if counts.total else "No action matches."
 
 
-def tell_counts(counts: ActionCounts, wanted: ActionFilter) -> str:
+def tell_counts(counts: ActionCounts, wanted: ActionFilterModel) -> str:
     """Return how many actions match, of how many apps, and in which states."""
-    plain = replace(wanted, app=None, state=None) == ActionFilter()
+    plain = wanted.but(app=None, state=None) == ActionFilterModel()
     least = "" if counts.is_whole or plain else "At least "
     apps = sum(1 for count in counts.apps.values() if count)
     of = f" of {apps:,} apps" if apps > 1 and wanted.app is None else ""

@@ -78,7 +78,10 @@ class Form:
 
     def read_pause(self, zone: ZoneInfo | None) -> PauseModel:
         """
-        Return the pause that is asked for; *zone* is of an end without offset (None: refused).
+        Return the pause that is asked for.
+
+        Args:
+            zone: Of an end without offset; None: such an end is refused.
 
         Raises:
             InvalidDocumentError: Note or end cannot be read.

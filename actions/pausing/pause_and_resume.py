@@ -38,8 +38,9 @@ from actions.posting.revisions import (
     lock_action,
     refuse_action,
 )
-from actions.read_actions import ActionState, get_action_state
+from actions.read_actions import get_action_state
 from actions.read_rules import find_problem
+from models.action_filter import ActionState
 from models.database.engine import json_rows, make_rows_json, read_clock
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError

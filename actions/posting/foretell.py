@@ -14,8 +14,9 @@ from actions.lookup import get_action
 from actions.posting.doubts import Doubts, find_doubts, find_doubts_of_all
 from actions.posting.post import Posted, Posting, post_action, post_actions
 from actions.posting.references import References, fetch_references
-from actions.read_actions import ActionState, fetch_rows, get_action_state
+from actions.read_actions import fetch_rows, get_action_state
 from actions.read_rules import find_next
+from models.action_filter import ActionState
 from models.database.journal import rolled_back
 from models.errors import Problem
 from models.json_form import ASIDE

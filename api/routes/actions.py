@@ -8,13 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from actions.list_actions import (
-    LONGEST_TEXT,
-    ActionFilter,
-    ActionKind,
-    Order,
-    Trouble,
-)
+from actions.list_actions import Order
 from actions.posting.edit import (
     patch_text,
     post_text,
@@ -29,13 +23,12 @@ from actions.posting.foretell import (
     post_all_with_outcomes,
 )
 from actions.posting.post import Posting, SeenAction, delete_action
-from actions.read_actions import ActionState
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
 from api.guarding import ApiRoute, takes
-from api.parameters import NoteQuery, make_signature, need_app
+from api.parameters import NoteQuery, make_signature, need_app, read_query
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
+from models.action_filter import ActionFilterModel
 from models.door.documents import LARGEST_BULK
-from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
 from overview.actions.recent_runs import MOST_LISTED
 from overview.actions.shown import (
@@ -60,50 +53,14 @@ _App = Annotated[
 ]
 
 
-def read_action_filter(  # noqa: PLR0913 - the filters of the list
-    context: Viewer,
-    *,
-    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
-    state: Annotated[
-        ActionState | None,
-        Query(description="Left out: all that are not deleted."),
-    ] = None,
-    kind: Annotated[
-        ActionKind | None,
-        Query(description="The key of `when` that they have, alone or in a list."),
-    ] = None,
-    queue: Annotated[
-        Queue | None, Query(description="The queue that carries their operations.")
-    ] = None,
-    text: Annotated[
-        str | None,
-        Query(
-            min_length=1,
-            max_length=LONGEST_TEXT,
-            description="Part of the name or uid, in whatever case.",
-        ),
-    ] = None,
-    trouble: Annotated[
-        Trouble | None,
-        Query(description="What is wrong with them: their last run, or their rule."),
-    ] = None,
-) -> ActionFilter:
-    """Return which actions a request is about, of the caller's alone."""
-    return ActionFilter(
-        app=context.narrow(app),
-        state=state,
-        kind=kind,
-        queue=queue,
-        text=text,
-        trouble=trouble,
-    )
+_read_filter = read_query(ActionFilterModel, without="uids")
 
 
 @router.get("", response_model=ListJson[ActionWithRuns])
 def list_actions(
     context: Viewer,
     page: Paged,
-    wanted: Annotated[ActionFilter, Depends(read_action_filter)],
+    asked: Annotated[ActionFilterModel, Depends(_read_filter)],
     *,
     sort: Annotated[
         Order,
@@ -128,6 +85,7 @@ def list_actions(
     A part of a list that is filtered by text, kind or queue may have few entries or
     none although the list goes on: follow `next_cursor` until it is null.
     """
+    wanted = asked.but(app=context.narrow(asked.app))
     with context.reading() as connection:
         part = fetch_action_part(connection, wanted, page, order=sort, runs=runs)
     return answer_list(context, part, lambda each: each.seen_by(context.app))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from inspect import Parameter, Signature
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -14,6 +13,7 @@ from starlette.responses import Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
+from api.parameters import read_query
 from api.routes.operation_examples import DELIVERY, ID, LINE, OPERATION, STEP
 from dispatch.operation_filters import resolve_filter
 from models.operation_state import OperationState
@@ -49,30 +49,15 @@ _Id = Annotated[
 ]
 
 
-def _read_filter(**given: Any) -> OperationFilterModel:
-    said = {name: value for name, value in given.items() if value is not None}
-    asked = OperationFilterModel(**said)
+_read_query = read_query(OperationFilterModel, without="ids")
+
+
+def _read_filter(
+    asked: Annotated[OperationFilterModel, Depends(_read_query)],
+) -> OperationFilterModel:
     _refuse_empty("until", asked.since, asked.until)
     _refuse_empty("recorded_until", asked.recorded_since, asked.recorded_until)
     return asked
-
-
-# FastAPI reads the parameters of the query off the model.
-_read_filter.__signature__ = Signature(  # type: ignore[attr-defined]
-    [
-        Parameter(
-            name,
-            Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                field.annotation | None,  # type: ignore[operator]
-                Query(alias=field.alias or name, description=field.description),
-            ],
-        )
-        for name, field in OperationFilterModel.model_fields.items()
-        if name != "ids"  # which no query has room for
-    ]
-)
 
 
 def _refuse_empty(name: str, since: datetime | None, until: datetime | None) -> None:

@@ -27,12 +27,12 @@ from pydantic import BaseModel, ValidationError
 
 from actions.pausing.pause_and_resume import Refusal, pause_many, resume_many
 from dispatch.bulk.selecting import (
-    ActionsChosen,
     ChosenAction,
     choose_operations,
     fetch_action_page,
 )
 from dispatch.manual_runs import run_now
+from models.action_filter import ActionFilterModel
 from models.database.engine import (
     Author,
     Identifier,
@@ -49,7 +49,7 @@ from models.errors import (
     NotFoundError,
     UnreachableError,
 )
-from models.requests.bulk_changes import ActionFilterModel, BulkKind
+from models.requests.bulk_changes import BulkKind
 from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import Changed, OperationChange, change_page
 from operations.causes import CausePattern
@@ -285,10 +285,6 @@ def _read_filter(model: type[_Filter], row: sa.Row[Any]) -> _Filter:
         raise ConflictError(msg) from error
 
 
-def _read_actions(row: sa.Row[Any]) -> ActionsChosen:
-    return ActionsChosen(row.app, _read_filter(ActionFilterModel, row))
-
-
 def _read_operations(connection: sa.Connection, row: sa.Row[Any]) -> OperationFilter:
     asked = _read_filter(OperationFilterModel, row)
     cause = (row.arguments or {}).get("cause")
@@ -321,7 +317,7 @@ def _fetch_page(connection: sa.Connection, row: sa.Row[Any], kind: BulkKind) -> 
     limit = RUNS_AT_ONCE if kind is BulkKind.RUN else ACTIONS_AT_ONCE
     actions = fetch_action_page(
         connection,
-        _read_actions(row),
+        _read_filter(ActionFilterModel, row).but(app=row.app),
         at=row.created_at,
         after=row.position,
         limit=limit,

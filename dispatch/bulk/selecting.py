@@ -9,12 +9,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.list_actions import ActionFilter, Trouble, match, name_state
+from actions.list_actions import match, name_state
 from actions.lookup import find_filtered
-from actions.read_actions import ActionState
 from dispatch.operation_filters import resolve_filter
+from models.action_filter import ActionFilterModel
 from models.database.tables import scheduled_actions
-from models.requests.bulk_changes import ActionFilterModel, BulkKind
+from models.requests.bulk_changes import BulkKind
 from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import OperationChange
 from operations.causes import CausePattern
@@ -22,19 +22,6 @@ from operations.operation_filter import OperationFilter
 from operations.selecting import Counted, refuse_unfit_states, tally
 
 _kept = scheduled_actions.c
-
-
-@dataclass(frozen=True, slots=True)
-class ActionsChosen:
-    """
-    Which actions a bulk change is about.
-
-    Args:
-        app: Uid of the only small app whose actions they are. None: of all.
-    """
-
-    app: str | None
-    wanted: ActionFilterModel
 
 
 def choose_operations(
@@ -58,7 +45,7 @@ def choose_operations(
 
 def choose_actions(
     connection: sa.Connection, wanted: ActionFilterModel, app: str | None
-) -> ActionsChosen:
+) -> ActionFilterModel:
     """
     Return which actions *wanted* means, of *app* alone if it is given.
 
@@ -67,17 +54,17 @@ def choose_actions(
     """
     app = app or wanted.app
     find_filtered(connection, app=app, action=None)
-    return ActionsChosen(app, wanted)
+    return wanted.but(app=app)
 
 
 def count_actions(
-    connection: sa.Connection, chosen: ActionsChosen, *, at: datetime
+    connection: sa.Connection, chosen: ActionFilterModel, *, at: datetime
 ) -> Counted:
     """Count the actions that there were at the instant *at*, aware UTC."""
     state = name_state()
     rows = connection.execute(
         sa.select(state, _kept.app, sa.func.count())
-        .where(*_match(connection, chosen, at))
+        .where(*match(connection, chosen), _kept.created_at <= at)
         .group_by(state, _kept.app)
     )
     return tally(at, rows)
@@ -93,7 +80,7 @@ class ChosenAction:
 
 def fetch_action_page(
     connection: sa.Connection,
-    chosen: ActionsChosen,
+    chosen: ActionFilterModel,
     *,
     at: datetime,
     after: Mapping[str, Any] | None,
@@ -102,26 +89,10 @@ def fetch_action_page(
     """Return the next actions, by uid."""
     query = (
         sa.select(_kept.uid, _kept.event)
-        .where(*_match(connection, chosen, at))
+        .where(*match(connection, chosen), _kept.created_at <= at)
         .order_by(_kept.uid)
         .limit(limit)
     )
     if after is not None:
         query = query.where(_kept.uid > after["uid"])
     return [ChosenAction(*row) for row in connection.execute(query)]
-
-
-def _match(
-    connection: sa.Connection, chosen: ActionsChosen, at: datetime
-) -> list[sa.ColumnElement[bool] | sa.TextClause]:
-    wanted = chosen.wanted
-    asked = ActionFilter(
-        app=chosen.app,
-        state=None if wanted.state is None else ActionState(wanted.state.value),
-        kind=None if wanted.kind is None else wanted.kind.value,
-        queue=wanted.queue,
-        text=wanted.text,
-        trouble=None if wanted.trouble is None else Trouble(wanted.trouble),
-        uids=None if wanted.uids is None else frozenset(wanted.uids),
-    )
-    return [*match(connection, asked), _kept.created_at <= at]

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, WrapValidator, model_validator
 
+from models.action_filter import ActionFilterModel, ActionState
 from models.errors import RuleError
-from models.fields.field_types import Instant, Uid
-from models.fields.strict_model import DocumentModel, Most
+from models.fields.field_types import Instant
+from models.fields.strict_model import DocumentModel
 from models.json_form import write_json
-from models.operation_state import Queue
 from models.requests.operations import (
-    LONGEST_TEXT,
-    MOST_NAMED,
     OperationFilterModel,
 )
-from models.when import KINDS
 
 #: Characters of a note.
 LONGEST_NOTE = 1000
@@ -39,46 +36,18 @@ class BulkKind(StrEnum):
         return self in {BulkKind.CANCEL, BulkKind.RETRY}
 
 
-class ChosenState(StrEnum):
-    """The states of actions that can be changed."""
+class ChosenActionsModel(ActionFilterModel):
+    """Which actions a bulk change is about: none that are deleted."""
 
-    ACTIVE = "active"
-    INACTIVE = "inactive"
-    PAUSED = "paused"
-    QUARANTINED = "quarantined"
-
-
-class ChosenTrouble(StrEnum):
-    """What is wrong with actions."""
-
-    ANY = "any"
-    FAILED = "failed"  # their last run failed
-    MISSED = "missed"  # their last occurrences were missed
-    QUARANTINED = "quarantined"
-
-
-#: The kinds of ``when``, by the key that names them in a document.
-ActionKind = StrEnum("ActionKind", {key.upper(): key for key in KINDS})  # type: ignore[misc]
-
-
-class ActionFilterModel(DocumentModel):
-    """
-    Which actions; what is left out matches all that are not deleted.
-
-    Args:
-        kind: The key of ``when`` that they have, alone or in a list.
-        text: Part of their name or uid, whatever the case of its letters.
-        trouble: As for the list of actions.
-        uids: Only these.
-    """
-
-    app: Uid | None = None
-    state: ChosenState | None = None
-    kind: ActionKind | None = None
-    queue: Queue | None = None
-    text: Annotated[str, Field(max_length=LONGEST_TEXT)] | None = None
-    trouble: ChosenTrouble | None = None
-    uids: Annotated[tuple[Uid, ...], Most(MOST_NAMED)] | None = None
+    state: (
+        Literal[
+            ActionState.ACTIVE,
+            ActionState.INACTIVE,
+            ActionState.PAUSED,
+            ActionState.QUARANTINED,
+        ]
+        | None
+    ) = None
 
 
 def _read_filter(value: object, _handler: object, info: ValidationInfo) -> object:
@@ -86,7 +55,7 @@ def _read_filter(value: object, _handler: object, info: ValidationInfo) -> objec
     if kind is None:
         return value  # that is wrong, and told already
     model: type[DocumentModel] = (
-        OperationFilterModel if kind.is_of_operations else ActionFilterModel
+        OperationFilterModel if kind.is_of_operations else ChosenActionsModel
     )
     return model.model_validate(value, context=info.context)
 
@@ -106,7 +75,7 @@ class BulkChangeModel(DocumentModel):
 
     kind: BulkKind = Field(examples=["pause"])
     filter: Annotated[
-        OperationFilterModel | ActionFilterModel, WrapValidator(_read_filter)
+        OperationFilterModel | ChosenActionsModel, WrapValidator(_read_filter)
     ] = Field(examples=[{"app": "shop"}])
     expected_count: Annotated[int, Field(ge=0, strict=True)] | None = None
     dry_run: bool = False

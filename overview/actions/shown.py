@@ -12,20 +12,13 @@ from typing import Any, Self
 import sqlalchemy as sa
 from pydantic import JsonValue, ValidationError
 
-from actions.list_actions import (
-    WHEN_KEYS,
-    ActionFilter,
-    Order,
-    fetch_schedules,
-    select_part,
-)
+from actions.list_actions import WHEN_KEYS, Order, fetch_schedules, select_part
 from actions.lookup import fetch_app, find_action, get_action
 from actions.occurrences import Due
 from actions.pausing.pause_state import Pause, get_pause
 from actions.posting.revisions import fetch_document_revisions
 from actions.previews.sentences import describe
 from actions.read_actions import (
-    ActionState,
     LastRun,
     RevisionNote,
     fetch_actions,
@@ -34,6 +27,7 @@ from actions.read_actions import (
     get_action_state,
 )
 from actions.read_rules import find_next_due, find_problem
+from models.action_filter import ActionFilterModel, ActionState
 from models.errors import MinutehandError
 from models.fields.delay import split_delay
 from models.json_form import ASIDE
@@ -158,7 +152,7 @@ def fetch_listed_actions(
 
 def fetch_action_part(
     connection: sa.Connection,
-    wanted: ActionFilter,
+    wanted: ActionFilterModel,
     page: Page,
     *,
     order: Order = Order.NAME,

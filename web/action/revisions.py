@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from actions.posting.edit import Signature, roll_back
 from actions.posting.post import SeenAction
-from actions.read_actions import ActionState, RevisionNote
+from actions.read_actions import RevisionNote
+from models.action_filter import ActionState
 from models.errors import MinutehandError, NotFoundError
 from models.paging import Page, Part
 from models.revision import OF_DOCUMENT

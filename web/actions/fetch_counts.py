@@ -17,16 +17,13 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from actions.list_actions import (
     TROUBLES_LOOKED_AT,
-    ActionFilter,
-    ActionKind,
-    Trouble,
     fetch_troubled,
     match,
     match_kind,
     match_text,
     name_state,
 )
-from actions.read_actions import ActionState
+from models.action_filter import ActionFilterModel, ActionKind, ActionState, Trouble
 from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
 
@@ -72,7 +69,7 @@ class _Cell:
     kinds: frozenset[str]
     count: int
 
-    def fits(self, wanted: ActionFilter) -> bool:
+    def fits(self, wanted: ActionFilterModel) -> bool:
         return (
             wanted.app in {None, self.app}
             and wanted.state in {None, self.state}
@@ -83,7 +80,7 @@ class _Cell:
 
 def count_actions(
     connection: sa.Connection,
-    wanted: ActionFilter,
+    wanted: ActionFilterModel,
     *,
     app: str | None = None,
     most: int = COUNTED,
@@ -101,38 +98,31 @@ def count_actions(
     whole, is_whole = _fetch_cells(connection, wanted, app, most)
     cells = whole if wanted.trouble is None else in_trouble[wanted.trouble]
     counts = ActionCounts(
-        total=_sum(cells, wanted),
-        apps=_count(cells, replace(wanted, app=None), lambda cell: (cell.app,)),
-        states=_count(cells, replace(wanted, state=None), lambda cell: (cell.state,)),
-        kinds=_count(cells, replace(wanted, kind=None), lambda cell: cell.kinds),
-        queues=_count(
-            cells, replace(wanted, queue=None), lambda cell: (Queue(cell.queue),)
-        ),
+        **_count_places(cells, wanted),
+        kinds=_count(cells, wanted.but(kind=None), lambda cell: cell.kinds),
+        queues=_count(cells, wanted.but(queue=None), lambda cell: (Queue(cell.queue),)),
         troubles={
             trouble: _sum(found, wanted) for trouble, found in in_trouble.items()
         },
         is_whole=is_whole,
     )
-    if is_whole or replace(wanted, app=None, state=None) != ActionFilter():
+    if is_whole or wanted.but(app=None, state=None) != ActionFilterModel():
         return counts
-    return _correct(counts, _fetch_indexed(connection, app), wanted)
+    return replace(counts, **_count_places(_fetch_indexed(connection, app), wanted))
 
 
-def _correct(
-    counts: ActionCounts, cells: Sequence[_Cell], wanted: ActionFilter
-) -> ActionCounts:
-    """Return *counts* with what the indexes know."""
-    return replace(
-        counts,
-        total=_sum(cells, wanted),
-        apps=_count(cells, replace(wanted, app=None), lambda cell: (cell.app,)),
-        states=_count(cells, replace(wanted, state=None), lambda cell: (cell.state,)),
-    )
+def _count_places(cells: Sequence[_Cell], wanted: ActionFilterModel) -> dict[str, Any]:
+    """Count what indexes know, too: all, those of each app, and in each state."""
+    return {
+        "total": _sum(cells, wanted),
+        "apps": _count(cells, wanted.but(app=None), lambda cell: (cell.app,)),
+        "states": _count(cells, wanted.but(state=None), lambda cell: (cell.state,)),
+    }
 
 
 def _fetch_indexed(connection: sa.Connection, app: str | None) -> list[_Cell]:
     """Count all actions (of *app*) by app and state alone."""
-    alive = match(connection, ActionFilter(app=app))
+    alive = match(connection, ActionFilterModel().but(app=app))
     state = name_state()
     idle = connection.execute(
         sa.select(_kept.app, state, sa.func.count())
@@ -156,13 +146,14 @@ def _fetch_indexed(connection: sa.Connection, app: str | None) -> list[_Cell]:
 def _fetch_in_trouble(
     connection: sa.Connection,
     troubled: Mapping[str, OperationState],
-    wanted: ActionFilter,
+    wanted: ActionFilterModel,
     app: str | None,
 ) -> dict[Trouble, list[_Cell]]:
     """Return each action that is in trouble, by what it is, if its name matches."""
     found: dict[Trouble, list[_Cell]] = {trouble: [] for trouble in Trouble}
-    is_bad = match(connection, ActionFilter(app=app, state=ActionState.QUARANTINED))
-    is_named = match(connection, ActionFilter(app=app, uids=frozenset(troubled)))
+    alive = ActionFilterModel().but(app=app)
+    is_bad = match(connection, alive.but(state=ActionState.QUARANTINED))
+    is_named = match(connection, alive.but(uids=tuple(troubled)))
     text = [] if not wanted.text else [match_text(wanted.text, _kept)]
     shared = (_kept.app, name_state(), _kept.queue, *_name_kinds(_kept))
     seen: set[str] = set()
@@ -182,13 +173,13 @@ def _fetch_in_trouble(
 
 
 def _fetch_cells(
-    connection: sa.Connection, wanted: ActionFilter, app: str | None, most: int
+    connection: sa.Connection, wanted: ActionFilterModel, app: str | None, most: int
 ) -> tuple[list[_Cell], bool]:
     """Count the actions (of *app*) with such a name by all at once; and whether all."""
     looked_into = (_kept.name, _kept.uid, _kept.timing, _kept.event, _kept.delay)
     seen = (
         sa.select(_kept.app, name_state().label("state"), _kept.queue, *looked_into)
-        .where(*match(connection, ActionFilter(app=app)))
+        .where(*match(connection, ActionFilterModel().but(app=app)))
         .limit(most + 1)
         .subquery("seen")
     )
@@ -216,13 +207,13 @@ def _make_cell(app: str, state: str, queue: str, *rest: Any) -> _Cell:
     return _Cell(app, ActionState(state), queue, kinds, count)
 
 
-def _sum(cells: Iterable[_Cell], wanted: ActionFilter) -> int:
+def _sum(cells: Iterable[_Cell], wanted: ActionFilterModel) -> int:
     return sum(cell.count for cell in cells if cell.fits(wanted))
 
 
 def _count(
     cells: Iterable[_Cell],
-    wanted: ActionFilter,
+    wanted: ActionFilterModel,
     name: Callable[[_Cell], Iterable[_Name]],
 ) -> dict[_Name, int]:
     """Count those that match *wanted* by what *name* returns of them."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.list_actions import ActionFilter, select_part
+from actions.list_actions import select_part
 from actions.lookup import fetch_app
+from models.action_filter import ActionFilterModel
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import scheduled_actions
 from models.paging import Page, Part
@@ -27,7 +28,7 @@ class ActionDocument:
 
 
 def fetch_document_part(
-    connection: sa.Connection, wanted: ActionFilter, page: Page
+    connection: sa.Connection, wanted: ActionFilterModel, page: Page
 ) -> Part[ActionDocument]:
     """
     Return a part of the documents of scheduled actions, by small app and name.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.list_actions import ActionFilter, ActionKind, Order, Trouble
-from actions.read_actions import ActionState
+from actions.list_actions import Order
+from models.action_filter import ActionFilterModel, ActionKind, ActionState, Trouble
 from models.errors import NotFoundError, UsageError
 from models.json_form import write_json
 from models.operation_state import Queue
@@ -53,25 +54,26 @@ STARTERS = (
 )
 
 #: The parameters of the list that say which actions it has.
+#: What can be chosen from a list.
+_CHOICES: Mapping[str, type[StrEnum]] = {
+    "state": ActionState,
+    "kind": ActionKind,
+    "queue": Queue,
+    "trouble": Trouble,
+}
 FILTERS = ("app", "state", "kind", "queue", "text", "trouble")
 
 
-def read_filter(context: Context, query: Query) -> ActionFilter:
-    """Return which actions a query is about, of the caller's alone."""
-    app = query.text("app")
+def read_filter(context: Context, query: Query) -> ActionFilterModel:
+    """Return the filter that the query asks for, within what the caller may see."""
+    app, text = query.text("app"), query.text("text")
+    chosen = {name: query.choice(name, kind) for name, kind in _CHOICES.items()}
     try:
         own = context.narrow(app)
     except NotFoundError:
         query.note(f"There is no small app {app!r}.")
         own = context.app
-    return ActionFilter(
-        app=own,
-        state=query.choice("state", ActionState),
-        kind=query.choice("kind", ActionKind),
-        queue=query.choice("queue", Queue),
-        text=query.text("text"),
-        trouble=query.choice("trouble", Trouble),
-    )
+    return ActionFilterModel().but(app=own, text=text, **chosen)
 
 
 @router.get("/actions")
@@ -83,9 +85,9 @@ def show_actions(context: Viewer) -> Response:
     page = query.page(_SHOWN)
     part = read_part(context, lambda c: _fetch(c, wanted, page, order, query))
     # Those that were deleted are neither counted nor in trouble.
-    counted = wanted if wanted.state is not ActionState.DELETED else ActionFilter()
+    counted = wanted if wanted.state is not ActionState.DELETED else ActionFilterModel()
     counts = read_part(context, lambda c: count_actions(c, counted, app=context.app))
-    has_filter = replace(wanted, app=None) != ActionFilter() or query.has_any("app")
+    has_filter = wanted.but(app=None) != ActionFilterModel() or query.has_any("app")
     values = {
         "part": part,
         "counts": counts,
@@ -123,7 +125,7 @@ _WORDS: dict[str, Any] = {
 
 def _fetch(
     connection: sa.Connection,
-    wanted: ActionFilter,
+    wanted: ActionFilterModel,
     page: Page,
     order: Order,
     query: Query,
@@ -149,7 +151,7 @@ def export_actions(context: Viewer) -> Response:
     query = Query(context)
     wanted = read_filter(context, query)
     if chosen := query.all("uid"):
-        wanted = replace(wanted, uids=frozenset(chosen))
+        wanted = wanted.but(uids=tuple(chosen))
     with context.reading() as connection:
         found = _collect(connection, wanted)
     # As `actions post` and POST /actions/batch take it.
@@ -158,7 +160,9 @@ def export_actions(context: Viewer) -> Response:
     return Response(f"{text}\n", media_type="application/json", headers=headers)
 
 
-def _collect(connection: sa.Connection, wanted: ActionFilter) -> list[ActionDocument]:
+def _collect(
+    connection: sa.Connection, wanted: ActionFilterModel
+) -> list[ActionDocument]:
     """
     Return the documents of all that match.
 

@@ -8,7 +8,6 @@ from urllib.parse import quote
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.list_actions import ActionFilter, Trouble
 from actions.pausing.targets import pause_target, resume_target
 from actions.small_apps.check_settings import find_sender_doubt
 from actions.small_apps.known_users import (
@@ -16,6 +15,7 @@ from actions.small_apps.known_users import (
     fetch_group_part,
     fetch_user_part,
 )
+from models.action_filter import ActionFilterModel, Trouble
 from models.errors import MinutehandError
 from models.operation_state import OperationState
 from models.paging import Page
@@ -70,7 +70,7 @@ def show_apps(context: Viewer) -> Response:
 def show_app(context: Viewer, app: str) -> Response:
     """Show a small app: its actions by trouble, its data, users and failures."""
     context.own(app)
-    troubled = ActionFilter(app=app, trouble=Trouble.ANY)
+    troubled = ActionFilterModel(trouble=Trouble.ANY).but(app=app)
     failed = OperationFilter(app=app, states=_TROUBLED)
     settings = context.services.settings
     read = partial(read_part, context)
@@ -184,7 +184,7 @@ def _ask(
         (listed,) = fetch_app_part(connection, Page(1), app=app).entries or (None,)
         if listed is None:
             fetch_detailed_app(connection, app)  # refuses it
-        wanted = ActionFilter(app=app)
+        wanted = ActionFilterModel().but(app=app)
         named = fetch_action_part(connection, wanted, Page(_NAMED), count=0)
     refused: Refused | None = None if error is None else make_refused(error)
     values = {

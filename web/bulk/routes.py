@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -11,21 +10,21 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.list_actions import ActionFilter, ActionKind, Trouble, select_part
-from actions.read_actions import ActionState
+from actions.list_actions import select_part
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
 from dispatch.bulk.shown_bulk import BulkState, fetch_shown_bulk
+from models.action_filter import ActionFilterModel
 from models.door.documents import read_model
 from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
 from models.fields.instants import format_instant, parse_instant
 from models.fields.zone import load_zone
 from models.json_form import write_json
-from models.operation_state import Queue
 from models.paging import Page
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from operations.selecting import Counted
 from serving.access.roles import Role
 from serving.context import Context, Operator, Viewer
+from web.actions.routes import FILTERS
 from web.forms import Form, Refused, is_own_path, make_refused, read_form
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
@@ -42,8 +41,6 @@ _WORDS = {
     BulkKind.RESUME: ("Resume", "resumed"),
     BulkKind.RUN: ("Run", "run"),
 }
-
-_FILTERS = ("app", "state", "kind", "queue", "text", "trouble")
 
 
 @router.get("/bulk/new")
@@ -77,7 +74,7 @@ def _read(context: Context, form: Form, *, dry_run: bool = False) -> BulkChangeM
         InvalidDocumentError: With every problem.
     """
     chosen: dict[str, Any] = {
-        name: form.get(name) for name in _FILTERS if form.get(name)
+        name: form.get(name) for name in FILTERS if form.get(name)
     }
     if not form.has("all"):
         chosen = {"uids": form.get_all("uid")}
@@ -111,14 +108,13 @@ def _show(context: Context, form: Form, refused: Refused | None = None) -> Respo
     kind = form.get("kind_of_change")
     try:
         asked = _read(context, form, dry_run=True)
-        if asked.kind.is_of_operations:
+        if not isinstance(asked.filter, ActionFilterModel):
             problem = Problem("", "This page changes actions.", "")
             raise InvalidDocumentError((problem,))
         with context.reading() as connection:
-            counted = count_bulk(
-                connection, asked, app=context.narrow(asked.filter.app)
-            )
-            names = _fetch_names(connection, context, form)
+            app = context.narrow(asked.filter.app)
+            counted = count_bulk(connection, asked, app=app)
+            names = _fetch_names(connection, asked.filter.but(app=app))
     except MinutehandError as error:
         refused = refused or make_refused(error)
     known = kind in set(BulkKind) and BulkKind(kind) in _WORDS
@@ -137,29 +133,14 @@ def _show(context: Context, form: Form, refused: Refused | None = None) -> Respo
         "kept": [
             (name, value)
             for name, value in form.fields
-            if name in {*_FILTERS, "uid", "all", "kind_of_change", "back"}
+            if name in {*FILTERS, "uid", "all", "kind_of_change", "back"}
         ],
     }
     return render(context, "bulk/new.html", values, refused=refused)
 
 
-def _fetch_names(
-    connection: sa.Connection, context: Context, form: Form
-) -> Sequence[str]:
+def _fetch_names(connection: sa.Connection, wanted: ActionFilterModel) -> Sequence[str]:
     """Return the names of the first of them."""
-    wanted = ActionFilter(app=context.narrow(form.get("app") or None))
-    if form.has("all"):
-        wanted = replace(
-            wanted,
-            state=ActionState(form.get("state")) if form.get("state") else None,
-            kind=ActionKind(form.get("kind")) if form.get("kind") else None,
-            queue=Queue(form.get("queue")) if form.get("queue") else None,
-            text=form.get("text") or None,
-            trouble=Trouble(form.get("trouble")) if form.get("trouble") else None,
-        )
-    else:
-        uids = frozenset(form.get_all("uid"))
-        wanted = ActionFilter(app=context.app, uids=uids)
     part = select_part(connection, wanted, Page(_NAMED))
     return [f"{row.name} ({row.app})" for row in part.entries]
 

@@ -20,9 +20,9 @@ from actions.posting.edit import Signature, post_text, replace_text
 from actions.posting.foretell import OneOutcome
 from actions.posting.post import SeenAction
 from actions.previews.sentences import tell_nth
-from actions.read_actions import ActionState
 from actions.small_apps.apply import apply_small_app
 from dispatch.manual_runs import run_now
+from models.action_filter import ActionState
 from models.database.engine import read_clock
 from models.door.app_documents import read_small_app
 from models.errors import (

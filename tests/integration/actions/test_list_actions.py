@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.list_actions import ActionFilter, Order, Trouble, select_part
+from actions.list_actions import Order, select_part
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action
-from actions.read_actions import ActionState
+from models.action_filter import ActionFilterModel, ActionState, Trouble
 from models.database.engine import reading, writing
 from models.errors import UsageError
 from models.operation_state import OperationState, Queue
@@ -51,7 +51,7 @@ def _app(engine: sa.Engine) -> None:
 def find(engine: sa.Engine, **wanted: Any) -> str:
     """Return the actions of one app that match, by what they are."""
     with reading(engine) as connection:
-        part = select_part(connection, ActionFilter(app="app", **wanted), Page(50))
+        part = select_part(connection, ActionFilterModel(app="app", **wanted), Page(50))
     assert part.following is None
     return " ".join(row.uid.removeprefix("app-") for row in part.entries)
 
@@ -116,7 +116,7 @@ def test_parts_are_the_whole(engine: sa.Engine, text: str | None, looked_at: int
     Each action once, in order, however few a part looks at or may return.
     """
     with reading(engine) as connection:
-        wanted = ActionFilter(text=text)
+        wanted = ActionFilterModel(text=text)
         whole = select_part(connection, wanted, Page(200))
         for limit in (1, 2, 3):
             found = []
@@ -155,7 +155,7 @@ def test_the_next_due_come_first(engine: sa.Engine):
             while True:
                 part = select_part(
                     connection,
-                    ActionFilter(**wanted),
+                    ActionFilterModel(**wanted),
                     Page(1, after),
                     order=Order.NEXT,
                     looked_at=2,
@@ -171,4 +171,4 @@ def test_the_next_due_come_first(engine: sa.Engine):
     assert ["app-cron"] == walk(uids=frozenset({"app-cron", "app-idle", "unknown"}))
     of_names = Page(1, ("app", "name", "uid"))
     with pytest.raises(UsageError), reading(engine) as connection:
-        select_part(connection, ActionFilter(), of_names, order=Order.NEXT)
+        select_part(connection, ActionFilterModel(), of_names, order=Order.NEXT)

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.list_actions import ActionFilter, ActionKind, Trouble
 from actions.pausing.pause_and_resume import set_paused
-from actions.read_actions import ActionState
+from models.action_filter import ActionFilterModel, ActionKind, ActionState, Trouble
 from models.database.engine import reading, writing
 from models.operation_state import Queue
 from tests.scheduling import (
@@ -52,7 +51,9 @@ def _actions(engine: sa.Engine) -> None:
 def count(engine: sa.Engine, app: str | None = None, **wanted: Any) -> ActionCounts:
     options = {"most": wanted.pop("most")} if "most" in wanted else {}
     with reading(engine) as connection:
-        return count_actions(connection, ActionFilter(**wanted), app=app, **options)
+        return count_actions(
+            connection, ActionFilterModel(**wanted), app=app, **options
+        )
 
 
 def test_everything_is_counted(engine: sa.Engine):
