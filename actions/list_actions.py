@@ -16,7 +16,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from models.action_filter import ActionFilterModel, ActionState, Trouble
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import (
     DELETED_ACTIONS,
@@ -28,6 +27,7 @@ from models.database.tables import (
 )
 from models.operation_state import OperationState
 from models.paging import Page, Part, Position
+from models.requests.action_filter import ActionFilterModel, ActionState, Trouble
 
 #: How many of the latest failed and missed operations are looked at for actions in
 #: trouble. Finding out which of them are their action's last run takes 10 µs each.

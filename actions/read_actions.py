@@ -14,7 +14,6 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.action_filter import ActionState
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import (
     operations,
@@ -23,6 +22,7 @@ from models.database.tables import (
 )
 from models.json_form import ASIDE
 from models.operation_state import OperationState
+from models.requests.action_filter import ActionState
 
 #: How many of an action's latest operations are searched for its last success.
 LOOKED_BACK = 1000

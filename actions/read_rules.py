@@ -16,12 +16,12 @@ import sqlalchemy as sa
 
 from actions.occurrences import Due, find_due, parse_timing
 from actions.read_actions import get_action_state
-from models.action_filter import ActionState
 from models.database.tables import DUE_ACTIONS, scheduled_actions
 from models.errors import RuleError
 from models.fields.delay import Delay
 from models.fields.zone import load_zone
 from models.json_form import ASIDE
+from models.requests.action_filter import ActionState
 
 #: Later than any occurrence.
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)

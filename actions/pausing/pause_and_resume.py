@@ -40,11 +40,11 @@ from actions.posting.revisions import (
 )
 from actions.read_actions import get_action_state
 from actions.read_rules import find_problem
-from models.action_filter import ActionState
 from models.database.engine import json_rows, make_rows_json, read_clock
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
 from models.json_form import ASIDE
+from models.requests.action_filter import ActionState
 from models.revision import Change
 
 _kept = scheduled_actions.c

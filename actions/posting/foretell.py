@@ -16,10 +16,10 @@ from actions.posting.post import Posted, Posting, post_action, post_actions
 from actions.posting.references import References, fetch_references
 from actions.read_actions import fetch_rows, get_action_state
 from actions.read_rules import find_next
-from models.action_filter import ActionState
 from models.database.journal import rolled_back
 from models.errors import Problem
 from models.json_form import ASIDE
+from models.requests.action_filter import ActionState
 from models.scheduled_action import ScheduledActionModel
 
 #: Next occurrences that are shown of one action; of each of many, the first.

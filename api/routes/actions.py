@@ -27,8 +27,8 @@ from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
 from api.guarding import ApiRoute, takes
 from api.parameters import NoteQuery, make_signature, need_app, read_query
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
-from models.action_filter import ActionFilterModel
 from models.door.documents import LARGEST_BULK
+from models.requests.action_filter import ActionFilterModel
 from models.scheduled_action import ScheduledActionModel
 from overview.actions.recent_runs import MOST_LISTED
 from overview.actions.shown import (

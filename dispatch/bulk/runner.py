@@ -32,7 +32,6 @@ from dispatch.bulk.selecting import (
     fetch_action_page,
 )
 from dispatch.manual_runs import run_now
-from models.action_filter import ActionFilterModel
 from models.database.engine import (
     Author,
     Identifier,
@@ -49,6 +48,7 @@ from models.errors import (
     NotFoundError,
     UnreachableError,
 )
+from models.requests.action_filter import ActionFilterModel
 from models.requests.bulk_changes import BulkKind
 from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import Changed, OperationChange, change_page

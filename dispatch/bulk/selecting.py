@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from actions.list_actions import match, name_state
 from actions.lookup import find_filtered
 from dispatch.operation_filters import resolve_filter
-from models.action_filter import ActionFilterModel
 from models.database.tables import scheduled_actions
+from models.requests.action_filter import ActionFilterModel
 from models.requests.bulk_changes import BulkKind
 from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import OperationChange

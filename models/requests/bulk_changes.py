@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, WrapValidator, model_validator
 
-from models.action_filter import ActionFilterModel, ActionState
 from models.errors import RuleError
 from models.fields.field_types import Instant
 from models.fields.strict_model import DocumentModel
 from models.json_form import write_json
+from models.requests.action_filter import ActionFilterModel, ActionState
 from models.requests.operations import (
     OperationFilterModel,
 )

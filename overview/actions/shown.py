@@ -27,11 +27,11 @@ from actions.read_actions import (
     get_action_state,
 )
 from actions.read_rules import find_next_due, find_problem
-from models.action_filter import ActionFilterModel, ActionState
 from models.errors import MinutehandError
 from models.fields.delay import split_delay
 from models.json_form import ASIDE
 from models.paging import Page, Part
+from models.requests.action_filter import ActionFilterModel, ActionState
 from models.scheduled_action import ScheduledActionModel
 from overview.actions.recent_runs import RecentRuns, fetch_recent_runs, make_recent
 

@@ -24,11 +24,11 @@ from actions.posting.doubts import find_doubts
 from actions.posting.post import Posting, fetch_holidays, post_action
 from actions.posting.references import fetch_references
 from actions.read_actions import get_action_state
-from models.action_filter import ActionState
 from models.database.engine import read_clock
 from models.database.journal import rolled_back
 from models.errors import NotFoundError, Problem, RuleError
 from models.json_form import ASIDE
+from models.requests.action_filter import ActionState
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing
 from models.when import EventModel

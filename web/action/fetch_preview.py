@@ -13,10 +13,10 @@ from actions.lookup import get_action
 from actions.previews.preview import Preview, make_preview
 from actions.read_actions import get_action_state
 from actions.read_rules import find_problem
-from models.action_filter import ActionState
 from models.database.engine import read_clock
 from models.errors import InvalidDocumentError, Problem
 from models.fields.instants import format_instant
+from models.requests.action_filter import ActionState
 from models.when import TimingModel
 from overview.recipients import read_stored
 

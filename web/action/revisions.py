@@ -12,9 +12,9 @@ from starlette.responses import Response
 from actions.posting.edit import Signature, roll_back
 from actions.posting.post import SeenAction
 from actions.read_actions import RevisionNote
-from models.action_filter import ActionState
 from models.errors import MinutehandError, NotFoundError
 from models.paging import Page, Part
+from models.requests.action_filter import ActionState
 from models.revision import OF_DOCUMENT
 from overview.actions.revisions import (
     ComparedRevisions,

@@ -23,9 +23,14 @@ from actions.list_actions import (
     match_text,
     name_state,
 )
-from models.action_filter import ActionFilterModel, ActionKind, ActionState, Trouble
 from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
+from models.requests.action_filter import (
+    ActionFilterModel,
+    ActionKind,
+    ActionState,
+    Trouble,
+)
 
 #: The most actions that are looked at: 20 ms. Of more, indexes still know how many
 #: there are of each app and in each state.

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from actions.list_actions import select_part
 from actions.lookup import fetch_app
-from models.action_filter import ActionFilterModel
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import scheduled_actions
 from models.paging import Page, Part
+from models.requests.action_filter import ActionFilterModel
 
 _kept = scheduled_actions.c
 

@@ -11,11 +11,16 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.list_actions import Order
-from models.action_filter import ActionFilterModel, ActionKind, ActionState, Trouble
 from models.errors import NotFoundError, UsageError
 from models.json_form import write_json
 from models.operation_state import Queue
 from models.paging import Page, Part
+from models.requests.action_filter import (
+    ActionFilterModel,
+    ActionKind,
+    ActionState,
+    Trouble,
+)
 from overview.actions.shown import ActionWithRuns, fetch_action_part
 from serving.context import Context, Viewer
 from web.action_words import (

@@ -15,10 +15,10 @@ from actions.small_apps.known_users import (
     fetch_group_part,
     fetch_user_part,
 )
-from models.action_filter import ActionFilterModel, Trouble
 from models.errors import MinutehandError
 from models.operation_state import OperationState
 from models.paging import Page
+from models.requests.action_filter import ActionFilterModel, Trouble
 from operations.operation_filter import OperationFilter
 from overview.actions.shown import fetch_action_part
 from overview.apps.data import fetch_domain_part

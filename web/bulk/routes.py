@@ -13,13 +13,13 @@ from starlette.responses import Response
 from actions.list_actions import select_part
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
 from dispatch.bulk.shown_bulk import BulkState, fetch_shown_bulk
-from models.action_filter import ActionFilterModel
 from models.door.documents import read_model
 from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
 from models.fields.instants import format_instant, parse_instant
 from models.fields.zone import load_zone
 from models.json_form import write_json
 from models.paging import Page
+from models.requests.action_filter import ActionFilterModel
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from operations.selecting import Counted
 from serving.access.roles import Role

@@ -22,7 +22,6 @@ from actions.posting.post import SeenAction
 from actions.previews.sentences import tell_nth
 from actions.small_apps.apply import apply_small_app
 from dispatch.manual_runs import run_now
-from models.action_filter import ActionState
 from models.database.engine import read_clock
 from models.door.app_documents import read_small_app
 from models.errors import (
@@ -34,6 +33,7 @@ from models.errors import (
 )
 from models.operation import MAILING_STEPS
 from models.paging import Page
+from models.requests.action_filter import ActionState
 from overview.actions.revisions import fetch_shown_revision
 from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.apps.small_apps import fetch_app_part

@@ -17,10 +17,10 @@ import sqlalchemy as sa
 
 from actions.list_actions import LONGEST_TEXT, is_one_of
 from actions.read_actions import get_action_state
-from models.action_filter import ActionState
 from models.database.tables import operations, scheduled_actions, small_apps
 from models.decision import get_action_name
 from models.operation_state import OperationState
+from models.requests.action_filter import ActionState
 from operations.operation_filter import belongs_to
 
 #: The most hits of each kind.

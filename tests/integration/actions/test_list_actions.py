@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from actions.list_actions import Order, select_part
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action
-from models.action_filter import ActionFilterModel, ActionState, Trouble
 from models.database.engine import reading, writing
 from models.errors import UsageError
 from models.operation_state import OperationState, Queue
 from models.paging import Page
+from models.requests.action_filter import ActionFilterModel, ActionState, Trouble
 from tests.scheduling import (
     MONDAY,
     REFRESH,

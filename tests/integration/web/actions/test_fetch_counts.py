@@ -8,9 +8,14 @@ import pytest
 import sqlalchemy as sa
 
 from actions.pausing.pause_and_resume import set_paused
-from models.action_filter import ActionFilterModel, ActionKind, ActionState, Trouble
 from models.database.engine import reading, writing
 from models.operation_state import Queue
+from models.requests.action_filter import (
+    ActionFilterModel,
+    ActionKind,
+    ActionState,
+    Trouble,
+)
 from tests.scheduling import (
     MONDAY,
     REFRESH,
