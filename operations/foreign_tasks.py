@@ -1,4 +1,8 @@
-"""Tasks of the users' own Celery applications, and how their end comes back. Pure."""
+"""
+Tasks of the users' own Celery applications. Pure.
+
+What each is given and told of its operation, and the token by which its end comes back.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,18 @@ import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID
 
 from pydantic import JsonValue
+
+from models.errors import RuleError, StepError
+from models.fields.elapsed import parse_elapsed
+from models.fields.placeholders import fill
+from models.occurrence import str_to_uuid
+from models.operation_state import Trigger
+from models.run_task import OUR_HEADERS, RunTaskModel
 
 #: The end of an operation's attempt, as ``make_token`` writes it.
 _TOKEN = re.compile(r"([0-9a-f-]{36})\.([0-9]{1,9})\.([0-9a-f]{32})", re.ASCII)
@@ -105,6 +116,139 @@ class ForeignTask:
             **place,
             "connection": self.connection,
         }
+
+
+# -- what it is given ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """
+    Which operation runs, and for whom.
+
+    Args:
+        operation_id: Also the Celery task id.
+        app: Uid of the small app; action_uid and action_name are the action's.
+        occurrence: Aware UTC. None: a manual run.
+        scheduled_for: Aware UTC: the occurrence; of a manual run, when it was recorded.
+        trigger: What made the operation.
+        user_id: The triggering user. None: no user triggered the operation.
+        event: Name of the event, which happened at event_at (aware UTC). None: none.
+        attempt: Number of the attempt, from 1.
+        now: Aware UTC, the database's clock when the attempt began.
+    """
+
+    operation_id: UUID
+    app: str
+    action_uid: str
+    action_name: str
+    occurrence: datetime | None
+    scheduled_for: datetime
+    trigger: Trigger
+    user_id: str | None
+    event: str | None
+    event_at: datetime | None
+    attempt: int
+    now: datetime
+
+
+def make_task_id(operation_id: UUID) -> UUID:
+    """Return the id of the user's task, which is the same in every attempt."""
+    return str_to_uuid(f"{operation_id} | run_task")
+
+
+def make_values(occasion: Occasion) -> dict[str, JsonValue]:
+    """Return what placeholders stand for, the same in each attempt."""
+    return {
+        "occurrence": _write(occasion.occurrence),
+        "scheduled_for": _write(occasion.scheduled_for),
+        "operation.id": str(occasion.operation_id),
+        "operation.trigger": str(occasion.trigger),
+        "action.uid": occasion.action_uid,
+        "action.name": occasion.action_name,
+        "app.uid": occasion.app,
+        "user.id": occasion.user_id,
+        "event.name": occasion.event,
+        "event.at": _write(occasion.event_at),
+    }
+
+
+#: Our headers of a task's message: ``minutehand-operation-id`` and so on.
+_HEADERS: dict[str, str] = {}
+
+
+def _name_header(name: str) -> str:
+    if name not in _HEADERS:
+        _HEADERS[name] = OUR_HEADERS + name.replace(".", "-").replace("_", "-")
+    return _HEADERS[name]
+
+
+def name_task(operation_id: UUID, asked: RunTaskModel) -> ForeignTask:
+    """Return the task that *asked* means, without what it is given."""
+    return ForeignTask(
+        name=asked.name,
+        id=str(make_task_id(operation_id)),
+        queue=asked.queue,
+        exchange=asked.exchange,
+        routing_key=asked.routing_key,
+        connection=asked.connection,
+    )
+
+
+def make_task(
+    occasion: Occasion,
+    asked: RunTaskModel,
+    looked_up: Mapping[str, JsonValue],
+    *,
+    token: str | None = None,
+) -> ForeignTask:
+    """
+    Return the task that *asked* means on this *occasion*.
+
+    Args:
+        occasion: When, and for whom.
+        asked: By the action.
+        looked_up: Values of the placeholders that need a look into the directory; those
+            that nothing asks for may be missing.
+        token: For its answer. None: nobody waits for one.
+
+    Raises:
+        StepError: Permanent: a text has a placeholder that has no value.
+    """
+    own = make_values(occasion)
+    values = {**own, **looked_up}
+    try:
+        args = [fill(each, values) for each in asked.args]
+        kwargs = {key: fill(each, values) for key, each in asked.kwargs.items()}
+        headers = {key: fill(each, values) for key, each in asked.headers.items()}
+    except RuleError as error:
+        raise StepError(str(error), permanent=True) from None
+    headers.update((_name_header(name), value) for name, value in own.items())
+    headers[_name_header("attempt")] = occasion.attempt
+    return ForeignTask(
+        name=asked.name,
+        id=str(make_task_id(occasion.operation_id)),
+        args=args,
+        kwargs=kwargs,
+        queue=asked.queue,
+        exchange=asked.exchange,
+        routing_key=asked.routing_key,
+        connection=asked.connection,
+        priority=asked.priority,
+        expires_at=None
+        if asked.expires is None
+        else occasion.now + parse_elapsed(asked.expires),
+        headers={key: value for key, value in headers.items() if value is not None},
+        token=token,
+        with_value=asked.returned,
+    )
+
+
+def _write(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat()
+
+
+# -- how its end comes back ----------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

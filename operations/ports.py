@@ -20,7 +20,7 @@ from uuid import UUID
 from pydantic import JsonValue
 from sqlalchemy import Connection
 
-from models.operation_state import DeliveryState, Trigger
+from models.operation_state import DeliveryState
 from models.recipients import RecipientFilterModel
 from operations.domains import (
     Domain,
@@ -32,7 +32,7 @@ from operations.domains import (
     Reading,
     Tell,
 )
-from operations.foreign_tasks import TaskSender
+from operations.foreign_tasks import Occasion, TaskSender
 from operations.mail.message import Mail, MailingApp, Rendered, Sending, Template
 from operations.mail.summary.former import Figures
 from operations.operation_log import LogLevel
@@ -340,21 +340,12 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class StepContext:
+class StepContext(Occasion):
     """
     What a step knows about the operation it is part of.
 
     Args:
-        operation_id: Also the Celery task id.
-        app: Uid of the small app; action_uid and action_name are the action's.
-        occurrence: Aware UTC. None: a manual run.
-        scheduled_for: Aware UTC: the occurrence; of a manual run, when it was recorded.
-        user_id: The triggering user. None: no user triggered the operation.
-        trigger: What made the operation.
         triggered_by: For people: 'Scheduled action "name"'.
-        attempt: Number of the attempt, from 1.
-        now: Aware UTC, the database's clock when the operation was claimed.
-        event: Name of the event, which happened at event_at (aware UTC). None: none.
         recipients: The filter of the action. None: the action has none.
         memo: Values that earlier attempts of this step kept; remember adds to them.
         progress: Called between units of work.
@@ -366,19 +357,7 @@ class StepContext:
         details: Data that was recorded with the operation, such as a notice's facts.
     """
 
-    operation_id: UUID
-    app: str
-    action_uid: str
-    action_name: str
-    occurrence: datetime | None
-    scheduled_for: datetime
-    user_id: str | None
-    trigger: Trigger
     triggered_by: str
-    attempt: int
-    now: datetime
-    event: str | None
-    event_at: datetime | None
     recipients: RecipientFilterModel | None
     memo: Mapping[str, JsonValue]
     remember: Remember

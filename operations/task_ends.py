@@ -42,9 +42,8 @@ from models.operation import RUN_TASK, order_steps
 from models.operation_state import FINAL_STATES, OperationState, Reason
 from models.run_task import RunTaskModel
 from operations.fleet.installation import fetch_secret
-from operations.foreign_tasks import ForeignTask, TaskAnswer, read_token
+from operations.foreign_tasks import ForeignTask, TaskAnswer, name_task, read_token
 from operations.operation_log import LONGEST_ERROR, shorten
-from operations.task_values import name_task
 
 _kept = operations.c
 _revision = scheduled_action_revisions.c

@@ -38,10 +38,9 @@ from models.operation_state import FINAL_STATES, OperationState, Reason, Trigger
 from models.run_task import RunTaskModel
 from operations.back_off import RETRY_DELAY, make_pause
 from operations.claiming.obstacles import can_nothing_stop, find_obstacle
-from operations.foreign_tasks import ForeignTask, make_token
+from operations.foreign_tasks import ForeignTask, Occasion, make_task, make_token
 from operations.sending.order import Message
 from operations.task_ends import TaskEnd, step_statement
-from operations.task_values import TaskOccasion, make_task
 
 #: Revisions that are remembered: what they ask for never changes.
 _REMEMBERED = 20_000
@@ -278,7 +277,7 @@ def _make(
     if asked is None:
         return mark_failed(message, f"its action cannot be read: {revision.error}")
     when = document["when"]
-    occasion = TaskOccasion(
+    occasion = Occasion(
         operation_id=row.id,
         app=row.app,
         action_uid=row.action_uid,
@@ -289,18 +288,18 @@ def _make(
         user_id=row.user_id,
         event=when.get("on") or when.get("after"),
         event_at=row.event_at,
+        attempt=message.attempt + 1,
         now=row.now,
-        looked_up={
-            "app.name": row.app_name,
-            "user.email": row.email,
-            "user.name": row.user_name or None,
-            "user.locale": row.locale or None,
-        },
     )
-    attempt = message.attempt + 1
-    token = make_token(secret, row.id, attempt) if asked.wait else None
+    looked_up = {
+        "app.name": row.app_name,
+        "user.email": row.email,
+        "user.name": row.user_name or None,
+        "user.locale": row.locale or None,
+    }
+    token = make_token(secret, row.id, occasion.attempt) if asked.wait else None
     try:
-        task = make_task(occasion, asked, token=token)
+        task = make_task(occasion, asked, looked_up, token=token)
     except StepError as unfit:
         return mark_failed(message, str(unfit))
     return Ready(message, task, asked.longest_wait if asked.wait else None, row.left)

@@ -8,8 +8,8 @@ from pydantic import JsonValue
 
 from models.errors import AwaitedError
 from models.run_task import RunTaskModel
+from operations.foreign_tasks import make_task
 from operations.ports import StepContext, StepResult
-from operations.task_values import TaskOccasion, make_task
 
 #: Placeholders that need a look into the directory.
 _OF_APP = "app.name"
@@ -32,22 +32,9 @@ def run_task(context: StepContext, asked: RunTaskModel) -> StepResult:
             worker's settings forbid the queue or the connection, or a text has a
             placeholder that has no value.
     """
-    occasion = TaskOccasion(
-        operation_id=context.operation_id,
-        app=context.app,
-        action_uid=context.action_uid,
-        action_name=context.action_name,
-        occurrence=context.occurrence,
-        scheduled_for=context.scheduled_for,
-        trigger=context.trigger,
-        user_id=context.user_id,
-        event=context.event,
-        event_at=context.event_at,
-        now=context.now,
-        looked_up=_look_up(context, asked.placeholders),
-    )
+    found = _look_up(context, asked.placeholders)
     token = context.make_token() if asked.wait else None
-    sent = context.ports.tasks.send(make_task(occasion, asked, token=token))
+    sent = context.ports.tasks.send(make_task(context, asked, found, token=token))
     context.say(f"sent {sent.name} to {sent.place}, task id {sent.id}")
     if asked.wait:
         raise AwaitedError(sent.name, within=asked.longest_wait, result=sent.describe())

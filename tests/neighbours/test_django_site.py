@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from models.database.engine import reading
 from models.database.tables import operation_steps, operations
-from operations.task_values import make_task_id
+from operations.foreign_tasks import make_task_id
 from tests.chaos.installation import Installation, make_worker_command
 from tests.chaos.steps import EFFECTS
 from tests.neighbours.django_site.tasks import is_to_fail

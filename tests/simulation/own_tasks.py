@@ -19,9 +19,14 @@ from uuid import UUID
 from dispatch.task_outbox import Delivery
 from models.errors import BrokerUnreachableError, PlatformError
 from models.operation_state import FINAL_STATES, OperationState, Reason
-from operations.foreign_tasks import ForeignTask, TaskAnswer, make_token, read_token
+from operations.foreign_tasks import (
+    ForeignTask,
+    TaskAnswer,
+    make_task_id,
+    make_token,
+    read_token,
+)
 from operations.sending.tasks import Ready
-from operations.task_values import make_task_id
 from tests.simulation.broker import SimulatedSender
 from tests.simulation.database import SECRET
 from tests.simulation.faults import Fault, Faults, Place

@@ -30,9 +30,9 @@ from models.database.tables import (
     templates,
 )
 from models.operation_state import OperationState, Queue
+from operations.foreign_tasks import make_task_id
 from operations.list_operations import fetch_steps
 from operations.state import get_operation_state
-from operations.task_values import make_task_id
 from settings import read_settings
 from tests.scheduling import (
     MINUTE,

@@ -163,6 +163,7 @@ def test_tick_sends_a_task_straight_to_its_queue(engine: sa.Engine, case: Case):
     assert abs(row.send_at - row.sent_at - timedelta(minutes=10)) < SECOND
     assert {"due": row.occurrence.isoformat(), "by": "app"} == task.kwargs
     assert str(row.id) == task.headers["minutehand-operation-id"]
+    assert 1 == task.headers["minutehand-attempt"]
     assert 0 == case.send()
     assert 1 == case.answer(task)
     row = get(engine, row.id)

@@ -15,6 +15,7 @@ from models.operation import CallWebhookModel, OperationModel
 from models.recipients import RecipientFilterModel
 from models.run_task import RunTaskModel
 from operations.domains import Domain, Fingerprint, Version
+from operations.foreign_tasks import make_task_id
 from operations.mail.message import Fate, Sending
 from operations.mail.summary.former import Former
 from operations.ports import Retention
@@ -24,7 +25,6 @@ from operations.steps.call_webhook import call_webhook
 from operations.steps.maintenance import BATCH, maintenance
 from operations.steps.run_task import run_task
 from operations.steps.send_execsum import send_execsum
-from operations.task_values import make_task_id
 from tests.unit.operations.fakes import NOW, OPERATION, World
 
 #: What the document of a step without arguments holds.
@@ -177,6 +177,7 @@ def test_task_is_told_what_it_runs_for(world: World):
         "minutehand-occurrence": due,
         "minutehand-scheduled-for": due,
         "minutehand-operation-id": str(OPERATION),
+        "minutehand-attempt": 1,
         "minutehand-operation-trigger": "event",
         "minutehand-action-uid": "weekly",
         "minutehand-action-name": "weekly update",
