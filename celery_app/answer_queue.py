@@ -40,8 +40,8 @@ _MARK = 1_000
 #: 40 days, longer than the longest wait. So it does not outlive its installation.
 _EXPIRES_MS = 40 * 86_400_000
 
-#: AMQP's code for a queue that does not exist.
-_NOT_FOUND = "404"
+#: AMQP's codes for a queue that does not exist, and for one of another connection.
+_NOT_FOUND, _LOCKED = "404", "405"
 
 #: Returns the size and the text of the messages that are next, the oldest first.
 _LOOK = """
@@ -148,10 +148,33 @@ class AnswerQueue(ABC):
         """Return the messages that are next, and what takes them off."""
 
 
-def open_answers(connection: Any, name: str) -> AnswerQueue:
-    """Return the queue *name*, on whatever broker *connection* leads to."""
-    is_amqp = connection.transport.driver_type == "amqp"
-    return (_RabbitQueue if is_amqp else _RedisQueue)(connection, name)
+def open_answers(connection: Any, name: str) -> AnswerQueue | None:
+    """
+    Return the queue *name*, on whatever broker *connection* leads to.
+
+    Returns:
+        None: another reader is at it, and holds what nobody else can see. So it is on
+        RabbitMQ, until the connection of that reader ends.
+    """
+    if connection.transport.driver_type != "amqp":
+        return _RedisQueue(connection, name)
+    return _RabbitQueue(connection, name) if _reserve(connection, name) else None
+
+
+def _reserve(connection: Any, queue: str) -> bool:
+    """Let nobody else read *queue* while *connection* is open; False: somebody does."""
+    channel = connection.channel()
+    try:
+        channel.queue_declare(
+            f"{queue}.reader", exclusive=True, arguments={"x-queue-type": "classic"}
+        )
+    except connection.channel_errors as error:
+        if str(getattr(error, "reply_code", "")) != _LOCKED:
+            raise
+        return False
+    finally:
+        channel.close()
+    return True
 
 
 class _RabbitQueue(AnswerQueue):

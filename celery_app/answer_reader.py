@@ -66,6 +66,9 @@ _BELIEVED_S = 300.0
 LISTEN_AFTER = timedelta(hours=1)
 GRACE_S = 120.0
 
+#: Of a broker whose answers another scheduler reads.
+_ELSEWHERE = StepError("another scheduler reads its answers", permanent=False)
+
 #: Seconds between two looks at where answers may come from, for each second that such
 #: a look takes: it reads all that waits.
 _SPACED = 20
@@ -163,6 +166,9 @@ class AnswerReader:
             # What nobody expected of one broker must not stop the others' answers.
             log.exception(Event.ANSWERS_UNREAD, connection=name)
             self._rest(name, StepError(type(error).__name__, permanent=False))
+            return 0
+        if taken is None:
+            self._rest(name, _ELSEWHERE)
             return 0
         if self._troubles.pop(name, None) is not None:
             self._grace_until[name] = self._monotonic() + GRACE_S

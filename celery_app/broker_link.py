@@ -38,15 +38,20 @@ class BrokerLink:
         self.connection: Any = None
         self.confirms: Confirms | None = None
 
-    def open(self) -> Any:
+    def open(self, heartbeat_s: float = 0) -> Any:
         """
         Connect to the first server that answers, of a list separated by ``;``.
+
+        Args:
+            heartbeat_s: RabbitMQ closes a connection that is silent for longer. 0:
+                none is.
 
         Raises:
             Exception: One of ``errors``.
         """
         connection = self.connection = self.app.connection_for_write(
             connect_timeout=self.timeout_s,
+            heartbeat=heartbeat_s,
             # We wait for confirms ourselves; py-amqp would wait for each message.
             transport_options={"confirm_publish": False},
         )

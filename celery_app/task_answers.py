@@ -6,6 +6,9 @@ A task is sent with two callbacks, as a canvas would have them: ``link`` and
 when it has failed for the last time, to a queue of ours on their own broker, and needs
 no line of code for that. The callbacks are never run as tasks: only their headers and
 the returned value are read.
+
+An answer says that a task has failed, not why. That is in the result backend of its
+project, if that is a Redis whose address we have.
 """
 
 from __future__ import annotations
@@ -19,8 +22,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import redis
 from pydantic import JsonValue
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
+from celery_app.redis_cluster import make_client_url
+from models.database.plain_json import make_plain_text
 from models.run_task import OUR_HEADERS
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 
@@ -171,3 +179,58 @@ def _read_json(body: bytes) -> tuple[JsonValue, str | None]:
     if len(text) > LONGEST_VALUE:
         return text[:LONGEST_VALUE], f"returned {len(text):,} letters of JSON; cut"
     return value, None
+
+
+# -- why it failed ---------------------------------------------------------------
+
+#: Begins the key of each result.
+_KEY = "celery-task-meta-"
+
+#: Bytes of a result that are read, most of which is the traceback.
+_MOST_BYTES = 256_000
+
+#: Letters of an error that are told.
+_LONGEST = 1_000
+
+
+def fetch_failure(url: str, task_id: str, *, timeout_s: float) -> str | None:
+    """
+    Return the error of a task that failed, in a line; None if there is none.
+
+    Args:
+        url: Of a Redis.
+        task_id: Of the task.
+        timeout_s: For each of two calls.
+
+    Raises:
+        redis.RedisError, OSError: It cannot be asked.
+    """
+    with redis.Redis.from_url(
+        make_client_url(url),
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        retry=Retry(NoBackoff(), 0),
+    ) as client:
+        return read_failure(client.getrange(_KEY + task_id, 0, _MOST_BYTES))
+
+
+def read_failure(stored: bytes) -> str | None:
+    """
+    Return the error that Celery has *stored* as JSON; anything may be in it.
+
+    >>> read_failure(b'{"status": "FAILURE", "result": {"exc_type": "ValueError",'
+    ...              b' "exc_message": ["no such shop"], "exc_module": "builtins"}}')
+    'ValueError: no such shop'
+    """
+    try:
+        meta = json.loads(stored)
+        if meta["status"] != "FAILURE":
+            return None
+        kind, said = meta["result"]["exc_type"], meta["result"]["exc_message"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    parts = said if isinstance(said, list) else [said]
+    words = ", ".join(str(part) for part in parts)
+    text = f"{kind}: {words}" if words else str(kind)
+    line = " ".join(make_plain_text(text).split())
+    return f"{line[:_LONGEST]}..." if len(line) > _LONGEST else line

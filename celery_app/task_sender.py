@@ -25,9 +25,8 @@ from celery_app.answer_queue import AnswerQueue, declare_answers, open_answers
 from celery_app.app import make_config
 from celery_app.broker_link import BrokerLink, describe
 from celery_app.routing import find_answer_queue
-from celery_app.task_answers import make_links
+from celery_app.task_answers import fetch_failure, make_links
 from celery_app.task_form import TaskForms
-from celery_app.task_results import fetch_failure
 from models.errors import PlatformError, RuleError, StepError
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 from settings import Settings
@@ -36,6 +35,10 @@ _Result = TypeVar("_Result")
 
 #: AMQP's code for an exchange that does not exist.
 _NOT_FOUND = 404
+
+#: Seconds of silence after which RabbitMQ takes a reader of answers for dead, and lets
+#: another one read what it held.
+_HEARTBEAT_S = 60.0
 
 
 #: The part of our configuration that says how to reach a broker; nothing about queues.
@@ -140,7 +143,7 @@ class CeleryTaskSender:
         keep: Callable[[Sequence[TaskAnswer]], object],
         *,
         limit: int,
-    ) -> int:
+    ) -> int | None:
         """Take answers off a broker; see ports.TaskSender."""
         try:
             self._rules.check_connection(connection)
@@ -229,16 +232,21 @@ class Link:
         keep: Callable[[Sequence[TaskAnswer]], object],
         *,
         limit: int,
-    ) -> int:
+    ) -> int | None:
         """
         Give *keep* what is in the queue *answers*, and take it off.
+
+        Returns:
+            How many were taken off. None: another reader is at it.
 
         Raises:
             PlatformError: The broker was away, or did not answer in time.
         """
         with self._lock:
             try:
-                return self._call(lambda: self._take(answers, keep, limit=limit))
+                return self._call(
+                    lambda: self._take(answers, keep, limit=limit), _HEARTBEAT_S
+                )
             except self.errors as error:
                 self._close()
                 told = describe(error)
@@ -248,7 +256,7 @@ class Link:
                 self._close()  # what was not kept goes back into the queue
                 raise
 
-    def _call(self, use: Callable[[], _Result]) -> _Result:
+    def _call(self, use: Callable[[], _Result], heartbeat_s: float = 0) -> _Result:
         """Return what *use* does with the open connection, or with a new one."""
         if self._link.connection is not None:
             # The broker may have closed an idle one. Then the same is done again: tasks
@@ -256,7 +264,7 @@ class Link:
             with suppress(*self.errors):
                 return use()
             self._close()
-        self._link.open()
+        self._link.open(heartbeat_s)
         return use()
 
     def _take(
@@ -265,10 +273,10 @@ class Link:
         keep: Callable[[Sequence[TaskAnswer]], object],
         *,
         limit: int,
-    ) -> int:
+    ) -> int | None:
         if self._queue is None:
             self._queue = open_answers(self._link.connection, answers)
-        return self._queue.take(keep, limit=limit)
+        return None if self._queue is None else self._queue.take(keep, limit=limit)
 
     @contextmanager
     def connecting(self) -> Iterator[tuple[Celery, Any]]:

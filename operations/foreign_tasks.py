@@ -290,7 +290,7 @@ class TaskSender(Protocol):
         keep: Callable[[Sequence[TaskAnswer]], object],
         *,
         limit: int,
-    ) -> int:
+    ) -> int | None:
         """
         Take answers to tasks off a broker, at most *limit*.
 
@@ -301,7 +301,8 @@ class TaskSender(Protocol):
             limit: How many messages at most; there are fewer if they are large.
 
         Returns:
-            How many were taken, also those that are no answers.
+            How many were taken, also those that are no answers. None: another reader
+            is at it, and may hold what is not seen here.
 
         Raises:
             StepError: The broker does not give them, for now or for good.

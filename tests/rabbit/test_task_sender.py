@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -182,6 +183,38 @@ def test_queue_of_answers_that_exists_is_read_as_it_is(
     wait_until(has_all, what="all answers")
 
     assert 3 == len(kept)
+
+
+def test_what_another_reader_holds_is_not_taken_for_nothing(
+    rabbit: Victim, answering: tuple[CeleryTaskSender, amqp.Channel]
+):
+    """
+    Whoever reads it later has what the first did not keep, as soon as that is gone.
+    """
+    first, channel = answering
+    second = CeleryTaskSender(make_settings(rabbit.url), lambda: "installation")
+    channel.queue_declare(ANSWERS, durable=True, auto_delete=False)
+    channel.basic_publish(make_answer(), routing_key=ANSWERS)
+    seen: list[int | None] = []
+    kept: list[TaskAnswer] = []
+
+    def look(_answers: Sequence[TaskAnswer]) -> None:
+        seen.append(second.receive("shop", kept.extend, limit=10))
+        raise UnreachableError("no database")
+
+    def has_met() -> bool:
+        with suppress(UnreachableError):
+            first.receive("shop", look, limit=10)
+        return bool(seen)
+
+    def has_all() -> bool:
+        second.receive("shop", kept.extend, limit=10)
+        return len(kept) == 1
+
+    wait_until(has_met, what="the answer")
+    wait_until(has_all, what="the answer again")
+
+    assert [None] == seen
 
 
 def test_exchange_that_leads_nowhere_is_told(rabbit: Victim, channel: amqp.Channel):

@@ -35,10 +35,15 @@ class CountingSender(FakeTaskSender):
     """Counts how often it is asked; raises its error then, if it has one."""
 
     asked = 0
+    is_elsewhere = False
 
-    def receive(self, connection: str | None, keep: object, *, limit: int) -> int:
-        """Give the answers."""
+    def receive(
+        self, connection: str | None, keep: object, *, limit: int
+    ) -> int | None:
+        """Give the answers, unless another reader has them."""
         self.asked += 1
+        if self.is_elsewhere:
+            return None
         if self.error is not None:
             raise self.error
         return super().receive(connection, keep, limit=limit)  # type: ignore[arg-type]
@@ -119,8 +124,9 @@ def test_silence_is_judged_at_the_deadline(engine: sa.Engine, ports: Ports):
     assert "within PT10M; nobody takes (None, 'reports', 'shop.report')" in row.error
 
 
+@pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_nothing_is_judged_while_answers_cannot_be_read(
-    engine: sa.Engine, ports: Ports
+    engine: sa.Engine, ports: Ports, *, is_elsewhere: bool
 ):
     """
     Nor right after that: their worker may have been cut off as we were.
@@ -129,9 +135,10 @@ def test_nothing_is_judged_while_answers_cannot_be_read(
     prepare(engine)
     run(engine, ports)
     wait_until_overdue(engine)
-    sender.error = StepError("away", permanent=False)
+    sender.is_elsewhere = is_elsewhere
+    sender.error = None if is_elsewhere else StepError("away", permanent=False)
     reader.look()
-    sender.error = None
+    sender.is_elsewhere, sender.error = False, None
     clock.now = REST_S
     reader.look()
     assert "pending" == get(engine, DAILY.id).state

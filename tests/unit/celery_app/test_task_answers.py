@@ -19,6 +19,7 @@ from celery_app.task_answers import (
     AnswerMessage,
     make_links,
     read_answer,
+    read_failure,
 )
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 
@@ -209,3 +210,67 @@ def test_callbacks_go_to_the_queue_without_its_name_being_declared():
         )
         assert ONE == each["options"]["headers"][TOKEN]
     assert good["immutable"]
+
+
+def make_result(
+    said: object, kind: object = "ValueError", status: str = "FAILURE"
+) -> bytes:
+    """Return a result as Celery stores it."""
+    result = {"exc_type": kind, "exc_message": said, "exc_module": "os"}
+    return json.dumps({"status": status, "result": result}).encode()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["no such shop", 7], "ValueError: no such shop, 7"),
+        ("no such\n\n shop", "ValueError: no such shop"),
+        ([], "ValueError"),
+        (["a\0b\ud800"], "ValueError: a\ufffdb\ufffd"),
+    ],
+)
+def test_failure_is_told_in_a_line(said: object, expected: str):
+    """
+    That the database can store.
+    """
+    assert expected == read_failure(make_result(said))
+
+
+def test_failure_is_told_within_bounds():
+    """
+    However long it is.
+    """
+    told = read_failure(make_result(["x" * 100_000]))
+
+    assert told is not None
+    assert len(told) < 1_100
+
+
+@pytest.mark.parametrize(
+    "stored", [b"", b"\x80\x04", make_result([], status="SUCCESS"), b"[" * 100_000]
+)
+def test_what_is_no_failure_tells_nothing(stored: bytes):
+    """
+    No result, one in pickle, a success, and one that is too deep.
+    """
+    assert read_failure(stored) is None
+
+
+_JSON = st.recursive(
+    st.none() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(
+    st.binary()
+    | _JSON.map(json.dumps).map(str.encode)
+    | st.builds(make_result, _JSON, _JSON)
+)
+def test_anything_may_be_stored(stored: bytes):
+    """
+    Others write there.
+    """
+    told = read_failure(stored)
+
+    assert told is None or "\n" not in told

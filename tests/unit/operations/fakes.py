@@ -455,7 +455,7 @@ class FakeTaskSender:
         keep: Callable[[Sequence[TaskAnswer]], object],
         *,
         limit: int,
-    ) -> int:
+    ) -> int | None:
         """Give the answers; every connection has the same."""
         del connection
         if self.error is not None:
