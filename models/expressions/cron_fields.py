@@ -231,7 +231,7 @@ class _Parser:
             self.refuse_term(term, spec)
 
         first, last = self.parse_range(match, spec)
-        step = self.parse_step(match["step"], spec)
+        step = self.parse_step(match["step"], first, spec)
         if first == last and match["last"] and match["step"]:
             # Debian's cron reads "2-2/3" as 2, others as "2/3".
             self.refuse(
@@ -265,7 +265,7 @@ class _Parser:
             )
         return first, last
 
-    def parse_step(self, digits: str | None, spec: CronField) -> int:
+    def parse_step(self, digits: str | None, first: int, spec: CronField) -> int:
         if digits is None:
             return 1
 
@@ -278,10 +278,12 @@ class _Parser:
         if step > spec.count:
             # "*/90" would mean minute 0 of each hour, which is not what anybody means.
             even = spec.every.format(step if step <= _LARGEST_STEP else 90)
+            midnight = " (midnight)" if spec is _HOUR and first == 0 else ""
             self.refuse(
                 f"has step {step} for {spec.plural}, of which there are {spec.count}.",
-                "A step starts again with each hour, day, month or year; for even "
-                f'steps use an interval: {{"every": "{even}"}}.',
+                "A step starts again with each hour, day, month or year, so this is"
+                f" {spec.name} {first}{midnight} alone: write {first}; for even steps"
+                f' use an interval: {{"every": "{even}"}}.',
             )
         return step
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from models.errors import RuleError
 from models.expressions.calendar import CalendarExpression
 from models.expressions.cron_fields import FIELDS, CronField
+from models.fields.elapsed import write_elapsed
 from models.fields.instants import parse_due_date
 from models.fields.zone import load_zone
 
@@ -32,6 +33,9 @@ _WEEK = 7
 _IN_EVERY_MONTH = 27
 _LONGEST_MONTH = 31
 
+#: Of an interval; longer ones are refused.
+_LONGEST_S = 800_000 * 3600
+
 _YEAR = re.compile(r"\*|(?:19|20|21)[0-9]{2}(?:[-,/][0-9,/-]*)?")
 _YEARS = re.compile(r"([0-9]{4})(?:-([0-9]{4}))?")
 #: What a field of a rule may look like, in any dialect; a user or command does not.
@@ -40,11 +44,13 @@ _LIKE_FIELD = re.compile(
     r"[0-9*?][0-9*?A-Z,/#()-]*|[HR](?:[(/].*)?|L(?:W|-[0-9]+|[A-Z]{3})?"
     rf"|(?:{_NAMES})(?:[-,#L].*)?"
 )
+_FULL_NAMES = (
+    *("SUNDAYS", "MONDAYS", "TUESDAYS", "WEDNESDAYS", "THURSDAYS", "FRIDAYS"),
+    *("SATURDAYS", "JANUARY", "FEBRUARY", "MARCH", "APRIL", "JUNE", "JULY", "AUGUST"),
+    *("SEPTEMBER", "OCTOBER", "NOVEMBER", "DECEMBER"),
+)
 
 _AWS = re.compile(r"\s*CRON\((.*)\)\s*")
-_ZONED = re.compile(r"\s*(?:CRON_)?TZ=(\S+)\s+(.+)", re.IGNORECASE)
-_RATE = re.compile(r"\s*(?:@EVERY[\s_]+(.+)|RATE\((.+)\))\s*")
-_ONCE = re.compile(r"\s*AT\(\s*([0-9T:-]{1,30})\s*\)\s*")
 _ELAPSED = re.compile(
     r"([0-9]{1,6})\s*(D|DAYS?|H|HRS?|HOURS?|M|MINS?|MINUTES?|S|SECS?|SECONDS?)(?![A-Z])"
 )
@@ -54,8 +60,26 @@ _RANGE = re.compile(r"([0-9]+|[A-Z]{3})-([0-9]+|[A-Z]{3})(?:/([0-9]+))?")
 _FROM_END = re.compile(r"L-([0-9]{1,2})")
 _NEAREST = re.compile(r"(?:([1-9]|[12][0-9]|3[01])|L-([1-9]|1[0-9]|2[0-5]))W")
 _HASH = re.compile(r"[HR](?:\(([0-9]{1,2})-([0-9]{1,2})\))?(?:/([0-9]{1,2}))?")
-_LAST_OF_NAME = re.compile(r"([A-Z]{3})L|L([A-Z]{3})")
-_NUMBER_OF_DAY = re.compile(r"(?<![/#0-9])[1-7](?![0-9])")
+_NUMBER_OF_DAY = re.compile(r"(?<![/#0-9])(?<!#-)[1-7](?![0-9])")
+
+#: Terms of other dialects: the place of their field, what they look like, what was
+#: meant. _FROM_ONE is a day of the week where Sunday is 1, as in Quartz.
+_FROM_ONE = -1
+_TERMS: tuple[tuple[int, str, str | Callable[[re.Match[str]], str]], ...] = (
+    (_DAY, r"^\?$", "*"),
+    (_DAY, r"^(?:LAST|-1)$", "L"),
+    (_DAY, r"^-([2-9]|1[0-9]|2[0-6])$", lambda found: f"L-{int(found[1]) - 1}"),
+    (_WEEKDAY, r"^\?$", "*"),
+    (_WEEKDAY, r"^([0-7]|[A-Z]{3})#(?:-1|L|LAST)$", r"\1L"),
+    (_WEEKDAY, r"^L(?:AST)?-?([A-Z]{3})$", r"\1L"),
+    (_FROM_ONE, r"^L$", "7"),
+    (_FROM_ONE, _NUMBER_OF_DAY.pattern, lambda found: str(int(found[0]) - 1)),
+    (
+        _WEEKDAY,
+        rf"^({'|'.join(FIELDS[_WEEKDAY].names)})(?=L$)",
+        lambda found: str(FIELDS[_WEEKDAY].names.index(found[0])),
+    ),
+)
 
 #: Minutes of one value of the fields that a hash may stand in.
 _SPREAD = (1, 60)
@@ -74,21 +98,22 @@ def find_hint(text: str, accepts: Accepts) -> str:
     """
     if len(text) > _LONGEST:
         return ""
-    said = text.upper()
-    rate = _RATE.fullmatch(said)
-    if rate is not None:
-        return _offer_interval(rate[1] or rate[2])
-    once = _ONCE.fullmatch(said)
-    if once is not None:
-        return _offer_due_date(once[1])
-    zoned = _ZONED.fullmatch(text)
-    if zoned is not None:
-        return _offer_zone(zoned[1], zoned[2], accepts)
+    for pattern, offer_for in _WHOLE_RULES:
+        whole = re.fullmatch(pattern, text.strip(), re.IGNORECASE)
+        if whole is not None:
+            return offer_for(whole, accepts)
+    said = re.sub(r"[A-Z]{4,10}", _shorten, text.upper())
     aws = _AWS.fullmatch(said)
     words = (said if aws is None else aws[1]).split()
     offers = [offer for each in _find_readings(words) if (offer := each.offer(accepts))]
     hint = "; or ".join(offers)
     return f"{hint[:1].upper()}{hint[1:]}." if offers else ""
+
+
+def _shorten(found: re.Match[str]) -> str:
+    """Return the name that a longer one begins with; other words as they are."""
+    is_name = any(name.startswith(found[0]) for name in _FULL_NAMES)
+    return found[0][:3] if is_name else found[0]
 
 
 def find_both_days(canonical: str) -> str | None:
@@ -154,9 +179,7 @@ class _Reading:
             return f"Write {exact}" if exact and from_end else ""
         offered = f"{self.said} {rule!r}{self.where}".lstrip()
         if mended.minutes:
-            hours, minutes = divmod(mended.minutes, 60)
-            jitter = "PT" + (f"{hours}H" if hours else "")
-            jitter += f"{minutes}M" if minutes else ""
+            jitter = write_elapsed(60 * mended.minutes)
             offered += f', and "jitter": "{jitter}" beside "when" to spread the load'
         keeps = (self.second or "0").isdecimal() and int(self.second or "0") > 0
         if exact and (keeps or (self.year or "*") != "*"):
@@ -223,14 +246,18 @@ class _Mended:
 
     def mend(self, word: str, place: int, *, from_one: bool) -> str:
         """Return the field *word*, as we write it; unknown terms stay as they are."""
-        if word == "?" and place in {_DAY, _WEEKDAY}:
-            return "*"
-        terms = word.split(",")
-        if place == _WEEKDAY:
-            terms = [_mend_weekday(term, from_one=from_one) for term in terms]
+        places = {place, _FROM_ONE} if from_one and place == _WEEKDAY else {place}
+        return ",".join(
+            self._mend_term(term, place, places) for term in word.split(",")
+        )
+
+    def _mend_term(self, term: str, place: int, places: set[int]) -> str:
+        for where, pattern, meant in _TERMS:
+            if where in places:
+                term = re.sub(pattern, meant, term)
         if place <= _HOUR:
-            terms = [self._mend_hash(term, place) for term in terms]
-        return ",".join(_unwrap(term, FIELDS[place]) for term in terms)
+            term = self._mend_hash(term, place)
+        return _unwrap(term, FIELDS[place])
 
     def _mend_hash(self, term: str, place: int) -> str:
         found = _HASH.fullmatch(term)
@@ -246,20 +273,6 @@ class _Mended:
             return str(first)
         self.minutes += (step - 1) * _SPREAD[place]
         return f"{first}-{last}/{step}" if found[1] else f"*/{step}"
-
-
-def _mend_weekday(term: str, *, from_one: bool) -> str:
-    """Return a term of the day of the week with Sunday as 0, and FRIL as 5L."""
-    last = _LAST_OF_NAME.fullmatch(term)
-    if last is not None:
-        name = last[1] or last[2]
-        names = FIELDS[_WEEKDAY].names
-        return f"{names.index(name)}L" if name in names else term
-    if not from_one:
-        return term
-    if term == "L":
-        return "6"
-    return _NUMBER_OF_DAY.sub(lambda found: str(int(found[0]) - 1), term)
 
 
 def _unwrap(term: str, spec: CronField) -> str:
@@ -288,19 +301,21 @@ def _get_number(word: str, spec: CronField) -> int | None:
     return None
 
 
-def _offer_zone(name: str, rule: str, accepts: Accepts) -> str:
-    """Return *rule* with its zone beside it; "" if one of them is refused, too."""
+def _offer_zone(found: re.Match[str], accepts: Accepts) -> str:
+    """Return a rule with its zone beside it; "" if one of them is refused, too."""
+    name, rule = found[1], found[2]
     try:
         load_zone(name)
     except RuleError:
         return ""
     if not accepts(rule):
         return ""
-    return f'Write {{"cron_rule": "{rule.strip()}", "timezone": "{name}"}}.'
+    return f'Write {{"cron_rule": "{rule}", "timezone": "{name}"}}.'
 
 
-def _offer_due_date(said: str) -> str:
+def _offer_due_date(found: re.Match[str], _accepts: Accepts) -> str:
     """Return the date that AWS runs something once; "" if it is none."""
+    said = found[1].upper()
     try:
         parse_due_date(said, load_zone("UTC"))
     except RuleError:
@@ -308,26 +323,28 @@ def _offer_due_date(said: str) -> str:
     return f'Write a due date: {{"due_date": "{said}"}}.'
 
 
-def _offer_interval(said: str) -> str:
+def _offer_interval(found: re.Match[str], _accepts: Accepts) -> str:
     """Return the interval that "5m" or "1 hour" asks for; "" if it is neither."""
+    said = (found[1] or found[2]).upper()
     if said.isalpha():
         said = f"1 {said}"  # "@every_minute", "@every hour"
     parts = _ELAPSED.findall(said)
     if not parts or _ELAPSED.sub("", said).strip():
         return ""
     total = sum(int(count) * _SECONDS_OF[unit[0]] for count, unit in parts)
-    hours, rest = divmod(total, 3600)
-    minutes, seconds = divmod(rest, 60)
     if total < 60:
         return 'Once a minute is the most: write {"every": "PT1M"}.'
-    if hours > 800_000:
+    if total > _LONGEST_S:
         return ""
-    text = "".join(
-        f"{count}{unit}"
-        for count, unit in ((hours, "H"), (minutes, "M"), (seconds, "S"))
-        if count
-    )
-    return f'Write an interval: {{"every": "PT{text}"}}.'
+    return f'Write an interval: {{"every": "{write_elapsed(total)}"}}.'
+
+
+#: Rules that are no five fields: what they look like, and what was meant.
+_WHOLE_RULES = (
+    (r"@EVERY[\s_]+(.+)|RATE\((.+)\)", _offer_interval),
+    (r"AT\(\s*([0-9T:-]{1,30})\s*\)", _offer_due_date),
+    (r"(?:CRON_)?TZ=(\S+)\s+(.+)", _offer_zone),
+)
 
 
 def _offer_nearest(words: Sequence[str], second: str | None, year: str | None) -> str:

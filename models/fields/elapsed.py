@@ -37,3 +37,16 @@ def parse_elapsed(text: str) -> timedelta:
         msg = f"{show(text)} is more than a month."
         raise RuleError(msg, "Write at most PT744H.")
     return elapsed
+
+
+def write_elapsed(seconds: int) -> str:
+    """
+    Return *seconds* of elapsed time: hours, never days, which the calendar counts.
+
+    >>> write_elapsed(90), write_elapsed(259_200)
+    ('PT1M30S', 'PT72H')
+    """
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "H"), (minutes, "M"), (rest, "S"))
+    return "PT" + ("".join(f"{n}{unit}" for n, unit in parts if n) or "0S")

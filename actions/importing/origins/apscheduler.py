@@ -21,7 +21,6 @@ from actions.importing.origins.clock_times import (
     name_offset,
     read_interval,
     spell,
-    write_elapsed,
 )
 from actions.importing.origins.imported import (
     ActionDraft,
@@ -30,6 +29,7 @@ from actions.importing.origins.imported import (
     Table,
 )
 from actions.importing.origins.tasks import make_plain, run_task
+from models.fields.elapsed import write_elapsed
 from models.fields.wall_clock import first_instant_at
 from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK

@@ -26,10 +26,10 @@ from actions.importing.origins.clock_times import (
     ClockFields,
     Dialect,
     read_interval,
-    write_elapsed,
 )
 from actions.importing.origins.imported import ActionDraft, CannotBeError, Table
 from actions.importing.origins.tasks import run_task
+from models.fields.elapsed import write_elapsed
 
 BOTH_DAYS = (
     "Day of month and weekday must both hold, so it is a calendar rule: a cron rule"

@@ -272,19 +272,6 @@ def _pad(values: frozenset[int], every: frozenset[int]) -> str:
     return "*" if values == every else ",".join(f"{n:02}" for n in sorted(values))
 
 
-def write_elapsed(seconds: int) -> str:
-    """
-    Return *seconds* of elapsed time: hours, never days, which the calendar counts.
-
-    >>> write_elapsed(90), write_elapsed(259_200)
-    ('PT1M30S', 'PT72H')
-    """
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "H"), (minutes, "M"), (rest, "S"))
-    return "PT" + ("".join(f"{n}{unit}" for n, unit in parts if n) or "0S")
-
-
 def read_interval(seconds: float) -> int:
     """
     Return the whole seconds of an interval.

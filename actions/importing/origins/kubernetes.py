@@ -19,7 +19,6 @@ from actions.importing.origins.clock_times import (
     ClockFields,
     Dialect,
     read_interval,
-    write_elapsed,
 )
 from actions.importing.origins.crontab import explain_days
 from actions.importing.origins.imported import (
@@ -31,6 +30,7 @@ from actions.importing.origins.imported import (
 from actions.importing.origins.tasks import run_task
 from models.errors import InvalidDocumentError, Problem
 from models.expressions.cron_fields import MACROS
+from models.fields.elapsed import write_elapsed
 from models.occurrence import LOOKBACK
 
 #: Bytes of a file; manifests of a whole cluster are smaller.

@@ -25,7 +25,6 @@ from actions.importing.origins.clock_times import (
     ClockFields,
     name_counted_day,
     read_interval,
-    write_elapsed,
 )
 from actions.importing.origins.imported import (
     ActionDraft,
@@ -33,6 +32,7 @@ from actions.importing.origins.imported import (
     read_schedule,
 )
 from models.errors import InvalidDocumentError
+from models.fields.elapsed import write_elapsed
 from models.when import MOST_RULES
 
 _YEARLY, _MONTHLY, _WEEKLY, _DAILY, _HOURLY, _MINUTELY, _SECONDLY = range(7)

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from actions.importing.origins.clock_times import write_elapsed
 from actions.importing.origins.imported import (
     UNREADABLE,
     ActionDraft,
     CannotBeError,
     Stored,
 )
+from models.fields.elapsed import write_elapsed
 
 _Step = dict[str, Any]
 

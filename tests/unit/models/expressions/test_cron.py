@@ -161,7 +161,7 @@ def test_days_of_a_month(days: str, expected: list[int]):
         ("@x", "is not a macro of cron.", "@hourly"),
         ("@daily root", "has more than @daily in it.", "alone"),
         ("CRON_TZ=Europe/Paris 0 7 * * 1", "sets a time zone", "timezone"),
-        ("0 7 * * MONDAY", "neither a number nor a name.", "Did you mean MON?"),
+        ("0 7 * * MONDAY", "neither a number nor a name.", "Write '0 7 * * MON'."),
         ("0 7 * JNA *", "neither a number nor a name.", "Months are JAN to DEC"),
         ("JAN 7 * * *", "which is not a number.", "Minutes go from 0 to 59"),
         ("1,,2 * * * *", "has an empty minute in '1,,2'.", "comma"),

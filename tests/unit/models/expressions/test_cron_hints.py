@@ -57,6 +57,20 @@ MEANT = [
     ("*/15 8-18 L-1 3,6 *", ['{"calendar": "*-03,06~02 08..18:00/15:00"}']),
     ("0 7 * * FRIL", ["0 7 * * 5L"]),
     ("0 7 * * LFRI", ["0 7 * * 5L"]),
+    ("0 7 * * MON#-1", ["0 7 * * 1L"]),
+    ("0 7 * * tue#L", ["0 7 * * 2L"]),
+    ("0 7 * * 5#-1", ["0 7 * * 5L"]),
+    ("0 7 * * last-fri", ["0 7 * * 5L"]),
+    ("0 0 12 ? * MON#-1", ["0 12 * * 1L"]),
+    ("0 0 12 ? * 6#L", ["0 12 * * 5L", "0 12 * * 6L"]),
+    ("0 7 last * *", ["0 7 L * *"]),
+    ("0 7 -1 * *", ["0 7 L * *"]),
+    ("0 7 -3 * *", ['{"calendar": "*-*~03 07:00:00"}']),
+    # names in full
+    ("0 7 * * SUNDAY", ["0 7 * * SUN"]),
+    ("0 7 * FEBRUARY *", ["0 7 * FEB *"]),
+    ("0 7 * march-june tues,Thursdays", ["0 7 * MAR-JUN TUE,THU"]),
+    ("0 0 7 ? * MONDAY", ["0 7 * * MON"]),
     # the working day nearest to a day
     (
         "0 9 15W * *",
@@ -102,6 +116,16 @@ MEANT = [
     ),
     ("0 */30 * * *", ['{"every": "PT30H"}']),
 ]
+
+
+def test_step_that_is_too_long_is_told_what_it_does() -> None:
+    """
+    Other crons read hour 0 alone, so it runs at midnight.
+    """
+    with pytest.raises(RuleError) as caught:
+        CronExpression.parse("0 */25 * * *")
+
+    assert "so this is hour 0 (midnight) alone: write 0;" in caught.value.hint
 
 
 def find_offers(hint: str) -> list[str]:
