@@ -134,7 +134,7 @@ class MessageForms:
         [(body, encoding)] = bodies
         return _Form(
             key,
-            _cut(text, {str(blank.id): "id", tag: "tag", place: "body"}),
+            cut(text, {str(blank.id): "id", tag: "tag", place: "body"}),
             body.replace("%", "%%").replace(json.dumps(blank.triggered_by), "%s"),
             lambda body: str(self._channel.encode_body(body, encoding)[0]),
         )
@@ -198,7 +198,7 @@ def _replaced(channel: Any, **methods: Callable[..., Any]) -> Iterator[None]:
             del vars(channel)[name]
 
 
-def _cut(text: str, places: Mapping[str, str]) -> str:
+def cut(text: str, places: Mapping[str, str]) -> str:
     """Return *text* as a format; *places* has their names, by what stands there."""
     text = text.replace("%", "%%")
     for marker, name in places.items():

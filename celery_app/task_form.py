@@ -10,6 +10,7 @@ as for other brokers.
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode, b64encode
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from uuid import uuid4
 
 from celery.utils.saferepr import saferepr
 
-from celery_app.message_form import PROBE, is_listened_to, push_texts, record
+from celery_app.message_form import PROBE, cut, is_listened_to, push_texts, record
 from celery_app.redis_transport import RedisChannel
 from operations.foreign_tasks import ForeignTask
 
@@ -30,55 +31,49 @@ _Kind = tuple[object, ...]
 #: Letters of the arguments in a header, as Celery has it.
 _LONGEST_REPR = 1024
 
+#: What stands between quotes, or in place of a whole value; and more headers.
+_PLACES = ("name", "args", "kwargs", "expires", "more")
+
+#: Of lists and objects in each other, of which Celery shows no more.
+_LEVELS = 3
+
+_NOT_PLAIN = re.compile(r'[\\"]')
+
 Publish = Callable[[ForeignTask, str | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
     """
-    A message of one kind.
+    A message of one kind, with places.
 
     Args:
         key: Where kombu would push it, without its prefix for all keys.
-        message: As kombu would write it, but for what is filled in.
-        embed: The end of the body.
-        blank: Whose id, name and token are replaced.
+        text: As kombu would write it: a format with a place for whatever is filled in.
+        embed: The end of the body: a format with a place for the token.
     """
 
     key: str
-    message: dict[str, Any]
+    text: str
     embed: str
-    blank: ForeignTask
 
     def fill(self, task: ForeignTask, tag: str) -> str:
         args, kwargs = list(task.args), dict(task.kwargs)
-        embed = self.embed
-        if task.token is not None:
-            embed = embed.replace(str(self.blank.token), task.token)
+        embed = self.embed % {"token": task.token}
         body = f"[{json.dumps(args)}, {json.dumps(kwargs)}, {embed}]"
-        stand_for = {self.blank.id: task.id, self.blank.name: task.name}
-        headers = {
-            name: stand_for.get(value, value) if isinstance(value, str) else value
-            for name, value in self.message["headers"].items()
+        more = json.dumps(dict(task.headers))[1:-1]
+        return self.text % {
+            "id": task.id,
+            "name": json.dumps(task.name),
+            "args": json.dumps(show_arguments(args or ())),
+            "kwargs": json.dumps(show_arguments(kwargs)),
+            "expires": "null"
+            if (at := task.expires_at) is None
+            else json.dumps(at.isoformat()),
+            "more": more and f", {more}",
+            "body": b64encode(body.encode()).decode(),
+            "tag": tag,
         }
-        headers["argsrepr"] = saferepr(args or (), _LONGEST_REPR)
-        headers["kwargsrepr"] = saferepr(kwargs, _LONGEST_REPR)
-        if task.expires_at is not None:
-            headers["expires"] = task.expires_at.isoformat()
-        headers.update(task.headers)
-        properties = {
-            **self.message["properties"],
-            "correlation_id": task.id,
-            "delivery_tag": tag,
-        }
-        return json.dumps(
-            {
-                **self.message,
-                "body": b64encode(body.encode()).decode(),
-                "headers": headers,
-                "properties": properties,
-            }
-        )
 
 
 class TaskForms:
@@ -152,24 +147,55 @@ class TaskForms:
         return form if is_good else None
 
     def _make(self, task: ForeignTask, answers: str | None) -> _Form:
+        places = {name: uuid4().hex for name in _PLACES}
+        token, task_id, tag = uuid4().hex, str(uuid4()), str(uuid4())
         blank = replace(
             task,
-            name=uuid4().hex,
-            id=str(uuid4()),
+            name=places["name"],
+            id=task_id,
             args=(),
             kwargs={},
             headers={},
-            token=task.token and uuid4().hex,
+            token=task.token and token,
         )
-        key, text = self._record(blank, answers, str(uuid4()))
+        key, text = self._record(blank, answers, tag)
         message = json.loads(text)
         [_args, _kwargs, embed] = json.loads(b64decode(message["body"]))
-        return _Form(key, message, json.dumps(embed), blank)
+        message["body"] = tag_of_body = uuid4().hex
+        message["headers"] |= {
+            "argsrepr": places["args"],
+            "kwargsrepr": places["kwargs"],
+            "expires": places["expires"],
+            places["more"]: None,
+        }
+        markers = {json.dumps(places[name]): name for name in _PLACES[:-1]}
+        markers |= {f', "{places["more"]}": null': "more", tag_of_body: "body"}
+        return _Form(
+            key,
+            cut(json.dumps(message), markers | {task_id: "id", tag: "tag"}),
+            cut(json.dumps(embed), {token: "token"}),
+        )
 
     def _record(
         self, task: ForeignTask, answers: str | None, tag: str
     ) -> tuple[str, str]:
         return record(self._channel, lambda: self._publish(task, answers), tag)
+
+
+def show_arguments(values: object) -> str:
+    """
+    Return *values* as Celery shows them in a header, which takes it a quarter of a ms.
+
+    Args:
+        values: As in JSON. Of what is short, flat and without quotes or escapes inside,
+            Python's own form is the same.
+    """
+    text = repr(values)
+    depth = text.count("[") + text.count("{") + text.count("(")
+    if len(text) < _LONGEST_REPR and depth <= _LEVELS and not _NOT_PLAIN.search(text):
+        return text
+    shown: str = saferepr(values, _LONGEST_REPR)
+    return shown
 
 
 def _open(text: str) -> dict[str, Any]:

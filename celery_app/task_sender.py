@@ -88,7 +88,8 @@ class CeleryTaskSender:
             # Checked again: the settings may have changed since the action was posted.
             self._rules.check_connection(task.connection)
             if task.exchange is None:
-                return replace(task, queue=self._rules.read_queue(task.queue))
+                queue = self._rules.read_queue(task.queue)
+                return task if queue == task.queue else replace(task, queue=queue)
             self._rules.check_exchange(task.exchange)
             self._rules.check_that_it_has_exchanges(task.connection)
         except RuleError as error:

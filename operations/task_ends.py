@@ -10,7 +10,7 @@ number of schedulers may: what is canceled, ended, or sent anew stays as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -96,7 +96,11 @@ class TaskEnd:
         """Return the values for ``json_rows``."""
         failed = self.error is not None
         return {
-            **asdict(self),
+            # Not by ``asdict``, which copies each result deep down.
+            "operation_id": self.operation_id,
+            "attempt": self.attempt,
+            "position": self.position,
+            "error": self.error,
             "state": self.state,
             "reason": f"{Reason.STEP_FAILED}: {RUN_TASK}" if failed else None,
             "told": f"{RUN_TASK}: {self.error}" if failed else None,

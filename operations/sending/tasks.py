@@ -47,7 +47,7 @@ _REMEMBERED = 20_000
 
 
 class TaskRevision(NamedTuple):
-    """A revision of an action, and what it asks for. None: it cannot be read."""
+    """Of a revision its name and when; and what it asks for, None: cannot be read."""
 
     document: dict[str, Any]
     asked: RunTaskModel | None
@@ -243,7 +243,7 @@ def _learn(
         ),
         {"given": make_rows_json([{"uid": u, "revision": r} for u, r in wanted])},
     )
-    for uid, revision, document in found:
+    for uid, revision, document in found.all():
         known[uid, revision] = _read(document)
 
 
@@ -256,7 +256,7 @@ def _read(document: dict[str, Any]) -> TaskRevision:
     except ValidationError as error:
         # It was read when it was posted, by another program.
         return TaskRevision(document, None, say(error))
-    return TaskRevision(document, asked)
+    return TaskRevision({key: document[key] for key in ("name", "when")}, asked)
 
 
 def _make(
