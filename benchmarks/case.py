@@ -25,6 +25,7 @@ from benchmarks.servers import Servers, from_environment
 #: By the name under which they are asked for: module and class.
 PEERS = {
     "minutehand": ("minutehand", "Minutehand"),
+    "minutehand-steps": ("minutehand", "MinutehandSteps"),
     "redbeat": ("redbeat", "RedBeat"),
     "apscheduler": ("apscheduler_3", "APScheduler3"),
     "django-celery-beat": ("django_beat", "DjangoBeat"),

@@ -24,6 +24,7 @@ _OURS, _OTHERS, _INK, _FAINT = "#d9480f", "#868e96", "#7b8794", "#adb5bd"
 #: Of the line of each scheduler.
 COLOURS = {
     "minutehand": _OURS,
+    "minutehand-steps": "#f08c00",
     "redbeat": "#1c7ed6",
     "apscheduler": "#2b8a3e",
     "django-celery-beat": "#9c36b5",
@@ -67,7 +68,7 @@ def _draw_rates(parts: list[str], results: Sequence[Result], y: float) -> float:
     most = math.log10(max(rates.values()))
     for peer, rate in sorted(rates.items(), key=lambda item: -item[1]):
         length = max(2.0, (_WIDTH - _LEFT - 80) * math.log10(max(rate, 1.0)) / most)
-        colour = _OURS if peer == "minutehand" else _OTHERS
+        colour = _OURS if peer.startswith("minutehand") else _OTHERS
         parts.append(
             f'<rect x="{_LEFT}" y="{y}" width="{length:.0f}" height="{_ROW - 8}" '
             f'rx="3" fill="{colour}"/>'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from celery_app.app import app, make_config
 from celery_app.routing import find_broker_names
 from migrations.schema import migrate
 from models.database.engine import make_engine
-from models.operation_state import WORKER_QUEUES
+from models.operation_state import WORKER_QUEUES, Overlap, Queue
 from scheduler_server import make_scheduler
 from settings import Settings, read_settings
 from telemetry import configure_logging
@@ -36,20 +36,43 @@ _REVISIONS = """
 
 
 class Minutehand(Peer):
-    """As installed; each heavy action has a small app of its own, see docs."""
+    """As installed: tasks of the user's own, straight to their workers' queues."""
 
     most = 10_000_000
     looks_a_minute = 59.0
-    queues = tuple(
-        name for queue in WORKER_QUEUES for name in find_broker_names(queue, "")
-    )
 
-    #: Of a schedule by its number.
-    queue_of = staticmethod(queue_of)
+    #: As our own queues are called on the broker, before a dot.
+    prefix = "minutehand"
 
-    def app_of(self, number: int) -> str:
+    more_settings: Mapping[str, str] = {}
+
+    def queue_of(self, number: int) -> str:
+        """Return the queue of a schedule by its number."""
+        return queue_of(number)
+
+    def app_of(self, number: int) -> str:  # noqa: ARG002 - for others, see below
         """Return the small app of a schedule by its number."""
-        return f"app {number}" if self.queue_of(number) == "heavy" else "app"
+        return "app"
+
+    def is_due(self, number: int) -> bool:
+        """Tell whether a schedule is due, by its number."""
+        return is_due(number, self.registered, self.due)
+
+    def rule_of(self, number: int, now: datetime) -> dict[str, str]:
+        """Return when a schedule is due, by its number."""
+        minute = minutes_of(number, self.registered, self.due, now)
+        return {"cron_rule": f"{minute} * * * *", "timezone": "Europe/Paris"}
+
+    def steps_of(self, number: int) -> dict[str, object]:
+        """Return what a schedule does, by its number."""
+        queue = self.queue_of(number)
+        task = {"name": TASK, "kwargs": arguments_of(number), "queue": queue}
+        # As a door writes it, which lets its answer end the operation.
+        return {"run_task": {**task, "wait": True}}
+
+    def row_of(self, number: int) -> tuple[str, str]:  # noqa: ARG002 - for others
+        """Return what the leader keeps with a schedule: its queue, and its overlap."""
+        return Queue.TASKS.value, Overlap.ALLOW.value
 
     def register(self) -> None:
         """Store actions as ``actions post`` stores them, but with COPY."""
@@ -83,28 +106,23 @@ class Minutehand(Peer):
     def _rows(self, now: datetime) -> Iterator[tuple[Any, ...]]:
         later = now + timedelta(minutes=30)
         for number in range(self.registered):
-            queue = self.queue_of(number)
-            heavy = queue == "heavy"
-            minute = minutes_of(number, self.registered, self.due, now)
-            rule = {"cron_rule": f"{minute} * * * *", "timezone": "Europe/Paris"}
-            steps: dict[str, object] = {"publish": {"data": True}} if heavy else {}
-            steps["run_task"] = {"name": TASK, "kwargs": arguments_of(number)}
-            document = {"name": f"action {number}", "operations": steps, "when": rule}
-            due = is_due(number, self.registered, self.due)
+            rule, name = self.rule_of(number, now), f"action {number}"
+            queue, overlap = self.row_of(number)
+            document = {"name": name, "operations": self.steps_of(number), "when": rule}
             yield (
                 f"action-{number}",
                 self.app_of(number),
-                document["name"],
+                name,
                 1,
                 json.dumps(document),
                 True,
                 queue,
-                "skip" if heavy else "allow",
+                overlap,
                 json.dumps({"when": [rule]}, separators=(",", ":")),
                 "UTC",
                 "none",
                 now - timedelta(days=1),
-                now if due else later,
+                now if self.is_due(number) else later,
                 now,
                 now,
             )
@@ -128,8 +146,8 @@ class Minutehand(Peer):
             {
                 "MINUTEHAND_DATABASE_URL": self.servers.postgres,
                 "MINUTEHAND_BROKER_URL": self.servers.redis,
-                # benchmarks/watch.py looks at queues of these names, whoever fills them
-                "MINUTEHAND_QUEUE_PREFIX": "none",
+                "MINUTEHAND_QUEUE_PREFIX": self.prefix,
+                **self.more_settings,
             },
             env_file=None,
         )
@@ -139,6 +157,9 @@ class Minutehand(Peer):
         assert self.scheduler.leader.hold(), "another scheduler leads"
         now = self.scheduler.read_clock()
         self.scheduler.tick(self.due_at if self.due else now)
+        # What couriers have not taken yet goes with the looks until the next minute.
+        while self.scheduler.outbox.tasks.in_hand:
+            self.look()
 
     def look(self) -> None:
         """Keep the lease, and look for what waits or was lost."""
@@ -148,3 +169,35 @@ class Minutehand(Peer):
     def close(self) -> None:
         """Give the lease away."""
         self.scheduler.stop()
+
+
+class MinutehandSteps(Minutehand):
+    """
+    Operations with steps of ours, which go to our workers.
+
+    Each heavy action has a small app of its own, for heavy operations of one app run
+    one at a time.
+    """
+
+    # benchmarks/watch.py looks at queues of these names, whoever fills them
+    prefix = "none"
+    queues = tuple(
+        name for queue in WORKER_QUEUES for name in find_broker_names(queue, "")
+    )
+
+    def app_of(self, number: int) -> str:
+        """Return the small app of a schedule by its number."""
+        return f"app {number}" if self.queue_of(number) == "heavy" else "app"
+
+    def steps_of(self, number: int) -> dict[str, object]:
+        """Return what a schedule does, by its number."""
+        steps: dict[str, object] = {
+            "run_task": {"name": TASK, "kwargs": arguments_of(number)}
+        }
+        heavy = self.queue_of(number) == "heavy"
+        return ({"publish": {"data": True}} if heavy else {}) | steps
+
+    def row_of(self, number: int) -> tuple[str, str]:
+        """Return what the leader keeps with a schedule: its queue, and its overlap."""
+        queue = self.queue_of(number)
+        return queue, (Overlap.SKIP if queue == "heavy" else Overlap.ALLOW).value
