@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.case import LIBRARIES, PEERS, WITH_APART
-from benchmarks.picture import COLOURS
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 PEERS_FOLDER = Path(__file__).parents[1] / "benchmarks" / "peers"
@@ -24,14 +23,6 @@ def test_every_scheduler_can_be_asked_for(name: str) -> None:
 
     assert kind in {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     assert ast.get_docstring(tree)
-
-
-def test_every_scheduler_has_a_colour_of_its_own() -> None:
-    """
-    The lines of the picture can be told apart.
-    """
-    assert set(COLOURS) == set(PEERS)
-    assert len(set(COLOURS.values())) == len(PEERS)
 
 
 def test_libraries_are_those_of_schedulers() -> None:

@@ -29,8 +29,9 @@ def _patience() -> Iterator[None]:
 
 
 #: Faces ask what is tested on both databases below them. What asks for all routes of
-#: the API does so on both, and web/test_walk.py sees all pages on SQLite.
-_FACES = (_HERE / "api", _HERE / "web")
+#: the API does so on both; web/test_walk.py sees all pages on SQLite, cli/test_walk.py
+#: calls all commands that read.
+_FACES = (_HERE / "api", _HERE / "cli", _HERE / "web")
 _ALL_ROUTES = {"test_examples.py", "test_fuzzing.py"}
 
 

@@ -1,0 +1,83 @@
+"""
+All commands that look at an installation, on SQLite; other tests are on PostgreSQL.
+
+What they show is tested there, and what they ask the database below them, on both.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.calling import Call
+from tests.seeded.serving import find_database
+from tests.seeded.sites import make_seeded_home
+
+ACTION = "nightly-warehouse-load"
+APP = "harbour-logistics"
+
+#: Called as they are written, but for the ids of what is there.
+LOOKS = (
+    "apps list",
+    f"apps show {APP}",
+    f"apps export {APP}",
+    "actions list",
+    f"actions list --app {APP} --json",
+    f"actions show {ACTION}",
+    "operations list",
+    "operations list --state failed --json",
+    "operations show {operation}",
+    "operations log {operation}",
+    "operations state {operation}",
+    "backfills list",
+    "mails list",
+    "queues list",
+    "workers list",
+    "keys list",
+    "changes list",
+    "changes export",
+    "changes verify",
+    f"why {ACTION} --at 2026-01-05T02:00Z",
+    "audit",
+    "load",
+    "doctor",
+    "support-bundle",
+    "status",
+    "tick --dry-run",
+    "schema",
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """Give a copy of a seeded installation."""
+    base = tmp_path_factory.getbasetemp()
+    seeded = make_seeded_home(base if worker_id == "master" else base.parent)
+    copied = tmp_path_factory.mktemp("walk") / "home"
+    shutil.copytree(seeded, copied)
+    return copied
+
+
+@pytest.fixture
+def walk(embedded: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Give a function that calls a command on it."""
+    monkeypatch.setenv("MINUTEHAND_HOME", str(home))
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", find_database(home))
+    return embedded
+
+
+@pytest.mark.parametrize("line", LOOKS)
+def test_commands_that_look_work_on_sqlite(walk: Call, line: str):
+    """
+    They end well, or say what is wrong with the installation.
+    """
+    if "{operation}" in line:
+        (newest,) = walk("operations", "list", "--limit", "1", "--json").data
+        line = line.format(operation=newest["id"])
+
+    answer = walk(*line.split())
+
+    assert answer.code in {0, 1}, answer.err
+    assert answer.out or answer.err
