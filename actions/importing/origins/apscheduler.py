@@ -14,9 +14,12 @@ from pydantic import JsonValue
 from actions.importing.origins.celery_schedules import BOTH_DAYS
 from actions.importing.origins.clock_times import (
     EVERY_DAY,
+    EVERY_HOUR,
+    EVERY_MINUTE,
     EVERY_MONTH,
     EVERY_WEEKDAY,
     ClockFields,
+    Dialect,
     name_counted_day,
     name_offset,
     read_interval,
@@ -42,20 +45,26 @@ _OTHER_CLOCK = (
     " twice."
 )
 
-#: Bounds of each field; an ISO year has up to 53 weeks. Monday is 0.
-_BOUNDS = {
-    "year": (1970, 9999),
-    "month": (1, 12),
-    "day": (1, 31),
-    "week": (1, 53),
-    "day_of_week": (0, 6),
-    "hour": (0, 23),
-    "minute": (0, 59),
-    "second": (0, 59),
+#: The numbers of each field; an ISO year has up to 53 weeks. Monday is 0.
+_FIELDS = {
+    "year": frozenset(range(1970, 10_000)),
+    "month": EVERY_MONTH,
+    "day": EVERY_DAY,
+    "week": frozenset(range(1, 54)),
+    "day_of_week": EVERY_WEEKDAY,
+    "hour": EVERY_HOUR,
+    "minute": EVERY_MINUTE,
+    "second": EVERY_MINUTE,
 }
-_ALL = {
-    name: frozenset(range(first, last + 1)) for name, (first, last) in _BOUNDS.items()
+_NONE: frozenset[int] = frozenset()
+
+#: Of numbers; the others name days of the month.
+_EXPRESSIONS = {
+    *("AllExpression", "RangeExpression", "MonthRangeExpression"),
+    "WeekdayRangeExpression",
 }
+_BAD = "APScheduler refuses {} in a trigger. Write the action by hand."
+_DIALECT = Dialect(_BAD, _BAD, _BAD, has_open_steps=True)
 
 #: The places of a weekday in a month, by the number that a store has for them.
 _PLACES = ("1st", "2nd", "3rd", "4th", "5th", "last")
@@ -182,7 +191,7 @@ def _read_cron(draft: ActionDraft, state: _State) -> _Rules:
         draft.differences.append(
             f"Second {clock.second} is sent by the tick after it, at the full minute."
         )
-    if days.weeks != _ALL["week"]:
+    if days.weeks != _FIELDS["week"]:
         return _make_fortnights(draft, days, zone)
     found = _make_rules(days, zone)
     has_both = clock.weekdays != EVERY_WEEKDAY and clock.days != EVERY_DAY
@@ -200,23 +209,16 @@ def _read_fields(fields: Iterable[Stored]) -> tuple[str, _CronDays]:
     """
     by_name = {each.state["name"]: each.state for each in fields}
     numbers: dict[str, frozenset[int]] = {}
-    given, is_last, counted = [], False, []
-    for name, bounds in _BOUNDS.items():
-        values: set[int] = set()
+    given, counted = [], []
+    for name, every in _FIELDS.items():
         texts = []
         for expression in by_name[name]["expressions"]:
-            kind, state = expression.kind.rpartition(":")[2], expression.state
-            if kind == "LastDayOfMonthExpression":
-                is_last = True
-                texts.append("last")
-            elif kind == "WeekdayPositionExpression":
-                place, weekday = state["option_num"], state["weekday"]
-                counted.append((weekday, place))
-                texts.append(f"{_PLACES[place]} {_WEEKDAYS[weekday]}")
-            else:
-                values |= _expand(kind, state, *bounds)
-                texts.append(_write(state))
-        numbers[name] = frozenset(values)
+            kind = expression.kind.rpartition(":")[2]
+            texts.append(_write(kind, expression.state))
+            if kind == "WeekdayPositionExpression":
+                counted.append(expression.state)
+        plain = [text for text in texts if text != "last" and " " not in text]
+        numbers[name] = _DIALECT.read(",".join(plain), every, {}) if plain else _NONE
         if not by_name[name].get("is_default"):
             given.append(f"{name}={','.join(texts)}")
     if len(numbers["second"]) != 1:
@@ -232,28 +234,30 @@ def _read_fields(fields: Iterable[Stored]) -> tuple[str, _CronDays]:
         numbers["month"],
         weekdays=frozenset((day + 1) % 7 for day in numbers["day_of_week"]),
         second=min(numbers["second"]),
-        years=None if numbers["year"] == _ALL["year"] else numbers["year"],
+        years=None if numbers["year"] == _FIELDS["year"] else numbers["year"],
     )
     words = [
-        name_counted_day((day + 1) % 7, -1 if _PLACES[place] == "last" else place + 1)
-        for day, place in counted
-        if day in numbers["day_of_week"]
+        name_counted_day(
+            (each["weekday"] + 1) % 7,
+            -1 if _PLACES[each["option_num"]] == "last" else each["option_num"] + 1,
+        )
+        for each in counted
+        if each["weekday"] in numbers["day_of_week"]
     ]
+    days = [each.kind for each in by_name["day"]["expressions"]]
+    is_last = any(kind.endswith("LastDayOfMonthExpression") for kind in days)
     return " ".join(given), _CronDays(clock, is_last, words, numbers["week"])
 
 
-def _expand(kind: str, state: _State, low: int, high: int) -> set[int]:
-    step = state.get("step") or 1
-    if kind == "AllExpression":
-        return set(range(low, high + 1, step))
-    if kind in {"RangeExpression", "MonthRangeExpression", "WeekdayRangeExpression"}:
-        first, last = state["first"], state["last"]
-        return set(range(first, (high if last is None else last) + 1, step))
-    msg = f"{kind} is not an expression of APScheduler's own. Write it by hand."
-    raise CannotBeError(msg)
-
-
-def _write(state: _State) -> str:
+def _write(kind: str, state: _State) -> str:
+    """Return an expression as people write it."""
+    if kind == "LastDayOfMonthExpression":
+        return "last"
+    if kind == "WeekdayPositionExpression":
+        return f"{_PLACES[state['option_num']]} {_WEEKDAYS[state['weekday']]}"
+    if kind not in _EXPRESSIONS:
+        msg = f"{kind} is not an expression of APScheduler's own. Write it by hand."
+        raise CannotBeError(msg)
     first, last, step = state.get("first"), state.get("last"), state.get("step")
     text = "*" if first is None else str(first)
     if last is not None and last != first:
@@ -289,10 +293,10 @@ def _make_fortnights(draft: ActionDraft, days: _CronDays, zone: str) -> _Rules:
     plain = not (days.counted or days.is_last or clock.years or clock.second)
     plain = plain and clock.days == EVERY_DAY and clock.months == EVERY_MONTH
     if days.weeks not in (_ODD, _EVEN) or not plain:
+        weeks = spell(days.weeks, _FIELDS["week"])
         msg = (
-            f"Weeks {spell(days.weeks, _ALL['week'])} of the year are no rule of ours."
-            " Name days and months, or a step from a day on:"
-            ' {"every": "P2W", "anchor": ...}.'
+            f"Weeks {weeks} of the year are no rule of ours. Name days and months, or a"
+            ' step from a day on: {"every": "P2W", "anchor": ...}.'
         )
         raise CannotBeError(msg)
     draft.differences.append(

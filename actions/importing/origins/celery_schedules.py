@@ -16,14 +16,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from actions.importing.origins.clock_times import (
-    EVERY_DAY,
-    EVERY_HOUR,
-    EVERY_MINUTE,
-    EVERY_MONTH,
-    EVERY_WEEKDAY,
     MONTH_NAMES,
     WEEKDAY_NAMES,
-    ClockFields,
     Dialect,
     read_interval,
 )
@@ -43,10 +37,10 @@ _DIALECT = Dialect(
     unreadable="Celery cannot read {} in a crontab. Correct the entry first.",
     unknown="Celery refuses {} in a crontab. Correct the entry first.",
     stepless="{} has a step that is none. Correct the entry first.",
+    names=(WEEKDAY_NAMES | MONTH_NAMES,) * 5,
     wraps=True,
     letters=3,
 )
-_NAMES = WEEKDAY_NAMES | MONTH_NAMES
 
 
 def add_crontab(
@@ -66,13 +60,7 @@ def add_crontab(
     texts = [_write(fields.get(name, "*")) for name in CRONTAB]
     draft.rule = " ".join([*texts, *filter(None, [timezone])])
     texts = [text.replace(" ", "") for text in texts]
-    every = (EVERY_MINUTE, EVERY_HOUR, EVERY_DAY, EVERY_MONTH, EVERY_WEEKDAY)
-    minutes, hours, days, months, weekdays = (
-        _DIALECT.read(text, whole, _NAMES)
-        for text, whole in zip(texts, every, strict=True)
-    )
-    written = " ".join(texts)
-    clock = ClockFields(minutes, hours, days, months, weekdays, written=written)
+    clock = replace(_DIALECT.read_fields(texts), written=" ".join(texts))
     when = clock.make_rule(timezone or draft.defaults.timezone)
     draft.document["when"] = when
     draft.other_clock = (

@@ -9,7 +9,7 @@ shape that a month can have, or another text is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -26,26 +26,22 @@ EVERY_MONTH = frozenset(range(1, 13))
 #: Sunday is 0, as in cron.
 EVERY_WEEKDAY = frozenset(range(7))
 
+#: Of the five fields of cron, in their order.
+_EVERY = (EVERY_MINUTE, EVERY_HOUR, EVERY_DAY, EVERY_MONTH, EVERY_WEEKDAY)
+
 #: As they are written in fields; Sunday is 0, January is 1.
-WEEKDAY_NAMES = {
-    name: number
-    for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))
-}
-MONTH_NAMES = {
-    name: number
-    for number, name in enumerate(
-        (
-            *("jan", "feb", "mar", "apr", "may", "jun"),
-            *("jul", "aug", "sep", "oct", "nov", "dec"),
-        ),
-        1,
-    )
-}
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+WEEKDAY_NAMES = {name: number for number, name in enumerate(_WEEKDAYS)}
+_MONTHS = (
+    *("jan", "feb", "mar", "apr", "may", "jun"),
+    *("jul", "aug", "sep", "oct", "nov", "dec"),
+)
+MONTH_NAMES = {name: number for number, name in enumerate(_MONTHS, 1)}
 
 #: Lengths of months, and weekdays of their first days (Monday is 0).
 _SHAPES = [(length, first) for length in range(28, 32) for first in range(7)]
 
-_TERM = re.compile(r"(?P<first>[*?]|\w+)(?:-(?P<last>\w+))?(?:/(?P<step>\w+))?")
+_TERM = re.compile(r"([*?]|\w+)(?:-(\w+))?(?:/(\w+))?")
 
 _SHORTEST_S = 60
 _HOUR = timedelta(hours=1)
@@ -60,6 +56,7 @@ class Dialect:
         unreadable: Why a term is refused, as a sentence with room for it.
         unknown: As *unreadable*, for a word that is no number or name of the field.
         stepless: As *unreadable*, for a step that is not a number.
+        names: Of each field, lower-case.
         stars: What stands for all numbers.
         wraps: Whether a range may run backwards, over the end of its field.
         has_open_steps: Whether "5/15" goes on from 5 to the end.
@@ -69,66 +66,62 @@ class Dialect:
     unreadable: str
     unknown: str
     stepless: str
+    names: Sequence[Mapping[str, int]] = ({}, {}, {}, {}, {})
     stars: str = "*"
     wraps: bool = False
     has_open_steps: bool = False
     letters: int | None = None
 
+    def read_fields(self, words: Sequence[str]) -> ClockFields:
+        """
+        Return what five fields mean: minute, hour, day, month, weekday.
+
+        Raises:
+            CannotBeError: If the origin cannot read them either.
+        """
+        minutes, hours, days, months, weekdays = map(
+            self.read, words, _EVERY, self.names
+        )
+        return ClockFields(minutes, hours, days, months, weekdays)
+
     def read(
         self, text: str, every: frozenset[int], names: Mapping[str, int]
     ) -> frozenset[int]:
-        """
-        Return the numbers that the field *text* names.
+        """Return the numbers of *every* that a field names; see ``read_fields``."""
 
-        Args:
-            text: Without spaces.
-            every: What a star means.
-            names: Lower-case.
+        def read_number(word: str) -> int:
+            named = names.get(word[: self.letters].lower())
+            number = int(word) if word.isdecimal() else named
+            if number not in every:
+                raise CannotBeError(self.unknown.format(repr(word)))
+            return number
 
-        Raises:
-            CannotBeError: If the origin cannot read it either.
-        """
+        low, high = min(every), max(every)
         found: set[int] = set()
         for term in text.split(","):
             match = _TERM.fullmatch(term)
-            if match is None or not self._has_form(match):
+            if match is None or not self._has_form(*match.groups()):
                 raise CannotBeError(self.unreadable.format(repr(term)))
-            numbers = self._expand(match, every, names)
-            step = match["step"] or "1"
-            if not step.isdecimal() or not int(step):
+            begin, end, step = match.groups()
+            is_star = begin in self.stars
+            first = low if is_star else read_number(begin)
+            last = high if is_star or step else first
+            if end:
+                last = read_number(end)
+            numbers = [*range(first, last + 1)]
+            if last < first and self.wraps:
+                numbers = [*range(first, high + 1), *range(low, last + 1)]
+            if step and not (step.isdecimal() and int(step)):
                 raise CannotBeError(self.stepless.format(repr(term)))
             if not numbers:
                 raise CannotBeError(self.unreadable.format(repr(term)))
-            found.update(numbers[:: int(step)])
+            found.update(numbers[:: int(step or 1)])
         return frozenset(found)
 
-    def _has_form(self, match: re.Match[str]) -> bool:
-        if match["first"] in "*?":
-            return match["first"] in self.stars and not match["last"]
-        return not match["step"] or bool(match["last"]) or self.has_open_steps
-
-    def _expand(
-        self, match: re.Match[str], every: frozenset[int], names: Mapping[str, int]
-    ) -> list[int]:
-        low, high = min(every), max(every)
-        if match["first"] in "*?":
-            return list(range(low, high + 1))
-        first = self._read_number(match["first"], every, names)
-        last = high if match["step"] else first
-        if match["last"]:
-            last = self._read_number(match["last"], every, names)
-        if last < first and self.wraps:
-            return [*range(first, high + 1), *range(low, last + 1)]
-        return list(range(first, last + 1))
-
-    def _read_number(
-        self, word: str, every: frozenset[int], names: Mapping[str, int]
-    ) -> int:
-        named = names.get(word[: self.letters].lower())
-        number = int(word) if word.isdecimal() else named
-        if number not in every:
-            raise CannotBeError(self.unknown.format(repr(word)))
-        return number
+    def _has_form(self, begin: str, end: str | None, step: str | None) -> bool:
+        if begin in "*?":
+            return begin in self.stars and not end
+        return not step or bool(end) or self.has_open_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +185,9 @@ class ClockFields:
     def spell_calendar(self, day: str) -> str:
         """Return it as a calendar rule with this day, "-15" or "~01"."""
         monday_first = sorted(self.weekdays, key=lambda each: (each - 1) % 7)
-        weekdays = ",".join(
-            name.title()
-            for weekday in monday_first
-            for name, number in WEEKDAY_NAMES.items()
-            if number == weekday and self.weekdays != EVERY_WEEKDAY
-        )
+        weekdays = ",".join(_WEEKDAYS[each].title() for each in monday_first)
+        if self.weekdays == EVERY_WEEKDAY:
+            weekdays = ""
         years = "*" if self.years is None else ",".join(map(str, sorted(self.years)))
         date = f"{years}-{_pad(self.months, EVERY_MONTH)}{day}"
         time = f"{_pad(self.hours, EVERY_HOUR)}:{_pad(self.minutes, EVERY_MINUTE)}"

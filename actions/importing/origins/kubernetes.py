@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import yaml
 
 from actions.importing.origins.clock_times import (
-    EVERY_DAY,
-    EVERY_HOUR,
-    EVERY_MINUTE,
-    EVERY_MONTH,
-    EVERY_WEEKDAY,
     MONTH_NAMES,
     WEEKDAY_NAMES,
     ClockFields,
@@ -40,7 +36,12 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _EVERY = re.compile(r"@every\s+((?:[0-9.]+(?:h|ms|m|s))+)")
 
 _REFUSED = "Kubernetes refuses {} in a schedule. Correct it first."
-_DIALECT = Dialect(_REFUSED, _REFUSED, _REFUSED, stars="*?", has_open_steps=True)
+_DIALECT = Dialect(
+    *(_REFUSED, _REFUSED, _REFUSED),
+    names=({}, {}, {}, MONTH_NAMES, WEEKDAY_NAMES),
+    stars="*?",
+    has_open_steps=True,
+)
 
 #: A star with a step is no star for the controller's parser (robfig/cron 3).
 _STARRY = re.compile(r"(?:.*,)?[*?](?:/0*1)?(?:,.*)?")
@@ -135,16 +136,9 @@ def _read_fields(schedule: str) -> ClockFields:
             " timeZone, and leave out seconds and years."
         )
         raise CannotBeError(msg)
-    minute, hour, day, month, weekday = words
-    return ClockFields(
-        minutes=_DIALECT.read(minute, EVERY_MINUTE, {}),
-        hours=_DIALECT.read(hour, EVERY_HOUR, {}),
-        days=_DIALECT.read(day, EVERY_DAY, {}),
-        months=_DIALECT.read(month, EVERY_MONTH, MONTH_NAMES),
-        weekdays=_DIALECT.read(weekday, EVERY_WEEKDAY, WEEKDAY_NAMES),
-        either=not (_STARRY.fullmatch(day) or _STARRY.fullmatch(weekday)),
-        written=text.replace("?", "*"),
-    )
+    is_starry = any(map(_STARRY.fullmatch, (words[2], words[4])))
+    clock = _DIALECT.read_fields(words)
+    return replace(clock, either=not is_starry, written=text.replace("?", "*"))
 
 
 def _read_zone(draft: ActionDraft, zone: Any) -> None:

@@ -8,7 +8,7 @@ hundred occurrences is refused, so that no reading of ours is silently another.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -31,12 +31,12 @@ from actions.importing.origins.imported import (
     CannotBeError,
     read_schedule,
 )
+from actions.when.searching import find_occurrences
 from models.errors import InvalidDocumentError
 from models.fields.elapsed import write_elapsed
 from models.when import MOST_RULES
 
 _YEARLY, _MONTHLY, _WEEKLY, _DAILY, _HOURLY, _MINUTELY, _SECONDLY = range(7)
-_NAMES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY")
 
 #: Occurrences that must agree.
 _COMPARED = 100
@@ -48,6 +48,7 @@ _LONGEST_COUNT = 10_000
 #: comes, dateutil seeks up to the year 9999, which takes it ten seconds.)
 _HORIZON = timedelta(days=366 * 40)
 
+_LATEST = datetime.max.replace(tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _UNITS = {
     _WEEKLY: timedelta(weeks=1),
@@ -76,44 +77,30 @@ class Recurrence:
     wkst: int | None = None
     count: int | None = None
     until: datetime | None = None
-    by: Mapping[str, tuple[Any, ...]] | None = None
+    by: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return it as RFC 5545 writes it."""
-        parts = [f"FREQ={_NAMES[self.freq]}"]
-        if self.interval != 1:
-            parts.append(f"INTERVAL={self.interval}")
-        for name, values in (self.by or {}).items():
-            short = "BYDAY" if name == "byweekday" else name.upper()
-            parts.append(f"{short}={','.join(map(str, values))}")
-        if self.count is not None:
-            parts.append(f"COUNT={self.count}")
-        if self.until is not None:
-            parts.append(f"UNTIL={self.until:%Y%m%dT%H%M%S}")
-        return ";".join(parts)
+        whole = self._make(self.dtstart, count=self.count, until=self.until)
+        return str(whole).rpartition("RRULE:")[2]
 
     def get(self, name: str) -> tuple[Any, ...]:
         """Return the values of a BY part; empty if there is none."""
-        return (self.by or {}).get(name, ())
+        return self.by.get(name, ())
 
     def iterate(self, start: datetime) -> Iterator[datetime]:
         """Yield the occurrences at or after *start* (aware), as dateutil finds them."""
         horizon = max(start, self.dtstart) + _HORIZON
-        by: dict[str, Any] = {
-            name: list(values) for name, values in (self.by or {}).items()
-        }
-        rule = rrule(
-            # dateutil refuses others itself
-            self.freq,  # type: ignore[arg-type]
-            dtstart=self._skip_to(start),
-            interval=self.interval,
-            wkst=self.wkst,
-            until=horizon if self.until is None else min(self.until, horizon),
-            **by,
-        )
+        until = horizon if self.until is None else min(self.until, horizon)
         # dateutil takes no end beside a count
+        rule = self._make(self._skip_to(start), until=until)
         found = islice(rule, self.count) if self.count else rule.xafter(start, inc=True)
         return (each.astimezone(UTC) for each in found if each >= start)
+
+    def _make(self, dtstart: datetime, **end: Any) -> rrule:
+        same: dict[str, Any] = {"interval": self.interval, "wkst": self.wkst, **self.by}
+        # dateutil refuses other frequencies itself
+        return rrule(self.freq, dtstart, **same, **end)  # type: ignore[arg-type]
 
     def _skip_to(self, start: datetime) -> datetime:
         """Return a later dtstart of the same grid: years need not be gone through."""
@@ -162,12 +149,7 @@ def _find_ours(
         schedule = read_schedule(document, now)
     except InvalidDocumentError:
         return []
-    found: list[datetime] = []
-    start = now
-    while len(found) < count and (due_at := schedule.next_from(start)) is not None:
-        found.append(due_at)
-        start = due_at + _SECOND
-    return found
+    return find_occurrences(schedule, now, _LATEST, limit=count)
 
 
 def _find_bounds(rule: Recurrence, now: datetime) -> Iterator[tuple[str, str]]:
@@ -204,6 +186,15 @@ def _propose(rule: Recurrence) -> Iterator[list[JsonValue]]:
 def _make_clocks(rule: Recurrence) -> list[ClockFields]:
     """Return rule as sets of numbers, one for each second of its minutes."""
     start, freq = rule.dtstart, rule.freq
+
+    def read(
+        name: str, unit: int, number: int, every: frozenset[int]
+    ) -> frozenset[int]:
+        """Return what a BY part names, or else what a step reaches from dtstart."""
+        step = rule.interval if freq == unit else 1
+        reached = _step(number, step, every) if freq >= unit else {number}
+        return frozenset(rule.get(name)) or frozenset(reached)
+
     has_days = bool(rule.get("bymonthday") or rule.get("byweekday"))
     days = frozenset(rule.get("bymonthday")) or EVERY_DAY
     weekdays = _read_weekdays(rule) or EVERY_WEEKDAY
@@ -215,21 +206,12 @@ def _make_clocks(rule: Recurrence) -> list[ClockFields]:
         weekdays = frozenset({start.isoweekday() % 7})
     if freq == _MONTHLY:
         months &= _step(start.month, rule.interval, EVERY_MONTH)
-    elif freq == _YEARLY:
-        if not has_days and not rule.get("bymonth"):
-            months = frozenset({start.month})
-        if rule.interval > 1:
-            years = frozenset(range(start.year, 2200, rule.interval))
-    hours = frozenset(rule.get("byhour")) or (
-        frozenset({start.hour})
-        if freq < _HOURLY
-        else _step(start.hour, rule.interval if freq == _HOURLY else 1, EVERY_HOUR)
-    )
-    minutes = frozenset(rule.get("byminute")) or (
-        frozenset({start.minute})
-        if freq < _MINUTELY
-        else _step(start.minute, rule.interval, EVERY_MINUTE)
-    )
+    elif freq == _YEARLY and not has_days:
+        months = frozenset(rule.get("bymonth") or {start.month})
+    if freq == _YEARLY and rule.interval > 1:
+        years = frozenset(range(start.year, 2200, rule.interval))
+    hours = read("byhour", _HOURLY, start.hour, EVERY_HOUR)
+    minutes = read("byminute", _MINUTELY, start.minute, EVERY_MINUTE)
     return [
         ClockFields(minutes, hours, days, months, weekdays, second=second, years=years)
         for second in rule.get("bysecond") or (start.second,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from actions.importing.origins.imported import (
@@ -14,6 +14,7 @@ from actions.importing.origins.imported import (
     import_each,
     read_schedule,
 )
+from actions.when.searching import find_occurrences
 from models.door.documents import read_action_object
 from models.fields.task_rules import TaskRules
 
@@ -54,10 +55,5 @@ def find_first(
     document: Mapping[str, Any], count: int, now: datetime = NOW
 ) -> list[datetime]:
     """Return the first occurrences from *now* on."""
-    schedule = read_schedule(document, now)
-    found: list[datetime] = []
-    start = now
-    while len(found) < count and (due_at := schedule.next_from(start)) is not None:
-        found.append(due_at)
-        start = due_at + timedelta(seconds=1)
-    return found
+    last = datetime.max.replace(tzinfo=UTC)
+    return find_occurrences(read_schedule(document, now), now, last, limit=count)
