@@ -33,7 +33,7 @@ from actions.importing.origins.kubernetes import KUBERNETES, read_cron_jobs
 from actions.importing.origins.redbeat import REDBEAT
 from actions.importing.readers.apscheduler_jobs import read_jobs
 from actions.importing.readers.celery_module import read_beat_schedule
-from actions.importing.readers.django_tables import read_periodic_tasks
+from actions.importing.readers.databases import read_periodic_tasks
 from actions.importing.readers.redbeat_keys import read_redbeat
 from actions.importing.report import Report, make_report
 from cli.connection import get_settings

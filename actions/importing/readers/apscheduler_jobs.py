@@ -45,6 +45,7 @@ _BROKEN = (
 )
 
 _LATIN = frozenset({"latin1", "latin-1"})
+_DATES = (datetime, date, time, timedelta, timezone)
 
 
 def read_jobs(url: str, *, table: str) -> tuple[Entry, ...]:
@@ -142,28 +143,23 @@ class _Settler:
             msg = f"it has more than {_MOST_VALUES:,} values"
             raise ValueError(msg)
         if isinstance(value, _Inert):
-            return Stored(value.kind, self._get_state(value))
+            # slots come as a pair of two dicts
+            state = value.__dict__.get("state", {})
+            parts = state if isinstance(state, tuple) else (state,)
+            known = [self.settle(part) for part in parts if isinstance(part, dict)]
+            held = {str(name): each for part in known for name, each in part.items()}
+            return Stored(value.kind, held)
         if isinstance(value, dict):
-            return {_settle_key(key): self.settle(each) for key, each in value.items()}
+            keys = (
+                key if isinstance(key, str | int | float) else type(key).__name__
+                for key in value
+            )
+            return dict(zip(keys, map(self.settle, value.values()), strict=True))
         if isinstance(value, list | tuple):
             return type(value)(self.settle(each) for each in value)
         if isinstance(value, type):
             return Stored(getattr(value, "kind", value.__name__))
         return value
-
-    def _get_state(self, value: _Inert) -> dict[str, Any]:
-        """Return what an object held; slots come as a pair of two dicts."""
-        state = value.__dict__.get("state", {})
-        parts = state if isinstance(state, tuple) else (state,)
-        found: dict[str, Any] = {}
-        for part in parts:
-            if isinstance(part, dict):
-                found |= {str(key): self.settle(each) for key, each in part.items()}
-        return found
-
-
-def _settle_key(key: Any) -> Any:
-    return key if isinstance(key, str | int | float) else type(key).__name__
 
 
 def _make_zone(name: str, *_: object) -> Any:
@@ -190,21 +186,13 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin-1")
 
 
-def _make_utc() -> timezone:
-    return UTC
-
-
 #: What is made, by module and name; all of it is harmless, whatever it is called with.
 _MADE: dict[tuple[str, str], Any] = {
-    ("datetime", "datetime"): datetime,
-    ("datetime", "date"): date,
-    ("datetime", "time"): time,
-    ("datetime", "timedelta"): timedelta,
-    ("datetime", "timezone"): timezone,
+    **{("datetime", each.__name__): each for each in _DATES},
     ("zoneinfo", "ZoneInfo"): _make_zone,
     ("backports.zoneinfo", "ZoneInfo"): _make_zone,
     ("pytz", "_p"): _make_zone,
-    ("pytz", "_UTC"): _make_utc,
+    ("pytz", "_UTC"): lambda: UTC,
     ("builtins", "getattr"): _get_maker,
     ("__builtin__", "getattr"): _get_maker,
     ("_codecs", "encode"): _encode,

@@ -31,11 +31,20 @@ def read_redbeat(url: str, *, prefix: str) -> tuple[Entry, ...]:
         UnreachableError: If it does not answer in time, or refuses.
     """
     client = _make_client(url)
+    found: list[Entry] = []
     try:
-        keys = sorted(_as_list(client.zrange(f"{prefix}:schedule", 0, -1)))
-        found: list[Entry] = []
+        keys: Any = client.zrange(f"{prefix}:schedule", 0, -1)
+        keys = sorted(keys)
         for start in range(0, len(keys), _CHUNK):
-            found += _read_keys(client, keys[start : start + _CHUNK])
+            chunk = keys[start : start + _CHUNK]
+            with client.pipeline(transaction=False) as pipe:
+                for key in chunk:
+                    pipe.hmget(key, "definition", "meta")
+                answers = pipe.execute(raise_on_error=False)
+            for key, answer in zip(chunk, answers, strict=True):
+                # what is no hash answers with an error
+                parts = answer if isinstance(answer, list) else (None, None)
+                found.append(read_key(*map(_text, (key, *parts))))
     except (redis.RedisError, OSError) as error:
         said = str(error).strip() or type(error).__name__
         msg = f"Redis of redbeat cannot be read: {said}"
@@ -45,25 +54,8 @@ def read_redbeat(url: str, *, prefix: str) -> tuple[Entry, ...]:
     return tuple(found)
 
 
-def _read_keys(client: redis.Redis, keys: list[bytes]) -> list[Entry]:
-    with client.pipeline(transaction=False) as pipe:
-        for key in keys:
-            pipe.hmget(key, "definition", "meta")
-        answers = pipe.execute(raise_on_error=False)
-    found = []
-    for key, answer in zip(keys, answers, strict=True):
-        definition, meta = answer if isinstance(answer, list) else (None, None)
-        found.append(read_key(_text(key), _text(definition), _text(meta)))
-    return found
-
-
 def _text(value: bytes | None) -> str:
     return "" if value is None else value.decode(errors="replace")
-
-
-def _as_list(answer: Any) -> list[bytes]:
-    """Return the answer of a client that may also be asynchronous, to mypy."""
-    return list(answer)
 
 
 def _make_client(url: str) -> redis.Redis:
