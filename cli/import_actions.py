@@ -136,8 +136,7 @@ def import_apscheduler(
     url: UrlArgument,
     *,
     table: Annotated[
-        str,
-        typer.Option("--table", metavar="NAME", help="Of the job store."),
+        str, typer.Option("--table", metavar="NAME", help="Of the job store.")
     ] = "apscheduler_jobs",
 ) -> Report:
     """

@@ -25,12 +25,7 @@ from actions.importing.origins.clock_times import (
     read_interval,
     spell,
 )
-from actions.importing.origins.imported import (
-    ActionDraft,
-    CannotBeError,
-    Stored,
-    Table,
-)
+from actions.importing.origins.imported import ActionDraft, Stored, Table, refuse
 from actions.importing.origins.tasks import make_plain, run_task
 from models.fields.elapsed import write_elapsed
 from models.fields.wall_clock import first_instant_at
@@ -101,7 +96,7 @@ def get_title(name: str, state: _State) -> str:
 
 def _read_trigger(draft: ActionDraft, trigger: Any) -> None:
     if not isinstance(trigger, Stored):
-        raise CannotBeError("Its trigger could not be read. Write the action by hand.")
+        refuse("Its trigger could not be read. Write the action by hand.")
     draft.rule = trigger.kind.rpartition(":")[2]
     draft.set_rules(_find_rules(draft, trigger))
 
@@ -110,17 +105,17 @@ def _find_rules(draft: ActionDraft, trigger: Stored) -> _Rules:
     """Return the rules of *trigger*; its bounds and jitter go into *draft*."""
     read = _TRIGGERS.get(trigger.kind.rpartition(":")[2])
     if read is None:
-        msg = f"{trigger.kind} is not a trigger of APScheduler's own. Write it by hand."
-        raise CannotBeError(msg)
+        refuse(
+            f"{trigger.kind} is not a trigger of APScheduler's own. Write it by hand."
+        )
     return read(draft, trigger.state)
 
 
 def _refuse_and(_draft: ActionDraft, _state: _State) -> _Rules:
-    msg = (
+    refuse(
         "An action is due when any of its rules is, not when all are. Write what they"
         " have in common as one rule."
     )
-    raise CannotBeError(msg)
 
 
 def _read_or(draft: ActionDraft, state: _State) -> _Rules:
@@ -130,9 +125,10 @@ def _read_or(draft: ActionDraft, state: _State) -> _Rules:
         part = ActionDraft({}, draft.defaults)
         found += _find_rules(part, Stored(str(kind), dict(inner)))
         if part.document:
-            msg = "One of its triggers has bounds or jitter of its own."
-            told = f"{msg} Write an action for each trigger."
-            raise CannotBeError(told)
+            refuse(
+                "One of its triggers has bounds or jitter of its own."
+                " Write an action for each trigger."
+            )
         texts.append(part.rule)
         draft.differences += part.differences
         draft.other_clock = part.other_clock or draft.other_clock
@@ -222,11 +218,10 @@ def _read_fields(fields: Iterable[Stored]) -> tuple[str, _CronDays]:
         if not by_name[name].get("is_default"):
             given.append(f"{name}={','.join(texts)}")
     if len(numbers["second"]) != 1:
-        msg = (
+        refuse(
             f"It runs {len(numbers['second'])} times a minute; a tick is a minute. Let"
             " a task of every minute do it in a loop, or leave the job where it is."
         )
-        raise CannotBeError(msg)
     clock = ClockFields(
         numbers["minute"],
         numbers["hour"],
@@ -256,8 +251,7 @@ def _write(kind: str, state: _State) -> str:
     if kind == "WeekdayPositionExpression":
         return f"{_PLACES[state['option_num']]} {_WEEKDAYS[state['weekday']]}"
     if kind not in _EXPRESSIONS:
-        msg = f"{kind} is not an expression of APScheduler's own. Write it by hand."
-        raise CannotBeError(msg)
+        refuse(f"{kind} is not an expression of APScheduler's own. Write it by hand.")
     first, last, step = state.get("first"), state.get("last"), state.get("step")
     text = "*" if first is None else str(first)
     if last is not None and last != first:
@@ -272,9 +266,10 @@ def _make_rules(days: _CronDays, zone: str) -> list[dict[str, JsonValue]]:
     if clock.days:
         found.append(clock.make_rule(zone))
     if (days.counted or days.is_last) and (clock.second or clock.years is not None):
-        msg = "Counted days with a second or single years are no rule of ours."
-        told = f"{msg} Leave out the second, or set start and end dates."
-        raise CannotBeError(told)
+        refuse(
+            "Counted days with a second or single years are no rule of ours."
+            " Leave out the second, or set start and end dates."
+        )
     if days.is_last and clock.weekdays != EVERY_WEEKDAY:
         found.append({"calendar": clock.spell_calendar("~01"), **zoned})
     elif days.is_last:
@@ -283,7 +278,7 @@ def _make_rules(days: _CronDays, zone: str) -> list[dict[str, JsonValue]]:
         text = clock.spell_cron("*", ",".join(days.counted))
         found.append({"cron_rule": text, **zoned})
     if not found:
-        raise CannotBeError("No day matches all of its fields, so it never runs.")
+        refuse("No day matches all of its fields, so it never runs.")
     return found
 
 
@@ -294,11 +289,10 @@ def _make_fortnights(draft: ActionDraft, days: _CronDays, zone: str) -> _Rules:
     plain = plain and clock.days == EVERY_DAY and clock.months == EVERY_MONTH
     if days.weeks not in (_ODD, _EVEN) or not plain:
         weeks = spell(days.weeks, _FIELDS["week"])
-        msg = (
+        refuse(
             f"Weeks {weeks} of the year are no rule of ours. Name days and months, or a"
             ' step from a day on: {"every": "P2W", "anchor": ...}.'
         )
-        raise CannotBeError(msg)
     draft.differences.append(
         "Every two weeks from its next run on; there the count starts again with each"
         " year, which after a week 53 leaves one week or three between two runs."
@@ -328,7 +322,7 @@ def _limit_years(
     this_year = draft.defaults.now.astimezone(load_zone(zone)).year
     coming = sorted(year for year in years if year >= this_year)
     if not coming:
-        raise CannotBeError("Its years have passed. Remove the job.")
+        refuse("Its years have passed. Remove the job.")
     first, last = coming[0], coming[-1]
     if last - first + 1 != len(coming):
         return frozenset(year for year in coming if year <= first + 100)
@@ -377,10 +371,9 @@ def _name_zone(zone: tzinfo) -> str:
     """
     if isinstance(zone, ZoneInfo) and zone.key:
         return zone.key
-    if isinstance(zone, timezone):
-        return name_offset(zone.utcoffset(None))
-    msg = f"Its zone, {zone}, has no name. Give the trigger a zone by name first."
-    raise CannotBeError(msg)
+    if not isinstance(zone, timezone):
+        refuse(f"Its zone, {zone}, has no name. Give the trigger a zone by name first.")
+    return name_offset(zone.utcoffset(None))
 
 
 def _read_next_run(draft: ActionDraft, value: Any) -> None:

@@ -21,7 +21,7 @@ from actions.importing.origins.clock_times import (
     Dialect,
     read_interval,
 )
-from actions.importing.origins.imported import ActionDraft, CannotBeError, Table
+from actions.importing.origins.imported import ActionDraft, Table, refuse
 from actions.importing.origins.tasks import run_task
 from models.fields.elapsed import write_elapsed
 
@@ -105,21 +105,19 @@ def refuse_solar(draft: ActionDraft, schedule: Mapping[str, Any]) -> None:
     """Say what to do instead of following the sun."""
     place = float(schedule["latitude"]), float(schedule["longitude"])
     draft.rule = f"{schedule['event']} at {place[0]}, {place[1]}"
-    msg = (
+    refuse(
         "No rule follows the sun. Let a program of yours post a due date for each day,"
         " or choose a time of day that always suits."
     )
-    raise CannotBeError(msg)
 
 
 def refuse_unknown(draft: ActionDraft, text: str) -> None:
     """Say what to do instead of a schedule of the project's own."""
     draft.rule = text
-    msg = (
+    refuse(
         f"{text[:80]} is not a schedule of Celery's own. Write the action by hand, or"
         " let a program of yours post due dates."
     )
-    raise CannotBeError(msg)
 
 
 def _write(spec: Any) -> str:

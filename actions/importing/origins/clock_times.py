@@ -15,7 +15,7 @@ from datetime import timedelta
 
 from pydantic import JsonValue
 
-from actions.importing.origins.imported import CannotBeError
+from actions.importing.origins.imported import refuse
 from models.errors import RuleError
 from models.expressions.cron import CronExpression
 
@@ -93,7 +93,7 @@ class Dialect:
             named = names.get(word[: self.letters].lower())
             number = int(word) if word.isdecimal() else named
             if number not in every:
-                raise CannotBeError(self.unknown.format(repr(word)))
+                refuse(self.unknown.format(repr(word)))
             return number
 
         low, high = min(every), max(every)
@@ -101,7 +101,7 @@ class Dialect:
         for term in text.split(","):
             match = _TERM.fullmatch(term)
             if match is None or not self._has_form(*match.groups()):
-                raise CannotBeError(self.unreadable.format(repr(term)))
+                refuse(self.unreadable.format(repr(term)))
             begin, end, step = match.groups()
             is_star = begin in self.stars
             first = low if is_star else read_number(begin)
@@ -112,9 +112,9 @@ class Dialect:
             if last < first and self.wraps:
                 numbers = [*range(first, high + 1), *range(low, last + 1)]
             if step and not (step.isdecimal() and int(step)):
-                raise CannotBeError(self.stepless.format(repr(term)))
+                refuse(self.stepless.format(repr(term)))
             if not numbers:
-                raise CannotBeError(self.unreadable.format(repr(term)))
+                refuse(self.unreadable.format(repr(term)))
             found.update(numbers[:: int(step or 1)])
         return frozenset(found)
 
@@ -171,8 +171,7 @@ class ClockFields:
                 if self._is(text):
                     return {"cron_rule": text, "timezone": timezone}
         if self.either:
-            msg = "No rule means these days. Write two actions, one for each field."
-            raise CannotBeError(msg)
+            refuse("No rule means these days. Write two actions, one for each field.")
         text = self.spell_calendar(f"-{_pad(self.days, EVERY_DAY)}")
         return {"calendar": text, "timezone": timezone}
 
@@ -270,15 +269,13 @@ def read_interval(seconds: float) -> int:
         CannotBeError: If it is shorter than a minute or has a fraction.
     """
     if seconds < _SHORTEST_S:
-        msg = (
+        refuse(
             f"Every {seconds:g} s is below a minute, the time between two ticks."
             " Let a task of every minute do it in a loop, or leave this entry where"
             " it is."
         )
-        raise CannotBeError(msg)
     if seconds != int(seconds):
-        msg = f"Every {seconds} s has a fraction of a second. Write whole seconds."
-        raise CannotBeError(msg)
+        refuse(f"Every {seconds} s has a fraction of a second. Write whole seconds.")
     return int(seconds)
 
 
@@ -294,10 +291,9 @@ def name_offset(offset: timedelta) -> str:
     """
     hours, rest = divmod(offset, _HOUR)
     if rest or not -12 <= hours <= 14:
-        msg = (
+        refuse(
             f"No zone is always {offset} ahead of UTC. Give the entry a zone by name,"
             " such as Asia/Kolkata."
         )
-        raise CannotBeError(msg)
     # These names count westwards, as POSIX does.
     return f"Etc/GMT{-hours:+d}" if hours else "UTC"

@@ -6,12 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from actions.importing.origins.imported import (
-    ActionDraft,
-    CannotBeError,
-    Entry,
-    Table,
-)
+from actions.importing.origins.imported import ActionDraft, Entry, Table, refuse
 from actions.importing.origins.tasks import run_task
 from models.errors import RuleError
 from models.expressions.cron import CronExpression
@@ -166,14 +161,12 @@ def _read_rule(draft: ActionDraft, rule: str) -> None:
     draft.rule = rule
     fields = draft.fields
     if rule.startswith("@reboot"):
-        msg = (
+        refuse(
             "It runs when a machine starts, which is not a time. Let the system that"
             " starts the machine run it: a unit of systemd, or the container's start."
         )
-        raise CannotBeError(msg)
     if not fields["command"]:
-        msg = f"Line {fields['number']} has no command; cron ignores it, too."
-        raise CannotBeError(msg)
+        refuse(f"Line {fields['number']} has no command; cron ignores it, too.")
     if rule.startswith("-"):
         draft.remarks.append("Its '-' kept cronie from logging; it is left out.")
     rule = rule.removeprefix("-")
@@ -248,8 +241,4 @@ def explain_days(rule: str) -> list[str]:
 
 
 #: A line, with the CRON_TZ and RANDOM_DELAY that hold for it, and what is in doubt.
-CRONTAB: Table = {
-    "rule": _read_rule,
-    "spread": _read_spread,
-    "command": _read_command,
-}
+CRONTAB: Table = {"rule": _read_rule, "spread": _read_spread, "command": _read_command}

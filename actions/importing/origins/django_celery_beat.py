@@ -16,9 +16,9 @@ from actions.importing.origins.celery_schedules import (
 from actions.importing.origins.clock_times import read_interval
 from actions.importing.origins.imported import (
     ActionDraft,
-    CannotBeError,
     Table,
     read_schedule,
+    refuse,
     write_instant,
 )
 from actions.importing.origins.tasks import run_task
@@ -35,7 +35,7 @@ def read_enabled(draft: ActionDraft, value: Any) -> None:
 
 def _read_schedule(draft: ActionDraft, row: Mapping[str, Any] | None) -> None:
     if row is None:
-        raise CannotBeError("It has no schedule. Give it one, or delete it.")
+        refuse("It has no schedule. Give it one, or delete it.")
     kind = draft.fields["kind"]
     if kind == "crontab":
         add_crontab(draft, row, str(row["timezone"]))
@@ -96,11 +96,11 @@ def _read_one_off(draft: ActionDraft, value: Any) -> None:
     if not value or fields["kind"] == "clocked":
         return
     if fields.get("last_run_at") and not fields["enabled"]:
-        raise CannotBeError("It ran once, as it should. Delete the entry.")
+        refuse("It ran once, as it should. Delete the entry.")
     now = draft.defaults.now
     instant = read_schedule(draft.document, now).next_from(now)
     if instant is None:
-        raise CannotBeError("It is over: it is not due any more. Leave it out.")
+        refuse("It is over: it is not due any more. Leave it out.")
     for bound in ("starts_at", "ends_at"):
         draft.document.pop(bound, None)
     due_date = write_instant(instant)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import count
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import JsonValue
 
@@ -56,6 +56,11 @@ class ImportVerdict(StrEnum):
 
 class CannotBeError(Exception):
     """No action can do what the entry does; the message says what to do instead."""
+
+
+def refuse(told: str) -> NoReturn:
+    """Say why an entry cannot be, and what to do instead: end with CannotBeError."""
+    raise CannotBeError(told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +145,10 @@ class ActionDraft:
             CannotBeError: If they are too many for one action.
         """
         if len(rules) > MOST_RULES:
-            msg = f"It takes {len(rules)} rules; an action has at most {MOST_RULES}."
-            told = f"{msg} Write several actions."
-            raise CannotBeError(told)
+            refuse(
+                f"It takes {len(rules)} rules; an action has at most {MOST_RULES}."
+                " Write several actions."
+            )
         self.document["when"] = rules[0] if len(rules) == 1 else list(rules)
 
     def make_due_date(
@@ -156,8 +162,7 @@ class ActionDraft:
         """
         self.rule = f"at {text}"
         if instant <= self.defaults.now:
-            msg = f"{text} has passed. {remedy}, or set a new date."
-            raise CannotBeError(msg)
+            refuse(f"{text} has passed. {remedy}, or set a new date.")
         due_date = self.floor(instant).isoformat()
         return {"due_date": due_date, "timezone": self.defaults.timezone}
 
@@ -296,8 +301,7 @@ def _look_ahead(draft: ActionDraft, schedule: Schedule) -> None:
         CannotBeError: If nothing of it is due any more.
     """
     if schedule.next_from(draft.defaults.now) is None:
-        msg = "It is over: it is not due any more. Leave it out."
-        raise CannotBeError(msg)
+        refuse("It is over: it is not due any more. Leave it out.")
     if draft.other_clock is None:
         return
     rules = [make_read_rule(rule) for rule in schedule.rules]

@@ -17,12 +17,7 @@ from actions.importing.origins.clock_times import (
     read_interval,
 )
 from actions.importing.origins.crontab import explain_days
-from actions.importing.origins.imported import (
-    ActionDraft,
-    CannotBeError,
-    Entry,
-    Table,
-)
+from actions.importing.origins.imported import ActionDraft, Entry, Table, refuse
 from actions.importing.origins.tasks import run_task
 from models.errors import InvalidDocumentError, Problem
 from models.expressions.cron_fields import MACROS
@@ -108,7 +103,7 @@ def _read_job(value: Mapping[str, Any]) -> Entry:
 
 def _read_schedule(draft: ActionDraft, schedule: Any) -> None:
     if not isinstance(schedule, str):
-        raise CannotBeError("It has no schedule. Write spec.schedule first.")
+        refuse("It has no schedule. Write spec.schedule first.")
     zone = draft.fields.get("timeZone")
     draft.rule = " ".join(filter(None, (schedule, zone)))
     zone = zone or draft.defaults.timezone
@@ -131,11 +126,10 @@ def _read_fields(schedule: str) -> ClockFields:
     text = MACROS.get(schedule.strip().lower(), schedule)
     words = text.split()
     if len(words) != 5 or "TZ=" in words[0]:
-        msg = (
+        refuse(
             f"{schedule[:80]!r} is not a schedule of five fields. Write the zone into"
             " timeZone, and leave out seconds and years."
         )
-        raise CannotBeError(msg)
     is_starry = any(map(_STARRY.fullmatch, (words[2], words[4])))
     clock = _DIALECT.read_fields(words)
     return replace(clock, either=not is_starry, written=text.replace("?", "*"))

@@ -20,11 +20,11 @@ from actions.importing.origins.django_celery_beat import read_enabled
 from actions.importing.origins.imported import (
     UNREADABLE_ERRORS,
     ActionDraft,
-    CannotBeError,
     Entry,
     Stored,
     Table,
     explain_unreadable,
+    refuse,
 )
 from actions.importing.origins.rrules import Recurrence, add_recurrence
 from actions.importing.origins.tasks import make_plain, run_task
@@ -107,7 +107,7 @@ def _read_task(draft: ActionDraft, task: object) -> None:
 def _read_rrule(value: Mapping[str, Any]) -> Recurrence:
     dtstart = _read_instant(value, "dtstart")
     if dtstart is None:
-        raise CannotBeError("It has no dtstart. Save the entry once more first.")
+        refuse("It has no dtstart. Save the entry once more first.")
     listed = {name: value[name] for name in _BY if value.get(name) is not None}
     by = {
         name: tuple(map(_read_part, each if isinstance(each, list) else [each]))

@@ -26,11 +26,7 @@ from actions.importing.origins.clock_times import (
     name_counted_day,
     read_interval,
 )
-from actions.importing.origins.imported import (
-    ActionDraft,
-    CannotBeError,
-    read_schedule,
-)
+from actions.importing.origins.imported import ActionDraft, read_schedule, refuse
 from actions.when.searching import find_occurrences
 from models.errors import InvalidDocumentError
 from models.fields.elapsed import write_elapsed
@@ -119,15 +115,15 @@ def add_recurrence(draft: ActionDraft, rule: Recurrence) -> None:
     """
     now = draft.defaults.now
     if rule.interval < 1 or (rule.count or 0) > _LONGEST_COUNT:
-        msg = f"It has an interval of {rule.interval} and a count of {rule.count}."
-        told = f"{msg} Correct the entry, or leave out the count."
-        raise CannotBeError(told)
+        refuse(
+            f"It has an interval of {rule.interval} and a count of {rule.count}."
+            " Correct the entry, or leave out the count."
+        )
     if rule.freq == _SECONDLY:
         read_interval(rule.interval)
     expected = list(islice(rule.iterate(now), _COMPARED))
     if not expected:
-        msg = "It is over, or not due for a long time. Leave it out."
-        raise CannotBeError(msg)
+        refuse("It is over, or not due for a long time. Leave it out.")
     bounds = dict(_find_bounds(rule, now))
     for rules in _propose(rule):
         if _find_ours({**bounds, "when": rules}, now, len(expected)) == expected:
@@ -135,8 +131,7 @@ def add_recurrence(draft: ActionDraft, rule: Recurrence) -> None:
             draft.set_rules(rules)
             return
     if len(expected) > MOST_RULES:
-        msg = f"No rule of ours is due exactly as {rule}. {_HINT}"
-        raise CannotBeError(msg)
+        refuse(f"No rule of ours is due exactly as {rule}. {_HINT}")
     # what is left of it is few enough to be named
     draft.set_rules([{"due_date": each.isoformat()} for each in expected])
 
@@ -159,9 +154,10 @@ def _find_bounds(rule: Recurrence, now: datetime) -> Iterator[tuple[str, str]]:
     if rule.count is not None:
         found = list(islice(rule.iterate(rule.dtstart), rule.count))
         if len(found) < rule.count:
-            msg = f"It runs {rule.count} times, over more than 40 years."
-            told = f"{msg} Leave out the count, or give it an end."
-            raise CannotBeError(told)
+            refuse(
+                f"It runs {rule.count} times, over more than 40 years."
+                " Leave out the count, or give it an end."
+            )
         last = found[-1]
     if last is not None:
         yield "ends_at", (last.replace(microsecond=0) + _SECOND).isoformat()
@@ -175,10 +171,7 @@ def _propose(rule: Recurrence) -> Iterator[list[JsonValue]]:
     yield [clock.make_rule(rule.zone) for clock in clocks]
     for day, weekday_words in _count_days(rule):
         yield [
-            {
-                "cron_rule": clock.spell_cron(day, weekday_words),
-                "timezone": rule.zone,
-            }
+            {"cron_rule": clock.spell_cron(day, weekday_words), "timezone": rule.zone}
             for clock in clocks
         ]
 

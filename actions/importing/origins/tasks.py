@@ -9,12 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from actions.importing.origins.imported import (
-    UNREADABLE,
-    ActionDraft,
-    CannotBeError,
-    Stored,
-)
+from actions.importing.origins.imported import UNREADABLE, ActionDraft, Stored, refuse
 from models.fields.elapsed import write_elapsed
 
 _Step = dict[str, Any]
@@ -67,11 +62,10 @@ def run_task(
     kwargs = kwargs or {}
     found = next(_find_unreadable([args, kwargs]), None)
     if found is not None:
-        msg = (
+        refuse(
             f"Its arguments have {found}, which JSON has not. Let the task take text"
             " or a number, and change the entry first."
         )
-        raise CannotBeError(msg)
     given = {
         option: value
         for option, value in (options or {}).items()
