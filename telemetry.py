@@ -98,7 +98,7 @@ class Event(StrEnum):
     )
     ZONE_CHANGED = (
         "zone_changed",
-        "A zone in use has other clocks, or is read otherwise; due times were redone.",
+        "A zone in use has other clocks; due times were redone.",
     )
     PAUSE_ENDED = "pause_ended", "Pauses ended; the count says how many actions go on."
     BULK_CHANGE_ENDED = "bulk_change_ended", "A bulk change has been done."

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from actions.decide import EventCandidate
 from actions.due_action import ActionRevision, DueAction
-from actions.occurrences import next_due, parse_timing
+from actions.occurrences import next_due_at, parse_timing
 from actions.posting.revisions import SCHEDULER, change_action
 from actions.when.event import event_window
 from models.database.engine import (
@@ -31,6 +31,7 @@ from models.database.engine import (
 from models.database.tables import DUE_ACTIONS, events, scheduled_actions
 from models.database.transaction import AtOnce, Transaction
 from models.decision import Decision
+from models.errors import RuleError
 from models.fields.delay import Delay
 from models.fields.zone import load_zone
 from models.operation_state import Overlap, Queue
@@ -385,7 +386,7 @@ def recompute_due(
     Returns:
         The greatest uid of those that were looked at; None if there are no more.
     """
-    rows = connection.execute(
+    found: sa.Result[Any] = connection.execute(
         sa.select(_kept.uid, _kept.revision, _kept.timing, _kept.effective_from)
         .where(
             _kept.uid > after,
@@ -396,21 +397,31 @@ def recompute_due(
         )
         .order_by(_kept.uid)
         .limit(at_most)
-    ).all()
-    decisions = []
+    )
+    rows = found.all()
+    recompute(connection, rows, after=now - _RESOLUTION)
+    return rows[-1].uid if len(rows) == at_most else None
+
+
+def recompute(
+    connection: sa.Connection, rows: Sequence[sa.Row[Any]], *, after: datetime
+) -> list[tuple[sa.Row[Any], str]]:
+    """
+    Compute anew when actions are next due after *after*, aware UTC.
+
+    Returns:
+        Those whose rule cannot be read, and why; they stay as they are.
+    """
+    decisions, unreadable = [], []
     for row in rows:
         try:
             schedule = parse_timing(row.timing)
-        except ValueError:
-            continue  # it is in quarantine, or will be when it is due
-        due = next_due(
-            schedule,
-            row.uid,
-            after=now - _RESOLUTION,
-            effective_from=row.effective_from,
-        )
-        next_due_at = None if due is None else due.due_at
-        decisions.append(Decision(row.uid, row.revision, next_due_at))
+        except RuleError as error:
+            unreadable.append((row, str(error)))
+            continue
+        start = row.effective_from
+        due_at = next_due_at(schedule, row.uid, after=after, effective_from=start)
+        decisions.append(Decision(row.uid, row.revision, due_at))
     if decisions:
         advance(connection, decisions)
-    return rows[-1].uid if len(rows) == at_most else None
+    return unreadable

@@ -271,6 +271,14 @@ def next_due(
     return Due(occurrence, schedule.due_at(occurrence, uid))
 
 
+def next_due_at(
+    schedule: Schedule, uid: str, *, after: datetime, effective_from: datetime
+) -> datetime | None:
+    """Return when the occurrence of ``next_due`` is to be sent; None: there is none."""
+    due = next_due(schedule, uid, after=after, effective_from=effective_from)
+    return None if due is None else due.due_at
+
+
 def find_due(
     schedule: Schedule,
     uid: str,

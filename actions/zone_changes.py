@@ -10,26 +10,27 @@ the same when a new version of the programs reads rules in another way.
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
+from importlib import resources
+from importlib.metadata import version
 from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
 
 from actions.occurrences import Schedule, parse_timing
 from actions.when.rule import Rule
 from actions.when.searching import find_each
-from actions.zones_in_use import (
-    READING,
-    read_zone_data,
-)
+from models.database.engine import db_now
 from models.database.tables import scheduled_actions, zones
 from models.errors import RuleError
-from models.fields.zone import get_zone_names, load_zone
+from models.fields.zone import get_zone_names
+from models.when import TimingModel
 
 #: How far ahead moved instants are reported.
 REPORTED = timedelta(days=366)
@@ -40,12 +41,6 @@ _LOOKED_AT = 2000
 
 #: The most that doctor is told of.
 _MOST = 100
-
-#: The timings that the last change of the reading moves: intervals with a date part.
-MOVED = re.compile(r'"every":"P[^T"]')
-
-#: What all of them contain, for the database, and few others.
-_BY_DATE = '"every":"P'
 
 _kept = scheduled_actions.c
 
@@ -67,6 +62,28 @@ class Unreadable:
     action_uid: str
     zone: str
     reason: str
+
+
+@cache
+def read_zone_data(name: str) -> bytes:
+    """Return the rules of a zone that is known to exist."""
+    return resources.files("tzdata").joinpath(f"zoneinfo/{name}").read_bytes()
+
+
+def remember_zones(connection: sa.Connection, names: Iterable[str]) -> None:
+    """Store the rules of zones that are used for the first time."""
+    rows = [{"name": name, "data": read_zone_data(name)} for name in sorted(set(names))]
+    if rows:
+        statement = insert(zones).values(
+            version=version("tzdata"), recorded_at=db_now()
+        )
+        connection.execute(statement.on_conflict_do_nothing(), rows)
+
+
+def get_zone_names_of(timing: TimingModel) -> set[str]:
+    """Return the zones in which the rules of *timing* are read."""
+    schedule = parse_timing(timing.model_dump_json())
+    return {rule.zone.key for rule in schedule.rules}
 
 
 def find_moved(
@@ -111,29 +128,6 @@ def find_unreadable(connection: sa.Connection) -> list[Unreadable]:
     return found
 
 
-def find_reread(connection: sa.Connection, *, now: datetime) -> list[tuple[str, str]]:
-    """
-    Return the actions, and their zones, that the next leader reads in another way.
-
-    Their intervals have days, and the zone changes its clocks within a year of *now*
-    (aware). Once a leader of this version leads, there are none.
-    """
-    names = fetch_names_read_otherwise(connection)
-    found = (
-        (row.uid, name)
-        for name in sorted(names)
-        if _changes_clocks(load_zone(name), now)
-        for row in fetch_users_of(connection, name, _kept.timing.contains(_BY_DATE))
-        if MOVED.search(row.timing)
-    )
-    return list(islice(found, _MOST))
-
-
-def _changes_clocks(zone: ZoneInfo, now: datetime) -> bool:
-    months = (now + timedelta(days=30 * n) for n in range(13))
-    return len({each.astimezone(zone).utcoffset() for each in months}) > 1
-
-
 def parse_or_explain(timing: str) -> Schedule | str:
     """Return the schedule of a stored timing, or why it cannot be read."""
     try:
@@ -158,13 +152,6 @@ def fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
             yield name, ZoneInfo.from_file(io.BytesIO(data), key=name)
 
 
-def fetch_names_read_otherwise(connection: sa.Connection) -> set[str]:
-    """Return the stored zones that another version of the programs read last."""
-    mine = zones.c.version.endswith(f", reading {READING}")
-    names = connection.execute(sa.select(zones.c.name).where(~mine)).scalars()
-    return set(names) & get_zone_names()
-
-
 def _fetch_withdrawn(connection: sa.Connection) -> list[str]:
     """Return the stored zones that the time zone database in use does not have."""
     known = get_zone_names()
@@ -172,28 +159,17 @@ def _fetch_withdrawn(connection: sa.Connection) -> list[str]:
     return [name for name in names if name not in known]
 
 
-def _uses(name: str) -> tuple[sa.ColumnElement[bool], ...]:
-    return (
+def fetch_users_of(connection: sa.Connection, name: str) -> list[sa.Row[Any]]:
+    """Return the actions whose stored timing has a rule in a zone."""
+    query = sa.select(
+        *(_kept.uid, _kept.revision, _kept.timing, _kept.effective_from),
+        *(_kept.next_due_at, _kept.quarantined_at),
+    ).where(
         _kept.deleted_at.is_(None),
         _kept.timing.contains(f'"{name}"', autoescape=True)
         # A calendar rule may name its zone itself.
         | _kept.timing.contains(f' {name}"', autoescape=True),
     )
-
-
-def fetch_users_of(
-    connection: sa.Connection, name: str, *where: sa.ColumnElement[bool]
-) -> list[sa.Row[Any]]:
-    """Return the actions whose rules name the zone *name*, by uid."""
-    query = sa.select(
-        _kept.uid,
-        _kept.revision,
-        _kept.timing,
-        _kept.effective_from,
-        _kept.next_due_at,
-        _kept.quarantined_at,
-    )
-    query = query.where(*_uses(name), *where)
     return list(connection.execute(query.order_by(_kept.uid)))
 
 

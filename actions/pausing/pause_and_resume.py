@@ -31,12 +31,12 @@ from actions.pausing.pause_state import (
     tag_pause,
     write_pause,
 )
-from actions.posting.effective_from import start_from
 from actions.posting.revisions import (
     change_actions,
     get_app_of,
     lock_action,
     refuse_action,
+    start_from,
 )
 from actions.read_actions import get_action_state
 from actions.read_rules import find_problem

@@ -18,7 +18,6 @@ import sqlalchemy as sa
 from actions.lookup import SYSTEM_APP
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_state import Pause, hold_pause, pause_posted
-from actions.posting.effective_from import start_from
 from actions.posting.noting import note_deleted, note_posted, note_replaced
 from actions.posting.refusals import (
     Taken,
@@ -33,8 +32,9 @@ from actions.posting.revisions import (
     log_posted,
     refuse_action,
     refuse_stale,
+    start_from,
 )
-from actions.zones_in_use import get_zone_names_of, remember_zones
+from actions.zone_changes import get_zone_names_of, remember_zones
 from models.database.engine import read_clock
 from models.database.tables import (
     holidays,

@@ -8,11 +8,13 @@ it was recorded with; ``why`` and ``audit`` read what was in effect at any time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
+from actions.occurrences import Schedule, next_due_at
 from models.database.engine import UtcDateTime, json_rows, make_rows_json, read_clock
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import NotFoundError, StaleError
@@ -20,6 +22,8 @@ from models.revision import OF_DOCUMENT, Change
 
 #: The author of changes that the scheduler makes by itself.
 SCHEDULER = "scheduler"
+
+_RESOLUTION = timedelta.resolution
 
 
 def lock_action(
@@ -144,6 +148,37 @@ def refuse_stale(
             " to what it is now"
         )
         raise StaleError(msg, current=current)
+
+
+def start_from(
+    uid: str, schedule: Schedule | None, now: datetime, lookback: timedelta
+) -> dict[str, object]:
+    """
+    Return the columns of an action whose rule takes effect *now*.
+
+    An action that is posted at 07:02 never runs for 07:00. Due dates are exempt: one
+    that passed a moment ago is due at once. A quarantine ends.
+
+    Args:
+        uid: Of the action; decides the jitter.
+        schedule: None: events drive the action.
+        now: Aware UTC.
+        lookback: A due date that is no older than this is still due.
+    """
+    if schedule is None:
+        effective = now
+        due_at: datetime | None = now  # the tick works it out from the events
+    else:
+        exempt = schedule.has_dates_only
+        effective = now - lookback + _RESOLUTION if exempt else now
+        start = effective - _RESOLUTION
+        due_at = next_due_at(schedule, uid, after=start, effective_from=effective)
+    return {
+        "effective_from": effective,
+        "next_due_at": due_at,
+        "quarantined_at": None,
+        "quarantine_reason": None,
+    }
 
 
 def change_action(

@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.occurrences import next_due, parse_timing
+from actions.occurrences import next_due_at, parse_timing
 from actions.posting.post import fetch_holidays
 from actions.posting.revisions import change_actions
 from models.database.engine import json_rows, make_rows_json, read_clock
@@ -116,7 +116,12 @@ def _retime(
         text = timing_text(timing)
         if text == row.timing:
             continue
-        due_at = _find_next(row, text, now)
+        due_at = next_due_at(
+            parse_timing(text),
+            row.uid,
+            after=min(row.next_due_at or now, now) - _RESOLUTION,
+            effective_from=row.effective_from,
+        )
         values = {"timing": text, "next_due_at": due_at, "updated_at": written}
         retimed.append((row, values))
     change_actions(connection, retimed, Change.HOLIDAYS, by=by)
@@ -164,20 +169,3 @@ def _lock(connection: sa.Connection, uids: Sequence[str]) -> Sequence[sa.Row[Any
         .with_for_update(of=scheduled_actions),
         {"given": make_rows_json([{"uid": uid} for uid in uids])},
     ).all()
-
-
-def _find_next(row: sa.Row[Any], timing: str, now: datetime) -> datetime | None:
-    """
-    Return the first instant that is not decided yet.
-
-    An occurrence that was due and undecided stays so; a day that is no longer a holiday
-    does not bring back occurrences that have passed.
-    """
-    start = min(row.next_due_at or now, now)
-    due = next_due(
-        parse_timing(timing),
-        row.uid,
-        after=start - _RESOLUTION,
-        effective_from=row.effective_from,
-    )
-    return None if due is None else due.due_at

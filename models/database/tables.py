@@ -763,7 +763,7 @@ zones = sa.Table(
     Column("name", sa.Text, primary_key=True),
     # a TZif file (RFC 9636)
     Column("data", sa.LargeBinary, nullable=False),
-    # of the tz database, and of how its rules are read: actions/zones_in_use.py
+    # of the tz database
     Column("version", sa.Text, nullable=False),
     Column("recorded_at", UtcDateTime, nullable=False),
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.zones_in_use import remember_zones
+from actions.zone_changes import remember_zones
 from models.database import tables
 from models.database.engine import writing
 from tests.seeded.actions import SeededAction, make_actions

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.small_apps.check_settings import find_sender_doubt
-from actions.zone_changes import find_moved, find_reread, find_unreadable
+from actions.zone_changes import find_moved, find_unreadable
 from models.database.tables import small_apps
 from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
@@ -92,13 +92,6 @@ def look_at_zones(view: View) -> Iterator[Finding]:
             f"moves to {show_instant(each.after, zone)} ({each.zone})"
         )
         yield Finding("tzdata", Health.DOUBTFUL, found)
-    reread = find_reread(view.connection, now=view.now)
-    for uid, name in reread:
-        found = (
-            f"{uid}: as soon as a scheduler of this version leads, the days of its "
-            f"interval keep their local time ({name}). To keep 24 hours, write PT24H."
-        )
-        yield Finding("tzdata", Health.DOUBTFUL, found)
-    if not (moved or unreadable or reread):
+    if not (moved or unreadable):
         found = "it moves no occurrence of a stored action within a year"
         yield Finding("tzdata", Health.GOOD, found)

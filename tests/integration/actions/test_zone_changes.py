@@ -13,7 +13,6 @@ from actions.adopting_zones import adopt_zones
 from actions.zone_changes import (
     MovedInstant,
     find_moved,
-    find_reread,
     find_unreadable,
 )
 from models.database.engine import reading, writing
@@ -255,55 +254,7 @@ def test_zone_that_is_gone_is_passed_over(engine: sa.Engine):
     assert [] == [each for each in find(engine) if each.action_uid == lost]
 
 
-def make_read_by_others(engine: sa.Engine) -> None:
-    """Make as if a version of the programs with another reading had led last."""
-    with writing(engine) as connection:
-        connection.execute(sa.update(zones).values(version="2026.1"))
-
-
-def test_leader_computes_anew_what_it_reads_otherwise(engine: sa.Engine):
-    """
-    A day was 24 hours to the version before, so a stored instant may be an hour late.
-    """
-    weekly = {"every": "P1W", "anchor": "2026-06-03T16:00", "timezone": PARIS}
-    uid = post(engine, when=weekly).uid
-    post(engine, name="cron", when=DAILY)
-    post(engine, name="hourly", when={**weekly, "every": "PT24H", "timezone": "UTC"})
-    # 14:00 UTC in summer and, by elapsed time, in winter; 16:00 in Paris is at 15:00
-    stale = NOW.replace(hour=14) + timedelta(days=2)
-    edit_action(engine, uid, effective_from=NOW, next_due_at=stale)
-    make_read_by_others(engine)
-
-    adopted, again = adopt(engine), adopt(engine)
-
-    assert ({PARIS: 1}, {}) == (adopted, again)
-    assert stale + HOUR == fetch_action(engine, uid).next_due_at
-
-
-def test_actions_that_will_be_read_otherwise_are_told_until_a_leader_leads(
-    engine: sa.Engine,
-):
-    """
-    Those whose days may have 23 hours; the others go on as they are.
-    """
-    every = {"every": "P1D", "anchor": "2026-06-03T16:00", "timezone": PARIS}
-    uid = post(engine, when=every).uid
-    post(engine, name="cron", when=DAILY)
-    post(engine, name="exact", when={**every, "every": "PT24H"})
-    post(engine, name="utc", when={**every, "timezone": "UTC"})
-    make_read_by_others(engine)
-
-    with reading(engine) as connection:
-        before = find_reread(connection, now=NOW)
-    adopt(engine)
-    with reading(engine) as connection:
-        after = find_reread(connection, now=NOW)
-
-    assert ([(uid, PARIS)], []) == (before, after)
-
-
-@pytest.mark.parametrize("remembered", [True, False])
-def test_leader_looks_again_at_what_events_lead_to(engine: sa.Engine, remembered: bool):  # noqa: FBT001
+def test_leader_looks_again_at_what_events_lead_to(engine: sa.Engine):
     """
     Once, and only where something waits; a bound that is too late would lose a run.
     """
@@ -313,10 +264,7 @@ def test_leader_looks_again_at_what_events_lead_to(engine: sa.Engine, remembered
     stale = NOW + timedelta(days=2)
     edit_action(engine, uid, effective_from=NOW, next_due_at=stale)
     edit_action(engine, idle, effective_from=NOW, next_due_at=None)
-    make_read_by_others(engine)
-    if not remembered:
-        with writing(engine) as connection:
-            connection.execute(sa.delete(zones))
+    make_older(engine, "UTC")
 
     adopted, again = adopt(engine), adopt(engine)
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from actions.occurrences import make_schedule, parse_timing
 from actions.pausing.pause_and_resume import set_paused
-from actions.posting.effective_from import start_from
+from actions.posting.revisions import start_from
 from actions.user_events import _wake
 from actions.when.event import event_due_at, event_occurrence
 from actions.when.searching import find_occurrences
