@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query
 
-from actions.small_apps.apply import Applied, apply_small_app
+from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.differences import AppDifference, foresee_apply
 from models.small_app import SmallAppModel
 from serving.context import Context
@@ -26,31 +26,12 @@ RaiseEvents = Annotated[
 def apply_or_foresee(
     context: Context,
     model: SmallAppModel,
-    expected: int | None,
+    terms: ApplyTerms,
     *,
-    may_create: bool,
     dry_run: bool,
-    events: bool,
 ) -> Applied | AppDifference:
-    """
-    Apply *model*; with *dry_run* nothing is changed.
-
-    Args:
-        expected: The revision that the caller has seen; 0: none. None: any.
-        may_create: Whether the caller may make small apps.
-        dry_run: Whether only to say what would change.
-        events: Whether to record events of users.
-
-    Raises:
-        MinutehandError: As ``apply_small_app`` does.
-    """
-    options: dict[str, Any] = {
-        "raise_events": events,
-        "by": context.caller.name,
-        "expected_revision": expected,
-        "may_create": may_create,
-    }
+    """Apply *model* as ``apply_small_app`` does; with *dry_run* nothing is changed."""
     if dry_run:
-        return foresee_apply(context.services.engine, model, **options)
+        return foresee_apply(context.services.engine, model, terms)
     with context.writing() as connection:
-        return apply_small_app(connection, model, **options)
+        return apply_small_app(connection, model, terms)

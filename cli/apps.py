@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from actions.small_apps.apply import Applied, PartChange, apply_small_app
+from actions.small_apps.app_row import PartChange
+from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.check_settings import (
     find_connection_problems,
     find_sender_doubt,
@@ -209,28 +210,17 @@ def apply_apps(
         print_warning(str(doubt))
     if problems.refused:
         raise InvalidDocumentError(tuple(problems.refused))
+    terms = ApplyTerms(folder, raise_events, get_actor())
     if dry_run:
         with use_engine() as engine:
-            difference = foresee_apply(
-                engine,
-                model,
-                folder=folder,
-                raise_events=raise_events,
-                by=get_actor(),
-            )
+            difference = foresee_apply(engine, model, terms)
         if json:
             print_json(difference)
         else:
             _print_difference(difference)
         return
     with write_database() as connection:
-        applied = apply_small_app(
-            connection,
-            model,
-            folder=folder,
-            raise_events=raise_events,
-            by=get_actor(),
-        )
+        applied = apply_small_app(connection, model, terms)
     if json:
         print_json(applied)
     else:

@@ -16,6 +16,19 @@ from models.small_app import SmallAppModel
 
 
 @dataclass(frozen=True, slots=True)
+class PartChange:
+    """How many entries of a part of a small app were added, changed and removed."""
+
+    added: int
+    changed: int
+    removed: int
+
+    def __bool__(self) -> bool:
+        """Return whether anything of it changed."""
+        return (self.added, self.changed, self.removed) != (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class HeldApp:
     """
     A small app that is locked against other changes until the commit.

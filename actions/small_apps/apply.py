@@ -17,9 +17,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.lookup import SYSTEM_APP
-from actions.small_apps.app_row import apply_settings, end_change, hold_app
+from actions.small_apps.app_row import (
+    PartChange,
+    apply_settings,
+    end_change,
+    hold_app,
+)
 from actions.small_apps.apply_holidays import apply_holidays
-from actions.small_apps.apply_users import apply_users
+from actions.small_apps.apply_users import put_users
 from models.database.engine import read_clock
 from models.database.journal import note_change
 from models.database.tables import (
@@ -30,20 +35,38 @@ from models.database.tables import (
     templates,
 )
 from models.errors import ConflictError, InvalidDocumentError, Problem
-from models.small_app import DomainModel, SmallAppModel
+from models.small_app import (
+    AppDocumentsModel,
+    DomainModel,
+    SmallAppModel,
+    TemplateModel,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class PartChange:
-    """How many entries of a part of a small app were added, changed and removed."""
+class ApplyTerms:
+    """
+    How a document is applied.
 
-    added: int
-    changed: int
-    removed: int
+    Args:
+        folder: The folder of the app's source files from now on; only an operator may
+            set it. None: it stays as it is.
+        raise_events: Whether events are recorded for users who are new, or newly
+            activated or seen. A bulk import should not mail everybody.
+        by: Who asks for it, such as ``root@host``.
+        expected_revision: What the author has read; 0: there was no such app. None:
+            whatever it is.
+        may_create: Whether the author may make small apps, and bring them back.
+    """
 
-    def __bool__(self) -> bool:
-        """Return whether anything of it changed."""
-        return (self.added, self.changed, self.removed) != (0, 0, 0)
+    folder: Path | None = None
+    raise_events: bool = False
+    by: str | None = None
+    expected_revision: int | None = None
+    may_create: bool = True
+
+
+_PLAIN = ApplyTerms()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +89,13 @@ class Applied:
     settings: tuple[str, ...]
 
 
-def apply_small_app(  # noqa: PLR0913 - what differs between the faces
-    connection: sa.Connection,
-    model: SmallAppModel,
-    *,
-    folder: Path | None = None,
-    raise_events: bool = False,
-    by: str | None = None,
-    expected_revision: int | None = None,
-    may_create: bool = True,
+def apply_small_app(
+    connection: sa.Connection, model: SmallAppModel, terms: ApplyTerms = _PLAIN
 ) -> Applied:
     """
     Make the small app *model.uid* what *model* says; create it if there is none.
 
     A deleted app is brought back, with all that it had but its actions and its keys.
-
-    Args:
-        folder: The folder of the app's source files from now on; only an operator may
-            set it. None: it stays as it is.
-        raise_events: Whether events are recorded for users who are new, or newly
-            activated or seen. A bulk import should not mail everybody.
-        by: Who asks for it, such as ``root@host``.
-        expected_revision: What the author has read; 0: there was no such app. None:
-            whatever it is.
-        may_create: Whether the author may make small apps, and bring them back.
 
     Raises:
         ConflictError: If the uid is that of the scheduler's own app.
@@ -101,39 +107,37 @@ def apply_small_app(  # noqa: PLR0913 - what differs between the faces
     if model.uid == SYSTEM_APP:
         msg = f"small app {SYSTEM_APP!r} is the scheduler's own. Choose another uid."
         raise ConflictError(msg)
-    now = read_clock(connection)
+    now, uid = read_clock(connection), model.uid
     held = hold_app(
         connection,
         model,
         now=now,
-        expected_revision=expected_revision,
-        may_create=may_create,
+        expected_revision=terms.expected_revision,
+        may_create=terms.may_create,
     )
-    settings = apply_settings(connection, model, held.row, folder)
+    settings = apply_settings(connection, model, held.row, terms.folder)
     parts: dict[str, PartChange] = {}
     events = 0
     retimed: tuple[str, ...] = ()
     if model.users is not None:
-        counts, events = apply_users(
-            connection, model.uid, model.users, now=now, raise_events=raise_events
+        parts["users"], events = put_users(
+            connection, uid, model.users, now=now, raise_events=terms.raise_events
         )
-        parts["users"] = PartChange(*counts)
     if model.domains is not None:
-        _check_files(connection, model.uid, model.domains)
-        parts["domains"] = _apply_domains(connection, model.uid, model.domains)
-    if model.templates is not None:
-        parts["templates"] = _apply_templates(connection, model)
-    if model.documents is not None:
-        parts["documents"] = _apply_documents(connection, model, now)
+        _check_files(connection, uid, model.domains)
+    for part, table in _TABLES.items():
+        wanted = getattr(model, part)
+        if wanted is not None:
+            rows = _READERS[part](wanted)
+            parts[part] = _replace(connection, table, uid, rows, now)
     if model.holidays is not None:
-        counts, retimed = apply_holidays(
-            connection, model.uid, model.holidays, now=now, by=by
+        parts["holidays"], retimed = apply_holidays(
+            connection, uid, model.holidays, now=now, by=terms.by
         )
-        parts["holidays"] = PartChange(*counts)
     changed = bool(settings) or any(parts.values())
     revision = end_change(connection, held, now=now, changed=changed)
     applied = Applied(
-        model.uid, held.created, parts, retimed, events, revision, tuple(settings)
+        uid, held.created, parts, retimed, events, revision, tuple(settings)
     )
     _note(connection, applied, settings)
     return applied
@@ -192,10 +196,11 @@ def _check_files(
         raise InvalidDocumentError(tuple(problems))
 
 
-def _apply_domains(
-    connection: sa.Connection, app: str, wanted: Sequence[DomainModel]
-) -> PartChange:
-    rows = {
+_Rows = dict[str, dict[str, Any]]
+
+
+def _read_domains(wanted: Sequence[DomainModel]) -> _Rows:
+    return {
         each.name: {
             "source": each.source.model_dump(exclude_none=True),
             "labels": _get_labels(each),
@@ -203,90 +208,61 @@ def _apply_domains(
         for each in wanted
     }
 
-    def forget(name: str) -> None:
-        # Maintenance removes the files that no version names any more.
-        connection.execute(
-            sa.delete(domain_versions).where(
-                domain_versions.c.app == app, domain_versions.c.domain == name
-            )
-        )
-
-    return _replace(connection, domains, app, rows, before_removal=forget)
-
 
 def _get_labels(domain: DomainModel) -> dict[str, Any] | None:
-    """Return how a domain is shown, in the form that is stored; None: as it is."""
     labels = domain.model_dump(exclude={"name", "source"}, exclude_none=True)
     return {name: value for name, value in labels.items() if value} or None
 
 
-def _apply_templates(connection: sa.Connection, model: SmallAppModel) -> PartChange:
-    rows = {
+def _read_templates(wanted: Mapping[str, TemplateModel]) -> _Rows:
+    return {
         name: {"subject": each.subject, "text": each.text, "html": each.html}
-        for name, each in (model.templates or {}).items()
+        for name, each in wanted.items()
     }
-    return _replace(connection, templates, model.uid, rows)
+
+
+def _read_documents(wanted: AppDocumentsModel) -> _Rows:
+    return {part: {"staged": staged} for part, staged in wanted if staged is not None}
+
+
+#: The parts whose entries are rows with a name, and how they are read.
+_TABLES = {"domains": domains, "templates": templates, "documents": app_documents}
+_READERS: Mapping[str, Callable[[Any], _Rows]] = {
+    "domains": _read_domains,
+    "templates": _read_templates,
+    "documents": _read_documents,
+}
 
 
 def _replace(
-    connection: sa.Connection,
-    table: sa.Table,
-    app: str,
-    wanted: dict[str, dict[str, Any]],
-    *,
-    before_removal: Callable[[str], None] | None = None,
+    connection: sa.Connection, table: sa.Table, app: str, wanted: _Rows, now: datetime
 ) -> PartChange:
-    """Make the rows of *app* in *table* those *wanted*, by their key ``name``."""
-    columns = [table.c.name, *(table.c[name] for name in _get_columns(wanted))]
+    """Make the rows of *app* those *wanted*, by name; documents are never removed."""
+    key = list(table.primary_key)[1]
+    columns = [table.c[name] for name in next(iter(wanted.values()), {})]
+    of_app = table.c.app == app
     stored = {
-        row["name"]: {key: row[key] for key in row if key != "name"}
-        for row in connection.execute(
-            sa.select(*columns).where(table.c.app == app).with_for_update()
-        ).mappings()
+        name: dict(zip((each.name for each in columns), values, strict=True))
+        for name, *values in connection.execute(
+            sa.select(key, *columns).where(of_app).with_for_update()
+        )
     }
-    added = changed = removed = 0
+    staged = {"staged_at": now} if table is app_documents else {}
+    added = changed = 0
     for name, values in wanted.items():
-        here = sa.and_(table.c.app == app, table.c.name == name)
         if name not in stored:
-            connection.execute(sa.insert(table).values(app=app, name=name, **values))
+            row = {"app": app, key.name: name, **values, **staged}
+            connection.execute(sa.insert(table).values(row))
             added += 1
         elif stored[name] != values:
-            connection.execute(sa.update(table).where(here).values(**values))
+            update = sa.update(table).where(of_app, key == name)
+            connection.execute(update.values(**values, **staged))
             changed += 1
-    for name in stored.keys() - wanted.keys():
-        if before_removal is not None:
-            before_removal(name)
-        connection.execute(
-            sa.delete(table).where(table.c.app == app, table.c.name == name)
-        )
-        removed += 1
-    return PartChange(added, changed, removed)
-
-
-def _get_columns(wanted: dict[str, dict[str, Any]]) -> list[str]:
-    return list(next(iter(wanted.values()), {}))
-
-
-def _apply_documents(
-    connection: sa.Connection, model: SmallAppModel, now: datetime
-) -> PartChange:
-    """Stage the documents that are given; publish makes them live."""
-    added = changed = 0
-    given = {} if model.documents is None else dict(model.documents)
-    for part, staged in given.items():
-        if staged is None:
-            continue
-        here = (app_documents.c.app == model.uid, app_documents.c.part == part)
-        values = {"staged": staged, "staged_at": now}
-        stored = connection.execute(
-            sa.select(app_documents.c.staged).where(*here).with_for_update()
-        ).one_or_none()
-        if stored is None:
-            connection.execute(
-                sa.insert(app_documents).values(app=model.uid, part=part, **values)
-            )
-            added += 1
-        elif stored.staged != staged:
-            connection.execute(sa.update(app_documents).where(*here).values(**values))
-            changed += 1
-    return PartChange(added, changed, 0)
+    gone = set() if staged else stored.keys() - wanted.keys()
+    if gone and table is domains:
+        # Maintenance removes the files that no version names any more.
+        of_gone = domain_versions.c.app == app, domain_versions.c.domain.in_(gone)
+        connection.execute(sa.delete(domain_versions).where(*of_gone))
+    if gone:
+        connection.execute(sa.delete(table).where(of_app, key.in_(gone)))
+    return PartChange(added, changed, len(gone))

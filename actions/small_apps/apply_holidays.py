@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from actions.occurrences import next_due_at, parse_timing
 from actions.posting.post import fetch_holidays
 from actions.posting.revisions import change_actions
+from actions.small_apps.app_row import PartChange
 from models.database.engine import json_rows, make_rows_json, read_clock
 from models.database.tables import holidays, scheduled_actions
 from models.days_off import DateRangeModel
@@ -34,7 +35,7 @@ def apply_holidays(
     *,
     now: datetime,
     by: str | None = None,
-) -> tuple[tuple[int, int, int], tuple[str, ...]]:
+) -> tuple[PartChange, tuple[str, ...]]:
     """
     Make the holiday calendars of *app* those *wanted*.
 
@@ -63,7 +64,7 @@ def apply_holidays(
     retimed = _retime(connection, app, set(changed), now, by) if changed else ()
     added = len([name for name in changed if name not in stored])
     emptied = len([name for name in changed if name not in wanted])
-    return (added, len(changed) - added - emptied, emptied), retimed
+    return PartChange(added, len(changed) - added - emptied, emptied), retimed
 
 
 def _merge(days: Sequence[date | DateRangeModel]) -> tuple[DayRange, ...]:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
+from actions.small_apps.app_row import PartChange
 from actions.user_events import NewEvent, record_events
 from models.database.engine import UtcDateTime, json_rows, make_rows_json
 from models.database.tables import memberships, users
@@ -52,36 +53,6 @@ _Row = dict[str, Any]
 _T = TypeVar("_T")
 
 
-def apply_users(
-    connection: sa.Connection,
-    app: str,
-    wanted: Sequence[UserModel],
-    *,
-    now: datetime,
-    raise_events: bool,
-) -> tuple[tuple[int, int, int], int]:
-    """
-    Make the users of *app* those *wanted*, and remove the others.
-
-    Args:
-        app: Uid of a small app that exists.
-        wanted: All users; fields that the entry of a known user leaves out stay as
-            they are.
-        now: Aware UTC; becomes ``created_at`` of new users without one.
-        raise_events: Whether what is new about users is recorded as events.
-
-    Returns:
-        How many were added, changed and removed, and how many events were recorded.
-    """
-    stored = _fetch_stored(connection, app)
-    (added, changed), events = _store(
-        connection, app, wanted, stored, now=now, raise_events=raise_events
-    )
-    removed = stored.keys() - {each.id for each in wanted}
-    remove_users(connection, app, removed)
-    return (added, changed, len(removed)), events
-
-
 def put_users(
     connection: sa.Connection,
     app: str,
@@ -89,32 +60,22 @@ def put_users(
     *,
     now: datetime,
     raise_events: bool,
-) -> tuple[tuple[int, int], int]:
+    is_whole: bool = True,
+) -> tuple[PartChange, int]:
     """
-    Store the users *wanted* as ``apply_users`` does, and leave all others as they are.
+    Make the users of an app those *wanted*; return what changed, and events recorded.
 
-    Returns:
-        How many were added and changed, and how many events were recorded.
+    Args:
+        wanted: Fields that the entry of a known user leaves out stay as they are.
+        now: Aware UTC; becomes ``created_at`` of new users without one.
+        raise_events: Whether what is new about users is recorded as events.
+        is_whole: Whether all others are removed; else they stay as they are.
     """
-    stored = _fetch_stored(connection, app, [each.id for each in wanted])
-    return _store(connection, app, wanted, stored, now=now, raise_events=raise_events)
-
-
-def _store(
-    connection: sa.Connection,
-    app: str,
-    wanted: Sequence[UserModel],
-    stored: dict[str, _Row],
-    *,
-    now: datetime,
-    raise_events: bool,
-) -> tuple[tuple[int, int], int]:
-    """Write those of *wanted* that differ from what is *stored* of them."""
+    ids = None if is_whole else [each.id for each in wanted]
+    stored = _fetch_stored(connection, app, ids)
     rows = {each.id: _merge(app, each, stored.get(each.id), now) for each in wanted}
-    added = {user_id for user_id in rows if user_id not in stored}
-    changed = {
-        user_id for user_id in rows.keys() & stored if rows[user_id] != stored[user_id]
-    }
+    added = rows.keys() - stored.keys()
+    changed = {each for each in rows.keys() & stored if rows[each] != stored[each]}
     news = list(_find_news(app, rows, stored)) if raise_events else []
     if raise_events:
         # Recording an event updates this column itself; if it were written here, the
@@ -124,9 +85,11 @@ def _store(
             if row["last_seen_at"] is not None:
                 row["last_seen_at"] = None if old is None else old["last_seen_at"]
     _write(connection, [rows[user_id] for user_id in sorted(added | changed)])
-    regrouped = _apply_groups(connection, app, wanted)
+    changed = (changed | _apply_groups(connection, app, wanted)) - added
     events = record_events(connection, news) if news else 0
-    return (len(added), len((changed | regrouped) - added)), events
+    removed = stored.keys() - rows.keys()
+    remove_users(connection, app, removed)
+    return PartChange(len(added), len(changed), len(removed)), events
 
 
 def _fetch_stored(

@@ -209,7 +209,7 @@ def _store(
         # The id of a user is often the mail address.
         whole = whole.model_copy(update={"email": user.id})
     _counts, events = put_users(
-        connection, app, [whole], now=now, raise_events=raise_events
+        connection, app, [whole], now=now, raise_events=raise_events, is_whole=False
     )
     stored = fetch_known_user(connection, app, user.id)
     before = {} if old is None else old.as_document()

@@ -13,13 +13,15 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from actions.small_apps.app_row import PartChange
 from actions.small_apps.apply import (
     Applied,
-    PartChange,
+    ApplyTerms,
     apply_small_app,
 )
 from actions.small_apps.export import fetch_document
 from models.database.engine import writing
+from models.database.journal import rolled_back
 from models.door.json_text import make_pointer
 from models.errors import NotFoundError
 from models.small_app import SmallAppModel
@@ -76,30 +78,21 @@ class AppDifference:
     events: int
 
 
-class _UndoneError(Exception):
-    """Ends the transaction without a commit."""
-
-
 def foresee_apply(
-    engine: sa.Engine, model: SmallAppModel, **options: Any
+    engine: sa.Engine, model: SmallAppModel, terms: ApplyTerms
 ) -> AppDifference:
     """
-    Return what ``apply_small_app`` would change.
+    Return what ``apply_small_app`` would change by *terms*.
 
-    Args:
-        engine: Nothing is written, but the app is locked meanwhile.
-        options: As ``apply_small_app`` takes them; its errors are raised, too.
+    Raises:
+        ConflictError, NotFoundError, StaleError, InvalidDocumentError: As it does.
     """
     before: Mapping[str, Any] = {}
-    after: Mapping[str, Any] = {}
-    applied: Applied | None = None
-    with suppress(_UndoneError), writing(engine) as connection:
+    with writing(engine) as connection, rolled_back(connection):
         with suppress(NotFoundError):
             before = fetch_document(connection, model.uid)
-        applied = apply_small_app(connection, model, **options)
+        applied = apply_small_app(connection, model, terms)
         after = fetch_document(connection, model.uid)
-        raise _UndoneError
-    assert applied is not None  # it raised otherwise
     return _compare(before, after, applied)
 
 

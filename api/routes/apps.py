@@ -16,7 +16,7 @@ from actions.pausing.targets import (
     pause_target,
     resume_target,
 )
-from actions.small_apps.apply import Applied
+from actions.small_apps.apply import Applied, ApplyTerms
 from actions.small_apps.check_settings import check_connections, find_sender_doubts
 from actions.small_apps.delete import DeletedApp, delete_small_app
 from actions.small_apps.differences import AppDifference
@@ -105,14 +105,9 @@ def apply_app(
         *check_connections(model, known.sql_connections),
         *find_sender_doubts(model, known.mail_sender_hosts),
     ]
-    applied = apply_or_foresee(
-        context,
-        model,
-        expected,
-        may_create=context.app is None,
-        dry_run=dry_run,
-        events=events,
-    )
+    may_create = context.app is None
+    terms = ApplyTerms(None, events, context.caller.name, expected, may_create)
+    applied = apply_or_foresee(context, model, terms, dry_run=dry_run)
     if isinstance(applied, AppDifference):
         return answer(applied, etag=applied.revision)
     return answer(

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from actions.small_apps.apply import Applied
+from actions.small_apps.apply import Applied, ApplyTerms
 from actions.small_apps.change_users import (
     delete_user,
     patch_user,
@@ -98,9 +98,8 @@ def put_directory(
     context.own(app)
     expected = read_revision(context.expected)
     model = read_directory(context.body, app=app)
-    found = apply_or_foresee(
-        context, model, expected, may_create=False, dry_run=dry_run, events=events
-    )
+    terms = ApplyTerms(None, events, context.caller.name, expected, may_create=False)
+    found = apply_or_foresee(context, model, terms, dry_run=dry_run)
     return answer(found, etag=found.revision)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from actions.posting.post import Posted, post_action
-from actions.small_apps.apply import apply_small_app
+from actions.small_apps.apply import ApplyTerms, apply_small_app
 from actions.tick import TickReport
 from actions.user_events import NewEvent, record_events
 from cli.connection import read_database, write_database
@@ -131,8 +131,8 @@ def _prepare(engine: sa.Engine, settings: Settings, folder: Path) -> dict[str, P
     app = read_small_app(document.read_bytes())
     yours = app.model_copy(update={"uid": YOURS, "name": "Yours"})
     with write_database(engine) as connection:
-        apply_small_app(connection, app, folder=folder)
-        apply_small_app(connection, yours, folder=folder)
+        apply_small_app(connection, app, ApplyTerms(folder))
+        apply_small_app(connection, yours, ApplyTerms(folder))
     examples = resources.files("cli.examples")
     texts = [examples.joinpath(name).read_text("utf-8") for name in _EXAMPLES]
     posted = {}

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from actions.small_apps.apply import apply_small_app
+from actions.small_apps.apply import ApplyTerms, apply_small_app
 from models.database.engine import make_engine, writing
 from models.small_app import SmallAppModel
 from tests.chaos.installation import (
@@ -215,7 +215,7 @@ def _populate(installation: Installation) -> tuple[datetime, list[str]]:
             }
         )
         with writing(engine) as connection:
-            apply_small_app(connection, model, folder=installation.folder)
+            apply_small_app(connection, model, ApplyTerms(installation.folder))
         mails = {"when": _EVERY_MINUTE, "recipients": _RECIPIENTS}
         nap = {"run_task": {"name": "sleep", "args": [0.3]}}
         heavy = {"refresh": True, "publish": True}

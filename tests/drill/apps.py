@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.posting.post import post_actions
-from actions.small_apps.apply import apply_small_app
+from actions.small_apps.apply import ApplyTerms, apply_small_app
 from models.database.engine import writing
 from models.door.documents import read_action_object
 from models.small_app import SmallAppModel
@@ -111,7 +111,7 @@ def add_apps(engine: sa.Engine, folder: Path, rng: random.Random) -> dict[str, s
         documents = make_documents(rng)
         actions = [read_action_object(document) for document in documents]
         with writing(engine) as connection:
-            apply_small_app(connection, model, folder=source.parent)
+            apply_small_app(connection, model, ApplyTerms(source.parent))
             posted = post_actions(connection, app, actions)
         for document, each in zip(documents, posted, strict=True):
             uids[f"{app}/{document['name']}"] = each.uid

@@ -20,7 +20,7 @@ from actions.posting.edit import Signature, post_text, replace_text
 from actions.posting.foretell import OneOutcome
 from actions.posting.post import SeenAction
 from actions.previews.sentences import tell_nth
-from actions.small_apps.apply import apply_small_app
+from actions.small_apps.apply import ApplyTerms, apply_small_app
 from dispatch.manual_runs import run_now
 from models.database.engine import read_clock
 from models.door.app_documents import read_small_app
@@ -220,7 +220,7 @@ def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
         app = draft.app or _FIRST_APP
         if context.app is None and not _find_apps(connection):
             first = read_small_app(b"{}", uid=app)
-            apply_small_app(connection, first, by=context.caller.name)
+            apply_small_app(connection, first, ApplyTerms(by=context.caller.name))
         return post_text(connection, app, text, terms=terms, signed=signed)
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from actions.posting.edit import Signature, Terms, post_text
 from actions.posting.foretell import OneOutcome
-from actions.small_apps.apply import apply_small_app
+from actions.small_apps.apply import ApplyTerms, apply_small_app
 from models.database.engine import read_clock
 from models.door.app_documents import read_small_app
 from models.errors import InvalidDocumentError, Problem, StaleError
@@ -191,6 +191,6 @@ def post_first_action(
     since = read_clock(connection) - timedelta(seconds=1)
     document = make_app_document(email, zone, since=since.isoformat(timespec="seconds"))
     app = read_small_app(json.dumps(document).encode(), uid=APP)
-    apply_small_app(connection, app, by=signed.by, expected_revision=0)
+    apply_small_app(connection, app, ApplyTerms(by=signed.by, expected_revision=0))
     action = {**ACTION, "recipients": {"users": [email]}}
     return post_text(connection, APP, json.dumps(action), terms=terms, signed=signed)

@@ -21,7 +21,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from actions.posting.post import Posting, post_action
-from actions.small_apps.apply import apply_small_app
+from actions.small_apps.apply import ApplyTerms, apply_small_app
 from api.parameters import KNOWN
 from models.database.engine import Author, read_clock, writing
 from models.database.journal import note_change
@@ -176,7 +176,7 @@ def _apply(engine: sa.Engine, home: Path, made: Prepared, author: Author) -> Non
     }
     with writing(engine, author=author) as connection:
         model = SmallAppModel.model_validate(document)
-        apply_small_app(connection, model, folder=folder, by=author.name)
+        apply_small_app(connection, model, ApplyTerms(folder, by=author.name))
         connection.execute(
             sa.insert(events).values(
                 id=_make_id(made, "event_id"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.small_apps.apply import Applied, apply_small_app
+from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.export import fetch_document
 from models.database.engine import Author, reading, writing
 from models.database.tables import changes
@@ -64,7 +64,7 @@ def apply(engine: sa.Engine, document: dict[str, Any], **options: Any) -> Applie
     """Apply *document*, of app "shop" unless it says otherwise."""
     model = read_small_app(json.dumps({"uid": "shop", **document}))
     with writing(engine, author=AUTHOR) as connection:
-        return apply_small_app(connection, model, **options)
+        return apply_small_app(connection, model, ApplyTerms(**options))
 
 
 def export(engine: sa.Engine, uid: str = "shop") -> dict[str, Any]:

@@ -11,7 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from actions.posting.post import post_action
-from actions.small_apps.apply import Applied, PartChange, apply_small_app
+from actions.small_apps.app_row import PartChange
+from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from models.database.engine import reading, writing
 from models.database.tables import (
     app_documents,
@@ -41,9 +42,7 @@ def _apply(engine: sa.Engine, **document: Any) -> Applied:
     folder = document.pop("folder", None)
     model = read_small_app(json.dumps({"uid": "shop", **document}))
     with writing(engine) as connection:
-        return apply_small_app(
-            connection, model, folder=folder, raise_events=raise_events
-        )
+        return apply_small_app(connection, model, ApplyTerms(folder, raise_events))
 
 
 def _fetch(engine: sa.Engine, *columns: Any) -> list[Any]:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.small_apps.apply import PartChange
+from actions.small_apps.app_row import PartChange
+from actions.small_apps.apply import ApplyTerms
 from actions.small_apps.differences import MOST_ENTRIES, AppDifference, foresee_apply
 from models.door.app_documents import read_small_app
 from models.errors import InvalidDocumentError, StaleError
@@ -25,7 +26,7 @@ def _foresee(
     engine: sa.Engine, document: dict[str, Any], **options: Any
 ) -> AppDifference:
     model = read_small_app(json.dumps({"uid": "shop", **document}))
-    return foresee_apply(engine, model, **options)
+    return foresee_apply(engine, model, ApplyTerms(**options))
 
 
 def test_new_app_is_told_whole_and_not_made(engine: sa.Engine):

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from actions.lookup import SYSTEM_APP
 from actions.posting.edit import fetch_document
 from actions.posting.post import delete_action
-from actions.small_apps.apply import apply_small_app
+from actions.small_apps.apply import ApplyTerms, apply_small_app
 from cli.web_app import make_app
 from models.database.engine import reading, writing
 from models.database.tables import operations, scheduled_actions, small_apps
@@ -275,7 +275,7 @@ def test_starters_count_the_holidays_of_the_app(ada: TestClient, engine: sa.Engi
     with writing(engine) as connection:
         holidays = {"holidays": {"fr": ["2026-12-25"]}}
         app = read_small_app(json.dumps(holidays).encode(), uid="shop")
-        apply_small_app(connection, app, by="ada")
+        apply_small_app(connection, app, ApplyTerms(by="ada"))
 
     opened = ada.get("/actions/new?app=shop&starter=month-end")
     empty = ada.get("/actions/new?app=shop")
