@@ -105,7 +105,7 @@ def preview(  # noqa: PLR0913 - the options of the command
         viewer_zone=_read_zone(timezone or get_settings().timezone),
     )
     if json:
-        print_json(found.as_json())
+        print_json(found)
     else:
         _print(action, found, viewer=timezone)
         if end is not None and len(found.occurrences) == most:

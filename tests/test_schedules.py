@@ -16,6 +16,7 @@ from actions.previews.preview import Preview, make_preview
 from models.days_off import DateRangeModel
 from models.door.app_documents import read_small_app
 from models.door.documents import read_action
+from models.fields.instants import format_instant
 from models.fields.zone import load_zone
 from models.small_app import SmallAppModel
 from models.timing import DayRange, make_timing, merge_days
@@ -94,7 +95,7 @@ def show(shown: Preview) -> list[tuple[str, str, str]]:
     return [
         (
             f"{each.local:%a %Y-%m-%d %H:%M %z}",
-            each.as_json()["utc"],
+            format_instant(each.at),
             "; ".join(each.notes),
         )
         for each in shown.occurrences

@@ -6,12 +6,10 @@ A preview shows what the tick will do, since both ask the same schedule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
-
-from typing_extensions import TypedDict
 
 from actions.occurrences import Schedule, make_schedule
 from actions.previews.clock_words import join_words
@@ -30,6 +28,7 @@ from actions.previews.preview_notes import (
 from actions.previews.sentences import describe, format_day
 from actions.when.searching import find_occurrences
 from models.fields.instants import format_instant
+from models.json_form import ASIDE
 from models.scheduled_action import ScheduledActionModel
 from models.when import DueDateModel, IntervalModel, TimingModel
 
@@ -41,88 +40,31 @@ _SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
 
 
-class PreviewOccurrenceJson(TypedDict):
-    """
-    One occurrence in three zones: UTC, that of the rule (``local``), and the viewer's.
-
-    ``sent_at`` is the tick at which it is sent, jitter included; ``moved_from`` are the
-    excepted days for which it stands in. ``timezone`` is the former name of ``zone``.
-    """
-
-    utc: str
-    local: str
-    timezone: str
-    zone: str
-    offset: str
-    viewer: str
-    viewer_zone: str
-    sent_at: str
-    moved_from: list[str]
-    notes: list[str]
-
-
-class ClockChangeJson(TypedDict):
-    """
-    A clock change within 13 months that touches a rule.
-
-    ``change`` says what the clocks of ``zone`` do then, ``effect`` what becomes of the
-    rule.
-    """
-
-    at: str
-    zone: str
-    change: str
-    effect: str
-
-
-class PreviewJson(TypedDict):
-    """
-    What an action will do: in a sentence, and its next occurrences.
-
-    What clock changes do is in ``notes``, too.
-    """
-
-    sentence: str
-    occurrences: list[PreviewOccurrenceJson]
-    notes: list[str]
-    clock_changes: list[ClockChangeJson]
-
-
 @dataclass(frozen=True, slots=True)
 class PreviewOccurrence:
     """
-    One occurrence, as the author, the servers and the reader see it.
+    One occurrence in three zones: UTC, that of the rule (``local``), and the viewer's.
 
     Args:
         at: Aware UTC; together with the uid, it identifies the run.
-        local: The same instant in the zone of the rule.
-        viewer: The same instant in the zone of the reader.
+        timezone: The former name of ``zone``.
         sent_at: Aware UTC; the tick at which it is sent, jitter included.
-        notes: What may surprise about this occurrence.
         moved_from: The excepted days, local, from which it was moved.
+        notes: What may surprise about this occurrence.
     """
 
-    at: datetime
-    local: datetime
-    viewer: datetime
+    at: datetime = field(metadata={"serialization_alias": "utc"})
+    local_text: str = field(metadata={"serialization_alias": "local"})
+    timezone: str
+    zone: str
+    offset: str
+    viewer_text: str = field(metadata={"serialization_alias": "viewer"})
+    viewer_zone: str
     sent_at: datetime
+    moved_from: tuple[date, ...]
     notes: tuple[str, ...]
-    moved_from: tuple[date, ...] = ()
-
-    def as_json(self) -> PreviewOccurrenceJson:
-        """Return the object that ``preview --json`` prints for an occurrence."""
-        return {
-            "utc": format_instant(self.at),
-            "local": self.local.isoformat(),
-            "timezone": str(self.local.tzinfo),
-            "zone": str(self.local.tzinfo),
-            "offset": _format_offset(self.local),
-            "viewer": self.viewer.isoformat(),
-            "viewer_zone": str(self.viewer.tzinfo),
-            "sent_at": format_instant(self.sent_at),
-            "moved_from": [day.isoformat() for day in self.moved_from],
-            "notes": list(self.notes),
-        }
+    local: datetime = field(metadata=ASIDE)
+    viewer: datetime = field(metadata=ASIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,31 +76,14 @@ class Preview:
         sentence: The rule in words.
         occurrences: Oldest first; empty for actions that wait for events.
         notes: What is true of the rule as a whole.
-        nights: Clock changes within 13 months that touch a rule; *notes* tell of them,
+        clock_changes: Those within 13 months that touch a rule; *notes* tell of them,
             too.
     """
 
     sentence: str
     occurrences: tuple[PreviewOccurrence, ...]
     notes: tuple[str, ...]
-    nights: tuple[TouchedNight, ...] = ()
-
-    def as_json(self) -> PreviewJson:
-        """Return the object that ``preview --json`` prints."""
-        return {
-            "sentence": self.sentence,
-            "occurrences": [each.as_json() for each in self.occurrences],
-            "notes": list(self.notes),
-            "clock_changes": [
-                {
-                    "at": format_instant(each.change.changed_at),
-                    "zone": each.change.zone.key,
-                    "change": each.change.describe(),
-                    "effect": each.effect,
-                }
-                for each in self.nights
-            ],
-        }
+    clock_changes: tuple[TouchedNight, ...]
 
 
 def make_preview(
@@ -192,7 +117,7 @@ def make_preview(
     if timing is None:
         ended = action.ends_at is not None and action.ends_at <= start
         notes.append(_ENDED if ended else _FROM_EVENTS)
-        return Preview(describe(action), (), tuple(notes))
+        return Preview(describe(action), (), tuple(notes), ())
 
     start = start.astimezone(UTC)
     schedule = make_schedule(timing)
@@ -238,7 +163,7 @@ def _annotate(
         zone, notes, moved_from = place_occurrence(schedule, at)
         local = at.astimezone(zone)
         if shown and shown[-1].local.tzinfo is local.tzinfo:
-            was, is_now = _format_offset(shown[-1].local), _format_offset(local)
+            was, is_now = shown[-1].offset, _format_offset(local)
             if was != is_now:
                 notes.append(f"UTC offset is {is_now} from here on, was {was}")
         due_at = at if uid is None else schedule.due_at(at, uid)
@@ -247,7 +172,20 @@ def _annotate(
         sent_at = due_at + (-due_at.second % 60) * _SECOND
         viewer = at.astimezone(viewer_zone)
         shown.append(
-            PreviewOccurrence(at, local, viewer, sent_at, tuple(notes), moved_from)
+            PreviewOccurrence(
+                at=at,
+                local_text=local.isoformat(),
+                timezone=zone.key,
+                zone=zone.key,
+                offset=_format_offset(local),
+                viewer_text=viewer.isoformat(),
+                viewer_zone=viewer_zone.key,
+                sent_at=sent_at,
+                moved_from=moved_from,
+                notes=tuple(notes),
+                local=local,
+                viewer=viewer,
+            )
         )
     return tuple(shown)
 

@@ -148,20 +148,16 @@ def describe_pass(zone: ZoneInfo, occurrence: datetime) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class TouchedNight:
-    """
-    What one clock change does to one rule.
+    """When and how the clocks of *zone* change, and what becomes of one rule."""
 
-    Args:
-        change: When, where, and what the clocks do.
-        effect: What becomes of the rule, in words.
-    """
-
-    change: ClockChange
+    at: datetime
+    zone: str
+    change: str
     effect: str
 
     def describe(self) -> str:
-        """Return the date, the zone, what the clocks do, and what the rule does."""
-        return f"{self.change.describe()}; {self.effect}"
+        """Return both in one line."""
+        return f"{self.change}; {self.effect}"
 
 
 def find_touched_nights(
@@ -185,11 +181,12 @@ def find_touched_nights(
             if not _is_allowed(schedule, change):
                 continue
             effects = [_describe_effect(each, change) for each in rules]
-            touched += [TouchedNight(change, effect) for effect in effects if effect]
-    nights = sorted({each.change.changed_at for each in touched})[:NIGHTS_SHOWN]
+            words = change.changed_at, zone.key, change.describe()
+            touched += [TouchedNight(*words, effect) for effect in effects if effect]
+    nights = sorted({each.at for each in touched})[:NIGHTS_SHOWN]
     return sorted(
-        (each for each in touched if each.change.changed_at in nights),
-        key=lambda each: (each.change.changed_at, each.describe()),
+        (each for each in touched if each.at in nights),
+        key=lambda each: (each.at, each.describe()),
     )
 
 

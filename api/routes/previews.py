@@ -14,7 +14,7 @@ from models.fields.field_types import Instant, ZoneName
 from models.fields.zone import load_zone
 from overview.previews.new import (
     MOST_SHOWN,
-    FullPreviewJson,
+    FullPreview,
     PreviewTerms,
     preview_text,
 )
@@ -29,7 +29,7 @@ _BODY: dict[str, Any] = {
 }
 
 
-@router.post("", response_model=FullPreviewJson)
+@router.post("", response_model=FullPreview)
 @takes(_BODY, examples=PREVIEWS)
 def preview(  # noqa: PLR0913 - what of it is asked for
     context: Viewer,
@@ -73,4 +73,4 @@ def preview(  # noqa: PLR0913 - what of it is asked for
             terms=context.services.terms,
             asked=asked,
         )
-    return answer(found.as_json())
+    return answer(found)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
@@ -17,12 +16,13 @@ from actions.posting.edit import Terms
 from actions.posting.post import fetch_holidays
 from actions.posting.references import fetch_references
 from actions.posting.refusals import find_refusals
-from actions.previews.preview import Preview, PreviewJson, make_preview
+from actions.previews.preview import Preview, make_preview
 from models.database.engine import read_clock
 from models.door.documents import read_action_object
 from models.door.json_text import decode_json
 from models.door.places import Places
 from models.errors import Problem
+from models.json_form import ASIDE
 from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing
@@ -51,67 +51,38 @@ class PlacedProblem:
     instead: str | None
 
 
-class FullPreviewJson(PreviewJson):
-    """
-    What an action would do if it were posted now.
-
-    ``queue``, ``recipients`` and the lists are null or empty if only ``when`` was
-    given. ``refusals``: why a post would be refused all the same, such as a name that
-    is taken; ``warnings``: what would be accepted, but may be a mistake; ``changes``:
-    what the edit of an existing action would change.
-    """
-
-    queue: Queue | None
-    steps: list[str]
-    recipients: ForeseenRecipients | None
-    refusals: list[PlacedProblem]
-    warnings: list[PlacedProblem]
-    changes: RunChanges | None
-
-
 @dataclass(frozen=True, slots=True)
-class FullPreview:
+class FullPreview(Preview):
     """
     What an action would do if it were posted now.
 
     Args:
-        text: What was previewed.
-        preview: When it would run.
-        action: As the door read it. None: only ``when`` was given.
-        recipients: Who would get its mails now. None: no app was named, or only
-            ``when`` was given.
-        refusals: Why a post would be refused, although the door has read it.
-        warnings: What may be a mistake.
-        changes: Of the runs of the next 30 days. None: it is no edit.
+        queue: Null, as are recipients, if only ``when`` was given; the lists are empty.
+        recipients: Who would get its mails now. Null, too: no app was named.
+        refusals: Why a post would be refused, such as a name that is taken.
+        warnings: What would be accepted, but may be a mistake.
+        changes: What the edit of an existing action would change. Null: it is no edit.
     """
 
-    text: str | bytes
-    preview: Preview
-    action: ScheduledActionModel | None = None
-    recipients: ForeseenRecipients | None = None
-    refusals: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    changes: RunChanges | None = None
-
-    def as_json(self) -> FullPreviewJson:
-        """Return the documented object; keys are only added."""
-        asked = None if self.action is None else self.action.operations
-        places = Places(self.text)
-        return {
-            **self.preview.as_json(),
-            "queue": None if asked is None else asked.queue,
-            "steps": [] if asked is None else list(asked.step_names),
-            "recipients": self.recipients,
-            "refusals": [_place(each, places) for each in self.refusals],
-            "warnings": [_place(each, places) for each in self.warnings],
-            "changes": self.changes,
-        }
+    queue: Queue | None
+    steps: Sequence[str]
+    recipients: ForeseenRecipients | None
+    refusals: Sequence[PlacedProblem]
+    warnings: Sequence[PlacedProblem]
+    changes: RunChanges | None
+    action: ScheduledActionModel | None = field(metadata=ASIDE)
 
 
-def _place(problem: Problem, places: Places) -> PlacedProblem:
-    line, column = places.locate(problem) or (None, None)
-    told = (problem.pointer, problem.message, problem.hint)
-    return PlacedProblem(*told, line, column, problem.instead)
+def place_problems(
+    problems: Iterable[Problem], text: str | bytes
+) -> tuple[PlacedProblem, ...]:
+    """Return *problems* with their places in *text*."""
+    places, found = Places(text), []
+    for each in problems:
+        told = (each.pointer, each.message, each.hint)
+        line, column = places.locate(each) or (None, None)
+        found.append(PlacedProblem(*told, line, column, each.instead))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,35 +189,26 @@ def preview_text(
         changes = foretell_edit(
             connection, old.app, old, named, now=now, holidays=calendar.holidays
         )
-    if not is_whole:
-        return FullPreview(text, preview, changes=changes)
-    if app is None:
-        return FullPreview(text, preview, action, changes=changes)
+    recipients: ForeseenRecipients | None = None
+    refusals: list[Problem] = []
+    warnings: list[Problem] = []
+    if is_whole and app is not None:
+        recipients = foresee_recipients(connection, app, action)
+        oldest = now - terms.lookback
+        created_at = oldest if old is None else old.created_at
+        timing = make_timing(action, created_at=created_at, holidays=calendar.holidays)
+        refusals = find_refusals(connection, app, action, timing, old, oldest=oldest)
+        warnings = find_doubts(fetch_references(connection, app, [action]), action)
     return FullPreview(
-        text,
-        preview,
-        action,
-        foresee_recipients(connection, app, action),
-        tuple(
-            _find_refusals(connection, app, action, calendar, old, now - terms.lookback)
-        ),
-        tuple(find_doubts(fetch_references(connection, app, [action]), action)),
-        changes,
+        **{each.name: getattr(preview, each.name) for each in fields(Preview)},
+        queue=action.operations.queue if is_whole else None,
+        steps=action.operations.step_names if is_whole else (),
+        recipients=recipients,
+        refusals=place_problems(refusals, text),
+        warnings=place_problems(warnings, text),
+        changes=changes,
+        action=action if is_whole else None,
     )
-
-
-def _find_refusals(
-    connection: sa.Connection,
-    app: str,
-    action: ScheduledActionModel,
-    calendar: AppCalendar,
-    old: sa.Row[Any] | None,
-    oldest: datetime,
-) -> list[Problem]:
-    """Return why a post would be refused."""
-    created_at = oldest if old is None else old.created_at
-    timing = make_timing(action, created_at=created_at, holidays=calendar.holidays)
-    return find_refusals(connection, app, action, timing, old, oldest=oldest)
 
 
 def preview_action(  # noqa: PLR0913 - those of make_preview, and the clock

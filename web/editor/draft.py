@@ -19,7 +19,6 @@ from pydantic import JsonValue
 
 from actions.list_actions import WHEN_KEYS
 from models.door.json_text import decode_json
-from models.door.places import Places
 from models.errors import (
     InvalidDocumentError,
     MinutehandError,
@@ -27,9 +26,15 @@ from models.errors import (
     Problem,
     RuleError,
 )
-from overview.previews.new import FullPreview, PreviewTerms, preview_text
+from models.json_form import get_members
+from overview.previews.new import (
+    FullPreview,
+    PlacedProblem,
+    PreviewTerms,
+    place_problems,
+    preview_text,
+)
 from serving.context import Context
-from serving.refusals import place_problem
 from web.editor.builders import BUILDERS
 from web.editor.document_text import replace_members, replace_token
 from web.forms import Form
@@ -89,25 +94,16 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftTrouble:
+class DraftTrouble(PlacedProblem):
     """
     Something that is wrong with a text, or may be.
 
     Args:
         number: It is named so when its proposal is taken.
-        line: From 1. None: nobody can tell.
-        column: The same.
-        instead: The key or text that was probably meant.
         is_grave: Whether it keeps the action from being saved.
     """
 
     number: int
-    pointer: str
-    message: str
-    hint: str
-    line: int | None
-    column: int | None
-    instead: str | None
     is_grave: bool
 
 
@@ -166,7 +162,7 @@ def judge(context: Context, draft: Draft, *, viewer_zone: ZoneInfo) -> Judged | 
     try:
         found = read_part(context, preview)
     except InvalidDocumentError as error:
-        graves = _place_all(error.problems, draft.text, is_grave=True)
+        graves = _number(place_problems(error.problems, draft.text), is_grave=True)
         try:
             rule = draft.document or {}
             return Judged(graves, _preview_rule(context, draft, rule, asked))
@@ -176,9 +172,11 @@ def judge(context: Context, draft: Draft, *, viewer_zone: ZoneInfo) -> Judged | 
         return found
     if found.action is None:
         problem = Problem("", "Its name and operations are missing.", "Add both.")
-        return Judged(_place_all([problem], draft.text, is_grave=True), found)
-    refusals = _place_all(found.refusals, draft.text, is_grave=True)
-    doubts = _place_all(found.warnings, draft.text, is_grave=False, start=len(refusals))
+        return Judged(
+            _number(place_problems([problem], draft.text), is_grave=True), found
+        )
+    refusals = _number(found.refusals, is_grave=True)
+    doubts = _number(found.warnings, is_grave=False, start=len(refusals))
     return Judged((*refusals, *doubts), found)
 
 
@@ -237,26 +235,13 @@ def foresee(
     return WhenEffect((), document == draft.document, found)
 
 
-def _place_all(
-    problems: Sequence[Problem], text: str, *, is_grave: bool, start: int = 0
+def _number(
+    problems: Sequence[PlacedProblem], *, is_grave: bool, start: int = 0
 ) -> tuple[DraftTrouble, ...]:
-    troubles = []
-    places = Places(text)
-    for number, problem in enumerate(problems, start):
-        place = place_problem(problem, places)
-        troubles.append(
-            DraftTrouble(
-                number=number,
-                pointer=problem.pointer,
-                message=problem.message,
-                hint=problem.hint,
-                line=place["line"],
-                column=place["column"],
-                instead=problem.instead,
-                is_grave=is_grave,
-            )
-        )
-    return tuple(troubles)
+    return tuple(
+        DraftTrouble(**get_members(each), number=number, is_grave=is_grave)
+        for number, each in enumerate(problems, start)
+    )
 
 
 def take_proposal(draft: Draft, judged: Judged | Unread, number: str) -> Draft:

@@ -57,20 +57,20 @@ def test_whole_action_is_previewed(engine: sa.Engine):
         operations=REFRESH | MAIL, recipients={"groups": ["all", "nobodies"]}
     )
 
-    shown = ask(engine, document, count=2).as_json()
+    shown = ask(engine, document, count=2)
 
-    assert "Every day at 07:00, Europe/Paris" == shown["sentence"]
-    first, _second = shown["occurrences"]
-    assert ("Europe/Paris", "Asia/Tokyo") == (first["zone"], first["viewer_zone"])
-    assert "heavy" == shown["queue"]
-    who = shown["recipients"]
+    assert "Every day at 07:00, Europe/Paris" == shown.sentence
+    first, _second = shown.occurrences
+    assert ("Europe/Paris", "Asia/Tokyo") == (first.zone, first.viewer_zone)
+    assert "heavy" == shown.queue
+    who = shown.recipients
     assert who is not None
     assert (2, False, ()) == (who.count, who.on_event, who.left_out)
     assert ["ann", "bob"] == [each.user for each in who.first]
     assert ["/operations/send_email/template", "/recipients/groups/1"] == [
-        each.pointer for each in shown["warnings"]
+        each.pointer for each in shown.warnings
     ]
-    assert shown["changes"] is None
+    assert shown.changes is None
 
 
 def test_nothing_is_stored(engine: sa.Engine):
@@ -96,10 +96,10 @@ def test_when_alone_is_previewed(engine: sa.Engine, when: Any, app: str | None):
     """
     Neither queue nor recipients follow from it.
     """
-    shown = ask(engine, {"when": when, "jitter": "PT5M"}, app=app, count=3).as_json()
+    shown = ask(engine, {"when": when, "jitter": "PT5M"}, app=app, count=3)
 
-    assert 3 == len(shown["occurrences"])
-    assert (None, None, []) == (shown["queue"], shown["recipients"], shown["warnings"])
+    assert 3 == len(shown.occurrences)
+    assert (None, None, ()) == (shown.queue, shown.recipients, shown.warnings)
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ def test_event_driven_action_has_no_dates(engine: sa.Engine):
     """
     document = make_document(operations=MAIL, when={"on": "instance.user.created"})
 
-    shown = ask(engine, document).as_json()
+    shown = ask(engine, document)
 
-    assert [] == shown["occurrences"]
-    who = shown["recipients"]
+    assert () == shown.occurrences
+    who = shown.recipients
     assert who is not None
     assert (2, True) == (who.count, who.on_event)
 
@@ -174,15 +174,15 @@ def test_what_a_post_would_refuse_is_told(engine: sa.Engine):
             text % json.dumps(once),
             terms=Terms(),
             asked=PreviewTerms(TOKYO),
-        ).as_json()
-    own = ask(engine, make_document(name="taken"), uid=taken).as_json()
-    other = ask(engine, make_document(uid="another"), uid=taken, app=None).as_json()
+        )
+    own = ask(engine, make_document(name="taken"), uid=taken)
+    other = ask(engine, make_document(uid="another"), uid=taken, app=None)
 
-    places = [(each.pointer, each.line) for each in found["refusals"]]
+    places = [(each.pointer, each.line) for each in found.refusals]
     assert [("/name", 2), ("/when/due_date", 4)] == places
-    assert f"(uid {taken})" in found["refusals"][0].message
-    assert [] == own["refusals"]
-    assert ["/uid"] == [each.pointer for each in other["refusals"]]
+    assert f"(uid {taken})" in found.refusals[0].message
+    assert () == own.refusals
+    assert ["/uid"] == [each.pointer for each in other.refusals]
 
 
 def test_warnings_have_a_place_and_what_was_meant(engine: sa.Engine):
@@ -191,7 +191,7 @@ def test_warnings_have_a_place_and_what_was_meant(engine: sa.Engine):
     """
     document = make_document(operations=MAIL, recipients={"users": ["anne"]})
 
-    (_template, user) = ask(engine, document).as_json()["warnings"]
+    (_template, user) = ask(engine, document).warnings
 
     assert ("/recipients/users/0", 1, "ann") == (
         user.pointer,
@@ -214,7 +214,7 @@ def test_users_who_are_left_out_are_counted(engine: sa.Engine):
 
     who = ask(
         engine, make_document(operations=MAIL, recipients={"groups": ["all"]})
-    ).as_json()["recipients"]
+    ).recipients
 
     assert who is not None
     assert 2 == who.count

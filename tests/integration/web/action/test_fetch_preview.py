@@ -40,13 +40,13 @@ def test_the_next_are_shown_in_three_zones(engine: sa.Engine):
     """
     found = preview(engine)
 
-    shown = found.as_json()
-    assert 10 == len(shown["occurrences"])
-    first = shown["occurrences"][0]
-    assert ("Europe/Paris", "Asia/Tokyo") == (first["zone"], first["viewer_zone"])
-    assert 2 == len(shown["clock_changes"])
-    assert {"Europe/Paris"} == {each["zone"] for each in shown["clock_changes"]}
-    effects = [each["effect"] for each in shown["clock_changes"]]
+    shown = found
+    assert 10 == len(shown.occurrences)
+    first = shown.occurrences[0]
+    assert ("Europe/Paris", "Asia/Tokyo") == (first.zone, first.viewer_zone)
+    assert 2 == len(shown.clock_changes)
+    assert {"Europe/Paris"} == {each.zone for each in shown.clock_changes}
+    effects = [each.effect for each in shown.clock_changes]
     assert "02:30 comes twice: runs once, at the first pass" in effects
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -10,6 +11,7 @@ import pytest
 
 from actions.occurrences import find_due, make_schedule
 from actions.previews.preview import Preview, make_preview
+from models.json_form import write_json
 from models.timing import make_timing
 from tests.unit.actions.rules import make_action
 
@@ -50,7 +52,7 @@ def test_occurrence_is_shown_in_three_zones() -> None:
     """
     UTC, the zone of the rule, and the zone of whoever looks.
     """
-    shown = preview(in_paris("0 7 * * 1"), count=1).as_json()
+    shown = json.loads(write_json(preview(in_paris("0 7 * * 1"), count=1)))
 
     assert "Mondays at 07:00, Europe/Paris" == shown["sentence"]
     assert [
@@ -356,7 +358,7 @@ def test_moved_occurrence_says_from_where() -> None:
     }
     shown = preview(in_paris("0 18 25,26,28 * *"), fields, count=5)
     found = [
-        (each.local.date().isoformat(), each.notes[:1], each.as_json()["moved_from"])
+        (each.local.date().isoformat(), each.notes[:1], [*map(str, each.moved_from)])
         for each in shown.occurrences
     ]
 
@@ -383,7 +385,7 @@ def test_moved_into_a_gap_says_so() -> None:
         in_paris("30 2 27 3 *"), fields, start=datetime(2027, 3, 1, tzinfo=UTC), count=1
     )
 
-    assert "2027-03-28T01:00:00Z" == shown.as_json()["occurrences"][0]["utc"]
+    assert datetime(2027, 3, 28, 1, tzinfo=UTC) == shown.occurrences[0].at
     assert (
         "moved from 27 March 2027",
         "02:30 does not exist on this day; due at the first instant after the gap",
