@@ -32,7 +32,7 @@ from models.database.plain_json import make_plain_text
 from models.run_task import OUR_HEADERS
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 
-#: The names of the callbacks, which no worker has as a task.
+#: The names of the callbacks.
 SUCCEEDED = "minutehand.task_succeeded"
 FAILED = "minutehand.task_failed"
 
@@ -40,7 +40,8 @@ FAILED = "minutehand.task_failed"
 TOKEN = f"{OUR_HEADERS}token"
 
 #: Header of an answer: the name of the callback. Messages of Celery's first protocol
-#: have it in their body alone, which may be one that is not read.
+#: have it in their body alone, which may be one that is not read; and that of a failure
+#: has another.
 CALLBACK = f"{OUR_HEADERS}callback"
 
 #: Characters of JSON of a returned value that are kept.
@@ -71,7 +72,26 @@ def make_links(task: ForeignTask, answers: str) -> dict[str, Any]:
     """
     return {
         "callbacks": [_make_link(SUCCEEDED, task, answers)],
-        "errbacks": [_make_link(FAILED, task, answers)],
+        "errbacks": [_shield(_make_link(FAILED, task, answers))],
+    }
+
+
+def _shield(link: dict[str, Any]) -> dict[str, Any]:
+    """
+    Return a callback that sends *link*, and that a worker may also run itself.
+
+    So does one with ``task_always_eager``: it would end its connection over a task that
+    it does not know, and take the message again. So the answer has the name of a task
+    that is in every worker and does nothing; but called as a callback, that one would
+    be run by all of them, and a chain is sent.
+    """
+    return {
+        "task": "celery.chain",
+        "subtask_type": "chain",
+        "args": [],
+        "kwargs": {"tasks": [{**link, "task": "celery.accumulate", "immutable": True}]},
+        "options": {},
+        "immutable": True,
     }
 
 

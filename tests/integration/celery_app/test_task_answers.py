@@ -73,6 +73,29 @@ def test_answers_of_a_plain_worker_come_back(
     assert not found[bad].succeeded
 
 
+def test_worker_that_runs_callbacks_itself_goes_on(redis_url: str, tmp_path: Path):
+    """
+    Nobody hears of a failure then, but the next task runs, and the message is gone.
+    """
+    sender = make_sender(redis_url)
+    kept: list[TaskAnswer] = []
+
+    def has_answered() -> bool:
+        sender.receive("shop", kept.extend, limit=10)
+        return bool(kept)
+
+    settings: dict[str, object] = {"task_always_eager": True, "task_acks_late": True}
+    with run_project(tmp_path, redis_url, "reports", settings=settings):
+        sender.send(make_task("bad", "shop.break"))
+        sender.send(make_task("good"))
+        wait_until(has_answered, what="the answer")
+
+    assert [TaskAnswer("good", succeeded=True)] == kept
+    log = (tmp_path / "shop.log").read_text()
+    assert 1 == log.count("raised unexpected")
+    assert "Connection to broker lost" not in log
+
+
 def test_failure_says_why_if_the_project_stores_its_results(
     redis_url: str, other_redis_url: str, tmp_path: Path
 ):

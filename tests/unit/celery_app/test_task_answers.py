@@ -126,7 +126,9 @@ def make_first_protocol(name: str, value: object, **headers: Any) -> AnswerMessa
     """Return an answer of a project with ``task_protocol = 1``."""
     task = ForeignTask("a", "id", token=ONE)
     links = make_links(task, "answers")
-    (link,) = links["callbacks"] if name == SUCCEEDED else links["errbacks"]
+    (link,) = links["callbacks" if name == SUCCEEDED else "errbacks"]
+    if name == FAILED:
+        (link,) = link["kwargs"]["tasks"]
     body = json.dumps({"task": name, "id": "id", "args": [value], "kwargs": {}})
     given = link["options"]["headers"] | headers
     return AnswerMessage(given, "application/json", body.encode())
@@ -202,7 +204,8 @@ def test_callbacks_go_to_the_queue_without_its_name_being_declared():
 
     links = make_links(task, "minutehand.answers.x")
 
-    (good,), (bad,) = links["callbacks"], links["errbacks"]
+    (good,) = links["callbacks"]
+    (bad,) = links["errbacks"][0]["kwargs"]["tasks"]
     for each in (good, bad):
         assert ("", "minutehand.answers.x") == (
             each["options"]["exchange"],
