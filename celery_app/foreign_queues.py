@@ -2,25 +2,34 @@
 Find out whether anybody consumes the queues that ``run_task`` sends to, for doctor.
 
 RabbitMQ knows the consumers of a queue. Redis does not, so there we ask the workers, as
-``celery inspect active_queues`` does; workers without remote control do not answer.
+``celery inspect active_queues`` does; workers without remote control do not answer, and
+only answers in JSON are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
+from uuid import uuid4
 
 from celery import Celery
+from kombu import Consumer
 
 from actions.stored_task_queues import TaskQueue
+from celery_app.received import UnreadableError
 from celery_app.task_sender import Link
 from models.errors import RuleError
 from settings import Settings
 
-#: How long workers have to answer; one that runs tasks in its main thread may be late.
+#: How long workers have to answer, after the last that did; one that runs tasks in its
+#: main thread may be late. And for how long answers are read at most.
 _ANSWERS_WITHIN_S = 1.5
+_LONGEST_S = 10.0
 
 #: Unknown tasks that a message names.
 _MOST_LISTED = 5
@@ -42,6 +51,10 @@ class QueueFinding:
     detail: str
     is_well: bool
     is_reachable: bool = True
+
+    def with_note(self, note: str) -> QueueFinding:
+        """Return the same with a *note* behind it."""
+        return replace(self, detail=f"{self.detail}{note}")
 
 
 def look_at_task_queues(
@@ -78,27 +91,25 @@ def _look_at_connection(
     link = Link(settings, name)
     try:
         with link.connecting() as (app, connection):
-            counts = _count_consumers(app, connection, list(asked))
-            served = {queue for queue, (consumers, _) in counts.items() if consumers}
-            known = _fetch_known(app, connection, served)
+            workers = _ask_workers(app, connection)
+            counts = {q: _count_consumers(connection, q, workers) for q in asked}
     except link.errors as error:
         said = str(error).strip().rstrip(".") or type(error).__name__
         detail = f"{said}. Start the broker, or correct MINUTEHAND_TASK_CONNECTIONS."
         yield QueueFinding(link.title, detail, is_well=False, is_reachable=False)
         return
     for queue, each in asked.items():
-        unknown = [
-            task for task in each.senders if task not in known.get(queue, {task})
-        ]
+        unknown = [task for task in each.senders if not workers.may_know(queue, task)]
         if unknown:
             yield QueueFinding(
                 f"task queue {queue}",
                 f"{_describe_unknown(link.title, queue, unknown)}, such as the action"
-                f" {each.senders[unknown[0]]!r}",
+                f" {each.senders[unknown[0]]!r}{workers.note}",
                 is_well=False,
             )
         else:
-            yield _judge(link.title, queue, each, *counts[queue])
+            found = _judge(link.title, queue, each, *counts[queue])
+            yield found if found.is_well else found.with_note(workers.note)
 
 
 def describe_silence(
@@ -122,45 +133,35 @@ def describe_silence(
     link = Link(settings, name)
     try:
         with link.connecting() as (app, connection):
+            workers = _ask_workers(app, connection)
             if queue is None:
-                return _describe_exchange(app, connection, link.title, task)
-            (consumers, waiting) = _count_consumers(app, connection, [queue])[queue]
+                return _describe_exchange(workers, link.title, task)
+            consumers, waiting = _count_consumers(connection, queue, workers)
             if consumers == 0:
                 left = "" if not waiting else f", where {waiting:,} wait"
                 return (
                     f"no worker that answers takes queue {queue} ({link.title}){left}."
-                    f" Start one: celery -A PROJECT worker -Q {queue}"
+                    f" Start one: celery -A PROJECT worker -Q {queue}{workers.note}"
                 )
-            known = _fetch_known(app, connection, {queue})
-            if task not in known.get(queue, {task}):
-                return _describe_unknown(link.title, queue, [task])
+            if not workers.may_know(queue, task):
+                return _describe_unknown(link.title, queue, [task]) + workers.note
     except link.errors:
         return None
     return None
 
 
-def _describe_exchange(
-    app: Celery, connection: Any, title: str, task: str
-) -> str | None:
-    inspect = app.control.inspect(timeout=_ANSWERS_WITHIN_S, connection=connection)
-    registered = inspect.registered() or {}
-    if not registered:
+def _describe_exchange(workers: _Workers, title: str, task: str) -> str | None:
+    if not workers.known:
         return (
             f"no worker answers ({title}). Start one that takes a queue to which the"
-            " exchange leads: celery -A PROJECT worker -Q QUEUE"
+            f" exchange leads: celery -A PROJECT worker -Q QUEUE{workers.note}"
         )
-    if any(task in _read_names(entries) for entries in registered.values()):
+    if any(task in names for names in workers.known.values()):
         return None
     return (
         f"no worker that answers ({title}) knows the task {task}: import its module"
-        " there, or correct the name"
+        f" there, or correct the name{workers.note}"
     )
-
-
-def _read_names(registered: Collection[str]) -> set[str]:
-    """Return the names of tasks that a worker has told."""
-    # "name [rate_limit=10/m]": what is asked for stands behind the name
-    return {entry.partition(" [")[0] for entry in registered}
 
 
 def _describe_unknown(title: str, queue: str, tasks: Sequence[str]) -> str:
@@ -171,26 +172,87 @@ def _describe_unknown(title: str, queue: str, tasks: Sequence[str]) -> str:
     )
 
 
-def _fetch_known(
-    app: Celery, connection: Any, queues: Collection[str]
-) -> dict[str, set[str]]:
+@dataclass(frozen=True, slots=True)
+class _Workers:
     """
-    Return the tasks that the workers of each of *queues* know, both ways asked of them.
+    What the workers of a broker told.
 
-    A queue is left out if none of its workers answers: then nobody can tell.
+    Args:
+        taken: The queues of each.
+        known: The tasks of each.
+        unread: Those whose answers are not read, as far as they can be named.
     """
-    if not queues:
-        return {}
-    inspect = app.control.inspect(timeout=_ANSWERS_WITHIN_S, connection=connection)
-    taken = inspect.active_queues() or {}
-    registered = inspect.registered() or {}
-    known: dict[str, set[str]] = {}
-    for worker, entries in registered.items():
-        names = _read_names(entries)
-        for queue in (each["name"] for each in taken.get(worker, ())):
-            if queue in queues:
-                known.setdefault(queue, set()).update(names)
-    return known
+
+    taken: dict[str, list[str]] = field(default_factory=dict)
+    known: dict[str, set[str]] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
+
+    def may_know(self, queue: str, task: str) -> bool:
+        """Tell whether a worker of *queue* knows *task*, or nobody can tell."""
+        told = [self.known[name] for name in self.known if queue in self._take(name)]
+        return not told or any(task in names for names in told)
+
+    def _take(self, name: str) -> list[str]:
+        return self.taken.get(name, [])
+
+    def learn(self, command: str, answers: Any) -> None:
+        """Keep what was answered to *command*, if it is in the form that Celery has."""
+        for worker, entries in answers.items():
+            if command == "registered":
+                # "name [rate_limit=10/m]": what is asked for stands behind the name
+                self.known[worker] = {each.partition(" [")[0] for each in entries}
+            else:
+                self.taken[worker] = [each["name"] for each in entries]
+
+    @property
+    def note(self) -> str:
+        """Who else there is, to be said behind what the others did not tell."""
+        if not self.unread:
+            return ""
+        names = ", ".join(sorted(self.unread)[:_MOST_LISTED])
+        return f". What {names} answers is not read: it is not JSON"
+
+
+#: Names a worker in an answer of any kind, such as a pickle.
+_NAME = re.compile(rb"[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+")
+
+
+def _ask_workers(app: Celery, connection: Any) -> _Workers:
+    """Ask each worker for its queues and its tasks, as ``celery inspect`` does."""
+    mailbox = app.control.mailbox(connection)
+    channel = connection.default_channel
+    tickets = {str(uuid4()): command for command in ("active_queues", "registered")}
+    workers = _Workers()
+
+    def take(message: Any) -> None:
+        command = tickets.get(message.headers.get("ticket"))
+        if command is None:
+            return
+        try:
+            workers.learn(command, message.decode())
+        except (UnreadableError, AttributeError, LookupError, TypeError):
+            named = _NAME.search(message.body)
+            workers.unread.add("a worker" if named is None else named[0].decode())
+
+    for ticket, command in tickets.items():
+        mailbox._publish(  # noqa: SLF001 - what else it has reads whatever it is sent
+            command, {}, reply_ticket=ticket, timeout=_ANSWERS_WITHIN_S, channel=channel
+        )
+    queue = mailbox.reply_queue
+    until = time.monotonic() + _LONGEST_S
+    listening = Consumer(
+        *(channel, [queue]),
+        no_ack=True,
+        on_message=take,
+        on_decode_error=lambda _message, _error: None,
+    )
+    try:
+        with listening, suppress(TimeoutError):
+            while time.monotonic() < until:
+                connection.drain_events(timeout=_ANSWERS_WITHIN_S)
+    finally:
+        channel.after_reply_message_received(queue.name)
+    return workers
 
 
 def _judge(
@@ -212,23 +274,15 @@ def _judge(
 
 
 def _count_consumers(
-    app: Celery, connection: Any, queues: Sequence[str]
-) -> dict[str, tuple[int, int | None]]:
-    """Return consumers and waiting messages of each queue; None: no such queue."""
-    sizes = {queue: measure_queue(connection, queue) for queue in queues}
+    connection: Any, queue: str, workers: _Workers
+) -> tuple[int, int | None]:
+    """Return consumers and waiting messages of *queue*; None: no such queue."""
+    size = measure_queue(connection, queue)
     if connection.transport.driver_type == "amqp":
-        return {
-            queue: (0, None) if size is None else (size.consumer_count, size[1])
-            for queue, size in sizes.items()
-        }
-    inspect = app.control.inspect(timeout=_ANSWERS_WITHIN_S, connection=connection)
-    answers = inspect.active_queues() or {}
-    taken = [each["name"] for found in answers.values() for each in found]
-    return {
-        # Redis does not know an empty queue.
-        queue: (taken.count(queue), 0 if size is None else size.message_count)
-        for queue, size in sizes.items()
-    }
+        return (0, None) if size is None else (size.consumer_count, size.message_count)
+    consumers = sum(taken.count(queue) for taken in workers.taken.values())
+    # Redis does not know an empty queue.
+    return consumers, 0 if size is None else size.message_count
 
 
 def measure_queue(connection: Any, queue: str) -> Any:

@@ -65,6 +65,7 @@ def make_project(
         *(("--queues", ",".join(queues)) if queues else ()),
     ]
     environ = {
+        "C_FORCE_ROOT": "1",  # or root could not run one that takes pickles
         "SHOP_BROKER": broker_url,
         "SHOP_LOG": str(done),
         "SHOP_SETTINGS": json.dumps(dict(settings or {})),
@@ -77,17 +78,18 @@ def run_project(
     folder: Path,
     broker_url: str,
     *queues: str,
+    name: str = "shop",
     settings: Mapping[str, object] | None = None,
 ) -> Iterator[Path]:
     """
     Run a worker of the project on *queues*; none: that of Celery itself.
 
-    *settings* are those of its Celery application.
+    Its *name* is that before the host's; *settings* are those of its application.
 
     Yields:
         The file in which each task leaves a line: id, arguments, keyword arguments.
     """
-    project = make_project(folder, broker_url, *queues, settings=settings)
+    project = make_project(folder, broker_url, *queues, name=name, settings=settings)
     log = folder / "shop.log"
     with run_process(project.command, log=log, environ=project.environ, cwd=folder):
         yield project.done

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 import redis
 
+from celery_app.foreign_queues import describe_silence
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError, StepError
 from operations.foreign_tasks import ForeignTask
@@ -155,3 +156,29 @@ def test_connection_that_was_cut_is_opened_again(redis_url: str, other_redis_url
         send(sender, "reports", "shop")
 
         assert 2 == client.llen("reports")
+
+
+def test_worker_whose_answers_are_not_read_is_named(redis_url: str, tmp_path: Path):
+    """
+    Such as one of a project with pickle; what others say is not hidden by it.
+    """
+    variables = {"MINUTEHAND_BROKER_URL": redis_url}
+    settings = read_settings(variables, env_file=None)
+
+    def say(queue: str, task: str = "shop.report") -> str:
+        return str(describe_silence(settings, None, queue, task))
+
+    odd: dict[str, object] = {
+        "task_serializer": "pickle",
+        "accept_content": ["json", "pickle"],
+    }
+    with (
+        run_project(tmp_path, redis_url, "mails", name="odd", settings=odd),
+        run_project(tmp_path, redis_url, "reports"),
+    ):
+        wait_until(lambda: "odd@tests" in say("mails"), what="the odd worker")
+        wait_until(lambda: "None" == say("reports"), what="the other worker")
+        unknown = say("reports", "shop.reprot")
+
+    assert "no worker that takes queue reports" in unknown
+    assert "What odd@tests answers is not read: it is not JSON" in unknown
