@@ -84,7 +84,7 @@ test: $(STAMP) ## Run the tests, each whose programs are here, but for those of 
 
 .PHONY: test-all
 test-all: export MINUTEHAND_TEST_ALL = 1
-test-all: $(STAMP) ## Run all that `make test` runs, with more seeds of the simulation (ARGS=...)
+test-all: $(STAMP) ## Run what `make test` runs, with more seeds and examples (ARGS=...)
 	$(PYTEST) $(MAIN_TESTS) $(ARGS)
 
 .PHONY: coverage

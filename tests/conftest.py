@@ -36,11 +36,15 @@ from tests.rabbit.server import run_faulty_rabbit
 from tests.servers import run_pgbouncer, run_postgres, run_redis
 
 # Time limits of single examples fail on a busy machine, not on a bug. In CI the
-# examples are the same each time, so that a change is judged by what it changed.
+# examples are the same each time, so that a change is judged by what it changed; and
+# `make test-all` takes more of them, as of all else.
 hypothesis.settings.register_profile(
-    "minutehand", deadline=None, derandomize="CI" in os.environ
+    "minutehand",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    max_examples=100 if "MINUTEHAND_TEST_ALL" in os.environ else 40,
 )
-# For `make fast`, while one writes; `make test` takes them all.
+# For `make fast`, while one writes.
 hypothesis.settings.register_profile(
     "fast", hypothesis.settings.get_profile("minutehand"), max_examples=10
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from celery.utils.saferepr import saferepr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from celery_app.task_form import show_arguments
@@ -16,6 +16,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.text(), VALUES) | st.lists(VALUES))
 def test_arguments_are_shown_as_celery_shows_them(values: object):
     """

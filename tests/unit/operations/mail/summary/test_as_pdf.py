@@ -86,7 +86,7 @@ def make_tall(number: int, figures: int, rows: int, *, described: bool) -> Summa
     )
 
 
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=8, derandomize=True)
 @given(
     shapes=st.lists(
         st.tuples(st.integers(0, 14), st.integers(0, 5), st.booleans()),
