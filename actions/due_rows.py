@@ -399,29 +399,15 @@ def recompute_due(
         .limit(at_most)
     )
     rows = found.all()
-    recompute(connection, rows, after=now - _RESOLUTION)
-    return rows[-1].uid if len(rows) == at_most else None
-
-
-def recompute(
-    connection: sa.Connection, rows: Sequence[sa.Row[Any]], *, after: datetime
-) -> list[tuple[sa.Row[Any], str]]:
-    """
-    Compute anew when actions are next due after *after*, aware UTC.
-
-    Returns:
-        Those whose rule cannot be read, and why; they stay as they are.
-    """
-    decisions, unreadable = [], []
+    decisions = []
     for row in rows:
         try:
             schedule = parse_timing(row.timing)
-        except RuleError as error:
-            unreadable.append((row, str(error)))
-            continue
-        start = row.effective_from
-        due_at = next_due_at(schedule, row.uid, after=after, effective_from=start)
+        except RuleError:
+            continue  # it is in quarantine, or will be when it is due
+        since, start = now - _RESOLUTION, row.effective_from
+        due_at = next_due_at(schedule, row.uid, after=since, effective_from=start)
         decisions.append(Decision(row.uid, row.revision, due_at))
     if decisions:
         advance(connection, decisions)
-    return unreadable
+    return rows[-1].uid if len(rows) == at_most else None

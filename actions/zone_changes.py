@@ -10,7 +10,8 @@ the same when a new version of the programs reads rules in another way.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -171,6 +172,25 @@ def fetch_users_of(connection: sa.Connection, name: str) -> list[sa.Row[Any]]:
         | _kept.timing.contains(f' {name}"', autoescape=True),
     )
     return list(connection.execute(query.order_by(_kept.uid)))
+
+
+def read_in_older(schedule: Schedule, older: Mapping[str, ZoneInfo]) -> Schedule | None:
+    """
+    Return *schedule* by the older rules of its zones, without what had no reading then.
+
+    Args:
+        older: The zones that have changed, as they were.
+
+    Returns:
+        None if none of its zones has changed.
+    """
+    if not any(rule.zone.key in older for rule in schedule.rules):
+        return None
+    rules = []
+    for rule in schedule.rules:
+        with suppress(RuleError):
+            rules.append(rule.in_zone(older.get(rule.zone.key, rule.zone)))
+    return replace(schedule, rules=tuple(rules))
 
 
 def _compare(

@@ -29,7 +29,7 @@ from celery_app.operation_sender import CelerySender
 from celery_app.redis_cluster import refuse_cluster
 from celery_app.task_sender import CeleryTaskSender
 from celery_app.worker_start import refuse_memory_broker
-from dispatch.clocks import read_compared_clock
+from dispatch.clocks import ZoneAdopter, read_compared_clock
 from dispatch.dispatcher import Dispatcher
 from dispatch.leading import Leading
 from dispatch.noticer import Noticer
@@ -107,7 +107,8 @@ class SchedulerParts:
         self.leader = leader
         self.settings = settings
         self.monotonic = monotonic
-        self.leading = Leading(engine, leader)
+        zones = ZoneAdopter(engine, leader)
+        self.leading = Leading(engine, leader, zones)
         self.outbox = Outbox(
             sender,
             chunk=settings.chunk,
@@ -128,6 +129,7 @@ class SchedulerParts:
             leader,
             self.dispatcher,
             self.noticer,
+            zones,
             lease=settings.operation_lease,
             monotonic=monotonic,
         )

@@ -14,7 +14,12 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 import structlog
 
-from actions.adopting_zones import adopt_zones
+from actions.adopting_zones import (
+    ChangedZones,
+    adopt_part,
+    begin_adoption,
+    date_adoption_back,
+)
 from actions.due_rows import recompute_due
 from actions.leader import (
     Leader,
@@ -36,8 +41,8 @@ from telemetry import CLOCK_SKEW, Event
 
 log = structlog.get_logger()
 
-#: Actions or operations that follow a clock that was set back in one transaction: a
-#: part of a second.
+#: Actions or operations that follow a clock or zone in one transaction: a part of a
+#: second.
 FOLLOWED = 1_000
 
 
@@ -72,6 +77,7 @@ def notice_clock_set_back(engine: sa.Engine, leader: Leader, *, now: datetime) -
         former = get_set_back(connection)
         was = ticked_at if former is None else max(ticked_at, former.was)
         record_set_back(connection, SetBack(was, now, recomputed_until=""))
+        date_adoption_back(connection, now=now)
         record_tick(connection, now)
     log.warning(Event.CLOCK_SET_BACK, last_tick_at=ticked_at)
 
@@ -107,16 +113,51 @@ def follow_clock_set_back(
     return until is not None
 
 
-def adopt_changed_zones(engine: sa.Engine, leader: Leader) -> None:
+class ZoneAdopter:
     """
-    Compute again the due instants of actions whose zones a new tz database has changed.
+    Has the leader adopt a time zone database that is another than the last leader's.
 
-    Raises:
-        LeadershipLostError, UnreachableError: Nothing was written.
+    Args:
+        leader: Checked in every transaction.
     """
-    with writing(engine) as connection:
-        leader.check(connection)
-        ticked_at = get_last_tick_at(connection) or read_clock(connection)
-        adopted = adopt_zones(connection, after=ticked_at)
-    for zone, actions in adopted.items():
-        log.warning(Event.ZONE_CHANGED, zone=zone, actions=actions)
+
+    def __init__(self, engine: sa.Engine, leader: Leader) -> None:
+        """Have nothing to do until it begins."""
+        self._engine = engine
+        self._leader = leader
+        self._changed: ChangedZones | None = None
+
+    def begin(self) -> None:
+        """
+        Look for changed zones; to be called before the first tick of a leadership.
+
+        Raises:
+            LeadershipLostError, UnreachableError: Nothing was written.
+        """
+        with writing(self._engine) as connection:
+            self._leader.check(connection)
+            ticked_at = get_last_tick_at(connection) or read_clock(connection)
+            self._changed = begin_adoption(connection, ticked_at=ticked_at)
+        for zone in sorted(self._changed.names if self._changed else ()):
+            log.warning(Event.ZONE_CHANGED, zone=zone)
+
+    def do_part(self, at_most: int = FOLLOWED) -> bool:
+        """
+        Compute some due instants again; return whether more are left.
+
+        Raises:
+            LeadershipLostError, UnreachableError: Nothing was written.
+        """
+        if self._changed is None:
+            return False
+        with writing(self._engine) as connection:
+            self._leader.check(connection)
+            is_left = adopt_part(
+                connection,
+                self._changed,
+                ticked_at=get_last_tick_at(connection) or read_clock(connection),
+                at_most=at_most,
+            )
+        if not is_left:
+            self._changed = None
+        return is_left

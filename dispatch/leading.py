@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import structlog
 
 from actions.leader import Leader, get_holder
-from dispatch.clocks import adopt_changed_zones
+from dispatch.clocks import ZoneAdopter
 from models.errors import ConflictError, UnreachableError
 from telemetry import IS_LEADER, Event
 
@@ -25,18 +25,20 @@ class Leading:
 
     Args:
         leader: The scheduler's part in the election.
+        zones: What a new leader begins with.
     """
 
-    def __init__(self, engine: sa.Engine, leader: Leader) -> None:
+    def __init__(self, engine: sa.Engine, leader: Leader, zones: ZoneAdopter) -> None:
         """Stand by; ``hold`` tries to lead."""
         self._engine = engine
         self._leader = leader
+        self._zones = zones
         self._was_leading = False
         self._stood_by_for: int | None = None
 
     def hold(self) -> bool:
         """
-        Lead if possible; a new leader adopts changed zones first.
+        Lead if possible; a new leader looks for changed zones first.
 
         Returns:
             Whether this scheduler leads now.
@@ -48,7 +50,7 @@ class Leading:
             self.lose()
             return False
         if not self._was_leading:
-            adopt_changed_zones(self._engine, self._leader)
+            self._zones.begin()
             log.info(Event.LEASE_ACQUIRED, fence=self._leader.fence)
             # last: if something above failed, the next wake does it again
             self._was_leading = True

@@ -25,7 +25,7 @@ from actions.leader import Leader, LeadershipLostError, record_tick
 from actions.own_actions import MaintenancePlan, ensure_maintenance
 from actions.tick import TickReport
 from dispatch.backfills.progress import Backfiller
-from dispatch.clocks import follow_clock_set_back
+from dispatch.clocks import ZoneAdopter, follow_clock_set_back
 from dispatch.dispatcher import Dispatcher
 from dispatch.due_pauses import end_due_pauses
 from dispatch.noticer import Noticer
@@ -85,16 +85,18 @@ class Upkeep:
         leader: Checked in every transaction.
         dispatcher: Sends waiting operations, and rescues lost ones.
         noticer: Reports failures.
+        zones: Adopts a new time zone database.
         lease: How long the claims of workers last.
         monotonic: Returns seconds that never jump.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it does between ticks
         self,
         engine: sa.Engine,
         leader: Leader,
         dispatcher: Dispatcher,
         noticer: Noticer,
+        zones: ZoneAdopter,
         *,
         lease: timedelta,
         monotonic: Callable[[], float] = seconds.monotonic,
@@ -110,6 +112,7 @@ class Upkeep:
             (
                 _Work(dispatcher.send_waiting),
                 _Work(partial(follow_clock_set_back, engine, leader, lease=lease)),
+                _Work(zones.do_part),
                 _Work(dispatcher.rescue, every_s=RESCUE_EVERY_S),
                 self._pauses,
                 self._notices,

@@ -698,6 +698,9 @@ def _make_fleet() -> None:
         sa.Column("set_back_from", UtcDateTime),
         sa.Column("set_back_to", UtcDateTime),
         sa.Column("recomputed_until", sa.Text()),
+        sa.Column("adopting", sa.Text()),
+        sa.Column("adopting_after", UtcDateTime),
+        sa.Column("adopted_until", sa.Text()),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_leases")),
     )
     op.create_table(

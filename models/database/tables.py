@@ -740,6 +740,11 @@ leases = sa.Table(
     Column("set_back_to", UtcDateTime),
     # the action up to which due instants were computed again since; null: all of them
     Column("recomputed_until", sa.Text),
+    # the tz database that is being adopted (null: none), the last tick before, and the
+    # action up to which it is
+    Column("adopting", sa.Text),
+    Column("adopting_after", UtcDateTime),
+    Column("adopted_until", sa.Text),
 )
 
 #: Servers that many operations need and that fail: a row for each, for as long as that

@@ -12,8 +12,9 @@ import sqlalchemy as sa
 from actions.leader import LEASE_NAME, Leader
 from actions.pausing.end_pauses import has_ended_pause
 from actions.tick import TickReport
+from actions.zone_changes import fetch_changed, read_zone_data
 from models.database.engine import make_engine, reading, writing
-from models.database.tables import leases, operations, scheduled_actions
+from models.database.tables import leases, operations, scheduled_actions, zones
 from models.operation_state import Queue
 from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
@@ -164,7 +165,8 @@ def test_all_that_a_leader_does_at_once_lets_the_ticks_begin(
 ):
     """
     Operations that wait, lost messages, failures to report, pauses that end, a
-    backfill, and a clock that was set back: no tick is late, and all of it is done.
+    backfill, a clock that was set back, and a zone that changed: no tick is late, and
+    all of it is done.
     """
     engine = scheduler.engine
     uid = post_daily(engine, when={"cron_rule": "0 8 * * *"})
@@ -193,6 +195,7 @@ def test_all_that_a_leader_does_at_once_lets_the_ticks_begin(
             .where(scheduled_actions.c.uid != uid)
             .values(paused_at=SEVEN - MINUTE, paused_until=SEVEN)
         )
+        connection.execute(sa.update(zones).values(data=read_zone_data("Asia/Tokyo")))
 
     ticks = live(scheduler, world, minutes=4)
 
@@ -201,3 +204,4 @@ def test_all_that_a_leader_does_at_once_lets_the_ticks_begin(
     assert {"queued": 183, "failed": 60} == states
     with reading(engine) as connection:
         assert not has_ended_pause(connection, now=SEVEN)
+        assert not list(fetch_changed(connection))
