@@ -34,6 +34,9 @@ _Route = TypeVar("_Route", bound=Callable[..., Any])
 #: Bytes of a form: an action of the largest size, and each of its characters escaped.
 LARGEST_FORM = LARGEST_TEXT * 3
 
+#: Bytes of a form that is kept for somebody who is not signed in: it may be anybody.
+LARGEST_UNSIGNED = 64 * 1024
+
 _FORM = "application/x-www-form-urlencoded"
 
 #: Where people sign in.
@@ -65,8 +68,7 @@ class PageRoute(GuardedRoute):
         form = Form()
         with suppress(MinutehandError):
             demand_own_page(request.app.state.services.settings, request)
-            body = await collect_body(request, LARGEST_FORM)
-            form = await run_in_threadpool(read_form, body)
+            form = read_form(await collect_body(request, LARGEST_UNSIGNED))
         values = {"form": form, "path": request.url.path}
         return await run_in_threadpool(
             render_alone, request, "resend.html", values, status=HTTPStatus.UNAUTHORIZED

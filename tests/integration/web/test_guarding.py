@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from models.errors import UnreachableError
 from serving.access.roles import Role
 from tests.integration.web.conftest import FOREIGN, OWN, Browser, enter, new_key
-from web.guarding import PageRoute
+from web.guarding import LARGEST_UNSIGNED, PageRoute
 from web.routes import ROUTERS
 
 PATHS = sorted(
@@ -78,6 +78,19 @@ def test_what_was_typed_is_kept_if_the_session_ended(
 
     assert 401 == answer.status_code
     assert ("it&#39;s &lt;b&gt;" in answer.text) is is_kept
+
+
+def test_large_form_of_a_stranger_is_not_read(browser: TestClient):
+    """
+    Nobody knows who sent it; their browser still has it.
+    """
+    path = next(path for method, path in PATHS if method == "POST")
+    typed = {"note": "mine" * (LARGEST_UNSIGNED // 4)}
+    answer = browser.post(fill(path), data=typed, headers=OWN)
+
+    assert 401 == answer.status_code
+    assert "minemine" not in answer.text
+    assert "too large to be kept here" in answer.text
 
 
 def test_form_of_another_site_is_refused(browser: TestClient, engine: sa.Engine):
