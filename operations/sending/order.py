@@ -39,7 +39,7 @@ from models.database.tables import (
     processes,
 )
 from models.database.transaction import Answer, AtOnce, Transaction
-from models.operation_state import LANES, OperationState, Queue, Trigger
+from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
 from operations.fleet.processes import ProcessRole
 from operations.paused_queues import PAUSED
 from operations.turns import HAS_TURN
@@ -56,6 +56,7 @@ class Message(NamedTuple):
         send_at: When it should be sent, aware UTC. None: unknown.
         lane: Lane of its queue, from 0; see operation_state.LANES.
         is_scheduled: Whether nobody asked for it by hand.
+        line: In which it stands with ``overlap: queue``. None: in none.
     """
 
     id: UUID
@@ -66,6 +67,7 @@ class Message(NamedTuple):
     lane: int = 0
     app: str = ""
     is_scheduled: bool = True
+    line: str | None = None
 
 
 #: Queues by their stored value; calling the enum takes ten times as long.
@@ -93,6 +95,7 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
     """Select what waits, except what would only occupy a slot."""
     other = operations.alias("other")
     heavy_apps = sa.select(other.c.app).where(UNDER_WAY_HEAVY.of("other"))
+    line = operations.c.action_uid + sa.func.coalesce("/" + operations.c.user_id, "")
     return sa.select(
         operations.c.id,
         operations.c.queue,
@@ -101,6 +104,7 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
         operations.c.send_at,
         operations.c.app,
         operations.c.trigger,
+        sa.case((operations.c.overlap == Overlap.QUEUE, line)),
     ).where(
         rows.of(),
         operations.c.send_at <= db_now(),
@@ -208,14 +212,16 @@ class Sendable:
         quick, heavy = Queue.QUICK, Queue.HEAVY
         manual, backfill = Trigger.MANUAL, Trigger.BACKFILL
         taken = {each.app for each in handed_over if each.queue is heavy}
+        # No index guards the line of a task: what was retried must not overtake it.
+        lines = {each.line for each in handed_over} - {None}
         messages: list[tuple[int, datetime, int, Message]] = []
         turns: Counter[tuple[datetime, str]] = Counter()
         for row in rows:
             # By position, which is fast: this runs for each operation.
-            id_, queue, text, attempt, send_at, app, trigger = row
+            id_, queue, text, attempt, send_at, app, trigger, line = row
             is_scheduled = trigger != manual
             is_backfill = trigger == backfill
-            if id_ in known:
+            if id_ in known or line in lines:
                 continue
             if queue == heavy:
                 if app in taken:
@@ -231,7 +237,7 @@ class Sendable:
                 )
             message = Message(
                 *(id_, _QUEUES[queue], text, attempt, send_at, lane),
-                *(app, is_scheduled),
+                *(app, is_scheduled, line),
             )
             rank = is_scheduled + is_backfill
             messages.append((rank, send_at, turns[send_at, app], message))

@@ -426,6 +426,33 @@ def test_next_in_line_waits_for_the_answer(engine: sa.Engine, case: Case):
     assert [str(first), str(second)] == find_ids(case)
 
 
+def test_what_is_retried_waits_for_a_task_that_a_courier_has(
+    engine: sa.Engine, case: Case
+):
+    """
+    Though it was recorded before that, and the database does not know of the task yet.
+    """
+    uid = post(engine, operations={"run_task": TASK}, overlap=Overlap.QUEUE.value).uid
+    first, second = run_now(engine, uid), run_now(engine, uid)
+    with writing(engine) as connection:
+        cancel(connection, first, reason="canceled")
+    case.couriers.is_late = True
+    case.send()
+    with writing(engine) as connection:
+        reopen(connection, first)
+    case.send()
+    assert [str(second)] == find_ids(case)
+    case.couriers.deliver()
+    case.send()
+    case.send()
+    assert [str(second)] == find_ids(case)
+
+    case.answer(case.couriers.sent[0])
+    case.send()
+
+    assert [str(second), str(first)] == find_ids(case)
+
+
 def find_ids(case: Case) -> list[object]:
     """Return the ids of the operations whose tasks were sent."""
     return [task.headers["minutehand-operation-id"] for task in case.couriers.sent]

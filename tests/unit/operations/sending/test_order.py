@@ -26,6 +26,7 @@ def make_row(number: int, **changes: Any) -> tuple[object, ...]:
         "send_at": MONDAY + number * SECOND,
         "app": "app",
         "trigger": "schedule",
+        "line": None,
         **changes,
     }
     return tuple(values.values())
