@@ -41,6 +41,10 @@ KILLS_ALLOWED = 2
 BACK_OFF = timedelta(seconds=10)
 
 
+#: In which a row may have a claim that nobody works under. Not queued: what is claimed
+#: is not sent. So the look for leases reads nothing of what is with the broker.
+_STOPPED = sorted(set(OperationState) - {OperationState.RUNNING, OperationState.QUEUED})
+
 _EXPIRED = (
     UNDER_WAY.of(),
     operations.c.state == OperationState.RUNNING,
@@ -58,7 +62,7 @@ def _canceled_statement() -> sa.Executable:
         sa.update(operations)
         .where(
             UNDER_WAY.of(),
-            operations.c.state != OperationState.RUNNING,
+            operations.c.state.in_(_STOPPED),
             operations.c.lease_expires_at <= db_now(),
         )
         .values(**NO_CLAIM)

@@ -472,9 +472,16 @@ def _make_operations() -> None:
         where="state IN ('failed', 'canceled', 'skipped', 'missed')",
     )
     _index(
+        "ix_operations_awaiting",
+        "operations",
+        ["send_at"],
+        where="state = 'pending' AND"
+        " COALESCE(substr(reason, 1, 16), '') = 'waits for a task'",
+    )
+    _index(
         "ix_operations_first_lane",
         "operations",
-        ["app"],
+        ["app", "trigger"],
         where="queue = 'quick' AND lane = 0 AND (state = 'queued' OR claim_token IS NOT NULL)",
     )
     _index(

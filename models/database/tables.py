@@ -432,7 +432,7 @@ PENDING_SCHEDULED = Rows(f"{PENDING.condition} AND {{0}}trigger <> 'manual'")
 
 #: Has sent a task of the user's own, and goes on when that ends.
 OF_TASK = Rows(
-    f"coalesce(substr({{0}}reason, 1, {len(Reason.TASK)}), '') = '{Reason.TASK}'"
+    f"COALESCE(substr({{0}}reason, 1, {len(Reason.TASK)}), '') = '{Reason.TASK}'"
 )
 
 #: Of what is pending, what waits for the end of such a task.
@@ -525,8 +525,10 @@ operations = sa.Table(
     _partial("ix_operations_pending", "send_at", "recorded_at", where=PENDING),
     # sending: runs that people asked for, which go before scheduled ones
     _partial("ix_operations_pending_manual", "send_at", where=PENDING_MANUAL),
-    # sending: how much of its share each app is using
-    _partial("ix_operations_first_lane", "app", where=UNDER_WAY_FIRST),
+    # answers: tasks whose end is waited for, by their deadline
+    _partial("ix_operations_awaiting", "send_at", where=AWAITING),
+    # sending: how much of its share each app is using, read from the index alone
+    _partial("ix_operations_first_lane", "app", "trigger", where=UNDER_WAY_FIRST),
     # overlap, sending, claiming: the live operations of an action (and user)
     _partial("ix_operations_live", "action_uid", "user_id", where=LIVE_OR_CLAIMED),
     # sending: at most one heavy operation of an app is queued or claimed

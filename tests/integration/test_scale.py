@@ -24,6 +24,7 @@ from models.database.engine import read_clock, reading, writing
 from models.operation_state import Queue
 from operations.list_operations import fetch_latest
 from operations.operation_filter import OperationFilter
+from operations.task_ends import fetch_overdue
 from serving.access.roles import Role
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
@@ -208,7 +209,7 @@ def add_history(engine: sa.Engine) -> dict[str, str]:
 
 @contextmanager
 def explaining(engine: sa.Engine) -> Iterator[list[Any]]:
-    """Fill a list with the plans of whatever is read, and what each read."""
+    """Fill a list with the plans of all statements, and what each read."""
     seen: list[tuple[str, Any]] = []
 
     def note(_connection: Any, _cursor: Any, text: str, given: Any, *_: Any) -> None:
@@ -218,9 +219,9 @@ def explaining(engine: sa.Engine) -> Iterator[list[Any]]:
     sa.event.listen(engine, "before_cursor_execute", note)
     yield plans
     sa.event.remove(engine, "before_cursor_execute", note)
-    with engine.connect() as connection:
+    with engine.connect() as connection:  # which commits nothing
         for text, given in seen:
-            if re.match("select|with", text, re.IGNORECASE):
+            if re.match("select|with|update|insert|delete", text, re.IGNORECASE):
                 asked = f"explain (analyze, timing off, format json) {text}"
                 [[found]] = connection.exec_driver_sql(asked, given).scalars()
                 plans.append(found["Plan"])
@@ -312,6 +313,38 @@ def test_a_part_of_what_waits_costs_no_look_at_all_of_it(postgres_engine: sa.Eng
     assert waiting > 10_000
     assert 1_000 == sent
     assert max(count_read(plan, "operations") for plan in plans) <= 2 * sent
+
+
+def test_what_is_under_way_costs_no_look_at_all_of_it(postgres_engine: sa.Engine):
+    """
+    Whatever is with the broker, or waits for the end of its task: leases, shares and
+    deadlines are found without it.
+    """
+    engine = postgres_engine
+    add_app(engine, APP)
+    add_history(engine)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(
+            "update operations set queue = 'quick', state = 'queued', lane = 1,"
+            " sent_at = now(), sends = 1, finished_at = null where state = 'succeeded'"
+        )
+        connection.exec_driver_sql(
+            "update operations set queue = 'tasks', state = 'pending',"
+            " reason = 'waits for a task: nothing', send_at = now() + interval '1 hour'"
+            " where state = 'queued' and hashtext(id::text) > 0"
+        )
+        connection.exec_driver_sql("vacuum analyze")
+    dispatcher = make_dispatcher(engine)
+    dispatcher.outbox.part = 0.5
+
+    with explaining(engine) as plans:
+        dispatcher.send_waiting()
+        dispatcher.rescue()
+        with reading(engine) as connection:
+            fetch_overdue(connection, limit=500)
+
+    assert len(plans) > 8
+    assert max(count_read(plan, "operations") for plan in plans) < 10
 
 
 def count_waiting(connection: sa.Connection) -> int:
