@@ -21,7 +21,7 @@ STARS = dict.fromkeys(
 TOKYO = {**STARS, "timezone": "Asia/Tokyo"}
 
 
-def django(kind: str, schedule: dict[str, Any], **columns: Any) -> Imported:
+def django(kind: str, schedule: Any, **columns: Any) -> Imported:
     task = {
         "name": "it",
         "task": "proj.task",
@@ -97,6 +97,7 @@ def test_schedules_of_django(kind: str, schedule: Any, columns: Any, when: Any):
         ),
         ("crontab", TOKYO, {"description": "for the board"}, "for the board"),
         ("crontab", TOKYO, {"args": "{"}, "could not be read"),
+        ("", None, {}, "no schedule"),
         ("solar", {"event": "dawn", "latitude": 1, "longitude": 2}, {}, "the sun"),
     ],
 )
