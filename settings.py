@@ -35,9 +35,9 @@ from pydantic import (
 )
 
 from models.errors import RuleError, UsageError
+from models.fields.addresses import check_email, check_url
 from models.fields.duration import Duration
 from models.fields.field_types import check_queue
-from models.fields.mail_and_web import check_email, check_url
 from models.fields.server_url import (
     hide_sign_in,
     read_broker_url,

@@ -17,13 +17,13 @@ from pydantic import (
 )
 
 from models.errors import RuleError
+from models.fields.addresses import check_url
 from models.fields.field_types import (
     MOST_NAMES,
     DomainName,
     Name,
     drop_repeated,
 )
-from models.fields.mail_and_web import check_url
 from models.fields.strict_model import OURS, DocumentModel, Most, get_keys, show
 from models.operation_state import Queue
 from models.run_task import RunTaskModel

@@ -24,6 +24,7 @@ from pydantic_core import InitErrorDetails
 
 from models.days_off import DateRangeModel, choose_days
 from models.errors import RuleError
+from models.fields.addresses import check_email, check_url
 from models.fields.field_types import (
     DomainName,
     Instant,
@@ -34,7 +35,6 @@ from models.fields.field_types import (
     ZoneName,
     check_name,
 )
-from models.fields.mail_and_web import check_email, check_url
 from models.fields.sql_connection import check_connection_name
 from models.fields.strict_model import (
     Complaint,

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from actions.when.rule import Rule
-from models.fields.wall_clock import first_instant_at
+from models.fields.zone import first_instant_at
 from models.timing import DayRange
 
 _DAY = timedelta(days=1)

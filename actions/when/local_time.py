@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from models.fields.wall_clock import first_instant_at
+from models.fields.zone import first_instant_at
 
 #: A leap forward of this or more is not a clock change, nor is a leap back of more than
 #: this. Source: Debian's cron(8), and its source code for exactly three hours.

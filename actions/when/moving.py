@@ -20,7 +20,7 @@ from actions.when.excluding import DaysOff, find_day_start, get_local_day
 from actions.when.local_time import Stretch, get_local_floor, get_stretch
 from actions.when.rule import Rule
 from models.days_off import Instead
-from models.fields.wall_clock import first_instant_at
+from models.fields.zone import first_instant_at
 from models.timing import DayRange
 
 #: Days in a row, at most, that occurrences are moved over: a quarter. What lies on more

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 import isodate
 
 from models.errors import RuleError
-from models.fields.wall_clock import first_instant_at
+from models.fields.zone import first_instant_at
 
 #: The longest duration accepted: nobody plans further ahead, and instants stay within
 #: the range of a datetime.

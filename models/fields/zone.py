@@ -1,5 +1,7 @@
 """
-Time zones by name. Pure: a function of the installed tz database.
+Time zones by name, and the instants at which their clocks show a time.
+
+Pure: a function of the installed tz database.
 
 The database is that of the tzdata package, never the host's, so that every host
 computes the same occurrences whatever its operating system ships.
@@ -10,11 +12,14 @@ from __future__ import annotations
 import difflib
 import io
 import re
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import resources
 from zoneinfo import ZoneInfo
 
 from models.errors import RuleError
+
+_SECOND = timedelta(seconds=1)
 
 #: Characters. The longest name of the tz database has 32; more is not a typo.
 _LONGEST_NAME = 64
@@ -108,3 +113,43 @@ def _find_near(folded: str, by_folded: dict[str, str]) -> list[str]:
 
     close = difflib.get_close_matches(folded, by_folded, n=2, cutoff=0.75)
     return [by_folded[low] for low in close]
+
+
+def first_instant_at(local: datetime, zone: ZoneInfo) -> datetime:
+    """
+    Return the first instant at which the clocks of *zone* show *local* or later.
+
+    ``datetime`` answers this, too, except for local times in a gap, for which its
+    answer is wrong by the size of the gap.
+
+    Args:
+        local: Naive local time of *zone*, years 1900 to 9998.
+        zone: The zone of *local*.
+
+    Returns:
+        Aware UTC. For a local time that occurs twice, the first of the two; for one in
+        a gap, however long, the first instant after the gap.
+
+    >>> paris = ZoneInfo("Europe/Paris")
+    >>> first_instant_at(datetime(2026, 3, 29, 2, 30), paris).isoformat()
+    '2026-03-29T01:00:00+00:00'
+    >>> first_instant_at(datetime(2026, 10, 25, 2, 30), paris).isoformat()
+    '2026-10-25T00:30:00+00:00'
+    """
+    after = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if after.astimezone(zone).replace(tzinfo=None) == local:
+        return after
+
+    # In a gap, fold 0 gives an instant after the change and fold 1 one before it.
+    # Zones change on whole seconds, so the search is in whole seconds, too.
+    before = local.replace(tzinfo=zone, fold=1).astimezone(UTC).replace(microsecond=0)
+    low, high = 0, (after - before) // _SECOND + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        shown = (before + middle * _SECOND).astimezone(zone).replace(tzinfo=None)
+        if shown < local:
+            low = middle
+        else:
+            high = middle
+
+    return before + high * _SECOND

@@ -16,7 +16,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from actions.previews.preview_notes import ClockChange, find_clock_changes
-from models.fields.wall_clock import first_instant_at
+from models.fields.zone import first_instant_at
 from models.operation_state import LIVE_STATES, OperationState
 
 _DAY = timedelta(days=1)

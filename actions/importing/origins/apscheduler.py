@@ -28,8 +28,7 @@ from actions.importing.origins.clock_times import (
 from actions.importing.origins.imported import ActionDraft, Stored, Table, refuse
 from actions.importing.origins.tasks import make_plain, run_task
 from models.fields.elapsed import write_elapsed
-from models.fields.wall_clock import first_instant_at
-from models.fields.zone import load_zone
+from models.fields.zone import first_instant_at, load_zone
 from models.occurrence import LOOKBACK
 
 _MINUTE_S = 60
