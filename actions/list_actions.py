@@ -8,7 +8,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from models.database.engine import json_rows, make_rows_json
+from actions.read_actions import is_one_of
 from models.database.tables import (
     DELETED_ACTIONS,
     DUE_ACTIONS,
@@ -161,12 +161,9 @@ def fetch_schedules(
 
     The rest of a document may be long, and is not read.
     """
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    parts = (_kept.document[key].label(key) for key in WHEN_KEYS)
     rows = connection.execute(
-        sa.select(
-            _kept.uid, *(_kept.document[key].label(key) for key in WHEN_KEYS)
-        ).where(_kept.uid.in_(sa.select(given.c.uid))),
-        {"given": make_rows_json([{"uid": uid} for uid in uids])},
+        sa.select(_kept.uid, *parts).where(is_one_of(connection, uids))
     )
     return {
         uid: {
@@ -240,15 +237,6 @@ def _match_trouble(
             query = query.where(_kept.app == app)
         chosen.update(connection.execute(query).scalars())
     return is_one_of(connection, chosen, "chosen")
-
-
-def is_one_of(
-    connection: sa.Connection, uids: Collection[str], name: str
-) -> sa.ColumnElement[bool]:
-    """Match the actions with these uids; *name* is unique in the statement."""
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, name)
-    rows = make_rows_json([{"uid": uid} for uid in sorted(uids)])
-    return _kept.uid.in_(sa.select(given.c.uid).params({name: rows}))
 
 
 def _match_state(

@@ -30,6 +30,15 @@ LOOKED_BACK = 1000
 _kept = scheduled_actions.c
 
 
+def is_one_of(
+    connection: sa.Connection, uids: Collection[str], name: str = "given"
+) -> sa.ColumnElement[bool]:
+    """Match the actions with these uids; *name* is unique in the statement."""
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, name)
+    rows = make_rows_json([{"uid": uid} for uid in sorted(uids)])
+    return _kept.uid.in_(sa.select(given.c.uid).params({name: rows}))
+
+
 def fetch_actions(
     connection: sa.Connection, *, app: str | None = None, deleted: bool = False
 ) -> list[sa.Row[Any]]:
@@ -50,13 +59,8 @@ def fetch_rows(
     connection: sa.Connection, uids: Sequence[str]
 ) -> dict[str, sa.Row[Any]]:
     """Return the rows of *uids*, by uid, without their documents."""
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
-    rows = connection.execute(
-        sa.select(*(each for each in _kept if each.name != "document")).where(
-            _kept.uid.in_(sa.select(given.c.uid))
-        ),
-        {"given": make_rows_json([{"uid": uid} for uid in uids])},
-    )
+    columns = (each for each in _kept if each.name != "document")
+    rows = connection.execute(sa.select(*columns).where(is_one_of(connection, uids)))
     return {row.uid: row for row in rows}
 
 

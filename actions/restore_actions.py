@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from actions.decide import decide_event, decide_time
 from actions.due_rows import advance, fetch_due, fetch_events, fetch_turns
 from actions.leader import LEASE_NAME
-from actions.posting.revisions import change_actions
+from actions.posting.revisions import change_actions, lock_actions
 from models.database.engine import db_now
 from models.database.tables import leases, processes, scheduled_actions
 from models.decision import Decision, NewOperation
@@ -167,18 +167,13 @@ def start_anew(
         How many actions were restarted.
     """
     kept = scheduled_actions.c
-    found = connection.execute(
-        sa.select(scheduled_actions)
-        .where(
-            sa.text("scheduled_actions.active"),
-            kept.paused_at.is_(None),
-            kept.quarantined_at.is_(None),
-            kept.deleted_at.is_(None),
-            kept.effective_from <= as_of,
-        )
-        .order_by(kept.uid)
-        .with_for_update()
-    ).all()
+    found = lock_actions(
+        connection,
+        kept.active,
+        kept.paused_at.is_(None),
+        kept.quarantined_at.is_(None),
+        kept.effective_from <= as_of,
+    )
     values: dict[str, object] = {"effective_from": now, "updated_at": now}
     changes = [(row, values) for row in found]
     change_actions(

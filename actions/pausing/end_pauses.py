@@ -14,7 +14,6 @@ import sqlalchemy as sa
 
 from actions.pausing.pause_and_resume import (
     let_go_on,
-    lock_actions,
 )
 from actions.pausing.pause_state import (
     UNPAUSED,
@@ -23,7 +22,7 @@ from actions.pausing.pause_state import (
     fetch_paused_apps,
     write_pause,
 )
-from actions.posting.revisions import SCHEDULER
+from actions.posting.revisions import SCHEDULER, lock_actions
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.operation_state import Queue
 

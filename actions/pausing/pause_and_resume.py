@@ -35,12 +35,13 @@ from actions.posting.revisions import (
     change_actions,
     get_app_of,
     lock_action,
+    lock_actions,
     refuse_action,
     start_from,
 )
-from actions.read_actions import get_action_state
+from actions.read_actions import get_action_state, is_one_of
 from actions.read_rules import find_problem
-from models.database.engine import json_rows, make_rows_json, read_clock
+from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
 from models.json_form import ASIDE
@@ -184,7 +185,7 @@ def pause_many(
         given = begin_pause(connection, until, note, by)
     except UsageError:
         return Switched(0, Counter({str(Refusal.TOO_LATE): len(uids)}))
-    rows = lock_actions(connection, _is_among(connection, uids))
+    rows = lock_actions(connection, is_one_of(connection, uids))
     switched = _pause(connection, rows, given, as_it_is=True)
     return _count_gone(switched, len(uids) - len(rows))
 
@@ -205,10 +206,10 @@ def resume_many(
         note: Why they are resumed.
     """
     apps = connection.execute(
-        sa.select(_kept.app).distinct().where(_is_among(connection, uids))
+        sa.select(_kept.app).distinct().where(is_one_of(connection, uids))
     ).scalars()
     above = {app: hold_pause(connection, app) for app in sorted(apps)}
-    rows = lock_actions(connection, _is_among(connection, uids))
+    rows = lock_actions(connection, is_one_of(connection, uids))
     switched = _resume(connection, rows, above, note=note, by=by)
     return _count_gone(switched, len(uids) - len(rows))
 
@@ -289,27 +290,6 @@ def _note(
 def _count_gone(switched: Switched, gone: int) -> Switched:
     switched.refused += Counter({str(Refusal.GONE): gone})
     return switched
-
-
-def _is_among(connection: sa.Connection, uids: Sequence[str]) -> sa.ColumnElement[bool]:
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "among")
-    rows = make_rows_json([{"uid": uid} for uid in uids])
-    return _kept.uid.in_(sa.select(given.c.uid).params(among=rows))
-
-
-def lock_actions(
-    connection: sa.Connection,
-    *where: sa.ColumnElement[bool],
-    at_most: int | None = None,
-) -> Sequence[sa.Row[Any]]:
-    """Lock and return the actions *where* this holds, in the one order of all."""
-    return connection.execute(
-        sa.select(scheduled_actions)
-        .where(_kept.deleted_at.is_(None), *where)
-        .order_by(_kept.uid)
-        .limit(at_most)
-        .with_for_update(of=scheduled_actions)
-    ).all()
 
 
 def let_go_on(

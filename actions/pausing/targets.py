@@ -15,7 +15,7 @@ from typing import NoReturn
 import sqlalchemy as sa
 
 from actions.lookup import fetch_app
-from actions.pausing.pause_and_resume import let_go_on, lock_actions
+from actions.pausing.pause_and_resume import let_go_on
 from actions.pausing.pause_state import (
     APP,
     INSTALLATION,
@@ -30,6 +30,7 @@ from actions.pausing.pause_state import (
     refuse_other_pause,
     write_pause,
 )
+from actions.posting.revisions import lock_actions
 from models.database.engine import read_clock
 from models.database.leader_lock import keep_leader_out
 from models.database.tables import installation, scheduled_actions, small_apps

@@ -46,6 +46,22 @@ def lock_action(
     return row
 
 
+def lock_actions(
+    connection: sa.Connection,
+    *where: sa.ColumnElement[bool],
+    at_most: int | None = None,
+) -> Sequence[sa.Row[Any]]:
+    """Lock and return the actions *where* this holds, in the one order of all."""
+    kept = scheduled_actions.c
+    return connection.execute(
+        sa.select(scheduled_actions)
+        .where(*where, kept.deleted_at.is_(None))
+        .order_by(kept.uid)
+        .limit(at_most)
+        .with_for_update(of=scheduled_actions)
+    ).all()
+
+
 def get_app_of(connection: sa.Connection, uid: str, *, app: str | None = None) -> str:
     """
     Return the uid of the small app of an action, which is not locked.

@@ -15,9 +15,10 @@ import sqlalchemy as sa
 
 from actions.occurrences import next_due_at, parse_timing
 from actions.posting.post import fetch_holidays
-from actions.posting.revisions import change_actions
+from actions.posting.revisions import change_actions, lock_actions
+from actions.read_actions import is_one_of
 from actions.small_apps.app_row import PartChange
-from models.database.engine import json_rows, make_rows_json, read_clock
+from models.database.engine import read_clock
 from models.database.tables import holidays, scheduled_actions
 from models.days_off import DateRangeModel
 from models.door.documents import read_action_object
@@ -103,7 +104,8 @@ def _retime(
     by: str | None,
 ) -> tuple[str, ...]:
     """Make the timing of the actions of *app* that except a changed calendar."""
-    rows = _lock(connection, _find_naming(connection, app, changed))
+    naming = _find_naming(connection, app, changed)
+    rows = lock_actions(connection, is_one_of(connection, naming))
     known = fetch_holidays(connection, app)
     written = read_clock(connection)
     retimed: list[tuple[sa.Row[Any], Mapping[str, object]]] = []
@@ -158,15 +160,3 @@ def _name(document: Mapping[str, Any]) -> set[str]:
         for each in excepted
         if isinstance(each, dict) and "calendar" in each
     }
-
-
-def _lock(connection: sa.Connection, uids: Sequence[str]) -> Sequence[sa.Row[Any]]:
-    kept = scheduled_actions.c
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
-    return connection.execute(
-        sa.select(scheduled_actions)
-        .where(kept.uid.in_(sa.select(given.c.uid)), kept.deleted_at.is_(None))
-        .order_by(kept.uid)
-        .with_for_update(of=scheduled_actions),
-        {"given": make_rows_json([{"uid": uid} for uid in uids])},
-    ).all()

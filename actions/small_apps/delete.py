@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from actions.lookup import SYSTEM_APP, refuse_app
 from actions.pausing.pause_state import UNPAUSED
-from actions.posting.revisions import change_actions
+from actions.posting.revisions import change_actions, lock_actions
 from actions.small_apps.app_row import lock_app, refuse_stale
 from models.database.engine import read_clock
 from models.database.journal import note_change
@@ -68,13 +68,7 @@ def delete_small_app(
     if row is None or row.deleted_at is not None:
         refuse_app(connection, uid)
     refuse_stale(uid, row.revision, expected_revision)
-    kept = scheduled_actions.c
-    actions = connection.execute(
-        sa.select(scheduled_actions)
-        .where(kept.app == uid, kept.deleted_at.is_(None))
-        .order_by(kept.uid)
-        .with_for_update()
-    ).all()
+    actions = lock_actions(connection, scheduled_actions.c.app == uid)
     _refuse_live(connection, uid)
     now = read_clock(connection)
     ended = {"deleted_at": now, "updated_at": now, "next_due_at": None}

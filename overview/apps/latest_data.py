@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
 
 from models.database.tables import operation_steps, operations
 from models.operation_state import StepState
@@ -21,7 +19,8 @@ LATEST = 1_000
 _NAMED = {"refresh": ("refreshed", "reused"), "publish": ("published",)}
 
 
-class TouchedJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Touched:
     """
     What one step touched: names of domains, or of what was published.
 
@@ -35,38 +34,6 @@ class TouchedJson(TypedDict):
     refreshed: list[str]
     reused: list[str]
     published: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """A step that succeeded; *finished_at* is aware UTC, *names* are by kind."""
-
-    operation_id: UUID
-    action_uid: str
-    finished_at: datetime
-    step: str
-    names: Mapping[str, list[str]]
-
-    @property
-    def kind(self) -> str:
-        """One word for it."""
-        if self.step == "publish":
-            return "publish"
-        if not self.names.get("reused"):
-            return "whole"
-        return "partial" if self.names.get("refreshed") else "reused"
-
-    def as_json(self) -> TouchedJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "operation": self.operation_id,
-            "action_uid": self.action_uid,
-            "finished_at": self.finished_at,
-            "kind": self.kind,
-            "refreshed": self.names.get("refreshed", []),
-            "reused": self.names.get("reused", []),
-            "published": self.names.get("published", []),
-        }
 
 
 def fetch_touched(connection: sa.Connection, app: str) -> dict[str, Touched]:
@@ -106,5 +73,14 @@ def fetch_touched(connection: sa.Connection, app: str) -> dict[str, Touched]:
 
 def _make_touched(row: Any) -> Touched:
     result = row.result or {}
-    names = {key: list(result.get(key) or ()) for key in _NAMED[row.name]}
-    return Touched(row.id, row.action_uid, row.finished_at, row.name, names)
+    refreshed, reused, published = (
+        list(result.get(key) or ()) if key in _NAMED[row.name] else []
+        for key in ("refreshed", "reused", "published")
+    )
+    kind = "partial" if refreshed else "reused"
+    if row.name == "publish":
+        kind = "publish"
+    elif not reused:
+        kind = "whole"
+    done = row.id, row.action_uid, row.finished_at
+    return Touched(*done, kind, refreshed, reused, published)

@@ -34,7 +34,7 @@ from actions.read_rules import NextDue, fetch_next_due
 from models.database.engine import read_clock
 from models.operation_state import Queue
 from operations.running.pace import Working, fetch_working
-from overview.apps.latest_data import TouchedJson, fetch_touched
+from overview.apps.latest_data import Touched, fetch_touched
 from overview.doctor.checks import FOR_APPS, NEAR
 from overview.doctor.examine import look
 from overview.doctor.finding import Finding, Health, View, find_worst
@@ -171,7 +171,7 @@ class AppStatus(_AnyStatus):
     app: str
     is_led: bool
     working: Working | None
-    touched: Mapping[str, TouchedJson]
+    touched: Mapping[str, Touched]
     paused: AppPaused
 
 
@@ -207,7 +207,7 @@ def fetch_app_status(
         app=app,
         is_led=view.holder is not None and not view.holder.is_stale,
         working=fetch_working(connection, app).get(app),
-        touched={step: each.as_json() for step, each in touched.items()},
+        touched=touched,
         paused=fetch_app_paused(connection, app),
     )
 

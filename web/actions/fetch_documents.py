@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from actions.list_actions import select_part
 from actions.lookup import fetch_app
-from models.database.engine import json_rows, make_rows_json
+from actions.read_actions import is_one_of
 from models.database.tables import scheduled_actions
 from models.paging import Page, Part
 from models.requests.action_filter import ActionFilterModel
@@ -42,13 +42,9 @@ def fetch_document_part(
     if wanted.app is not None:
         fetch_app(connection, wanted.app)
     part = select_part(connection, wanted, page)
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
-    rows = connection.execute(
-        sa.select(_kept.uid, _kept.document).where(
-            _kept.uid.in_(sa.select(given.c.uid))
-        ),
-        {"given": make_rows_json([{"uid": row.uid} for row in part.entries])},
-    )
+    uids = [row.uid for row in part.entries]
+    query = sa.select(_kept.uid, _kept.document).where(is_one_of(connection, uids))
+    rows = connection.execute(query)
     documents: dict[str, Mapping[str, Any]] = {row.uid: row.document for row in rows}
     return Part(
         [

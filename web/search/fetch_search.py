@@ -15,8 +15,8 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.list_actions import LONGEST_TEXT, is_one_of
-from actions.read_actions import get_action_state
+from actions.list_actions import LONGEST_TEXT
+from actions.read_actions import get_action_state, is_one_of
 from models.database.tables import operations, scheduled_actions, small_apps
 from models.decision import get_action_name
 from models.operation_state import OperationState

@@ -55,12 +55,12 @@ def test_status_says_what_the_last_ones_touched(
         others = fetch_app_status(connection, SETTINGS, "other").touched
 
     assert (kind, refreshed, reused) == (
-        found["refresh"]["kind"],
-        found["refresh"]["refreshed"],
-        found["refresh"]["reused"],
+        found["refresh"].kind,
+        found["refresh"].refreshed,
+        found["refresh"].reused,
     )
     assert ("publish", ["data", "design"]) == (
-        found["publish"]["kind"],
-        found["publish"]["published"],
+        found["publish"].kind,
+        found["publish"].published,
     )
     assert {} == others
