@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from models.errors import RuleError
+from models.fields.weekday import DAY_NAMES, WEEKDAYS
 
 _MICROSECONDS = 1_000_000
 
@@ -231,13 +232,8 @@ def _format_span(span: NumberSpan, width: int) -> str:
 
 
 #: A set of weekdays is kept as bits: Monday is bit 0.
-_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_LONG = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-
-_NUMBERS = {name.lower(): number for number, name in enumerate(_NAMES)}
-_NUMBERS.update((name, number) for number, name in enumerate(_LONG))
-
-_EVERY_DAY = (1 << len(_NAMES)) - 1
+_NUMBERS = {name: number % len(WEEKDAYS) for number, name in enumerate(DAY_NAMES)}
+_EVERY_DAY = (1 << len(WEEKDAYS)) - 1
 
 _HINT = "Write weekdays as 'Mon,Wed' or 'Mon..Fri'."
 
@@ -272,7 +268,7 @@ def parse_weekdays(word: str, text: str) -> int:
 
         first, last = _NUMBERS[names[0]], _NUMBERS[names[-1]]
         if last < first:
-            listed = ",".join((_NAMES * 2)[first : last + 1 + len(_NAMES)])
+            listed = ",".join((WEEKDAYS * 2)[first : last + 1 + len(WEEKDAYS)])
             msg = f"{text!r} has the weekdays {item!r}, which run past Sunday."
             raise RuleError(msg, f"Weeks start on Monday here; write '{listed}'.")
 
@@ -285,8 +281,8 @@ def format_weekdays(weekdays: int) -> str:
     """Return the shortest list, with ranges of three days or more; "" for 0."""
     runs = re.finditer("1+", f"{weekdays:07b}"[::-1])
     return ",".join(
-        _NAMES[run.start()]
+        WEEKDAYS[run.start()]
         + ("" if len(run[0]) == 1 else ".." if len(run[0]) > 2 else ",")
-        + (_NAMES[run.end() - 1] if len(run[0]) > 1 else "")
+        + (WEEKDAYS[run.end() - 1] if len(run[0]) > 1 else "")
         for run in runs
     )

@@ -17,6 +17,7 @@ from models.expressions.calendar import CalendarExpression
 from models.expressions.cron_fields import FIELDS, CronField
 from models.fields.elapsed import write_elapsed
 from models.fields.instants import parse_due_date
+from models.fields.weekday import DAY_NAMES, WEEKDAYS
 from models.fields.zone import load_zone
 
 #: Tells whether a text is a cron rule that is due some day.
@@ -45,8 +46,8 @@ _LIKE_FIELD = re.compile(
     rf"|(?:{_NAMES})(?:[-,#L].*)?"
 )
 _FULL_NAMES = (
-    *("SUNDAYS", "MONDAYS", "TUESDAYS", "WEDNESDAYS", "THURSDAYS", "FRIDAYS"),
-    *("SATURDAYS", "JANUARY", "FEBRUARY", "MARCH", "APRIL", "JUNE", "JULY", "AUGUST"),
+    *(f"{name.upper()}S" for name in DAY_NAMES),
+    *("JANUARY", "FEBRUARY", "MARCH", "APRIL", "JUNE", "JULY", "AUGUST"),
     *("SEPTEMBER", "OCTOBER", "NOVEMBER", "DECEMBER"),
 )
 
@@ -83,9 +84,6 @@ _TERMS: tuple[tuple[int, str, str | Callable[[re.Match[str]], str]], ...] = (
 
 #: Minutes of one value of the fields that a hash may stand in.
 _SPREAD = (1, 60)
-
-_WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
-_MONDAY_FIRST = (1, 2, 3, 4, 5, 6, 0)
 
 
 def find_hint(text: str, accepts: Accepts) -> str:
@@ -456,4 +454,6 @@ def _as_weekdays(word: str) -> str:
         if first is None or last is None or last < first:
             return "?"
         chosen |= {each % _WEEK for each in range(first, last + 1)}
-    return ",".join(_WEEKDAYS[each] for each in _MONDAY_FIRST if each in chosen)
+    return ",".join(
+        name for number, name in enumerate(WEEKDAYS, 1) if number % _WEEK in chosen
+    )

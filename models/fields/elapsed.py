@@ -46,7 +46,4 @@ def write_elapsed(seconds: int) -> str:
     >>> write_elapsed(90), write_elapsed(259_200)
     ('PT1M30S', 'PT72H')
     """
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "H"), (minutes, "M"), (rest, "S"))
-    return "PT" + ("".join(f"{n}{unit}" for n, unit in parts if n) or "0S")
+    return str(Duration(0, 0, timedelta(seconds=seconds)))

@@ -28,6 +28,7 @@ from actions.importing.origins.clock_times import (
 from actions.importing.origins.imported import ActionDraft, Stored, Table, refuse
 from actions.importing.origins.tasks import make_plain, run_task
 from models.fields.elapsed import write_elapsed
+from models.fields.weekday import WEEKDAYS
 from models.fields.zone import first_instant_at, load_zone
 from models.occurrence import LOOKBACK
 
@@ -62,7 +63,6 @@ _DIALECT = Dialect(_BAD, _BAD, _BAD, has_open_steps=True)
 
 #: The places of a weekday in a month, by the number that a store has for them.
 _PLACES = ("1st", "2nd", "3rd", "4th", "5th", "last")
-_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 _Rules = list[JsonValue]
 _State = Mapping[str, Any]
@@ -248,7 +248,7 @@ def _write(kind: str, state: _State) -> str:
     if kind == "LastDayOfMonthExpression":
         return "last"
     if kind == "WeekdayPositionExpression":
-        return f"{_PLACES[state['option_num']]} {_WEEKDAYS[state['weekday']]}"
+        return f"{_PLACES[state['option_num']]} {WEEKDAYS[state['weekday']].lower()}"
     if kind not in _EXPRESSIONS:
         refuse(f"{kind} is not an expression of APScheduler's own. Write it by hand.")
     first, last, step = state.get("first"), state.get("last"), state.get("step")

@@ -18,6 +18,8 @@ from pydantic import JsonValue
 from actions.importing.origins.imported import refuse
 from models.errors import RuleError
 from models.expressions.cron import CronExpression
+from models.expressions.cron_fields import FIELDS
+from models.fields.weekday import WEEKDAYS
 
 EVERY_MINUTE = frozenset(range(60))
 EVERY_HOUR = frozenset(range(24))
@@ -30,13 +32,10 @@ EVERY_WEEKDAY = frozenset(range(7))
 _EVERY = (EVERY_MINUTE, EVERY_HOUR, EVERY_DAY, EVERY_MONTH, EVERY_WEEKDAY)
 
 #: As they are written in fields; Sunday is 0, January is 1.
-_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-WEEKDAY_NAMES = {name: number for number, name in enumerate(_WEEKDAYS)}
-_MONTHS = (
-    *("jan", "feb", "mar", "apr", "may", "jun"),
-    *("jul", "aug", "sep", "oct", "nov", "dec"),
+MONTH_NAMES, WEEKDAY_NAMES = (
+    {name.lower(): number for number, name in enumerate(each.names, each.named_from)}
+    for each in FIELDS[3:]
 )
-MONTH_NAMES = {name: number for number, name in enumerate(_MONTHS, 1)}
 
 #: Lengths of months, and weekdays of their first days (Monday is 0).
 _SHAPES = [(length, first) for length in range(28, 32) for first in range(7)]
@@ -183,10 +182,11 @@ class ClockFields:
 
     def spell_calendar(self, day: str) -> str:
         """Return it as a calendar rule with this day, "-15" or "~01"."""
-        monday_first = sorted(self.weekdays, key=lambda each: (each - 1) % 7)
-        weekdays = ",".join(_WEEKDAYS[each].title() for each in monday_first)
-        if self.weekdays == EVERY_WEEKDAY:
-            weekdays = ""
+        weekdays = ",".join(
+            name
+            for number, name in enumerate(WEEKDAYS, 1)
+            if number % 7 in self.weekdays and self.weekdays != EVERY_WEEKDAY
+        )
         years = "*" if self.years is None else ",".join(map(str, sorted(self.years)))
         date = f"{years}-{_pad(self.months, EVERY_MONTH)}{day}"
         time = f"{_pad(self.hours, EVERY_HOUR)}:{_pad(self.minutes, EVERY_MINUTE)}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from actions.importing.origins.imported import ActionDraft, Entry, Table, refuse
 from actions.importing.origins.tasks import run_task
+from actions.previews.clock_words import WEEKDAYS
 from models.errors import RuleError
 from models.expressions.cron import CronExpression
 from models.expressions.cron_hints import find_both_days
@@ -49,11 +50,6 @@ _FOREIGN = {
 
 #: Letters of a command that name an action.
 _LONGEST_NAME = 80
-
-_WEEKDAYS = (
-    *("Sunday", "Monday", "Tuesday", "Wednesday"),
-    *("Thursday", "Friday", "Saturday"),
-)
 
 
 def read_crontab(
@@ -234,7 +230,7 @@ def explain_days(rule: str) -> list[str]:
     number = canonical.split()[4]
     note = (
         f"It runs on days {day} and on every"
-        f" {_WEEKDAYS[int(number) % 7] if number.isdecimal() else weekday} as well:"
+        f" {WEEKDAYS[int(number) - 1] if number.isdecimal() else weekday} as well:"
         " with two day fields either of them is enough."
     )
     return [f"{note} For days that match both, write {instead}." if instead else note]
