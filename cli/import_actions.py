@@ -285,17 +285,15 @@ def _make_defaults(
         UsageError: If there is no such zone or connection.
     """
     settings = get_settings()
-    if timezone is not None:
+    for option, value, check in (
+        ("--timezone", timezone, load_zone),
+        ("--connection", connection, settings.task_rules.check_connection),
+    ):
         try:
-            load_zone(timezone)
+            if value is not None:
+                check(value)
         except RuleError as error:
-            msg = f"--timezone: {error}"
-            raise UsageError(msg) from None
-    if connection is not None:
-        try:
-            settings.task_rules.check_connection(connection)
-        except RuleError as error:
-            msg = f"--connection: {error}"
+            msg = f"{option}: {error}"
             raise UsageError(msg) from None
     return Defaults(
         now=read_host_clock(),

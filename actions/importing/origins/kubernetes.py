@@ -73,20 +73,19 @@ def read_cron_jobs(text: bytes) -> tuple[Entry, ...]:
         said = getattr(error, "problem", None) or type(error).__name__
         problem = Problem("", f"It is not YAML: {said}{at}.", "Correct the file.")
         raise InvalidDocumentError((problem,)) from None
-    return tuple(_read_job(job) for each in documents for job in _find_jobs(each))
+    return tuple(job for each in documents for job in _find_jobs(each))
 
 
-def _find_jobs(value: object) -> Iterator[Mapping[str, Any]]:
+def _find_jobs(value: object) -> Iterator[Entry]:
     if not isinstance(value, Mapping):
         return
-    if value.get("kind") in {"List", "CronJobList"}:
-        items = value.get("items")
-        for item in items if isinstance(items, list) else []:
-            # the items of a CronJobList need not say what they are
-            if isinstance(item, Mapping) and item.get("kind", "CronJob") == "CronJob":
-                yield item
-    elif value.get("kind") == "CronJob":
-        yield value
+    kind, found = str(value.get("kind")), value.get("items")
+    if kind not in {"List", "CronJobList"}:
+        found = [value] if kind == "CronJob" else []
+    for each in found if isinstance(found, list) else []:
+        # the items of a CronJobList need not say what they are
+        if isinstance(each, Mapping) and each.get("kind", "CronJob") == "CronJob":
+            yield _read_job(each)
 
 
 def _read_job(value: Mapping[str, Any]) -> Entry:

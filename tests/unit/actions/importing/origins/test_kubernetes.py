@@ -57,6 +57,16 @@ def test_cron_jobs_of_a_file():
 
 
 @pytest.mark.parametrize(
+    "text", [b"kind: [CronJob]", b"items: [1]", b"kind: List", b"{}", b"- 1", b""]
+)
+def test_what_is_no_job_is_left_out(text: bytes):
+    """
+    A file may hold whatever a cluster has.
+    """
+    assert read_cron_jobs(text) == ()
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [(b"a: [", "line 1"), (b"\x00", "not YAML"), (b"x" * (9 << 20), "bytes")],
 )
