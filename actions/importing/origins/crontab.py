@@ -78,9 +78,9 @@ def read_crontab(
         short = words if len(words) <= _LONGEST_NAME else words[:_LONGEST_NAME] + "…"
         found.append(Entry(short or f"line {line['number']}", line))
     reading = (
-        "Read as a system file: a user stands before each command (--personal: none)."
+        "Read as a system file, whose lines have a user; if they have none: --personal."
         if has_user
-        else "Read as the crontab of one user: none stands before a command (--system)."
+        else "Read as the crontab of one user; if its lines have a user: --system."
     )
     return found, [reading, *_explain_settings(text)]
 
@@ -96,6 +96,8 @@ def _read_lines(text: str) -> Iterator[dict[str, Any]]:
             settings[setting[1].strip("\"'")] = setting[2].strip().strip("\"'")
             continue
         count = 1 if stripped.startswith("@") else 5
+        if re.match(r"@every\s", stripped):  # no rule of cron, and of two words
+            count = 2
         words = stripped.split(maxsplit=count)
         yield {
             "number": number,

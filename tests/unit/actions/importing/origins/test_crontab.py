@@ -163,7 +163,7 @@ def test_percent_begins_the_input():
         ("0 5", "no command"),
         ("61 * * * * x", "minute 61"),
         ("0~30 5 * * * x", "jitter"),
-        ("@every 5m x", "interval"),
+        ("@every 5m x", '{"every": "PT5M"}'),
     ],
 )
 def test_what_cannot_be_says_why(text: str, words: str):
