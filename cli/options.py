@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from cli.completing import complete_action, complete_app, complete_operation
-from cli.instants import parse_typed_instant
 from models.database.engine import read_host_clock
 from models.errors import RuleError, UsageError
 from models.fields.duration import Duration
 from models.fields.instants import format_instant
+from models.fields.typed_instants import parse_typed_instant
 from models.operation_state import OperationState, Queue, Reason
 
 JsonOption = Annotated[

@@ -10,10 +10,11 @@ import typer
 
 from actions.lookup import find_action
 from cli.connection import read_database
-from cli.options import ActionArgument, AppOption, JsonOption, read_instant
+from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import format_both, print_fields, print_json
+from models.errors import RuleError, UsageError
 from models.units import format_age
-from overview.why.instant import explain_instant
+from overview.why.instant import explain_asked
 
 T = TypeVar("T")
 
@@ -22,13 +23,14 @@ def why(
     action: ActionArgument,
     *,
     at: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--at",
             metavar="TIME",
-            help="Past or future, such as now, -1h or 2026-11-23T07:00Z.",
+            help="Past or future, by the clock of the rule: now, -1h, 07:00, 'yesterday"
+            " 07:00', 2026-11-23T07:00. Left out: the last run, and the next.",
         ),
-    ],
+    ] = None,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -37,10 +39,13 @@ def why(
 
     The answer covers the minute of TIME, and there is one for every instant.
     """
-    instant = read_instant("--at", at)
     with read_database() as connection:
         uid = find_action(connection, action, app=app).uid
-        answers = explain_instant(connection, uid, instant)
+        try:
+            answers = explain_asked(connection, uid, at)
+        except RuleError as error:
+            msg = f"--at: {error}"
+            raise UsageError(msg) from None
     if json:
         print_json(answers)
         return

@@ -9,6 +9,7 @@ from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 
+from models.errors import RuleError
 from models.fields.strict_model import DocumentModel, make_complaint, show, suggest
 from serving.refusals import HttpError, make_part
 
@@ -65,6 +66,11 @@ def restate_parameters(error: RequestValidationError) -> HttpError:
             )
         )
     return _refuse(parts)
+
+
+def refuse_parameter(name: str, error: RuleError) -> HttpError:
+    """Return the refusal of a parameter that only its route can read."""
+    return _refuse([make_part(error.message, error.hint, parameter=name)])
 
 
 def _refuse(parts: list) -> HttpError:  # type: ignore[type-arg]

@@ -394,7 +394,8 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
         if passed_over and revision.timing is not None:
             text = "a tick for a later instant (tick --at) has passed over it"
             return Verdict.MISSED, text, None
-        return Verdict.WILL_RUN, "it is due then, unless the action changes", None
+        text = f"it is due at {history.show(due_at)}, unless the action changes"
+        return Verdict.WILL_RUN, text, None
     later = [r for r in history.revisions if r.number > revision.number]
     superseding = find_superseding(later, effective, due_at)
     if superseding is not None:

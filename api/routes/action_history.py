@@ -12,6 +12,7 @@ from actions.explaining.why import WhyAnswer
 from actions.read_actions import RevisionNote
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
+from models.errors import RuleError
 from models.fields.field_types import Instant
 from overview.actions.occurrences import (
     ShownOccurrence,
@@ -22,9 +23,10 @@ from overview.actions.revisions import (
     fetch_revision_part,
     fetch_shown_revision,
 )
-from overview.why.instant import explain_instant
+from overview.why.instant import explain_asked
 from serving.context import Viewer
 from serving.cursors import Paged
+from serving.parameters import refuse_parameter
 
 router = APIRouter(
     prefix=f"{ROOT}/actions/{{uid}}", tags=["actions"], route_class=ApiRoute
@@ -88,14 +90,23 @@ def explain(
     context: Viewer,
     uid: str,
     at: Annotated[
-        Instant,
+        str | None,
         Query(
-            description="The minute that is asked about.",
+            max_length=60,
+            description="The minute that is asked about, by the clock of the rule"
+            " unless it has an offset; also now, -1h, 07:00 or yesterday 07:00.",
             examples=["2026-11-23T06:00:00Z"],
         ),
-    ],
+    ] = None,
 ) -> Response:
-    """Say why an action ran in a minute, or did not: past or future."""
+    """
+    Say why an action ran in a minute, or did not: past or future.
+
+    Without a minute, of the last run and the next.
+    """
     with context.reading() as connection:
-        answers = explain_instant(connection, uid, at, app=context.app)
+        try:
+            answers = explain_asked(connection, uid, at, app=context.app)
+        except RuleError as error:
+            raise refuse_parameter("at", error) from None
     return answer({"items": answers})

@@ -12,8 +12,11 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from actions.explaining.history import fetch_history
-from actions.explaining.why import WhyAnswer, explain
+from actions.explaining.why import Verdict, WhyAnswer, explain
+from models.database.engine import read_clock
 from models.database.tables import operations
+from models.fields.typed_instants import parse_typed_instant
+from models.fields.zone import load_zone
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, tell_why
 
@@ -52,3 +55,52 @@ def explain_instant(
         if why is not None:
             told[row.id] = why.text.removesuffix(".")
     return explain(replace(history, told=told), at)
+
+
+def explain_asked(
+    connection: sa.Connection, uid: str, asked: str | None, *, app: str | None = None
+) -> list[WhyAnswer]:
+    """
+    Explain an instant as somebody types it; without one, the last and the next run.
+
+    Raises:
+        RuleError: Of *asked*, as ``read_asked``.
+        NotFoundError: There has never been an action with this uid.
+    """
+    if asked is not None:
+        at = read_asked(connection, uid, asked, app=app)
+        return explain_instant(connection, uid, at, app=app)
+    now = read_clock(connection)
+    history = fetch_history(connection, uid, since=now, until=now, app=app)
+    kept = operations.c
+    last = connection.scalar(
+        sa.select(sa.func.max(kept.occurrence)).where(
+            kept.action_uid == uid, kept.occurrence <= now
+        )
+    )
+    answers = [
+        answer
+        for at in (last, now, history.next_due_at)
+        if at is not None
+        for answer in explain_instant(connection, uid, at, app=app)
+        # Between two runs, that says nothing.
+        if answer.verdict is not Verdict.NOT_DUE
+    ]
+    # One pause, say, is the answer to all of them.
+    told = {(each.text, each.operation_id): each for each in answers}
+    return list(told.values()) or explain_instant(connection, uid, now, app=app)
+
+
+def read_asked(
+    connection: sa.Connection, uid: str, asked: str, *, app: str | None = None
+) -> datetime:
+    """
+    Return the instant, aware UTC, that *asked* names by the clock of an action's rule.
+
+    Raises:
+        RuleError: It names none, or one that this clock never shows.
+        NotFoundError: There has never been an action with this uid.
+    """
+    now = read_clock(connection)
+    zone = fetch_history(connection, uid, since=now, until=now, app=app).zone
+    return parse_typed_instant(asked, now=now, zone=zone or load_zone("UTC"))

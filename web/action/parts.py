@@ -21,7 +21,6 @@ from models.errors import (
     NotFoundError,
     RuleError,
 )
-from models.fields.instants import parse_instant
 from models.operation_state import OperationState
 from models.paging import Page
 from models.revision import OF_DOCUMENT
@@ -30,7 +29,7 @@ from overview.actions.recent_runs import RecentRuns
 from overview.actions.shown import DetailedAction
 from overview.operations.shown import ShownOperation, fetch_shown_part
 from overview.recipients import Recipient, foresee_stored
-from overview.why.instant import explain_instant
+from overview.why.instant import explain_instant, read_asked
 from web.action.days_chart import DayMap, count_weeks, draw_days
 from web.action.durations_chart import Trend, draw_spark, draw_trend
 from web.action.fetch_days import ActionDays
@@ -185,14 +184,12 @@ class AskedInstant:
     problem: str = ""
 
 
-def ask_why(
-    connection: sa.Connection, uid: str, text: str | None, zone: ZoneInfo
-) -> AskedInstant:
-    """Return why an action ran at an instant; without an offset, in its zone."""
+def ask_why(connection: sa.Connection, uid: str, text: str | None) -> AskedInstant:
+    """Return why an action ran at an instant, as it was typed."""
     if text is None:
         return AskedInstant("")
     try:
-        at = parse_instant(text, zone)
+        at = read_asked(connection, uid, text)
         return AskedInstant(text, at, explain_instant(connection, uid, at))
     except (RuleError, MinutehandError) as error:
         return AskedInstant(text, problem=str(error))

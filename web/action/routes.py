@@ -78,7 +78,7 @@ def show_action(context: Viewer, uid: str) -> Response:
                 c, Page(_BACKFILLS), app=context.app, action_uid=uid
             ),
         ),
-        "asked": read_part(context, lambda c: ask_why(c, uid, asked, zone)),
+        "asked": read_part(context, lambda c: ask_why(c, uid, asked)),
         "Clock": Clock,
         "find_zone_name": find_zone_name,
         "make_strip": make_strip,

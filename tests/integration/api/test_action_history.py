@@ -67,5 +67,9 @@ def test_why_has_an_answer_for_every_minute(web: Web):
     assert "not effective yet" == ask("2020-01-01T07:00:00Z")
     assert "will run" == ask("2035-01-01T07:00:00Z")
     assert "not due" == ask("2035-01-01T07:01:00Z")
-    assert 422 == web.get(f"/actions/{uid}/why").status_code
-    assert 422 == web.get(f"/actions/{uid}/why?at=2035-01-01T07:00:00").status_code
+    assert "will run" == ask("2035-01-01T07:00")  # by the clock of the rule
+    assert ["will run"] == [
+        each["verdict"] for each in web.get(f"/actions/{uid}/why").json()["items"]
+    ]
+    bad = web.get(f"/actions/{uid}/why?at=soon")
+    assert (422, "at") == (bad.status_code, bad.json()["errors"][0]["parameter"])

@@ -95,6 +95,21 @@ def test_why_names_the_neighbours_of_an_instant_to_come(call: Call, minutely: da
     assert f"{at + MINUTE:%H:%M:%S}" in answer.out
 
 
+def test_why_without_a_time_tells_the_last_run_and_the_next(
+    call: Call, minutely: datetime
+):
+    """
+    By the clock of the rule, so that one looks without counting hours.
+    """
+    last, *_, following = call("why", "hello", "--json").data
+
+    assert ("waiting", "will run") == (last["verdict"], following["verdict"])
+    shown = call("operations", "show", last["operation"], "--json").data
+    assert minutely == datetime.fromisoformat(shown["occurrence"])
+    (hour_ago,) = call("why", "hello", "--at", "-2h", "--json").data
+    assert "not effective yet" == hour_ago["verdict"]
+
+
 def test_why_of_an_unknown_action_is_not_found(call: Call):
     """
     There is an answer for each instant, not for each action.

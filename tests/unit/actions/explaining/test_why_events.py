@@ -93,8 +93,8 @@ def test_an_event_whose_delay_has_not_passed_will_run():
     """
     answer = ask(now=DUE - MINUTE, last_tick_at=DUE - MINUTE)
 
-    expected = (Verdict.WILL_RUN, "user ann: it is due then, unless the action changes")
-    assert expected == (answer.verdict, answer.text)
+    told = "user ann: it is due at 2026-11-10 07:00:20Z, unless the action changes"
+    assert (Verdict.WILL_RUN, told) == (answer.verdict, answer.text)
 
 
 def test_an_event_that_nobody_has_looked_at_is_not_decided_yet():

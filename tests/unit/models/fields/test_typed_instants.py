@@ -1,17 +1,18 @@
-"""Instants as people type them at a shell."""
+"""Instants as people type them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.instants import parse_typed_instant
 from models.errors import RuleError
+from models.fields.typed_instants import parse_typed_instant
 
 #: 00:30 of the next day in Paris.
 NOW = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
@@ -42,6 +43,11 @@ def in_paris(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("-30d", "2026-10-24T22:30:00+00:00"),
         ("-5w", "2026-10-19T22:30:00+00:00"),
         ("2026-12-01T09:00:00+01:00", "2026-12-01T08:00:00+00:00"),
+        ("09:00", "2026-11-24T08:00:00+00:00"),
+        ("12:15 PM", "2026-11-24T11:15:00+00:00"),
+        ("12am", "2026-11-23T23:00:00+00:00"),
+        ("yesterday 07:00", "2026-11-23T06:00:00+00:00"),
+        ("tomorrow 5pm", "2026-11-25T16:00:00+00:00"),
     ],
 )
 def test_times_are_typed_in_several_ways(text: str, instant: str):
@@ -79,23 +85,18 @@ def test_near_words_are_suggested():
     [
         ("1h", "Write -1h for the past, or +1h."),
         ("30m", "Write -30m for the past, or +30m."),
-        ("09:00", "For today, write 2026-11-24T09:00:00+01:00."),
-        ("9:00:30", "For today, write 2026-11-24T09:00:30+01:00."),
-        ("9am", "For today, write 2026-11-24T09:00:00+01:00."),
-        ("12:15 PM", "For today, write 2026-11-24T12:15:00+01:00."),
-        ("12am", "For today, write 2026-11-24T00:00:00+01:00."),
     ],
 )
 def test_what_was_meant_is_offered(text: str, hint: str):
     """
-    A distance without a sign, and a time of day: today by the clock of this host.
+    A distance without a sign.
     """
     with pytest.raises(RuleError) as refused:
         parse_typed_instant(text, now=NOW)
 
     assert hint == refused.value.hint
     for word in hint.removesuffix(".").replace(",", "").split():
-        if word[0] in "+-" or "T" in word:
+        if word[0] in "+-":
             parse_typed_instant(word, now=NOW)
 
 
@@ -108,6 +109,39 @@ def test_what_may_mean_anything_is_told_the_spellings(text: str):
     """
     with pytest.raises(RuleError, match="Write now, today"):
         parse_typed_instant(text, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("today", "2026-11-23T05:00:00+00:00"),
+        ("07:00", "2026-11-23T12:00:00+00:00"),
+        ("yesterday 07:00", "2026-11-22T12:00:00+00:00"),
+        ("2026-03-08T01:30", "2026-03-08T06:30:00+00:00"),
+        ("2026-11-23T07:00Z", "2026-11-23T07:00:00+00:00"),
+        ("-1h", "2026-11-23T22:30:00+00:00"),
+        # The clocks went back on 1 November: the hour stays, the offset does not.
+        ("-30d", "2026-10-24T22:30:00+00:00"),
+    ],
+)
+def test_times_may_be_those_of_a_zone(text: str, instant: str):
+    """
+    Then it is its clock that is meant, whatever this host's shows.
+    """
+    new_york = ZoneInfo("America/New_York")
+
+    assert instant == parse_typed_instant(text, now=NOW, zone=new_york).isoformat()
+
+
+def test_time_that_a_clock_never_shows_is_refused():
+    """
+    With the times before and after the gap.
+    """
+    new_york = ZoneInfo("America/New_York")
+    night = datetime(2026, 3, 8, 12, tzinfo=UTC)
+
+    with pytest.raises(RuleError, match="does not exist in America/New_York"):
+        parse_typed_instant("today 02:30", now=night, zone=new_york)
 
 
 @given(st.from_regex(r"\A[+-]\d{1,6}[smhdw]\Z"))

@@ -1,14 +1,15 @@
 """
-Instants as people type them at a shell: ``now``, ``today``, ``-1h``, or in full.
+Instants as people type them: ``now``, ``yesterday 07:00``, ``-1h``, or in full.
 
-Pure: the present is handed in. Days begin at midnight by the clock of this host, on
-which people also see all times.
+Pure: the present is handed in. Days begin at midnight by the clock of a zone; at a
+shell it is this host's, by which people also see all times there.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo
 
 from models.errors import RuleError
 from models.fields.delay import read_clock
@@ -33,18 +34,22 @@ _UNSIGNED = re.compile(r"\d{1,6}[smhdw]", re.ASCII)
 _YEAR = re.compile(r"\d{4}-", re.ASCII)
 
 _HINT = (
-    "Write now, today, yesterday, tomorrow, -1h or +2d (s, m, h, d, w), or"
-    " 2026-12-01T09:00:00+01:00."
+    "Write now, today, yesterday 07:00, tomorrow, 07:00, -1h or +2d (s, m, h, d, w),"
+    " or 2026-12-01T09:00:00+01:00."
 )
 
 
-def parse_typed_instant(text: str, *, now: datetime) -> datetime:
+def parse_typed_instant(
+    text: str, *, now: datetime, zone: ZoneInfo | None = None
+) -> datetime:
     """
     Return the instant that *text* names, aware UTC.
 
     Args:
-        text: A word, a distance from *now*, or a time with its offset.
+        text: A word, a time of day, both, a distance from *now*, or a time in full;
+            with *zone* that needs no offset.
         now: Aware.
+        zone: Whose clock is meant. None: this host's.
 
     Raises:
         RuleError: It is none of these, or is out of range.
@@ -52,51 +57,57 @@ def parse_typed_instant(text: str, *, now: datetime) -> datetime:
     >>> now = datetime(2026, 11, 23, 6, tzinfo=UTC)
     >>> parse_typed_instant("-1h", now=now).isoformat()
     '2026-11-23T05:00:00+00:00'
+    >>> paris = ZoneInfo("Europe/Paris")
+    >>> parse_typed_instant("yesterday 7am", now=now, zone=paris).isoformat()
+    '2026-11-22T06:00:00+00:00'
     """
     if text == "now":
         return now.astimezone(UTC)
-    if text in _DAYS:
-        local = now.astimezone().replace(tzinfo=None)
-        midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
-        return (midnight + timedelta(days=_DAYS[text])).astimezone(UTC)
+    word, _, shown = text.partition(" ")
+    if word not in _DAYS:
+        word, shown = "today", text
+    # "1h" is no hour of the day: its sign is missing.
+    is_clock = text and not _UNSIGNED.fullmatch(text)
+    clock = (read_clock(shown) if shown else time()) if is_clock else None
+    if clock is not None:
+        day = now.astimezone(zone).date() + timedelta(days=_DAYS[word])
+        return _read_local(datetime.combine(day, clock), zone)
     match = _RELATIVE.fullmatch(text)
     if match is not None:
-        return _step(text, match, now)
+        return _step(text, match, now, zone)
     if _YEAR.match(text):
-        return parse_instant(text)
+        return parse_instant(text, zone)
     msg = f"{text!r} is not a time."
-    raise RuleError(msg, _find_meant(text, now))
+    raise RuleError(msg, _find_meant(text))
 
 
-def _step(text: str, match: re.Match[str], now: datetime) -> datetime:
+def _read_local(local: datetime, zone: ZoneInfo | None) -> datetime:
+    """Return when a clock shows *local*; refuse what it never shows."""
+    if zone is None:
+        return local.astimezone(UTC)
+    return parse_instant(local.isoformat(), zone)
+
+
+def _step(
+    text: str, match: re.Match[str], now: datetime, zone: ZoneInfo | None
+) -> datetime:
     sign, number, unit = match.groups()
     distance = timedelta(**{_UNITS[unit]: int(f"{sign}{number}")})
     try:
         if unit in _NOMINAL:
-            local = now.astimezone().replace(tzinfo=None)
-            return (local + distance).astimezone(UTC)
+            local = now.astimezone(zone).replace(tzinfo=None) + distance
+            return local.replace(tzinfo=zone).astimezone(UTC)
         return now.astimezone(UTC) + distance
     except (OverflowError, ValueError, OSError):
         msg = f"{text!r} is too far away."
         raise RuleError(msg, _HINT) from None
 
 
-def _find_meant(text: str, now: datetime) -> str:
+def _find_meant(text: str) -> str:
     """Return what to write instead of *text*."""
     if _UNSIGNED.fullmatch(text):
         return f"Write -{text} for the past, or +{text}."
-    today = _find_today(text, now)
-    if today is not None:
-        return f"For today, write {today.isoformat()}."
     # Of several words none is a typo of one: "next monday" is not today.
     is_word = len(text.split()) == 1
     near = find_near(text.casefold(), ["now", *_DAYS]) if is_word else None
     return _HINT if near is None else f"Did you mean {near}? {_HINT}"
-
-
-def _find_today(text: str, now: datetime) -> datetime | None:
-    """Return when this host's clock shows *text* today; None: it is not a clock's."""
-    at = read_clock(text)
-    if at is None:
-        return None
-    return datetime.combine(now.astimezone().replace(tzinfo=None), at).astimezone()
