@@ -47,14 +47,13 @@ from operations.adapters.smtp import make_mailer, name_mail_server
 from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
 from operations.adapters.workspace.workspace import RealWorkspace
-from operations.claiming.heart import Heart
+from operations.claiming.heart import Heart, Worker
 from operations.domains import DomainLimits
 from operations.fleet.installation import fetch_installation
 from operations.fleet.presence import Presence, make_process
 from operations.fleet.processes import ProcessRole
 from operations.mail.message import Senders
 from operations.ports import Ports, Retention
-from operations.running.worker import Worker
 from settings import Settings, read_child_environment
 from telemetry import serve_metrics
 

@@ -37,8 +37,8 @@ from celery_app.worker import get_worker, stop_worker
 from models.errors import TimeLimitError, UnreachableError, UsageError
 from models.operation_state import FINAL_STATES, OperationState, Reason
 from operations.claiming.claim import claim_operation
+from operations.claiming.heart import Worker
 from operations.running.attempt import Attempt
-from operations.running.worker import Worker
 from settings import read_settings
 from telemetry import OPERATIONS_FINISHED, Event
 

@@ -12,7 +12,7 @@ import threading
 
 from celery_app.assembly import make_worker
 from migrations.schema_revisions import check_schema
-from operations.running.worker import Worker
+from operations.claiming.heart import Worker
 from settings import read_settings
 
 _lock = threading.Lock()

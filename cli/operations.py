@@ -10,8 +10,7 @@ from rich.text import Text
 
 from cli.connection import read_database
 from cli.ids import read_operation_id, shorten
-from cli.operation_options import takes_filter
-from cli.operation_view import format_took, make_steps_table
+from cli.operation_options import format_took, make_steps_table, takes_filter
 from cli.options import JsonOption, OperationArgument
 from cli.output import (
     format_both,

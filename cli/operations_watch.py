@@ -1,8 +1,10 @@
-"""``operations watch``: follows an operation until it is final."""
+"""``operations state``, ``log`` and ``watch``: what one operation does."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from typing import Annotated
 from uuid import UUID
 
 import typer
@@ -10,13 +12,34 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from cli.connection import read_database
+from cli.connection import read_database, use_engine
 from cli.ids import read_operation_id
-from cli.operation_view import make_steps_table
-from cli.options import JsonOption, OperationArgument
-from cli.output import err, print_json, print_note, print_warning, style_state
+from cli.operation_options import make_steps_table
+from cli.options import (
+    JsonOption,
+    OperationArgument,
+    read_elapsed,
+)
+from cli.output import (
+    err,
+    format_both,
+    out,
+    print_json,
+    print_note,
+    print_warning,
+    style_state,
+)
 from models.decision import get_action_name
-from models.operation_state import OperationState
+from models.errors import UsageError
+from models.operation_state import FINAL_STATES, OperationState
+from operations.list_operations import make_unknown
+from operations.operation_log import LogLevel, LogLine, fetch_log
+from operations.state import (
+    get_operation_state,
+    make_reached,
+    require_operation_state,
+    wait_for_state,
+)
 from overview.operations.shown import ShownOperation, fetch_shown_operation
 
 #: Seconds between two looks: short enough to look alive, long enough to cost nothing.
@@ -116,3 +139,111 @@ def describe(shown: ShownOperation) -> list[str]:
     ]
     # It ends after its last step, as it began before its first.
     return [*steps, whole] if shown.is_final else [whole, *steps]
+
+
+_STYLES = {LogLevel.INFO: "", LogLevel.WARNING: "yellow", LogLevel.ERROR: "red"}
+
+
+def log(
+    operation: OperationArgument,
+    *,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Go on until the operation is final."),
+    ] = False,
+    after: Annotated[
+        int,
+        typer.Option("--after", min=0, help="Only lines with a greater number."),
+    ] = 0,
+    json: JsonOption = False,
+) -> None:
+    """
+    Show what the steps of an operation said while they ran.
+
+    The first 100 and the last 400 lines are kept. --json prints an array, and with
+    --follow one object per line.
+    """
+    operation_id = read_operation_id(operation)
+    if follow:
+        for lines in _follow(operation_id, after):
+            _print(lines, after, json=json, is_array=False)
+            after = lines[-1].number
+        return
+    with read_database() as connection:
+        lines = fetch_log(connection, operation_id, after=after)
+    _print(lines, after, json=json, is_array=True)
+    if not lines and not json:
+        print_note(f"Nothing was said. See: minutehand operations show {operation}")
+
+
+def _follow(operation_id: UUID, after: int) -> Iterator[Sequence[LogLine]]:
+    """Yield lines as they are written, until the operation is final."""
+    while True:
+        with read_database() as connection:
+            # In this order: what is said before the end is read.
+            state = get_operation_state(connection, operation_id)
+            lines = fetch_log(connection, operation_id, after=after)
+        if lines:
+            yield lines
+            after = lines[-1].number
+        elif state in FINAL_STATES:
+            return
+        else:
+            time.sleep(_EVERY_S)
+
+
+def _print(lines: Sequence[LogLine], after: int, *, json: bool, is_array: bool) -> None:
+    if json and is_array:
+        print_json(lines)
+        return
+    for line in lines:
+        if json:
+            print_json(line)
+            continue
+        if line.number > after + 1:
+            print_note(f"({line.number - after - 1:,} lines were not kept)")
+        after = line.number
+        told = (
+            f"{format_both(line.at)}  {line.attempt}  {line.step or '-'}  {line.text}"
+        )
+        out().print(Text(told, style=_STYLES[line.level]), soft_wrap=True)
+
+
+def state(
+    operation: OperationArgument,
+    *,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the operation is final.")
+    ] = False,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout",
+            metavar="DURATION",
+            help="With --wait: for at most this long, such as PT5M.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """
+    Print the state of an operation, in one word.
+
+    Exits with 0 whatever the state is, and with 4 if there is no such operation.
+    """
+    if timeout is not None and not wait:
+        msg = "--timeout needs --wait."
+        raise UsageError(msg)
+    longest = None if timeout is None else read_elapsed("--timeout", timeout)
+    operation_id = read_operation_id(operation)
+    if wait:
+        with use_engine() as engine:
+            found = wait_for_state(engine, operation_id, timeout=longest)
+    else:
+        with read_database() as connection:
+            found = require_operation_state(connection, operation_id)
+    if found is None:
+        raise make_unknown(operation_id)
+    if json:
+        print_json(make_reached(operation_id, found))
+    else:
+        out().print(found.value, markup=False)

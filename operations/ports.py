@@ -34,7 +34,7 @@ from operations.domains import (
 )
 from operations.foreign_tasks import Occasion, TaskSender
 from operations.mail.message import Mail, MailingApp, Rendered, Sending, Template
-from operations.mail.summary.former import Figures
+from operations.mail.summary.content import Figures
 from operations.operation_log import LogLevel
 from operations.recipients import User
 

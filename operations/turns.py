@@ -1,17 +1,26 @@
 """
-Whose turn it is among the operations of an action and user with ``overlap: queue``.
+Whose turn it is: in the line of an action and user, and of queues that are not paused.
 
-They stand in line in the order in which they were recorded, until they are final: a
-message that comes back, a retry or a worker that stops changes nobody's place. The
-statements that send and claim ask the same question; a unique index guards the answer.
+Operations with ``overlap: queue`` stand in line in the order in which they were
+recorded, until they are final: a message that comes back, a retry or a worker that
+stops changes nobody's place. The statements that send and claim ask the same question;
+a unique index guards the answer.
+
+Of a paused queue nothing is sent, and nothing is claimed. A pause is looked up by the
+same statements, in a table of three rows at most. So it costs nothing where nothing is
+paused, holds from its commit on, whoever leads or crashes, and ends by the clock alone.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import NamedTuple
+
 import sqlalchemy as sa
 
-from models.database.tables import LIVE_OR_CLAIMED, OF_TASK, operations
-from models.operation_state import Overlap
+from models.database.engine import db_now
+from models.database.tables import LIVE_OR_CLAIMED, OF_TASK, operations, queue_pauses
+from models.operation_state import Overlap, Queue
 
 #: Another operation of the same line.
 OTHER = operations.alias("other")
@@ -53,3 +62,29 @@ HAS_TURN = sa.or_(
     operations.c.overlap != Overlap.QUEUE,
     ~sa.exists().where(IS_AHEAD).correlate(operations),
 )
+
+
+_kept = queue_pauses.c
+
+IS_IN_FORCE = sa.or_(_kept.paused_until.is_(None), _kept.paused_until > db_now())
+
+#: Selects the queues that are paused now.
+PAUSED = sa.select(_kept.queue).where(IS_IN_FORCE)
+
+
+class Rest(NamedTuple):
+    """Since and until when (None: it is resumed by hand) a queue rests, and why."""
+
+    since: datetime
+    until: datetime | None
+    note: str | None
+
+
+def fetch_resting(connection: sa.Connection) -> dict[Queue, Rest]:
+    """Return the queues that are paused now."""
+    rows = connection.execute(
+        sa.select(
+            _kept.queue, _kept.paused_at, _kept.paused_until, _kept.pause_note
+        ).where(IS_IN_FORCE)
+    )
+    return {Queue(queue): Rest(*rest) for queue, *rest in rows}

@@ -29,8 +29,12 @@ from models.when import EventModel
 from operations.adapters.app_users import RealDirectory, find_user
 from operations.adapters.smtp import make_message
 from operations.adapters.workspace.workspace import RealWorkspace
-from operations.mail.compose import Occasion, compose_templates
-from operations.mail.compose_summaries import compose_summaries, summarize
+from operations.mail.compose import (
+    Occasion,
+    compose_summaries,
+    compose_templates,
+    summarize,
+)
 from operations.mail.message import Mail, Senders
 from operations.ports import Directory, Renderer, Workspace
 from operations.recipients import User

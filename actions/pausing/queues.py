@@ -2,7 +2,7 @@
 Pause and resume a queue: nothing of it is sent or claimed meanwhile.
 
 Unlike the other pauses this one loses no occurrence: the tick goes on recording, and
-what it records waits. operations/paused_queues.py is where the pause takes effect.
+what it records waits. operations/turns.py is where the pause takes effect.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from operations.claiming.statements import (
     claim_and_begin_statement,
     claim_statement,
 )
-from operations.paused_queues import PAUSED
+from operations.turns import PAUSED
 
 
 def claim_operation(

@@ -1,8 +1,16 @@
-"""The heart of a worker renews the leases of all operations that its process runs."""
+"""
+A worker: what its process needs to run operations.
+
+Its heart renews the leases of all operations that the process runs.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
 
@@ -12,6 +20,7 @@ import structlog
 from models.errors import MinutehandError, UnreachableError
 from operations.claiming.claim import give_back, renew
 from operations.claiming.claimed import Claim
+from operations.ports import Ports
 from telemetry import Event
 
 log = structlog.get_logger()
@@ -105,3 +114,25 @@ class Heart:
             # Beat again even after an unexpected error, such as a full disk under the
             # log: otherwise all operations that run here would be taken from us.
             self.start_beating()
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """
+    One process that runs operations.
+
+    Args:
+        engine: Made in this process: no connection survives a fork.
+        ports: What the steps may use.
+        heart: Renews the claims.
+        lease: How long a claim lasts without a renewal.
+        pid: Id of this process.
+        monotonic: Returns seconds that never jump; measures durations.
+    """
+
+    engine: sa.Engine
+    ports: Ports
+    heart: Heart
+    lease: timedelta
+    pid: int = field(default_factory=os.getpid)
+    monotonic: Callable[[], float] = time.monotonic

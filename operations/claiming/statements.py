@@ -24,8 +24,7 @@ from models.operation import STEP_NAMES
 from models.operation_state import OperationState, Queue, StepState
 from operations.claiming.claimed import CLAIMED
 from operations.claiming.obstacles import nothing_can_stop
-from operations.paused_queues import PAUSED
-from operations.turns import HAS_TURN
+from operations.turns import HAS_TURN, PAUSED
 
 
 @cache

@@ -41,8 +41,7 @@ from models.database.tables import (
 from models.database.transaction import Answer, AtOnce, Transaction
 from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
 from operations.fleet.processes import ProcessRole
-from operations.paused_queues import PAUSED
-from operations.turns import HAS_TURN
+from operations.turns import HAS_TURN, PAUSED
 
 #: Number of slots that is assumed while no worker has recorded its own.
 _SLOTS = 4

@@ -9,8 +9,7 @@ from operations.steps.notify import notify
 from operations.steps.publish import publish
 from operations.steps.refresh import refresh
 from operations.steps.run_task import run_task
-from operations.steps.send_email import send_email
-from operations.steps.send_execsum import send_execsum
+from operations.steps.send_mails import send_email, send_execsum
 
 STEPS: dict[str, StepFunction] = {
     "refresh": refresh,

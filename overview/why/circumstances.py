@@ -26,8 +26,7 @@ from models.database.tables import (
 )
 from models.operation_state import OperationState, Overlap, Queue, Reason, is_awaiting
 from operations.fleet.processes import fetch_processes
-from operations.paused_queues import Rest, fetch_resting
-from operations.turns import IS_AHEAD, OTHER
+from operations.turns import IS_AHEAD, OTHER, Rest, fetch_resting
 from overview.installation.figures import find_takers
 from overview.installation.leaders import fetch_unled, find_first_missed
 from overview.why.sentences import (

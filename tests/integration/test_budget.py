@@ -20,8 +20,7 @@ import sqlalchemy as sa
 from celery_app.tasks import execute
 from models.database.engine import make_engine, writing
 from models.database.postgresql import PipelinedFlight
-from operations.claiming.heart import Heart
-from operations.running.worker import Worker
+from operations.claiming.heart import Heart, Worker
 from tests.scheduling import (
     add_app,
     add_revision,

@@ -32,8 +32,7 @@ from models.door.documents import read_action_object
 from models.errors import MinutehandError, UnreachableError
 from models.operation_state import LIVE_STATES, Queue, Reason
 from operations.cancel_and_retry import cancel, reopen
-from operations.claiming.heart import Heart
-from operations.running.worker import Worker
+from operations.claiming.heart import Heart, Worker
 from scheduler_server import Scheduler
 from settings import Settings
 from tests.simulation.broker import SimulatedSender

@@ -22,7 +22,14 @@ from models.database.engine import reading, writing
 from models.database.tables import domain_versions, domains, small_apps
 from models.errors import PlatformError, StepError, UnreachableError
 from operations.adapters.polars_io import read_figures
-from operations.adapters.workspace.paths import encode_name
+from operations.adapters.workspace.files import (
+    YOUNG,
+    count_bytes,
+    encode_name,
+    prune_drafts,
+    prune_files,
+    prune_versions,
+)
 from operations.adapters.workspace.pointers import (
     explain_nothing_staged,
     has_staged,
@@ -32,13 +39,6 @@ from operations.adapters.workspace.pointers import (
     roll_back_data,
     roll_back_document,
 )
-from operations.adapters.workspace.pruning import (
-    YOUNG,
-    count_bytes,
-    prune_drafts,
-    prune_files,
-    prune_versions,
-)
 from operations.domains import (
     Domain,
     DomainDraft,
@@ -47,7 +47,7 @@ from operations.domains import (
     Move,
     Version,
 )
-from operations.mail.summary.former import Figures
+from operations.mail.summary.content import Figures
 from operations.ports import Guard, Retention
 from operations.running.platform_errors import blaming_platform, find_platform_error
 

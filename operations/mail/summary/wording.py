@@ -13,9 +13,14 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 
-from operations.mail.summary.column_roles import ColumnRole
-from operations.mail.summary.content import MOST_FIGURES, Figure, Summary, SummaryPart
-from operations.mail.summary.former import FigureChange
+from operations.mail.summary.content import (
+    MOST_FIGURES,
+    ColumnRole,
+    Figure,
+    FigureChange,
+    Summary,
+    SummaryPart,
+)
 from operations.mail.words import Words
 
 #: Columns in the table of first rows: of a mail on a telephone, and of a page of A4.

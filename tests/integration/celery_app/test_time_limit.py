@@ -22,10 +22,9 @@ from models.database.engine import make_engine, reading
 from models.errors import StepError
 from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.smtp import make_mailer
-from operations.claiming.heart import Heart
+from operations.claiming.heart import Heart, Worker
 from operations.list_operations import fetch_steps
 from operations.mail.message import Fate, Mail, Sending
-from operations.running.worker import Worker
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
 from tests.unit.operations.fakes import World

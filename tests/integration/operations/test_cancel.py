@@ -17,14 +17,13 @@ from models.operation_state import Overlap, Queue
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, give_back, let_go, renew
 from operations.claiming.claimed import Claim
-from operations.claiming.heart import Heart
+from operations.claiming.heart import Heart, Worker
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.rescue import (
     expire_claim,
     reclaim_lost_workers,
     take_over_all,
 )
-from operations.running.worker import Worker
 from operations.sending.order import fetch_sendable
 from tests.scheduling import (
     REFRESH,

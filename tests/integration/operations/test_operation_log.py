@@ -15,7 +15,7 @@ from models.database.tables import operation_log, operations
 from models.errors import NotFoundError, PostponedError, StepError
 from operations.cancel_and_retry import cancel_or_refuse
 from operations.claiming.claim import claim_operation
-from operations.claiming.heart import Heart
+from operations.claiming.heart import Heart, Worker
 from operations.operation_log import (
     FIRST_KEPT,
     LAST_KEPT,
@@ -28,7 +28,6 @@ from operations.operation_log import (
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import reclaim_lost_workers
 from operations.running.attempt import Attempt
-from operations.running.worker import Worker
 from tests.scheduling import (
     add_revision,
     edit,

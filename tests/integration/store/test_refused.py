@@ -19,8 +19,7 @@ from models.database.journal import note_change
 from models.database.tables import changes
 from models.errors import UnreachableError
 from operations.claiming.claimed import LEASE
-from operations.claiming.heart import Heart
-from operations.running.worker import Worker
+from operations.claiming.heart import Heart, Worker
 from operations.steps import STEPS
 from scheduler_server import PAUSE_S, Scheduler
 from settings import read_settings

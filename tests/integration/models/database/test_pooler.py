@@ -24,8 +24,7 @@ from models.database.postgresql import set_deadline
 from models.database.tables import small_apps
 from models.database.transaction import departing
 from models.errors import UnreachableError, UsageError
-from operations.claiming.heart import Heart
-from operations.running.worker import Worker
+from operations.claiming.heart import Heart, Worker
 from overview.doctor.examine import find_trouble
 from overview.doctor.finding import Health
 from settings import Settings

@@ -17,14 +17,14 @@ from models.run_task import RunTaskModel
 from operations.domains import Domain, Fingerprint, Version
 from operations.foreign_tasks import make_task_id
 from operations.mail.message import Fate, Sending
-from operations.mail.summary.former import Former
+from operations.mail.summary.content import Former
 from operations.ports import Retention
 from operations.recipients import User
 from operations.steps import STEPS
 from operations.steps.call_webhook import call_webhook
 from operations.steps.maintenance import BATCH, maintenance
 from operations.steps.run_task import run_task
-from operations.steps.send_execsum import send_execsum
+from operations.steps.send_mails import send_execsum
 from tests.unit.operations.fakes import NOW, OPERATION, World
 
 #: What the document of a step without arguments holds.

@@ -26,7 +26,7 @@ from operations.adapters.sources.sources import RealSources, digest_source
 from operations.adapters.workspace.pointers import MOST_ACTIONS
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.domains import Domain, DomainDraft, Fingerprint, Reading
-from operations.mail.summary.former import Former
+from operations.mail.summary.content import Former
 from operations.running.platform_errors import blaming_platform
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)

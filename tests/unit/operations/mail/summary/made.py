@@ -8,8 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from operations.domains import Column, DomainSummary, Fingerprint, Version
-from operations.mail.summary.content import ColumnLabel, Summary, SummaryPart
-from operations.mail.summary.former import Former
+from operations.mail.summary.content import ColumnLabel, Former, Summary, SummaryPart
 from operations.mail.summary.wording import SummaryText, write_summary
 from operations.mail.words import find_words
 

@@ -9,8 +9,12 @@ from decimal import Decimal
 import pytest
 
 from operations.domains import Column, DomainSummary
-from operations.mail.summary.content import MOST_FIGURES, ColumnLabel, SummaryPart
-from operations.mail.summary.former import Former
+from operations.mail.summary.content import (
+    MOST_FIGURES,
+    ColumnLabel,
+    Former,
+    SummaryPart,
+)
 from operations.mail.summary.wording import LONGEST_CELL, WIDE
 from tests.unit.operations.mail.summary.made import (
     NOW,

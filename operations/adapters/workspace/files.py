@@ -1,15 +1,57 @@
-"""Remove versions beyond those to keep, and files to which no version refers."""
+"""
+The files of the workspace: names of its folders, and what is removed.
+
+That is versions beyond those to keep, and files to which no version refers.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import string
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import domain_versions, domains
+
+#: Characters that are kept. Capitals are not: on file systems that ignore case, two
+#: domains would share a folder.
+_KEPT = string.ascii_lowercase + string.digits + "-_"
+
+#: Characters of a folder name; file systems allow 255 bytes.
+_LONGEST = 150
+
+
+def encode_name(name: str) -> str:
+    """
+    Return *name* as one folder name: never a path, never hidden, never too long.
+
+    Different names give different folders on every file system.
+
+    >>> encode_name("sales")
+    'sales'
+    >>> encode_name("../Sales")
+    '%2e%2e%2f%53ales'
+    """
+    encoded = "".join(
+        letter if letter in _KEPT else _encode_letter(letter) for letter in name
+    )
+    if 0 < len(encoded) <= _LONGEST:
+        return encoded
+
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f"{encoded[: _LONGEST - len(digest) - 1]}~{digest}"
+
+
+def _encode_letter(letter: str) -> str:
+    # quote() always keeps letters and dots, so these are encoded by hand.
+    quoted = quote(letter, safe="")
+    return quoted.lower() if quoted != letter else f"%{ord(letter):02x}"
+
 
 #: A version this young stays, whatever its rank: a reader may have found it while it
 #: was live, and be about to open its file. An open file can still be read.

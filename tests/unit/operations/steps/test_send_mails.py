@@ -13,7 +13,7 @@ from models.recipients import RecipientFilterModel
 from operations.mail.message import Fate, Letterhead, Sending, Template
 from operations.operation_log import LogLevel
 from operations.recipients import User
-from operations.steps.send_email import send_email
+from operations.steps.send_mails import send_email
 from tests.unit.operations.fakes import FakeProgress, World
 
 ASKED = SendEmailModel(template="hello")

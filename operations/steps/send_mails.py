@@ -1,4 +1,9 @@
-"""send_execsum: the executive summary of the live data, as HTML mail and PDF."""
+"""
+The steps that mail.
+
+send_email sends a template of the small app, rendered for each recipient; send_execsum
+the executive summary of the live data, as HTML mail and PDF.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,43 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from models.operation import SendEmailModel
 from operations.claiming.obstacles import RESENT_KEY
-from operations.mail.compose import read_occasion
-from operations.mail.compose_summaries import compose_summaries, summarize
+from operations.mail.compose import (
+    compose_summaries,
+    compose_templates,
+    read_occasion,
+    summarize,
+)
 from operations.mail.deliver import deliver, freeze_recipients
 from operations.mail.summary.content import make_former
 from operations.ports import StepContext, StepResult
+
+
+def send_email(context: StepContext, asked: SendEmailModel) -> StepResult:
+    """
+    Send the template *asked* for to each recipient, at most once each.
+
+    Every mail is rendered before the first is sent: if the template fails for the last
+    recipient, nobody gets a mail.
+
+    Returns:
+        ``sent``, ``uncertain``, ``failed``, ``warnings``, ``template``.
+
+    Raises:
+        StepError: Permanent for the template, temporary for the mail server.
+    """
+    recipients = freeze_recipients(context)
+    mails = compose_templates(
+        read_occasion(context),
+        asked.template,
+        recipients.users,
+        directory=context.ports.directory,
+        renderer=context.ports.renderer,
+    )
+    result = deliver(context, mails, recipients.warnings)
+    return {"template": asked.template, **result}
+
 
 #: Key in the step's memo: what the last summary said, the same in every attempt.
 MEMO_KEY = "former"
