@@ -33,7 +33,7 @@ ENDED_AT_ONCE = 1_000
 def has_ended_pause(connection: sa.Connection, *, now: datetime) -> bool:
     """Tell whether ``end_pauses`` has anything to do; costs three looks at indexes."""
     ended = [
-        sa.exists().where(*_is_over(table, now), *alive)
+        sa.exists().where(_is_over(table, now), *alive)
         for table, alive in (
             (scheduled_actions, (scheduled_actions.c.deleted_at.is_(None),)),
             (small_apps, ()),
@@ -63,12 +63,12 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
     whole = fetch_pause(connection, None, lock=True)
     connection.execute(
         sa.select(small_apps.c.uid)
-        .where(*_is_over(small_apps, now))
+        .where(_is_over(small_apps, now))
         .order_by(small_apps.c.uid)
         .with_for_update()
     )
     rows = lock_actions(
-        connection, *_is_over(scheduled_actions, now), at_most=ENDED_AT_ONCE
+        connection, _is_over(scheduled_actions, now), at_most=ENDED_AT_ONCE
     )
     apps = fetch_paused_apps(connection) if rows else {}
     going_on: list[sa.Row[Any]] = []
@@ -88,10 +88,11 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
     if len(rows) < ENDED_AT_ONCE:
         for table in (small_apps, installation):
             connection.execute(
-                sa.update(table).where(*_is_over(table, now)).values(**UNPAUSED)
+                sa.update(table).where(_is_over(table, now)).values(**UNPAUSED)
             )
     return len(rows)
 
 
-def _is_over(table: sa.Table, now: datetime) -> list[sa.ColumnElement[bool]]:
-    return [table.c.paused_until <= now, table.c.paused_at.is_not(None)]
+def _is_over(table: sa.Table, now: datetime) -> sa.ColumnElement[bool]:
+    over: sa.ColumnElement[bool] = table.c.paused_until <= now
+    return over

@@ -149,19 +149,6 @@ def test_patch_changes_some_members(web: Web, name: str):
     )
 
 
-def test_refused_patch_points_into_the_merged_document(web: Web):
-    """
-    And changes nothing.
-    """
-    uid = create(web)
-
-    answer = web.patch(f"/actions/{uid}", {"when": {"cron_rule": "61 * * * *"}})
-
-    assert 422 == answer.status_code
-    assert "/when/cron_rule" == answer.json()["errors"][0]["pointer"]
-    assert 1 == web.get(f"/actions/{uid}").json()["revision"]
-
-
 def test_many_are_posted_or_none(web: Web):
     """
     A list or JSON lines; pointers begin with the number of the action.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -429,19 +429,3 @@ def test_thousands_of_pauses_end_in_parts(postgres_engine: sa.Engine, level: str
     assert until == fetch_action(engine, "many-2500").effective_from
     with reading(engine) as connection:
         assert (None, {}, 0) == fetch_pauses(connection)
-
-
-def test_what_an_older_program_left_of_a_pause_is_no_pause(engine: sa.Engine):
-    """
-    A program of the schema before clears when it was paused, and knows of no end.
-    """
-    until = get_now(engine) + HOUR
-    call(engine, set_paused, "app-1", paused=True, until=until)
-    edit_action(engine, "app-1", paused_at=None)
-    effective_from = fetch_action(engine, "app-1").effective_from
-
-    call(engine, end_pauses, now=until + timedelta(hours=1))
-
-    assert effective_from == fetch_action(engine, "app-1").effective_from
-    with reading(engine) as connection:
-        assert not has_ended_pause(connection, now=until + HOUR)

@@ -93,22 +93,6 @@ def fetch_notes(engine: sa.Engine) -> list[tuple[str, str, Any]]:
         return [(row.subject, row.change, row.note) for row in rows]
 
 
-def test_replacing_never_unpauses(engine: sa.Engine):
-    """
-    A pause is not part of the document: its note, end and author stay.
-    """
-    uid = post(engine).uid
-    pause(engine, uid)
-    before = fetch_action(engine, uid)
-
-    outcome = replace(engine, uid, when={"cron_rule": "0 8 * * *"})
-
-    after = fetch_action(engine, uid)
-    assert before.paused_at == after.paused_at is not None
-    assert "paused" == outcome.state
-    assert "0 8 * * *" == after.document["when"]["cron_rule"]
-
-
 def test_pause_does_not_make_an_edit_stale(engine: sa.Engine):
     """
     Only what changes the document does: a pause between reading and writing does not.
@@ -323,18 +307,6 @@ def test_actions_of_other_apps_are_unknown(engine: sa.Engine):
 
     assert 1 == len(set(told))
     assert before == fetch_action(engine, uid)
-
-
-def test_deleted_action_is_not_replaced(engine: sa.Engine):
-    """
-    Replacing makes no action.
-    """
-    uid = post(engine).uid
-    with writing(engine) as connection:
-        delete_action(connection, uid)
-
-    with pytest.raises(NotFoundError):
-        replace(engine, uid)
 
 
 def test_new_name_must_be_free(engine: sa.Engine):

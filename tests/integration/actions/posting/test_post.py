@@ -122,23 +122,31 @@ def test_edit_of_anything_else_moves_no_schedule(
     assert (uid, 2, ()) == (posted.uid, posted.revision, posted.superseded)
 
 
+AFTER = {"after": "app.x", "delay": "PT2H"}
+BOUND = "2100-01-01T00:00:00Z"
+
+
 @pytest.mark.parametrize(
-    "changes",
+    ("when", "changes"),
     [
-        {"when": {"cron_rule": "* * * * *", "timezone": "Europe/Paris"}},
-        {"when": {"every": "PT1M"}},
-        {"when": MINUTELY, "ends_at": "2100-01-01T00:00:00Z"},
-        {"when": MINUTELY, "except": ["2100-01-01"]},
-        {"when": {"on": "app.x"}},
+        (MINUTELY, {"when": {"cron_rule": "* * * * *", "timezone": "Europe/Paris"}}),
+        (MINUTELY, {"when": {"every": "PT1M"}}),
+        (MINUTELY, {"when": MINUTELY, "ends_at": BOUND}),
+        (MINUTELY, {"when": MINUTELY, "except": ["2100-01-01"]}),
+        (MINUTELY, {"when": {"on": "app.x"}}),
+        (AFTER, {"when": {**AFTER, "delay": "PT1H"}}),
+        (AFTER, {"when": {**AFTER, "timezone": "Europe/Paris"}}),
+        (AFTER, {"when": AFTER, "starts_at": BOUND}),
+        (AFTER, {"when": AFTER, "ends_at": BOUND}),
     ],
 )
 def test_edit_of_the_schedule_starts_from_now(
-    engine: sa.Engine, changes: dict[str, Any]
+    engine: sa.Engine, when: dict[str, str], changes: dict[str, Any]
 ):
     """
-    Rule, zone, bounds and exceptions take effect when they are saved.
+    Rule, zone, delay, bounds and exceptions take effect when they are saved.
     """
-    uid = post_at(engine, at("07:00"), when=MINUTELY)
+    uid = post_at(engine, at("07:00"), when=when)
     before = get_now(engine)
 
     post(engine, replace_it=True, **changes)
@@ -146,32 +154,6 @@ def test_edit_of_the_schedule_starts_from_now(
     row = fetch_action(engine, uid)
     assert row.effective_from >= before
     assert row.next_due_at is None or row.next_due_at >= before
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"delay": "PT1H"},
-        {"timezone": "Europe/Paris"},
-        {"starts_at": "2100-01-01T00:00:00Z"},
-        {"ends_at": "2100-01-01T00:00:00Z"},
-    ],
-)
-def test_edit_of_an_event_rule_starts_from_now(
-    engine: sa.Engine, changes: dict[str, Any]
-):
-    """
-    Delay, zone and bounds of an event-driven action count as its schedule.
-    """
-    when = {"after": "app.x", "delay": "PT2H"}
-    uid = post_at(engine, at("07:00"), when=when)
-    before = get_now(engine)
-    in_when = {k: v for k, v in changes.items() if k in {"delay", "timezone"}}
-    beside = {k: v for k, v in changes.items() if k not in in_when}
-
-    post(engine, replace_it=True, when={**when, **in_when}, **beside)
-
-    assert fetch_action(engine, uid).effective_from >= before
 
 
 def test_interval_keeps_the_anchor_of_its_creation(engine: sa.Engine):
