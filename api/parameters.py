@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query
 
-from actions.posting.edit import Signature
 from models.errors import UsageError
 from models.fields.field_types import Instant
 from models.fields.strict_model import DocumentModel
@@ -87,11 +86,6 @@ NoteQuery = Annotated[
     Note | None,
     Query(description="Why; kept with the revision, and in the record of changes."),
 ]
-
-
-def make_signature(context: Context, note: str | None) -> Signature:
-    """Return who edits, and why."""
-    return Signature(context.caller.name, note)
 
 
 def need_app(context: Context, app: str | None) -> str:

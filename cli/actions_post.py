@@ -13,7 +13,7 @@ from rich.text import Text
 
 from actions.lookup import fetch_app
 from actions.posting.changes import RunChanges
-from actions.posting.foretell import (
+from actions.posting.edit import (
     ListOutcome,
     PostedAction,
     post_all_with_outcomes,

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, NoReturn, TypeVar
 
 import sqlalchemy as sa
 from fastapi import Depends, Request
 
+from actions.posting.edit import Terms
 from models.door.documents import read_model
 from models.errors import DeadlockError, ForbiddenError, NotFoundError
 from models.fields.strict_model import DocumentModel
@@ -79,6 +80,10 @@ class Context:
     def tenant(self) -> str:
         """Whose turn it is, of those who ask at the same time: an app, or a caller."""
         return self.caller.owner if self.app is None else f"app {self.app}"
+
+    def sign(self, note: str | None = None) -> Terms:
+        """Return the terms of the installation, with who posts by them, and why."""
+        return replace(self.services.terms, by=self.caller.name, note=note)
 
     def narrow(self, app: str | None) -> str | None:
         """

@@ -6,18 +6,32 @@ What cannot be read, or is no longer what its author has seen, changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 from pydantic import JsonValue
 
-from actions.lookup import fetch_app
+from actions.lookup import fetch_app, get_action
 from actions.pausing.pause_state import hold_pause
-from actions.posting.foretell import OneOutcome, make_outcome, post_with_outcome
-from actions.posting.post import Posting, SeenAction, replace_action
+from actions.posting.doubts import Doubts, find_doubts, find_doubts_of_all
+from actions.posting.post import (
+    Posted,
+    Posting,
+    SeenAction,
+    post_action,
+    post_actions,
+    replace_action,
+)
+from actions.posting.references import References, fetch_references
 from actions.posting.revisions import get_app_of, lock_action, refuse_stale
+from actions.read_actions import fetch_rows, get_action_state
+from actions.read_rules import find_next
 from models.database.engine import reading
+from models.database.journal import rolled_back
 from models.database.tables import scheduled_action_revisions
 from models.door.documents import read_action, read_action_object, read_actions
 from models.door.json_text import decode_json
@@ -25,7 +39,9 @@ from models.door.merge_patch import apply_merge_patch
 from models.errors import InvalidDocumentError, NotFoundError, Problem
 from models.fields.strict_model import show
 from models.fields.task_rules import TaskRules
+from models.json_form import ASIDE
 from models.occurrence import LOOKBACK
+from models.requests.action_filter import ActionState
 from models.revision import Change
 from models.scheduled_action import ScheduledActionModel
 
@@ -33,32 +49,108 @@ from models.scheduled_action import ScheduledActionModel
 MOST_ACTIONS = 10_000
 
 
+#: Next occurrences that are shown of one action; of each of many, the first.
+NEXT_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PostedEntry:
+    """
+    An action that was posted, or would be; times are aware UTC.
+
+    Args:
+        uid: None: it would be new.
+        document_revision: The revision that its document has.
+        created: Whether it is new.
+        next: The next occurrences; none if it waits for events, or does not run.
+        superseded: Occurrences that were due before this edit, and will not run.
+    """
+
+    uid: str | None
+    name: str
+    app: str
+    revision: int
+    document_revision: int
+    state: ActionState
+    created: bool
+    next: list[datetime]
+    superseded: list[datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class PostedAction(PostedEntry):
+    """The same, with what may be a mistake."""
+
+    warnings: list[Problem]
+
+
+@dataclass(frozen=True, slots=True)
+class PostedActions:
+    """Many; pointers of *warnings* begin with the place in the list."""
+
+    items: list[PostedEntry]
+    warnings: list[Problem]
+    more_warnings: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OneOutcome(PostedEntry):
+    """
+    What came of a post.
+
+    Looking for doubts may take 30 ms, which no transaction should wait for: those who
+    show them ask after the commit.
+    """
+
+    action: ScheduledActionModel = field(metadata=ASIDE)
+    known: References = field(metadata=ASIDE)
+
+    def judge(self) -> PostedAction:
+        """Return what is shown of it, with what may be a mistake."""
+        members = {each.name: getattr(self, each.name) for each in fields(PostedEntry)}
+        return PostedAction(**members, warnings=find_doubts(self.known, self.action))
+
+
+@dataclass(frozen=True, slots=True)
+class ListOutcome:
+    """What came of a post of many; see ``OneOutcome``."""
+
+    entries: list[PostedEntry]
+    actions: tuple[ScheduledActionModel, ...]
+    known: References
+
+    def find_doubts(self) -> Doubts:
+        """Return the first of what may be a mistake."""
+        return find_doubts_of_all(self.known, self.actions)
+
+    def judge(self) -> PostedActions:
+        """Return what is shown of it, with the first of what may be a mistake."""
+        doubts = self.find_doubts()
+        return PostedActions(self.entries, list(doubts.problems), doubts.may_be_more)
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """
-    What an installation says about the actions that are posted to it.
+    What an installation says about the actions that are posted to it, and who posts.
 
     Args:
         timezone: IANA name, for rules that name no zone, in apps that have none.
         task_rules: Where ``run_task`` may send tasks. None: anywhere.
         lookback: A due date older than this is refused.
+        by: Who posts, such as ``root@host``.
+        note: Why, in their words.
     """
 
     timezone: str = "UTC"
     task_rules: TaskRules | None = None
     lookback: timedelta = LOOKBACK
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """Who changes something, and why in their words."""
-
     by: str | None = None
     note: str | None = None
 
-
-def _make_posting(terms: Terms, signed: Signature) -> Posting:
-    return Posting(lookback=terms.lookback, by=signed.by, note=signed.note)
+    def post(self, *, note: str | None = None) -> Posting:
+        """Return how an action is posted by them."""
+        return Posting(lookback=self.lookback, by=self.by, note=note or self.note)
 
 
 def post_text(
@@ -67,7 +159,6 @@ def post_text(
     text: str | bytes,
     *,
     terms: Terms,
-    signed: Signature,
 ) -> OneOutcome:
     """
     Post the action in *text*; nothing is replaced.
@@ -77,7 +168,7 @@ def post_text(
             ``post_action``.
     """
     action = _read(connection, app, text, terms)
-    return post_with_outcome(connection, app, action, _make_posting(terms, signed))
+    return post_with_outcome(connection, app, action, terms.post())
 
 
 def read_all_text(
@@ -106,7 +197,6 @@ def replace_text(
     text: str | bytes,
     *,
     terms: Terms,
-    signed: Signature,
 ) -> OneOutcome:
     """
     Put the action in *text* in the place of a stored one.
@@ -117,7 +207,7 @@ def replace_text(
     """
     owner = get_app_of(connection, seen.uid, app=seen.app)
     action = _read(connection, owner, text, terms)
-    return _replace(connection, seen, action, _make_posting(terms, signed))
+    return _replace(connection, seen, action, terms.post())
 
 
 def patch_text(
@@ -126,7 +216,6 @@ def patch_text(
     text: str | bytes,
     *,
     terms: Terms,
-    signed: Signature,
 ) -> OneOutcome:
     """
     Change a stored action by a JSON Merge Patch (RFC 7396).
@@ -150,7 +239,7 @@ def patch_text(
         task_rules=terms.task_rules,
     )
     known = replace(seen, revision=None)  # it is locked
-    return _replace(connection, known, action, _make_posting(terms, signed))
+    return _replace(connection, known, action, terms.post())
 
 
 def roll_back(
@@ -159,7 +248,6 @@ def roll_back(
     revision: int,
     *,
     terms: Terms,
-    signed: Signature,
 ) -> OneOutcome:
     """
     Give a stored action the document of an earlier revision, as a new revision.
@@ -178,9 +266,9 @@ def roll_back(
         task_rules=terms.task_rules,
     )
     note = f"to revision {revision}"
-    if signed.note:
-        note = f"{note}; {signed.note}"
-    how = _make_posting(terms, Signature(signed.by, note))
+    if terms.note:
+        note = f"{note}; {terms.note}"
+    how = terms.post(note=note)
     return _replace(connection, seen, action, how, Change.ROLLED_BACK)
 
 
@@ -245,3 +333,62 @@ def _get_zone(connection: sa.Connection, app: str, terms: Terms) -> str:
     """Return the zone of rules that name none."""
     zone: str | None = fetch_app(connection, app).timezone
     return zone or terms.timezone
+
+
+def post_with_outcome(
+    connection: sa.Connection, app: str, action: ScheduledActionModel, how: Posting
+) -> OneOutcome:
+    """Post an action as ``post_action`` does, and return what comes of it."""
+    return make_outcome(connection, post_action(connection, app, action, how), action)
+
+
+def make_outcome(
+    connection: sa.Connection, posted: Posted, action: ScheduledActionModel
+) -> OneOutcome:
+    """Return what came of posting *action*."""
+    row = get_action(connection, posted.uid)
+    known = fetch_references(connection, row.app, [action])
+    members = _describe(posted, row, count=NEXT_SHOWN)
+    return OneOutcome(**members, action=action, known=known)
+
+
+def post_all_with_outcomes(
+    connection: sa.Connection,
+    app: str,
+    actions: Sequence[ScheduledActionModel],
+    how: Posting,
+    *,
+    dry_run: bool = False,
+) -> ListOutcome:
+    """
+    Post actions as ``post_actions`` does, and return what comes of each.
+
+    Args:
+        dry_run: Whether to roll everything back in the end.
+    """
+    with rolled_back(connection) if dry_run else nullcontext():
+        posted = post_actions(connection, app, actions, how)
+        rows = fetch_rows(connection, [each.uid for each in posted])
+    entries = [
+        PostedEntry(**_describe(each, rows[each.uid], count=1, is_stored=not dry_run))
+        for each in posted
+    ]
+    known = fetch_references(connection, app, actions)
+    return ListOutcome(entries, tuple(actions), known)
+
+
+def _describe(
+    posted: Posted, row: sa.Row[Any], *, count: int, is_stored: bool = True
+) -> dict[str, Any]:
+    return {
+        "uid": posted.uid if is_stored or not posted.created else None,
+        "name": row.name,
+        "app": row.app,
+        "revision": posted.revision,
+        # In a paused app, a new action has a second revision, of the same document.
+        "document_revision": 1 if posted.created else posted.revision,
+        "state": get_action_state(row),
+        "created": posted.created,
+        "next": find_next(row, count=count),
+        "superseded": list(posted.superseded),
+    }

@@ -10,22 +10,20 @@ from starlette.responses import Response
 
 from actions.list_actions import Order
 from actions.posting.edit import (
-    patch_text,
-    post_text,
-    read_all_text,
-    replace_text,
-)
-from actions.posting.foretell import (
     NEXT_SHOWN,
     OneOutcome,
     PostedAction,
     PostedActions,
+    patch_text,
     post_all_with_outcomes,
+    post_text,
+    read_all_text,
+    replace_text,
 )
-from actions.posting.post import Posting, SeenAction, delete_action
+from actions.posting.post import SeenAction, delete_action
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
 from api.guarding import ApiRoute, takes
-from api.parameters import NoteQuery, make_signature, need_app, read_query
+from api.parameters import NoteQuery, need_app, read_query
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
 from models.door.documents import LARGEST_BULK
 from models.requests.action_filter import ActionFilterModel
@@ -106,8 +104,7 @@ def create_action(
             connection,
             need_app(context, app),
             context.body,
-            terms=context.services.terms,
-            signed=make_signature(context, note),
+            terms=context.sign(note),
         )
     return _answer_posted(outcome, HTTPStatus.CREATED)
 
@@ -140,7 +137,7 @@ def create_actions(
     services = context.services
     owner = need_app(context, app)
     actions = read_all_text(services.engine, owner, context.body, services.terms)
-    how = Posting(lookback=services.terms.lookback, by=context.caller.name, note=note)
+    how = context.sign(note).post()
     with context.writing() as connection:
         found = post_all_with_outcomes(connection, owner, actions, how, dry_run=dry_run)
     return answer(found.judge())
@@ -180,8 +177,7 @@ def replace_action(context: Editor, uid: str, note: NoteQuery = None) -> Respons
             connection,
             SeenAction(uid, context.app, expected),
             context.body,
-            terms=context.services.terms,
-            signed=make_signature(context, note),
+            terms=context.sign(note),
         )
     return _answer_posted(outcome)
 
@@ -205,8 +201,7 @@ def patch_action(context: Editor, uid: str, note: NoteQuery = None) -> Response:
             connection,
             SeenAction(uid, context.app, expected),
             context.body,
-            terms=context.services.terms,
-            signed=make_signature(context, note),
+            terms=context.sign(note),
         )
     return _answer_posted(outcome)
 

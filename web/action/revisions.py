@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.posting.edit import Signature, roll_back
+from actions.posting.edit import roll_back
 from actions.posting.post import SeenAction
 from actions.read_actions import RevisionNote
 from models.errors import MinutehandError, NotFoundError
@@ -104,8 +104,7 @@ def restore(context: Editor, uid: str, revision: int) -> Response:
                 connection,
                 SeenAction(uid, context.app, _read_number(form.get("current")) or 0),
                 _check_number(revision),
-                terms=context.services.terms,
-                signed=Signature(context.caller.name, form.get("note") or None),
+                terms=context.sign(form.get("note") or None),
             )
     except NotFoundError:
         raise

@@ -16,8 +16,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.lookup import SYSTEM_APP, fetch_app
-from actions.posting.edit import Signature, post_text, replace_text
-from actions.posting.foretell import OneOutcome
+from actions.posting.edit import OneOutcome, post_text, replace_text
 from actions.posting.post import SeenAction
 from actions.previews.sentences import tell_nth
 from actions.small_apps.apply import ApplyTerms, apply_small_app
@@ -206,7 +205,7 @@ def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
     Raises:
         MinutehandError: As ``post_text`` and ``replace_text``; nothing is stored.
     """
-    terms, signed = context.services.terms, Signature(context.caller.name, note)
+    terms = context.sign(note)
     text = draft.text.encode()
     with context.writing() as connection:
         if draft.uid is not None:
@@ -215,13 +214,12 @@ def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
                 SeenAction(draft.uid, context.app, draft.revision),
                 text,
                 terms=terms,
-                signed=signed,
             )
         app = draft.app or _FIRST_APP
         if context.app is None and not _find_apps(connection):
             first = read_small_app(b"{}", uid=app)
             apply_small_app(connection, first, ApplyTerms(by=context.caller.name))
-        return post_text(connection, app, text, terms=terms, signed=signed)
+        return post_text(connection, app, text, terms=terms)
 
 
 def _go_on(context: Context, outcome: OneOutcome, *, is_run: bool) -> Response:

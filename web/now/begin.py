@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.posting.edit import Signature, Terms, post_text
-from actions.posting.foretell import OneOutcome
+from actions.posting.edit import OneOutcome, Terms, post_text
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from models.database.engine import read_clock
 from models.door.app_documents import read_small_app
@@ -48,8 +47,7 @@ def begin(context: Editor) -> Response:
                 connection,
                 form.get("email"),
                 zone=find_zone_name(context),
-                terms=context.services.terms,
-                signed=Signature(context.caller.name, "the first action"),
+                terms=context.sign("the first action"),
             )
     except StaleError:
         told = (
@@ -173,7 +171,7 @@ def make_app_document(
 
 
 def post_first_action(
-    connection: sa.Connection, email: str, *, zone: str, terms: Terms, signed: Signature
+    connection: sa.Connection, email: str, *, zone: str, terms: Terms
 ) -> OneOutcome:
     """
     Make the small app APP and post an action in it that mails *email*.
@@ -181,7 +179,7 @@ def post_first_action(
     Args:
         email: Of whoever is to be mailed.
         zone: IANA name, in which the rule is read.
-        signed: Who asks for it.
+        terms: Say who asks for it, too.
 
     Raises:
         InvalidDocumentError: *email* is no address, or *zone* no zone.
@@ -191,6 +189,6 @@ def post_first_action(
     since = read_clock(connection) - timedelta(seconds=1)
     document = make_app_document(email, zone, since=since.isoformat(timespec="seconds"))
     app = read_small_app(json.dumps(document).encode(), uid=APP)
-    apply_small_app(connection, app, ApplyTerms(by=signed.by, expected_revision=0))
+    apply_small_app(connection, app, ApplyTerms(by=terms.by, expected_revision=0))
     action = {**ACTION, "recipients": {"users": [email]}}
-    return post_text(connection, APP, json.dumps(action), terms=terms, signed=signed)
+    return post_text(connection, APP, json.dumps(action), terms=terms)

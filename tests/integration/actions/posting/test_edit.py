@@ -12,15 +12,15 @@ import sqlalchemy as sa
 
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.edit import (
-    Signature,
+    OneOutcome,
     Terms,
     patch_text,
+    post_all_with_outcomes,
     post_text,
     read_all_text,
     replace_text,
     roll_back,
 )
-from actions.posting.foretell import OneOutcome, post_all_with_outcomes
 from actions.posting.post import Posting, SeenAction, delete_action
 from actions.posting.revisions import fetch_document_revisions
 from models.database.engine import Author, reading, writing
@@ -34,8 +34,7 @@ from models.errors import (
 from tests.scheduling import add_app, fetch_action, make_document, post
 from tests.servers import wait_until
 
-TERMS = Terms()
-ANN = Signature("ann", "because")
+TERMS = Terms(by="ann", note="because")
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +59,6 @@ def replace(
             SeenAction(uid, app, expected),
             json.dumps(make_document(**document)),
             terms=TERMS,
-            signed=ANN,
         )
 
 
@@ -73,7 +71,6 @@ def patch(
             SeenAction(uid, None, expected),
             json.dumps(given),
             terms=TERMS,
-            signed=ANN,
         )
 
 
@@ -121,7 +118,6 @@ def go_back(engine: sa.Engine, uid: str, *, expected: int | None = None) -> None
             SeenAction(uid, "app", expected),
             1,
             terms=TERMS,
-            signed=ANN,
         )
 
 
@@ -184,7 +180,6 @@ def test_of_two_editors_one_wins(postgres_engine: sa.Engine):
             SeenAction(uid, None, 1),
             json.dumps(make_document(name="first")),
             terms=TERMS,
-            signed=ANN,
         )
         thread = threading.Thread(target=edit)
         thread.start()
@@ -282,7 +277,6 @@ def test_rolling_back_to_what_never_was_is_refused(engine: sa.Engine):
                 SeenAction(uid, app),
                 revision,
                 terms=TERMS,
-                signed=ANN,
             )
 
 
@@ -326,7 +320,7 @@ def test_every_change_is_noted(engine: sa.Engine):
     """
     with writing(engine, author=Author("ann")) as connection:
         text = json.dumps(make_document(uid="x"))
-        post_text(connection, "app", text, terms=TERMS, signed=ANN)
+        post_text(connection, "app", text, terms=TERMS)
     replace(engine, "x", name="renamed")
     patch(engine, "x", {"active": False})
     pause(engine, "x")

@@ -7,7 +7,7 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from actions.posting.edit import Signature, Terms, patch_text, roll_back
+from actions.posting.edit import Terms, patch_text, roll_back
 from actions.posting.post import SeenAction
 from models.database.engine import writing
 from models.fields.task_rules import TaskRules
@@ -32,7 +32,6 @@ def test_change_of_something_else_does_not_make_it_wait(
             SeenAction(uid),
             json.dumps(given),
             terms=TERMS,
-            signed=Signature(),
         )
     patched = fetch_action(engine, uid).document["operations"]["run_task"]
     with writing(engine) as connection:
@@ -41,7 +40,6 @@ def test_change_of_something_else_does_not_make_it_wait(
             SeenAction(uid),
             1,
             terms=TERMS,
-            signed=Signature(),
         )
     rolled_back = fetch_action(engine, uid).document["operations"]["run_task"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from actions.posting.edit import Signature, Terms
-from actions.posting.foretell import OneOutcome
+from actions.posting.edit import OneOutcome, Terms
 from models.database.engine import reading, writing
 from models.errors import InvalidDocumentError, StaleError
 from overview.apps.small_apps import fetch_detailed_app
@@ -22,9 +21,7 @@ ME = "ada@example.com"
 
 def begin(engine: sa.Engine, email: str = ME, zone: str = "Europe/Paris") -> OneOutcome:
     with writing(engine) as connection:
-        return post_first_action(
-            connection, email, zone=zone, terms=Terms(), signed=Signature("ada")
-        )
+        return post_first_action(connection, email, zone=zone, terms=Terms(by="ada"))
 
 
 def test_action_is_scheduled_and_mails_whoever_asked(engine: sa.Engine):
