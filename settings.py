@@ -53,7 +53,11 @@ from models.fields.sql_connection import (
     read_sql_connections,
 )
 from models.fields.strict_model import find_near, show, suggest
-from models.fields.task_rules import TaskRules
+from models.fields.task_rules import (
+    ConnectionRules,
+    TaskRules,
+    read_connection_rules,
+)
 from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
 
@@ -85,7 +89,10 @@ _ALLOCATOR = {
 #: Settings whose values are never shown: a secret, and lists of addresses, of which no
 #: pattern could tell where a password ends.
 _HIDDEN = frozenset(
-    {"sql_connections", "task_connections", "task_results", "webhook_secret"}
+    {
+        *("sql_connections", "task_connections", "task_results", "task_rules"),
+        "webhook_secret",
+    }
 )
 
 #: Settings that must be addresses: what is no address may hold a password, too.
@@ -137,6 +144,11 @@ def _read_hosts(value: object) -> tuple[str, ...]:
 def _read_connections(value: object) -> Mapping[str, str]:
     """Return the brokers of other projects, by name."""
     return value if isinstance(value, Mapping) else read_connections(str(value))
+
+
+def _read_rules(value: object) -> Mapping[str, ConnectionRules]:
+    """Return who may use those brokers and how, by their names."""
+    return value if isinstance(value, Mapping) else read_connection_rules(str(value))
 
 
 def _read_results(value: object) -> Mapping[str, str]:
@@ -356,6 +368,13 @@ class Settings(BaseModel):
     task_results: Annotated[
         Mapping[str, str], BeforeValidator(_read_results), SECRET
     ] = Field(default_factory=dict, repr=False)
+    task_rules: Annotated[
+        Mapping[str, ConnectionRules], BeforeValidator(_read_rules), SECRET
+    ] = Field(default_factory=dict, repr=False)
+    #: Bytes of the arguments of one task.
+    task_max_bytes: int = Field(default=64 << 10, ge=1 << 10)
+    #: Messages in a queue of theirs beyond which none of ours is added.
+    task_queue_max: int = Field(default=100_000, ge=1)
     notice_mail: Annotated[tuple[str, ...], BeforeValidator(_read_addresses)] = ()
     notice_webhook: Annotated[str, AfterValidator(check_url)] | None = Field(
         default=None, repr=False
@@ -485,15 +504,24 @@ class Settings(BaseModel):
         self._check_tasks()
         return self
 
-    @property
-    def task_rules(self) -> TaskRules:
-        """Where ``run_task`` may send tasks; the door and the workers check it."""
+    def make_task_rules(self, app: str | None = None) -> TaskRules:
+        """
+        Return where ``run_task`` may send tasks; the door and the workers check it.
+
+        Args:
+            app: Of whose actions. None: that does not matter.
+        """
         return TaskRules(
             own_prefix=self.queue_prefix,
             default_queue=self.task_queue,
             connections=tuple(self.task_connections),
             has_broker=not self.broker_url.startswith("memory"),
             with_exchanges=self._find_exchanges(),
+            by_connection={
+                name or None: each for name, each in self.task_rules.items()
+            },
+            most_bytes=self.task_max_bytes,
+            app=app,
         )
 
     def _find_exchanges(self) -> frozenset[str | None]:
@@ -504,12 +532,26 @@ class Settings(BaseModel):
 
     def _check_tasks(self) -> None:
         """Refuse a queue of ours, and results of what is no connection."""
-        if self.task_queue is not None and self.task_rules.is_own(self.task_queue):
+        if self.task_queue is not None:
+            try:
+                self.make_task_rules().read_queue(self.task_queue)
+            except RuleError as error:
+                raise _clash("task_queue", error.message, error.hint) from None
+        for name in self.task_rules.keys() - {"", *self.task_connections}:
             raise _clash(
-                "task_queue",
-                "is a queue of Minutehand's own workers.",
-                "Write a queue that your own workers take.",
+                "task_rules",
+                f"names {name!r}, which is no connection.",
+                f"Name it in {_variable('task_connections')}, too, or leave it out.",
             )
+        for name, url in self.task_connections.items():
+            rules = self.task_rules.get(name, ConnectionRules())
+            if url.startswith("sentinel") and not rules.master:
+                raise _clash(
+                    "task_connections",
+                    f"has Sentinels, {name!r}, without the name of their master.",
+                    f"Write it into {_variable('task_rules')}, as 'master_name' among"
+                    " the transport_options.",
+                )
         for name in self.task_results.keys() - self.task_connections.keys():
             raise _clash(
                 "task_results",

@@ -197,6 +197,11 @@ class _RedisQueue(AnswerQueue):
 
     _may_run_scripts = True
 
+    @property
+    def _key(self) -> str:
+        # kombu writes the prefix before the keys of the commands that it uses itself
+        return f"{self._channel.global_keyprefix}{self._name}"
+
     def _look(self, limit: int) -> tuple[list[AnswerMessage], Callable[[], object]]:
         if self._may_run_scripts:
             try:
@@ -213,21 +218,21 @@ class _RedisQueue(AnswerQueue):
     ) -> tuple[list[AnswerMessage], Callable[[], object]]:
         client = self._channel.client
         bounds = (limit, _MOST_BYTES, _LARGEST_MESSAGE, _END)
-        found = client.eval(_LOOK, 1, self._name, *bounds)
+        found = client.eval(_LOOK, 1, self._key, *bounds)
         marks = [part for size, text in found for part in (size, text[-_MARK:])]
 
         def take_off() -> None:
-            client.eval(_DROP, 1, self._name, _MARK, *marks)
+            client.eval(_DROP, 1, self._key, _MARK, *marks)
 
         return [_read_text(size, text) for size, text in found], take_off
 
     def _look_at_whole(self) -> tuple[list[AnswerMessage], Callable[[], object]]:
         client = self._channel.client
-        text = client.lindex(self._name, -1)
+        text = client.lindex(self._key, -1)
         if text is None:
             return [], lambda: None
         message = _read_text(len(text), text)
-        return [message], lambda: client.lrem(self._name, -1, text)
+        return [message], lambda: client.lrem(self._key, -1, text)
 
 
 def _is_refused(error: ResponseError) -> bool:

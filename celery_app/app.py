@@ -38,6 +38,7 @@ _TRANSPORTS = {
     "redis": "celery_app.redis_transport:RedisTransport",
     "rediss": "celery_app.redis_transport:RedisTlsTransport",
     "redis+socket": "celery_app.redis_transport:SocketTransport",
+    "sentinel": "celery_app.redis_transport:SentinelTransport",
     "amqp": "celery_app.rabbit_transport:RabbitTransport",
     "amqps": "celery_app.rabbit_transport:RabbitTlsTransport",
 }
@@ -112,7 +113,7 @@ def _limits(settings: Settings, queue: str) -> dict[str, float]:
 
 
 def _make_transport_options(settings: Settings, timeout_s: float) -> dict[str, Any]:
-    if settings.broker_url.startswith("redis"):
+    if settings.broker_url.startswith(("redis", "sentinel")):
         return {
             "socket_timeout": timeout_s,
             "socket_connect_timeout": timeout_s,

@@ -19,8 +19,7 @@ from amqp import Message as AmqpMessage
 from celery.utils.saferepr import saferepr
 
 from celery_app.app import make_app
-from celery_app.broker_link import BrokerLink, describe
-from celery_app.foreign_queues import measure_queue
+from celery_app.broker_link import BrokerLink, describe, measure_queue
 from celery_app.received import UnreadableError, read_json
 from celery_app.routing import find_aside_queue
 from models.errors import BrokerUnreachableError

@@ -126,3 +126,24 @@ class BrokerLink:
 def describe(error: BaseException) -> str:
     """Return what *error* says, or its name if it says nothing."""
     return str(error).strip() or type(error).__name__
+
+
+#: AMQP's code for a queue that does not exist.
+_NOT_FOUND = "404"
+
+
+def measure_queue(connection: Any, queue: str) -> Any:
+    """Return the broker's figures of *queue*; None if there is no such queue."""
+    is_amqp = connection.transport.driver_type == "amqp"
+    # A channel of its own, because RabbitMQ closes it if there is no such queue.
+    channel = connection.channel() if is_amqp else connection.default_channel
+    try:
+        return channel.queue_declare(queue, passive=True)
+    except connection.channel_errors as error:
+        # a number, or a text in kombu's own transports
+        if str(getattr(error, "reply_code", "")) != _NOT_FOUND:
+            raise
+        return None
+    finally:
+        if is_amqp:
+            channel.close()

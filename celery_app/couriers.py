@@ -97,7 +97,7 @@ class Courier:
         if self._silence is not None and now < self._silence[0]:
             return Delivery(batch, now, error=self._silence[1])
         try:
-            refused = self._sender.send_all(self._name, [each.task for each in batch])
+            left = self._sender.send_all(self._name, [each.task for each in batch])
         except StepError as error:
             return Delivery(batch, self._monotonic(), error=str(error))
         except Exception as error:
@@ -105,8 +105,11 @@ class Courier:
             log.exception(Event.SEND_FAILED, connection=self._name)
             return Delivery(batch, self._monotonic(), error=type(error).__name__)
         by_id = {each.task.id: each.message.id for each in batch}
-        told = {by_id[task_id]: error for task_id, error in refused.items()}
-        return Delivery(batch, self._monotonic(), told)
+        refused, held = (
+            {by_id[task_id]: why for task_id, why in each.items()}
+            for each in (left.refused, left.held)
+        )
+        return Delivery(batch, self._monotonic(), refused, held)
 
 
 class TaskCouriers:
@@ -126,7 +129,7 @@ class TaskCouriers:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start no thread yet."""
-        self._rules = settings.task_rules
+        self._rules = settings.make_task_rules()
         self._sender = sender
         self._monotonic = monotonic
         self._couriers: dict[str | None, Courier] = {}

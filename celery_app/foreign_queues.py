@@ -21,6 +21,7 @@ from celery import Celery
 from kombu import Consumer
 
 from actions.stored_task_queues import TaskQueue
+from celery_app.broker_link import measure_queue
 from celery_app.received import UnreadableError
 from celery_app.task_sender import Link
 from models.errors import RuleError
@@ -76,7 +77,7 @@ def look_at_task_queues(
 def _look_at_connection(
     name: str | None, queues: Sequence[TaskQueue], settings: Settings
 ) -> Iterator[QueueFinding]:
-    rules = settings.task_rules
+    rules = settings.make_task_rules()
     asked: dict[str, TaskQueue] = {}
     for each in queues:
         try:
@@ -283,22 +284,3 @@ def _count_consumers(
     consumers = sum(taken.count(queue) for taken in workers.taken.values())
     # Redis does not know an empty queue.
     return consumers, 0 if size is None else size.message_count
-
-
-def measure_queue(connection: Any, queue: str) -> Any:
-    """Return the broker's figures of *queue*; None if there is no such queue."""
-    # A channel of its own, because RabbitMQ closes it if there is no such queue.
-    channel = connection.channel()
-    try:
-        return channel.queue_declare(queue, passive=True)
-    except connection.channel_errors as error:
-        # a number, or a text in kombu's own transports
-        if str(getattr(error, "reply_code", "")) != _NOT_FOUND:
-            raise
-        return None
-    finally:
-        channel.close()
-
-
-#: AMQP's code for a queue that does not exist.
-_NOT_FOUND = "404"

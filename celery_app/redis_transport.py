@@ -32,6 +32,7 @@ Connection.resolve_aliases |= {
     f"{__name__}:RedisTransport": "redis",
     f"{__name__}:RedisTlsTransport": "rediss",
     f"{__name__}:SocketTransport": "redis",
+    f"{__name__}:SentinelTransport": "sentinel",
 }
 
 
@@ -253,3 +254,13 @@ class SocketTransport(RedisTransport):
     """The same on a Unix socket: ``socket:///run/redis.sock?virtual_host=0``."""
 
     can_parse_url = True  # kombu's parser would read the path as a database
+
+
+class SentinelChannel(RedisChannel, redis.SentinelChannel):
+    """The same at the master that Sentinels name."""
+
+
+class SentinelTransport(RedisTransport, redis.SentinelTransport):
+    """The same at the master that Sentinels name, for tasks of users' own."""
+
+    Channel = SentinelChannel

@@ -10,9 +10,10 @@ queue, RabbitMQ returns the message, and the step says so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -23,7 +24,7 @@ from kombu import Queue as KombuQueue
 
 from celery_app.answer_queue import AnswerQueue, declare_answers, open_answers
 from celery_app.app import make_config
-from celery_app.broker_link import BrokerLink, describe
+from celery_app.broker_link import BrokerLink, describe, measure_queue
 from celery_app.routing import find_answer_queue
 from celery_app.task_answers import fetch_failure, make_links
 from celery_app.task_form import TaskForms
@@ -41,6 +42,9 @@ _NOT_FOUND = 404
 _HEARTBEAT_S = 60.0
 
 
+#: Seconds for which the length of a queue is believed, but for what we add.
+_BELIEVED_S = 5.0
+
 #: The part of our configuration that says how to reach a broker; nothing about queues.
 _OF_A_CONNECTION = (
     "broker_url",
@@ -49,6 +53,20 @@ _OF_A_CONNECTION = (
     "broker_connection_timeout",
     "broker_transport_options",
 )
+
+
+@dataclass(slots=True)
+class NotSent:
+    """
+    Tasks that a broker has not taken, and why, by their ids.
+
+    Args:
+        refused: It has no such place, or refuses the task itself.
+        held: Their queues are full.
+    """
+
+    refused: dict[str, str] = field(default_factory=dict)
+    held: dict[str, str] = field(default_factory=dict)
 
 
 class CeleryTaskSender:
@@ -73,7 +91,7 @@ class CeleryTaskSender:
             read_installation: Returns the installation's id, which is part of the name
                 of the queue where answers come. Called when one is first waited for.
         """
-        self._rules = settings.task_rules
+        self._rules = settings.make_task_rules()
         self._prefix = settings.queue_prefix
         self._results = settings.task_results
         self._timeout_s = settings.broker_timeout.total_seconds()
@@ -84,14 +102,20 @@ class CeleryTaskSender:
 
     def place(self, task: ForeignTask) -> ForeignTask:
         """Return *task* with its queue; StepError if the settings forbid it."""
+        rules = self._rules.of(task.app)
         try:
-            # Checked again: the settings may have changed since the action was posted.
-            self._rules.check_connection(task.connection)
+            # Checked again: the settings may have changed since the action was posted,
+            # and placeholders may stand for much.
+            rules.check_connection(task.connection)
+            rules.check_app(task.connection)
+            rules.check_size(task.args, task.kwargs)
             if task.exchange is None:
-                queue = self._rules.read_queue(task.queue)
-                return task if queue == task.queue else replace(task, queue=queue)
-            self._rules.check_exchange(task.exchange)
-            self._rules.check_that_it_has_exchanges(task.connection)
+                queue = rules.read_queue(task.queue)
+                task = task if queue == task.queue else replace(task, queue=queue)
+            else:
+                rules.check_exchange(task.exchange)
+                rules.check_that_it_has_exchanges(task.connection)
+            rules.check_listed(task.connection, task.queue)
         except RuleError as error:
             raise StepError(str(error), permanent=True) from None
         return task
@@ -99,19 +123,16 @@ class CeleryTaskSender:
     def send(self, task: ForeignTask) -> ForeignTask:
         """Send *task*; return it with its queue."""
         task = self.place(task)
-        refused = self.send_all(task.connection, [task])
-        if task.id in refused:
-            raise StepError(refused[task.id], permanent=False)
+        left = self.send_all(task.connection, [task])
+        if task.id in left.held:
+            raise PlatformError(left.held[task.id])
+        if task.id in left.refused:
+            raise StepError(left.refused[task.id], permanent=False)
         return task
 
-    def send_all(
-        self, connection: str | None, tasks: Sequence[ForeignTask]
-    ) -> Mapping[str, str]:
+    def send_all(self, connection: str | None, tasks: Sequence[ForeignTask]) -> NotSent:
         """
         Send tasks, each with its place, over one connection.
-
-        Returns:
-            Why the broker did not take some of them, by their ids.
 
         Raises:
             PlatformError: The broker was away, or did not answer in time: any of them
@@ -128,15 +149,18 @@ class CeleryTaskSender:
             if len(tasks) == 1:
                 raise
         # One that is refused, such as for its exchange, must not stop the others.
-        refused: dict[str, str] = {}
+        left = NotSent()
         for each in tasks:
             try:
-                refused.update(link.send([each], answers))
+                one = link.send([each], answers)
             except PlatformError:
                 raise
             except StepError as error:
-                refused[each.id] = str(error)
-        return refused
+                left.refused[each.id] = str(error)
+            else:
+                left.refused |= one.refused
+                left.held |= one.held
+        return left
 
     def receive(
         self,
@@ -192,26 +216,28 @@ class Link:
         # It can reach the broker, and has nothing else of ours.
         app = Celery("minutehand-tasks", set_as_current=False)
         app.conf.update({key: config[key] for key in _OF_A_CONNECTION})
+        ours = app.conf.broker_transport_options
         # Their workers look for a message where its priority puts it.
-        app.conf.broker_transport_options.pop("priority_steps", None)
+        ours.pop("priority_steps", None)
+        rules = settings.task_rules.get(name or "")
+        theirs = {} if rules is None else rules.transport_options
+        app.conf.broker_transport_options = {**theirs, **ours}
         self._link = BrokerLink(app, settings.broker_timeout.total_seconds())
         self._lock = threading.Lock()
         self._queue: AnswerQueue | None = None
         self._forms: TaskForms | None = None
         self._is_declared = False
+        self._most = settings.task_queue_max
+        #: How many more a queue takes, and until when that is believed.
+        self._room: dict[str, tuple[float, int]] = {}
 
-    def send(
-        self, tasks: Sequence[ForeignTask], answers: str | None = None
-    ) -> Mapping[str, str]:
+    def send(self, tasks: Sequence[ForeignTask], answers: str | None = None) -> NotSent:
         """
         Send *tasks* over the open connection, or over a new one.
 
         Args:
             tasks: To send.
             answers: The queue for the answers. None: nobody waits for one.
-
-        Returns:
-            Of those that found no queue, why, by id.
 
         Raises:
             PlatformError: The broker was away, or did not answer in time.
@@ -293,10 +319,40 @@ class Link:
         """Errors that a call to this broker may raise."""
         return self._link.errors
 
+    def _hold_back(self, tasks: Sequence[ForeignTask]) -> dict[str, str]:
+        """Return those whose queues are full, and why; count in the others."""
+        held = {}
+        for task in tasks:
+            if task.queue is None:
+                continue
+            until, room = self._find_room(task.queue)
+            self._room[task.queue] = until, room - (room > 0)
+            if room <= 0:
+                held[task.id] = (
+                    f"queue {task.queue} ({self.title}) holds {self._most:,} messages"
+                    " or more, and takes no more of ours (MINUTEHAND_TASK_QUEUE_MAX)"
+                )
+        return held
+
+    def _find_room(self, queue: str) -> tuple[float, int]:
+        now = time.monotonic()
+        known = self._room.get(queue)
+        if known is not None and now < known[0]:
+            return known
+        connection = self._link.connection
+        size = None
+        # RabbitMQ may forbid the question: then the queue counts as empty.
+        with suppress(*connection.channel_errors):
+            size = measure_queue(connection, queue)
+        waiting = 0 if size is None else size.message_count
+        return now + _BELIEVED_S, self._most - waiting
+
     def _publish_all(
         self, tasks: Sequence[ForeignTask], answers: str | None
-    ) -> Mapping[str, str]:
+    ) -> NotSent:
         connection = self._link.connection
+        held = self._hold_back(tasks)
+        tasks = [task for task in tasks if task.id not in held] if held else tasks
         if answers is not None and not self._is_declared:
             # Without it, RabbitMQ would drop an answer that finds no queue.
             declare_answers(connection, answers)
@@ -306,11 +362,11 @@ class Link:
                 tasks, lambda task: self._publish(task, answers)
             )
             lost = (each for each in tasks if each.id in returned)
-            return {each.id: self._explain_return(each) for each in lost}
+            return NotSent({each.id: self._explain_return(each) for each in lost}, held)
         if self._forms is None:
             self._forms = TaskForms(connection.default_channel, self._publish)
         self._forms.push(tasks, answers)
-        return {}
+        return NotSent(held=held)
 
     def _publish(self, task: ForeignTask, answers: str | None) -> None:
         app = self._link.app

@@ -81,7 +81,7 @@ def apply(
     with read_database() as connection:
         zone = fetch_app(connection, app).timezone or settings.timezone
     documents = read_documents(
-        texts, default_timezone=zone, task_rules=settings.task_rules
+        texts, default_timezone=zone, task_rules=settings.make_task_rules(app)
     )
     pruned: bool | frozenset[str] = prune
     if prune and not (dry_run or yes):

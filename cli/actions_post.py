@@ -86,7 +86,9 @@ def post(
     text = read_file(file)
     with read_database() as connection:
         zone = fetch_app(connection, app).timezone or settings.timezone
-    read = read_actions(text, default_timezone=zone, task_rules=settings.task_rules)
+    read = read_actions(
+        text, default_timezone=zone, task_rules=settings.make_task_rules(app)
+    )
     if isinstance(read, tuple):
         _post_many(app, read, replace=replace, dry_run=dry_run, json=json)
     elif dry_run:

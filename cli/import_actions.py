@@ -287,7 +287,7 @@ def _make_defaults(
     settings = get_settings()
     for option, value, check in (
         ("--timezone", timezone, load_zone),
-        ("--connection", connection, settings.task_rules.check_connection),
+        ("--connection", connection, settings.make_task_rules().check_connection),
     ):
         try:
             if value is not None:
@@ -327,7 +327,7 @@ def _show(report: Report, *, folder: str | None, overwrite: bool, json: bool) ->
     if written is not None:
         noun = "document" if written == 1 else "documents"
         print_note(f"Wrote {written:,} {noun} to {folder}.")
-    for obstacle in report.find_obstacles(get_settings().task_rules):
+    for obstacle in report.find_obstacles(get_settings().make_task_rules()):
         print_warning(obstacle)
     if not report.entries:
         print_warning(f"Nothing was found to import. {report.if_empty}".rstrip())

@@ -98,7 +98,7 @@ def _read(given: str, app: str | None) -> tuple[str, ScheduledActionModel]:
     model = read_action(
         read_file(given),
         default_timezone=settings.timezone,
-        task_rules=settings.task_rules,
+        task_rules=settings.make_task_rules(app),
     )
     return app, model
 

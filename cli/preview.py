@@ -92,7 +92,7 @@ def preview(  # noqa: PLR0913 - the options of the command
         return
     start, end = read_period(from_, until)
     most = count or (_COUNT if end is None else _COUNT_UNTIL)
-    action = _read_action(file, calendar)
+    action = _read_action(file, calendar, app)
     if app is None:
         _refuse_holidays(action)
     found = preview_action(
@@ -140,14 +140,16 @@ def _warn(action: ScheduledActionModel) -> None:
         print_warning(str(problem))
 
 
-def _read_action(file: str | None, calendar: AppCalendar) -> ScheduledActionModel:
+def _read_action(
+    file: str | None, calendar: AppCalendar, app: str | None
+) -> ScheduledActionModel:
     if file is None:
         msg = "FILE is missing. Name one (- is standard input), or use --batch."
         raise UsageError(msg)
     return read_action(
         read_file(file),
         default_timezone=calendar.timezone,
-        task_rules=get_settings().task_rules,
+        task_rules=get_settings().make_task_rules(app),
     )
 
 

@@ -52,12 +52,14 @@ class Delivery(NamedTuple):
     Args:
         at: When, by the monotonic clock.
         refused: Why the broker did not take some of them: it has no such queue.
+        held: Why some wait: their queues are full.
         error: Why it took none, as far as is known. None: it took all others.
     """
 
     batch: Sequence[Ready]
     at: float
     refused: Mapping[UUID, str] = {}
+    held: Mapping[UUID, str] = {}
     error: str | None = None
 
 
@@ -161,7 +163,7 @@ class TaskOutbox:
         self._marks.append((self.monotonic() if at is None else at, mark))
 
     def _collect(self) -> None:
-        for batch, at, refused, error in self.couriers.collect():
+        for batch, at, refused, held, error in self.couriers.collect():
             # Those of a former leadership are for a look to find.
             ours = [each for each in batch if each.message.id in self._in_hand]
             if error is not None:
@@ -169,8 +171,12 @@ class TaskOutbox:
                 log.warning(Event.SEND_FAILED, error=error)
                 self._put_off(ours, error)
                 continue
-            MESSAGES_SENT.labels(Queue.TASKS.value).inc(len(batch) - len(refused))
+            sent = len(batch) - len(refused) - len(held)
+            MESSAGES_SENT.labels(Queue.TASKS.value).inc(sent)
             for each in ours:
+                if each.message.id in held:
+                    self._put_off([each], held[each.message.id])
+                    continue
                 why = refused.get(each.message.id)
                 mark = mark_sent_task(each) if why is None else mark_refused(each, why)
                 self._note(mark, at)

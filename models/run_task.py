@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, Self, TypeVar, cast
 
-from pydantic import Field, JsonValue, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from models.errors import RuleError
 from models.fields.elapsed import parse_elapsed
@@ -208,6 +215,33 @@ class RunTaskModel(DocumentModel):
             msg = f"{show(within)} has no effect: the operation does not wait."
             raise RuleError(msg, 'Leave "within" out, or write "wait": true.')
         return within
+
+    @model_validator(mode="after")
+    def _check_together(self, info: ValidationInfo) -> Self:
+        """Refuse what an installation does not let this small app ask for."""
+        rules = _get_rules(info)
+        if rules is None:
+            return self
+        place = "queue" if self.exchange is None else "exchange"
+        checks: list[tuple[str, Callable[[], None]]] = [
+            ("connection", lambda: rules.check_app(self.connection)),
+            (place, lambda: rules.check_listed(self.connection, self.queue)),
+            (
+                "kwargs" if self.kwargs else "args",
+                lambda: rules.check_size(self.args, self.kwargs),
+            ),
+        ]
+        details = []
+        for key, check in checks:
+            try:
+                check()
+            except RuleError as error:
+                complaint = Complaint(error.message, error.hint)
+                value = getattr(self, key)
+                details.append(refuse(complaint, loc=(key,), value=value))
+        if details:
+            raise refuse_all(type(self).__name__, details)
+        return self
 
     @property
     def longest_wait(self) -> timedelta:

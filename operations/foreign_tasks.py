@@ -77,6 +77,7 @@ class ForeignTask:
         priority: As for Celery. None: none is sent.
         expires_at: Aware UTC; a worker that takes the task later drops it. None: never.
         headers: Of the message, besides Celery's own.
+        app: Small app whose action asks for it. None: nobody's.
         token: Comes back with the answer that tells how the task ended. None: nobody
             waits for one.
         with_value: Whether the answer has what the task returned.
@@ -93,6 +94,7 @@ class ForeignTask:
     priority: int | None = None
     expires_at: datetime | None = None
     headers: Mapping[str, JsonValue] = field(default_factory=dict)
+    app: str | None = None
     token: str | None = None
     with_value: bool = True
 
@@ -239,6 +241,7 @@ def make_task(
         if asked.expires is None
         else occasion.now + parse_elapsed(asked.expires),
         headers={key: value for key, value in headers.items() if value is not None},
+        app=occasion.app,
         token=token,
         with_value=asked.returned,
     )

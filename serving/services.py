@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from actions.posting.edit import Terms
 from models.database.engine import Author, make_engine, reading, reading_once, writing
-from models.fields.task_rules import TaskRules
 from operations.adapters.app_users import RealDirectory
 from operations.adapters.renderer import ChildRenderer
 from operations.adapters.smtp import make_mailer
@@ -168,15 +167,10 @@ class Services:
         return Senders(self.settings.mail_sender, self.settings.mail_sender_hosts)
 
     @property
-    def task_rules(self) -> TaskRules:
-        """Where ``run_task`` may send tasks."""
-        return self.settings.task_rules
-
-    @property
     def terms(self) -> Terms:
         """What the installation says about actions that are posted to it."""
         settings = self.settings
-        return Terms(settings.timezone, settings.task_rules, settings.lookback)
+        return Terms(settings.timezone, settings.make_task_rules(), settings.lookback)
 
 
 def make_services(settings: Settings, *, apart: Apart | None = None) -> Services:

@@ -148,6 +148,10 @@ class Terms:
     by: str | None = None
     note: str | None = None
 
+    def get_rules(self, app: str | None) -> TaskRules | None:
+        """Return where ``run_task`` may send tasks of the actions of *app*."""
+        return None if self.task_rules is None else self.task_rules.of(app)
+
     def post(self, *, note: str | None = None) -> Posting:
         """Return how an action is posted by them."""
         return Posting(lookback=self.lookback, by=self.by, note=note or self.note)
@@ -186,7 +190,7 @@ def read_all_text(
     with reading(engine) as connection:
         zone = _get_zone(connection, app, terms)
     read = read_actions(
-        text, default_timezone=zone, task_rules=terms.task_rules, most=MOST_ACTIONS
+        text, default_timezone=zone, task_rules=terms.get_rules(app), most=MOST_ACTIONS
     )
     return read if isinstance(read, tuple) else (read,)
 
@@ -236,7 +240,7 @@ def patch_text(
     action = read_action_object(
         apply_merge_patch(_keep_waiting_as_it_is(row.document), patch),
         default_timezone=_get_zone(connection, owner, terms),
-        task_rules=terms.task_rules,
+        task_rules=terms.get_rules(owner),
     )
     known = replace(seen, revision=None)  # it is locked
     return _replace(connection, known, action, terms.post())
@@ -263,7 +267,7 @@ def roll_back(
     action = read_action_object(
         _keep_waiting_as_it_is(fetch_document(connection, seen.uid, revision)),
         default_timezone=_get_zone(connection, owner, terms),
-        task_rules=terms.task_rules,
+        task_rules=terms.get_rules(owner),
     )
     note = f"to revision {revision}"
     if terms.note:
@@ -325,7 +329,7 @@ def _read(
     return read_action(
         text,
         default_timezone=_get_zone(connection, app, terms),
-        task_rules=terms.task_rules,
+        task_rules=terms.get_rules(app),
     )
 
 

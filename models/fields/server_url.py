@@ -156,11 +156,23 @@ def read_connections(text: str) -> dict[str, str]:
             msg = f"has a connection {name!r} to memory://, which only we could reach."
             raise RuleError(msg, hint)
         try:
-            read[name] = read_broker_url(url)
+            read[name] = _read_task_url(url)
         except RuleError as error:
             msg = f"has a connection {name!r} that {error.message}"
             raise RuleError(msg, error.hint) from None
     return read
+
+
+def _read_task_url(url: str) -> str:
+    """Accept what ``read_broker_url`` does, or a list of Sentinels of one master."""
+    servers = url.split(";")
+    if not all(each.startswith("sentinel://") for each in servers):
+        return read_broker_url(url)
+    hint = "Write sentinel://host:26379;sentinel://other:26379."
+    for each in servers:
+        if not _split(each.partition("://")[2], f"{hint} {_ESCAPED}").hostname:
+            raise RuleError("names no server.", hint)
+    return url
 
 
 def read_smtp_url(url: str) -> str:

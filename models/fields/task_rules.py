@@ -8,9 +8,17 @@ again by the worker, since settings change.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError, with_config
 
 from models.errors import RuleError
+from models.fields.sql_connection import EVERY_APP
 from models.fields.strict_model import show, suggest
 from models.operation_state import WORKER_QUEUES
 
@@ -22,6 +30,67 @@ NO_BROKER = "The broker is memory://, which no worker of another project can rea
 
 #: Begins the name of the queue of answers if our other queues have no prefix.
 ANSWERS_WITHOUT_PREFIX = "minutehand"
+
+
+#: Names of queues in which transports keep what is theirs: bindings, questions to
+#: workers and their answers, messages that were taken.
+_OF_TRANSPORTS = ("_kombu.*", "*.pidbox", "*.reply.*", "unacked*", "amq.*")
+
+#: Names of queues of another installation, as far as they can be told.
+_OF_OTHERS = re.compile(r"minutehand(\..*)?|.*\.answers\.[0-9a-f]{8}-[0-9a-f-]{27}")
+
+_EXAMPLE = (
+    'Write {"shop": {"apps": ["shop"], "queues": ["reports", "mail.*"],'
+    ' "transport_options": {"global_keyprefix": "shop:"}}}.'
+)
+
+
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True, slots=True)
+class ConnectionRules:
+    """
+    Who may use a connection, for what, and how.
+
+    Args:
+        apps: Uids of small apps; ``*`` is any. None: any.
+        queues: Names of queues, or patterns as of files. None: any.
+        transport_options: As kombu calls them.
+    """
+
+    apps: list[str] | None = None
+    queues: list[str] | None = None
+    transport_options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def master(self) -> object:
+        """What Sentinels call the Redis that is meant. None: nobody says."""
+        return self.transport_options.get("master_name")
+
+    def admits(self, app: str) -> bool:
+        """Tell whether small app *app* may use it."""
+        return self.apps is None or not {app, EVERY_APP}.isdisjoint(self.apps)
+
+
+_ANYTHING = ConnectionRules()
+_ADAPTER = TypeAdapter(dict[str, ConnectionRules])
+
+
+def read_connection_rules(text: str) -> dict[str, ConnectionRules]:
+    """
+    Return the rules in a JSON object, by the names of connections; "" is our broker.
+
+    Raises:
+        RuleError: It is not such an object. The message has no value of an option.
+    """
+    try:
+        return _ADAPTER.validate_python(json.loads(text))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(each) for each in found["loc"])
+        msg = f"has something else at {place!r} than it may: {found['msg']}."
+        raise RuleError(msg, _EXAMPLE) from None
+    except ValueError:
+        raise RuleError("is not JSON.", _EXAMPLE) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +108,9 @@ class TaskRules:
             not.
         with_exchanges: The connections that have exchanges: those to RabbitMQ. None in
             it is our own broker.
+        by_connection: Rules of some of the connections, by name; None as before.
+        most_bytes: Of args and kwargs together, as JSON.
+        app: Small app whose action it is. None: that does not matter.
     """
 
     own_prefix: str
@@ -46,13 +118,21 @@ class TaskRules:
     connections: tuple[str, ...] = ()
     has_broker: bool = True
     with_exchanges: frozenset[str | None] = frozenset()
+    by_connection: Mapping[str | None, ConnectionRules] = field(default_factory=dict)
+    most_bytes: int = 65_536
+    app: str | None = None
+
+    def of(self, app: str | None) -> TaskRules:
+        """Return those for the actions of small app *app*."""
+        return replace(self, app=app)
 
     def read_queue(self, queue: str | None) -> str:
         """
         Return *queue*, or the default queue if it is None.
 
         Raises:
-            RuleError: If there is no default, or the queue is one of ours.
+            RuleError: If there is no default, or the queue is one of ours, of another
+                installation, or of a transport.
         """
         meant = self.default_queue if queue is None else queue
         if meant is None:
@@ -64,12 +144,71 @@ class TaskRules:
                 'Write the queue that workers of your project take, such as "queue": '
                 '"reports" (Celery\'s own default is "celery").',
             )
+        wrong = ""
         if self.is_own(meant):
-            msg = f"{show(meant)} is a queue of Minutehand's own workers."
+            wrong = "a queue of Minutehand's own workers"
+        elif _OF_OTHERS.fullmatch(meant):
+            wrong = "a queue of another installation of Minutehand"
+        elif _matches(meant, _OF_TRANSPORTS):
+            wrong = "a queue that Celery or the broker keeps for itself"
+        if wrong:
+            msg = f"{show(meant)} is {wrong}."
             raise RuleError(
                 msg, 'Write a queue that your own workers take, such as "reports".'
             )
         return meant
+
+    def check_app(self, connection: str | None) -> None:
+        """
+        Refuse a connection that the small app may not use; None is our own broker.
+
+        Raises:
+            RuleError: Its rules list others.
+        """
+        if self.app is None or self._find(connection).admits(self.app):
+            return
+        named = "Minutehand's own broker" if connection is None else show(connection)
+        msg = f"The small app {show(self.app)} may not send tasks over {named}."
+        may = [name for name in self.connections if self._find(name).admits(self.app)]
+        hint = "An operator lists the apps that may in MINUTEHAND_TASK_RULES."
+        raise RuleError(msg, suggest("", may) if may else hint)
+
+    def check_listed(self, connection: str | None, queue: str | None) -> None:
+        """
+        Refuse a queue that the rules of its connection do not list.
+
+        Args:
+            connection: None: our own broker.
+            queue: None: it goes to an exchange, whose queues nobody here knows.
+
+        Raises:
+            RuleError: They list others.
+        """
+        listed = self._find(connection).queues
+        if listed is None or (queue and _matches(queue, listed)):
+            return
+        over = "" if connection is None else f" over {show(connection)}"
+        given = "An exchange is" if queue is None else f"{show(queue)} is"
+        msg = f"{given} not among the queues to which tasks may be sent{over}."
+        raise RuleError(msg, f"Write one of: {', '.join(listed)}.")
+
+    def check_size(
+        self, args: Sequence[JsonValue], kwargs: Mapping[str, JsonValue]
+    ) -> None:
+        """
+        Refuse more than a message should carry.
+
+        Raises:
+            RuleError: Both together are too large.
+        """
+        size = len(json.dumps([args, kwargs]))
+        if size > self.most_bytes:
+            msg = f"Arguments take {size:,} bytes, of at most {self.most_bytes:,}."
+            hint = "Write where the data is, such as a key, and let the task read it."
+            raise RuleError(msg, hint)
+
+    def _find(self, connection: str | None) -> ConnectionRules:
+        return self.by_connection.get(connection, _ANYTHING)
 
     def check_connection(self, connection: str | None) -> None:
         """
@@ -124,3 +263,7 @@ class TaskRules:
         return queue in WORKER_QUEUES or queue.startswith(
             f"{ANSWERS_WITHOUT_PREFIX}.answers"
         )
+
+
+def _matches(queue: str, patterns: Collection[str]) -> bool:
+    return any(fnmatchcase(queue, pattern) for pattern in patterns)

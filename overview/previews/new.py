@@ -168,7 +168,7 @@ def preview_text(
     action = read_action_object(
         value if is_whole else {**_STUB, **value},  # type: ignore[dict-item]  # see above
         default_timezone=calendar.timezone,
-        task_rules=terms.task_rules,
+        task_rules=terms.get_rules(app),
     )
     now = read_clock(connection)
     named = action

@@ -14,7 +14,7 @@ from celery import Celery
 
 from celery_app.app import make_app
 from celery_app.aside import open_aside
-from celery_app.foreign_queues import measure_queue
+from celery_app.broker_link import measure_queue
 from celery_app.redis_transport import RedisChannel
 from models.database.engine import reading
 from models.operation_state import Queue

@@ -225,7 +225,7 @@ class SimulatedCouriers:
                 world.people.begin_anew(batch[0].message.id)
             world.loop.sleep(world.rng.randrange(MINUTE))
         at = world.monotonic(self.process)
-        self.done.append(Delivery(batch, at, refused, error))
+        self.done.append(Delivery(batch, at, refused, error=error))
         self.busy -= 1
 
     def collect(self) -> Sequence[Delivery]:

@@ -389,7 +389,9 @@ def test_connections_are_read_by_name(separator: str) -> None:
         ("shop=hunter2", "NAME=URL"),
         ("shop=redis://:hunter2@a,shop=redis://b", "'shop' twice"),
         ("shop=redis://:hunter2@shop/x", "'shop' that has a database"),
-        ("shop=sentinel://:hunter2@shop", "'shop' that is a Redis Sentinel"),
+        ("shop=redis+sentinel://:hunter2@shop", "'shop' that is a Redis Sentinel"),
+        ("shop=sentinel://:hunter2@a;sentinel://", "'shop' that names no server"),
+        ("shop=sentinel://:hunter2@a", "'shop', without the name of their master"),
         ("a=redis://a,shop=memory://hunter2", "'shop' to memory://"),
     ],
 )
@@ -401,6 +403,33 @@ def test_connections_that_cannot_be_read_are_refused(value: str, reason: str) ->
 
     assert reason in message
     assert "hunter2" not in message
+
+
+def test_rules_are_those_of_a_connection() -> None:
+    """
+    Or of our own broker, which has no name; nothing of the options is shown.
+    """
+    shop = "shop=sentinel://a:26379;sentinel://b:26379"
+    options = '{"master_name": "main", "sentinel_kwargs": {"password": "hunter2"}}'
+    given = (
+        f'{{"shop": {{"apps": ["shop"], "transport_options": {options}}},'
+        ' "": {"queues": ["reports"]}}'
+    )
+    settings = read(task_connections=shop, task_rules=given)
+
+    rules = settings.make_task_rules("shop").by_connection
+    assert rules[None].queues == ["reports"]
+    assert rules["shop"].master == "main"
+    assert "hunter2" not in repr(settings)
+    for value, reason in (
+        ("hunter2", "is not JSON"),
+        ('{"crm": {}}', "'crm', which is no connection"),
+        ('{"shop": {"apps": "hunter2"}}', "'shop.apps'"),
+        ('{"shop": {"app": ["hunter2"]}}', "'shop.app'"),
+    ):
+        message = refuse(task_connections=shop, task_rules=value)
+        assert reason in message
+        assert "hunter2" not in message
 
 
 def test_results_are_those_of_a_connection_on_redis() -> None:

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 
+import sqlalchemy as sa
+
+from actions.lookup import SYSTEM_APP
 from actions.stored_task_queues import fetch_task_queues
+from models.database.tables import small_apps
 from models.errors import BrokerUnreachableError
 from operations.fleet.strangers import fetch_strangers
 from overview.doctor.finding import Finding, Health, View
 from settings import Settings
+
+#: Small apps that share what nobody has given to one of them.
+_SEVERAL = 2
 
 
 def look_at_broker(view: View) -> Iterator[Finding]:
@@ -63,6 +70,7 @@ def look_at_strangers(view: View) -> Iterator[Finding]:
 def look_at_tasks(view: View) -> Iterator[Finding]:
     """Ask the brokers of the queues that ``run_task`` names."""
     queues = fetch_task_queues(view.connection)
+    yield from _look_at_sharing(view, any(each.connection is None for each in queues))
     if not queues:
         return
     # Celery takes half a second to import.
@@ -72,3 +80,25 @@ def look_at_tasks(view: View) -> Iterator[Finding]:
         health = Health.GOOD if found.is_well else bad
         title = "" if found.is_well else "tasks of users' own cannot run"
         yield Finding(found.subject, health, found.detail, title)
+
+
+def _look_at_sharing(view: View, is_ours_used: bool) -> Iterator[Finding]:  # noqa: FBT001 - one fact
+    """Look for connections that nobody has given to some of the small apps."""
+    settings = view.settings
+    named = (
+        ["", *settings.task_connections] if is_ours_used else settings.task_connections
+    )
+    rules = settings.task_rules
+    shared = [name for name in named if name not in rules or rules[name].apps is None]
+    kept = small_apps.c
+    count = sa.select(sa.func.count()).where(
+        kept.uid != SYSTEM_APP, kept.deleted_at.is_(None)
+    )
+    if not shared or view.connection.execute(count).scalar_one() < _SEVERAL:
+        return
+    over = ", ".join(name or "Minutehand's own broker" for name in shared)
+    detail = (
+        f"each small app may send any task over {over}. List those that may, as"
+        ' "apps", in MINUTEHAND_TASK_RULES; "*" is all'
+    )
+    yield Finding("connections", Health.DOUBTFUL, detail)

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,7 +15,7 @@ import redis
 from celery_app.foreign_queues import describe_silence
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError, StepError
-from operations.foreign_tasks import ForeignTask
+from operations.foreign_tasks import ForeignTask, TaskAnswer
 from settings import read_settings
 from tests.integration.celery_app.test_operations import deaf_broker
 from tests.project import run_project
@@ -32,6 +33,12 @@ def make_sender(broker_url: str, **connections: str) -> CeleryTaskSender:
         "MINUTEHAND_TASK_CONNECTIONS": named,
     }
     return CeleryTaskSender(read_settings(variables, env_file=None))
+
+
+def make_task(**fields: Any) -> ForeignTask:
+    """Return a task for queue reports, over connection shop."""
+    place = {"queue": "reports", "connection": "shop"}
+    return ForeignTask("shop.report", str(uuid4()), **{**place, **fields})
 
 
 def send(sender: CeleryTaskSender, queue: str | None, connection: str | None) -> str:
@@ -182,3 +189,78 @@ def test_worker_whose_answers_are_not_read_is_named(redis_url: str, tmp_path: Pa
 
     assert "no worker that takes queue reports" in unknown
     assert "What odd@tests answers is not read: it is not JSON" in unknown
+
+
+def test_options_of_a_project_are_taken_over(redis_url: str, tmp_path: Path):
+    """
+    Such as a prefix of all its keys, under which answers come back, too.
+    """
+    options = {"global_keyprefix": "shop:", "fanout_prefix": True}
+    variables = {
+        "MINUTEHAND_TASK_CONNECTIONS": f"shop={redis_url}",
+        "MINUTEHAND_TASK_RULES": json.dumps({"shop": {"transport_options": options}}),
+    }
+    settings = read_settings(variables, env_file=None)
+    sender = CeleryTaskSender(settings, lambda: "installation")
+    kept: list[TaskAnswer] = []
+
+    def has_answered() -> bool:
+        sender.receive("shop", kept.extend, limit=10)
+        return bool(kept)
+
+    theirs: dict[str, object] = {"broker_transport_options": options}
+    with run_project(tmp_path, redis_url, "reports", settings=theirs):
+        sender.send(make_task(token="a token"))
+        wait_until(has_answered, what="the answer")
+        wait_until(
+            lambda: (
+                describe_silence(settings, "shop", "reports", "shop.report") is None
+            ),
+            what="the worker to be known",
+        )
+
+    assert [TaskAnswer("a token", succeeded=True)] == kept
+
+
+def test_queue_that_is_full_takes_no_more(redis_url: str):
+    """
+    What fits is sent, and the others are told why they wait; another queue is free.
+    """
+    variables = {
+        "MINUTEHAND_BROKER_URL": redis_url,
+        "MINUTEHAND_TASK_QUEUE_MAX": "3",
+    }
+    sender = CeleryTaskSender(read_settings(variables, env_file=None))
+    full = [make_task(connection=None) for _ in range(5)]
+    free = make_task(connection=None, queue="mails")
+
+    left = sender.send_all(None, [*full, free])
+
+    assert {each.id for each in full[3:]} == left.held.keys()
+    assert "queue reports (our broker) holds 3 messages" in left.held[full[3].id]
+    with redis.Redis.from_url(redis_url) as client:
+        assert [3, 1] == [client.llen("reports"), client.llen("mails")]
+    with pytest.raises(PlatformError, match="MINUTEHAND_TASK_QUEUE_MAX"):
+        sender.send(full[4])
+
+
+@pytest.mark.parametrize(
+    ("task", "word"),
+    [({"app": "crm"}, "'crm' may not"), ({"args": ["a" * 70_000]}, "70,0")],
+)
+def test_what_the_rules_leave_out_is_not_sent(
+    redis_url: str, task: dict[str, Any], word: str
+):
+    """
+    An action may have been posted before, and a placeholder may stand for much.
+    """
+    variables = {
+        "MINUTEHAND_TASK_CONNECTIONS": f"shop={redis_url}",
+        "MINUTEHAND_TASK_RULES": '{"shop": {"apps": ["shop"]}}',
+    }
+    sender = CeleryTaskSender(read_settings(variables, env_file=None))
+
+    with pytest.raises(StepError, match=word) as caught:
+        sender.send(make_task(**task))
+
+    assert caught.value.permanent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -224,6 +225,31 @@ def post_task(
     task = {"name": "shop.report", "queue": "reports", "connection": "crm"}
     text = write_action(shop, operations={"run_task": task}, recipients=None)
     assert 0 == call("actions", "post", text, "--app", "shop").code
+
+
+@pytest.mark.usefixtures("leader")
+@pytest.mark.parametrize("rules", ["{}", '{"crm": {"apps": ["shop"]}}'])
+def test_connection_that_several_apps_share_is_told(
+    call: Call,
+    shop: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    other_redis_url: str,
+    rules: str,
+):
+    """
+    Unless an operator has said whose it is.
+    """
+    monkeypatch.setenv("MINUTEHAND_TASK_RULES", rules)
+    post_task(call, shop, monkeypatch, other_redis_url)
+    alone = list_found(call("doctor", "--json"))
+    document = json.loads((shop / "app.json").read_text())
+    (shop / "app.json").write_text(json.dumps({**document, "uid": "second"}))
+    assert 0 == call("apps", "apply", str(shop)).code
+
+    shared = list_found(call("doctor", "--json"))
+
+    assert "connections" not in alone
+    assert (None if "apps" in rules else "look") == shared.get("connections")
 
 
 @pytest.mark.usefixtures("leader")

@@ -52,6 +52,7 @@ class FakeCouriers:
     error: str | None = None
     refusal: str | None = None
     refused: str | None = None
+    held: str | None = None
     forbidden: str | None = None
     is_late: bool = False
     unknown: tuple[str | None, ...] = ()
@@ -76,7 +77,8 @@ class FakeCouriers:
         if self.refusal is not None:
             return self.refusal
         refused = {} if self.refused is None else {batch[0].message.id: self.refused}
-        delivery = Delivery(batch, self.clock(), refused, self.error)
+        held = {} if self.held is None else {batch[0].message.id: self.held}
+        delivery = Delivery(batch, self.clock(), refused, held, self.error)
         self.sent += [each.task for each in batch]
         (self.late if self.is_late else self.done).append(delivery)
         return None
@@ -265,6 +267,22 @@ def test_broker_that_is_away_puts_off_and_says_so(engine: sa.Engine, case: Case)
     row = get(engine, operation_id)
     assert is_awaiting(row.reason)
     assert row.error is None
+
+
+def test_queue_that_is_full_is_waited_for(engine: sa.Engine, case: Case):
+    """
+    No attempt counts, and whoever asks is told.
+    """
+    operation_id = case.run()
+    case.couriers.held = "queue reports holds 100,000 messages or more"
+
+    case.send()
+
+    row = get(engine, operation_id)
+    assert ("pending", 0, 0) == (row.state, row.attempt, row.sends)
+    assert row.send_at > get_now(engine)
+    with reading(engine) as connection:
+        assert "queue reports holds 100,000" in say_why(connection, row.id)
 
 
 def test_courier_that_is_full_or_silent_puts_off(engine: sa.Engine, case: Case):

@@ -9,7 +9,7 @@ import pytest
 
 from models.door.documents import action_document, read_action, read_actions
 from models.errors import InvalidDocumentError, Problem
-from models.fields.task_rules import TaskRules
+from models.fields.task_rules import ConnectionRules, TaskRules
 from tests.unit.models.documents import action, steps
 
 RULES = TaskRules("minutehand", connections=("shop", "crm"))
@@ -85,6 +85,78 @@ def test_without_a_prefix_our_words_are_the_names(queue: str):
 
     assert f"'{queue}'" in refuse(make(queue=queue), rules).message
     assert "reports" == read_task(make(queue="reports"), rules)["queue"]
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [
+        *("_kombu.binding.celery", "celery@host.celery.pidbox", "unacked_index"),
+        *("1f2e.reply.celery.pidbox", "amq.gen-x", "minutehand", "minutehand.heavy"),
+        "crm.answers.0b7c2f5e-8a3d-4b8e-9d52-3f0f2a1b4c5d",
+    ],
+)
+def test_queue_of_a_transport_or_of_others_is_refused(queue: str):
+    """
+    A task there would be taken for something else, whatever our own prefix is.
+    """
+    problem = refuse(make(queue=queue), replace(RULES, own_prefix="ours"))
+
+    assert "/operations/run_task/queue" == problem.pointer
+    assert f"'{queue}'" in problem.message
+    assert "workers take" in problem.hint
+
+
+LISTED = replace(
+    RULES,
+    with_exchanges=frozenset({"shop"}),
+    by_connection={"shop": ConnectionRules(["shop"], ["reports", "mail.*"])},
+)
+
+
+@pytest.mark.parametrize(
+    ("app", "task", "pointer", "word"),
+    [
+        ("crm", {"queue": "reports"}, "connection", "Write one of: crm."),
+        ("shop", {"queue": "mails"}, "queue", "Write one of: reports, mail.*."),
+        ("shop", {"exchange": "mail.x"}, "exchange", "An exchange is not among"),
+    ],
+)
+def test_what_a_connection_does_not_list_is_refused(
+    app: str, task: dict[str, object], pointer: str, word: str
+):
+    """
+    Small apps, and queues; an exchange may lead to any.
+    """
+    problem = refuse(make(connection="shop", **task), LISTED.of(app))
+
+    assert f"/operations/run_task/{pointer}" == problem.pointer
+    assert word in f"{problem.message} {problem.hint}"
+
+
+@pytest.mark.parametrize("app", ["shop", None])
+def test_what_a_connection_lists_is_accepted(app: str | None):
+    """
+    A queue by its name or a pattern; without an app, whose it would be does not matter.
+    """
+    asked = make(connection="shop", queue="mail.daily")
+
+    assert "mail.daily" == read_task(asked, LISTED.of(app))["queue"]
+
+
+@pytest.mark.parametrize("key", ["args", "kwargs"])
+def test_arguments_are_bounded_together(key: str):
+    """
+    A message goes through a broker that holds it in memory.
+    """
+    much: dict[str, object] = {"args": ["a" * 900], "kwargs": {"b": "b" * 200}}
+    if key == "args":
+        much = {"args": ["a" * 1_100]}
+    rules = replace(RULES, most_bytes=1_000)
+
+    problem = refuse(make(queue="reports", **much), rules)
+
+    assert f"/operations/run_task/{key}" == problem.pointer
+    assert "of at most 1,000" in problem.message
 
 
 def test_connection_that_is_not_known_is_refused_with_those_that_are():
