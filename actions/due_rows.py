@@ -28,7 +28,13 @@ from models.database.engine import (
     reading,
     stream_kept,
 )
-from models.database.tables import DUE_ACTIONS, events, scheduled_actions
+from models.database.tables import (
+    DUE_ACTIONS,
+    events,
+    installation,
+    scheduled_actions,
+    small_apps,
+)
 from models.database.transaction import AtOnce, Transaction
 from models.decision import Decision
 from models.errors import RuleError
@@ -120,6 +126,17 @@ _QUEUES = {queue.value: queue for queue in Queue}
 _OVERLAPS = {overlap.value: overlap for overlap in Overlap}
 
 
+def _is_paused_above(asked: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Tell whether a pause holds already that is still written into its actions."""
+    apps = sa.select(small_apps.c.uid).where(
+        small_apps.c.spread.is_not(None), small_apps.c.paused_at.is_not(None)
+    )
+    whole = sa.exists().where(
+        installation.c.spread.is_not(None), installation.c.paused_at.is_not(None)
+    )
+    return asked.c.app.in_(apps) | (whole & (asked.c.queue != Queue.DEFAULT))
+
+
 @cache
 def _due_statement(dialect: str) -> sa.Executable:
     uids = json_rows(dialect, {"uid": sa.Text()}, "uids")
@@ -133,6 +150,7 @@ def _due_statement(dialect: str) -> sa.Executable:
     )
     return sa.select(*(asked.c[name] for name in _DUE_FIELDS)).where(
         DUE_ACTIONS.of(asked.name),
+        ~_is_paused_above(asked),
         asked.c.next_due_at <= sa.bindparam("now", type_=UtcDateTime),
     )
 

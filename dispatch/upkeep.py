@@ -35,7 +35,8 @@ from telemetry import LAST_TICK, TICK_SECONDS, TICKS, Event
 
 log = structlog.get_logger()
 
-#: Seconds between two looks for lost workers and messages; leases last a minute.
+#: Seconds between two looks for lost workers and messages (leases last a minute), and
+#: for what somebody has paused or resumed.
 RESCUE_EVERY_S = 5.0
 
 #: Of work that something else makes due.
@@ -107,7 +108,7 @@ class Upkeep:
         self._monotonic = monotonic
         self._noticer = noticer
         self._notices = _Work(self._notice, every_s=NEVER, at=NEVER)
-        self._pauses = _Work(self._end_pauses, every_s=NEVER, at=NEVER)
+        self._pauses = _Work(self._end_pauses, every_s=RESCUE_EVERY_S)
         self._works = deque(
             (
                 _Work(dispatcher.send_waiting),

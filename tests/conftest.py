@@ -222,7 +222,7 @@ def postgres_url(_postgres_emptied: sa.Engine) -> str:
         )
         connection.exec_driver_sql(_EMPTY_ALL)
         unpaused = dict.fromkeys(
-            ("paused_at", "paused_until", "paused_by", "pause_note")
+            ("paused_at", "paused_until", "paused_by", "pause_note", "spread")
         )
         connection.execute(sa.update(installation).values(unpaused))
         head = sa.insert(change_head).values(id=1, number=0, hash=GENESIS)

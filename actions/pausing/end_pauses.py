@@ -22,6 +22,7 @@ from actions.pausing.pause_state import (
     fetch_paused_apps,
     write_pause,
 )
+from actions.pausing.spread import is_spreading
 from actions.posting.revisions import SCHEDULER, lock_actions
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.operation_state import Queue
@@ -31,7 +32,7 @@ ENDED_AT_ONCE = 1_000
 
 
 def has_ended_pause(connection: sa.Connection, *, now: datetime) -> bool:
-    """Tell whether ``end_pauses`` has anything to do; costs three looks at indexes."""
+    """Tell whether a pause is over by *now*, or not written yet: looks at indexes."""
     ended = [
         sa.exists().where(_is_over(table, now), *alive)
         for table, alive in (
@@ -40,7 +41,7 @@ def has_ended_pause(connection: sa.Connection, *, now: datetime) -> bool:
             (installation, ()),
         )
     ]
-    return bool(connection.execute(sa.select(sa.or_(*ended))).scalar())
+    return bool(connection.execute(sa.select(sa.or_(*ended, is_spreading()))).scalar())
 
 
 def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
@@ -88,7 +89,9 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
     if len(rows) < ENDED_AT_ONCE:
         for table in (small_apps, installation):
             connection.execute(
-                sa.update(table).where(_is_over(table, now)).values(**UNPAUSED)
+                sa.update(table)
+                .where(_is_over(table, now), table.c.spread.is_(None))
+                .values(**UNPAUSED)
             )
     return len(rows)
 

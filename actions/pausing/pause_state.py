@@ -36,6 +36,10 @@ INSTALLATION: Final = "installation"
 #: The scope of a pause of a queue, which no action has: it holds operations back.
 QUEUE: Final = "queue"
 
+#: The author of revisions by which actions are paused or resumed with the installation,
+#: for tenants read them; the record of changes names the operator.
+OPERATOR: Final = "operator"
+
 _kept = scheduled_actions.c
 UNPAUSED: dict[str, object] = {
     "paused_at": None,
@@ -236,7 +240,8 @@ def pause_posted(connection: sa.Connection, uids: Sequence[str], pause: Pause) -
     rows = connection.execute(
         sa.select(scheduled_actions).where(_kept.uid.in_(uids))
     ).all()
-    write_pause(connection, rows, pause, by=pause.by)
+    by = OPERATOR if pause.scope == INSTALLATION else pause.by
+    write_pause(connection, rows, pause, by=by)
 
 
 def write_pause(
@@ -263,7 +268,15 @@ def fetch_pauses(
 ) -> tuple[Pause | None, dict[str, Pause], int]:
     """Return the pauses of the installation and of apps, and the count of actions."""
     of_app = sa.true() if app is None else _kept.app == app
-    where = (of_app, _kept.paused_at.is_not(None), _kept.deleted_at.is_(None))
+    # but for what goes on as soon as the end of its pause is written into it
+    of_whole = sa.exists().where(installation.c.paused_at.is_not(None))
+    paused_apps = sa.select(small_apps.c.uid).where(small_apps.c.paused_at.is_not(None))
+    lasts = sa.case(
+        (_kept.pause_scope == APP, _kept.app.in_(paused_apps)),
+        (_kept.pause_scope == INSTALLATION, of_whole),
+        else_=sa.true(),
+    )
+    where = (of_app, _kept.paused_at.is_not(None), _kept.deleted_at.is_(None), lasts)
     actions = connection.execute(
         sa.select(sa.func.count()).select_from(scheduled_actions).where(*where)
     ).scalar_one()

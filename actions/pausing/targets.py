@@ -1,8 +1,8 @@
 """
 Pause or resume a small app, or all of them, and tell how it stands then.
 
-Such a pause is written into each action, with its scope. An action that is paused on
-its own stays paused when its app is resumed.
+Such a pause is written into each action, with its scope; see spread.py. An action that
+is paused on its own stays paused when its app is resumed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import NoReturn
 import sqlalchemy as sa
 
 from actions.lookup import fetch_app
-from actions.pausing.pause_and_resume import let_go_on
 from actions.pausing.pause_state import (
     APP,
     INSTALLATION,
@@ -25,20 +24,15 @@ from actions.pausing.pause_state import (
     begin_pause,
     fetch_pause,
     fetch_pauses,
-    get_pause,
     note_pause,
     refuse_other_pause,
-    write_pause,
 )
-from actions.posting.revisions import lock_actions
+from actions.pausing.spread import begin_spread, end_spread
 from models.database.engine import read_clock
 from models.database.leader_lock import keep_leader_out
-from models.database.tables import installation, scheduled_actions, small_apps
+from models.database.tables import installation, small_apps
 from models.errors import ConflictError
 from models.json_form import ASIDE
-from models.operation_state import Queue
-
-_kept = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +98,9 @@ def pause_target(
         if (until, note) == (None, None):
             pause = known
     _write(connection, app, pause.as_columns())
-    unpaused = _kept.paused_at.is_(None)
-    where = (_kept.app == app, unpaused | _kept.pause_scope.is_not(None))
-    if app is None:
-        scope = _kept.pause_scope == INSTALLATION
-        where = (_kept.queue != Queue.DEFAULT, unpaused | scope)
-    rows = lock_actions(connection, *where)
-    write_pause(connection, [r for r in rows if get_pause(r) != pause], pause, by=by)
-    note_pause(connection, _name(app), known, pause, note, actions=len(rows))
-    return PausedTarget(app, len(rows), pause)
+    actions = begin_spread(connection, app, at=read_clock(connection), by=by)
+    note_pause(connection, _name(app), known, pause, note, actions=actions)
+    return PausedTarget(app, actions, pause)
 
 
 def resume_target(
@@ -133,20 +121,13 @@ def resume_target(
     keep_leader_out(connection)
     above = None if app is None else fetch_pause(connection, None, lock=False)
     known = _hold(connection, app, expected)
-    of_scope = _kept.pause_scope == (INSTALLATION if app is None else APP)
-    of_app = sa.true() if app is None else _kept.app == app
-    rows = lock_actions(connection, of_app, of_scope)
-    if known is None and not rows:
-        _refuse_unpaused(app, above)
     _write(connection, app, UNPAUSED)
-    now = read_clock(connection)
-    if above is None:
-        let_go_on(connection, rows, at=now, by=by)
-    else:
-        write_pause(connection, rows, above, by=by, at=now)
-    note_pause(connection, _name(app), known, None, None, actions=len(rows))
+    actions = begin_spread(connection, app, at=read_clock(connection), by=by)
+    if known is None and not actions:
+        _refuse_unpaused(app, above)
+    note_pause(connection, _name(app), known, None, None, actions=actions)
     whole, apps, still_paused = fetch_pauses(connection, app)
-    return ResumedTarget(app, len(rows), still_paused, whole, apps)
+    return ResumedTarget(app, actions, still_paused, whole, apps)
 
 
 def _hold(
@@ -157,6 +138,7 @@ def _hold(
     known = fetch_pause(connection, app, lock=True)
     what = "the installation" if app is None else f"small app {app!r}"
     refuse_other_pause(what, known, expected)
+    end_spread(connection, app)
     return known
 
 

@@ -91,6 +91,7 @@ def _make_apps() -> None:
         sa.Column("paused_by", sa.Text()),
         sa.Column("pause_note", sa.Text()),
         sa.Column("paused_at", UtcDateTime),
+        sa.Column("spread", Json),
         sa.Column("revision", sa.Integer(), server_default="1", nullable=False),
         sa.Column("deleted_at", UtcDateTime),
         sa.Column("mail", Json),
@@ -102,6 +103,7 @@ def _make_apps() -> None:
         ["paused_until"],
         where="paused_until IS NOT NULL",
     )
+    _index("ix_small_apps_spread", "small_apps", ["uid"], where="spread IS NOT NULL")
     op.create_table(
         "users",
         sa.Column("app", sa.Text(), nullable=False),
@@ -685,6 +687,7 @@ def _make_fleet() -> None:
         sa.Column("paused_until", UtcDateTime),
         sa.Column("paused_by", sa.Text()),
         sa.Column("pause_note", sa.Text()),
+        sa.Column("spread", Json),
         sa.Column("secret", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_installation")),
     )

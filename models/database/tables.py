@@ -105,6 +105,8 @@ installation = sa.Table(
     Column("paused_until", UtcDateTime),
     Column("paused_by", sa.Text),
     Column("pause_note", sa.Text),
+    # how far that, or its end, is written into their actions; null: into all of them
+    Column("spread", Json),
 )
 
 #: Messages in our queues that are not ours: read by doctor, pruned by workers.
@@ -195,6 +197,8 @@ small_apps = sa.Table(
     Column("paused_until", UtcDateTime),
     Column("paused_by", sa.Text),
     Column("pause_note", sa.Text),
+    # how far that, or its end, is written into its actions; null: into all of them
+    Column("spread", Json),
     # who gets notices of failures, and how; null: nobody
     Column("notices", Json),
     # what the app writes on its mails: sender, reply address; null: nothing of its own
@@ -209,6 +213,8 @@ small_apps = sa.Table(
     _partial(
         "ix_small_apps_paused_until", "paused_until", where="paused_until IS NOT NULL"
     ),
+    # the tick: pauses that are not in all of their actions yet
+    _partial("ix_small_apps_spread", "uid", where="spread IS NOT NULL"),
 )
 
 #: Users whom a filter of recipients may leave out: few of many.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,13 +11,23 @@ import sqlalchemy as sa
 
 from actions.explaining.history import fetch_history
 from actions.explaining.why import Verdict, explain
+from actions.leader import Leader
 from actions.lookup import find_action
 from actions.own_actions import MAINTENANCE_UID, MaintenancePlan, ensure_maintenance
 from actions.pausing.end_pauses import end_pauses, has_ended_pause
 from actions.pausing.pause_and_resume import set_paused
-from actions.pausing.pause_state import APP, INSTALLATION, fetch_pauses, get_pause
+from actions.pausing.pause_state import (
+    APP,
+    INSTALLATION,
+    OPERATOR,
+    fetch_pauses,
+    get_pause,
+)
+from actions.pausing.spread import spread_part
 from actions.pausing.targets import pause_target, resume_target
 from actions.read_rules import find_next
+from dispatch.due_pauses import end_due_pauses
+from dispatch.upkeep import do_all
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import ConflictError, NotFoundError, UsageError
@@ -104,6 +115,22 @@ def test_pause_of_an_app_reaches_its_actions_alone(engine: sa.Engine):
     with reading(engine) as connection:
         whole, apps, actions = fetch_pauses(connection)
     assert (None, ["app"], 1) == (whole, list(apps), actions)
+
+
+def test_revisions_do_not_name_who_paused_all(engine: sa.Engine):
+    """
+    Tenants read them, also of what is posted meanwhile; the record of changes knows.
+    """
+    call(engine, pause_target, None, by="root@host")
+    post(engine, uid="new", name="new", when=HOURLY)
+    call(engine, resume_target, None, by="root@host")
+
+    changes = {
+        (each.change, each.changed_by)
+        for uid in ("app-1", "new")
+        for each in fetch_revisions(engine, uid)[1:]
+    }
+    assert {("paused", OPERATOR), ("resumed", OPERATOR)} == changes
 
 
 def test_what_is_posted_meanwhile_is_paused_too(engine: sa.Engine):
@@ -377,23 +404,81 @@ def copy_to_thousands(engine: sa.Engine) -> None:
         )
 
 
-def test_thousands_are_paused_and_resumed_at_once(postgres_engine: sa.Engine):
+def spread(engine: sa.Engine) -> None:
+    """Do what the leader does between ticks."""
+    while call(engine, spread_part):
+        pass
+
+
+@pytest.mark.parametrize("app", ["app", None])
+def test_thousands_are_paused_and_resumed_in_parts(
+    postgres_engine: sa.Engine, app: str | None
+):
     """
-    In batches of statements, with a revision each.
+    Whoever asks does the first; all of them have a revision of that instant, by whom it
+    was, and nothing runs meanwhile.
     """
     engine = postgres_engine
     copy_to_thousands(engine)
+    count = 2501 if app else 2502
 
-    assert 2501 == call(engine, pause_target, "app").actions
-    assert 2501 == call(engine, resume_target, "app").actions
+    assert count == call(engine, pause_target, app, by="ada").actions
+    assert 1000 == len(scopes(engine))
+    tick(make_dispatcher(engine), next_hour(engine) + HOUR)
+    assert ({"other"} if app else set()) == {row.app for row in fetch_all(engine)}
+    spread(engine)
+    assert count == len(scopes(engine))
+    resumed = call(engine, resume_target, app, by="bob")
+    assert (count, 0) == (resumed.actions, resumed.still_paused)
+    assert count - 1000 == len(scopes(engine))
+    spread(engine)
 
     kept = scheduled_action_revisions.c
     with reading(engine) as connection:
         counts = connection.execute(
             sa.select(kept.change, sa.func.count()).group_by(kept.change)
         ).all()
-    assert {("paused", 2501), ("resumed", 2501)} <= {tuple(row) for row in counts}
+    assert {("paused", count), ("resumed", count)} <= {tuple(row) for row in counts}
     assert {} == scopes(engine)
+
+
+def test_what_is_left_is_written_before_another_change(postgres_engine: sa.Engine):
+    """
+    What was not in its actions yet is paused, and goes on from when it is resumed.
+    """
+    engine = postgres_engine
+    copy_to_thousands(engine)
+    call(engine, pause_target, "app", by="ada")
+
+    assert 2501 == call(engine, resume_target, "app", by="bob").actions
+    assert 2501 == call(engine, pause_target, "app", by="cem").actions
+    spread(engine)
+
+    assert 2501 == len(scopes(engine))
+    revisions = fetch_revisions(engine, "many-999")
+    assert [("paused", "ada"), ("resumed", "bob"), ("paused", "cem")] == [
+        (each.change, each.changed_by) for each in revisions
+    ]
+
+
+def test_pause_that_ends_before_it_is_written(postgres_engine: sa.Engine):
+    """
+    It is written first, so that all of it was paused, and ends where it was to end.
+    """
+    engine = postgres_engine
+    copy_to_thousands(engine)
+    until = next_hour(engine)
+    call(engine, pause_target, "app", until=until)
+    leader = Leader(engine)
+    assert leader.hold()
+
+    do_all(partial(end_due_pauses, engine, leader, now=until + MINUTE))
+
+    assert {} == scopes(engine)
+    row = fetch_action(engine, "many-999")
+    assert (until, until) == (row.effective_from, row.updated_at)
+    with reading(engine) as connection:
+        assert not has_ended_pause(connection, now=until + MINUTE)
 
 
 @pytest.mark.parametrize("level", ["action", "app", "installation"])
@@ -416,6 +501,7 @@ def test_thousands_of_pauses_end_in_parts(postgres_engine: sa.Engine, level: str
         call(engine, pause_target, "app", until=until)
     else:
         paused = call(engine, pause_target, None, until=until).actions
+    spread(engine)
 
     ended, costs = [], []
     for _ in range(4):
