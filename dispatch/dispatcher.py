@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 import structlog
@@ -22,10 +23,11 @@ from actions.leader import Leader, LeadershipLostError
 from actions.tick import Dispatched
 from dispatch.outbox import Outbox
 from models.database.engine import read_clock, writing
-from models.database.tables import scheduled_actions
+from models.database.tables import operations, scheduled_actions
 from models.database.transaction import AtOnce, Flight, Transaction, departing
 from models.decision import Decision, NewOperation
-from models.operation_state import OperationState, Trigger
+from models.occurrence import make_longer_missed_id
+from models.operation_state import OperationState, Reason, Trigger
 from models.recipients import RecipientFilterModel
 from operations.adapters.app_users import fetch_users
 from operations.recipients import keeps_triggering_user
@@ -267,6 +269,7 @@ class Dispatcher:
         ]
         self.outbox.prepare(transaction.connection)
         wanted = _keep_wanted(transaction.connection, new)
+        wanted = _name_longer_outages(transaction.connection, wanted)
         recorded = ask_record(transaction, wanted, fence=fence)
         # In the same transaction, because the query costs less than a transaction.
         found = self.outbox.look(transaction, beside=len(ready))
@@ -375,3 +378,37 @@ def _fetch_filters(
         for uid, found in rows
         if found is not None
     }
+
+
+def _name_longer_outages(
+    connection: sa.Connection, new: Sequence[NewOperation]
+) -> Sequence[NewOperation]:
+    """Let a range be recorded that begins as one that is recorded, and ends later."""
+    ranges = [row for row in new if row.details]
+    if not ranges:
+        return new
+    kept = operations.c
+    recorded = connection.execute(
+        sa.select(kept.id, kept.action_uid, kept.occurrence, kept.details).where(
+            kept.action_uid.in_({row.action_uid for row in ranges}),
+            kept.occurrence.in_({row.occurrence for row in ranges}),
+            kept.state == OperationState.MISSED,
+            kept.reason == Reason.OUTAGE,
+        )
+    ).all()
+    ids = {row.id for row in recorded}
+    ends: defaultdict[tuple[str, datetime], str] = defaultdict(str)
+    for row in recorded:
+        begins = row.action_uid, row.occurrence
+        ends[begins] = max(ends[begins], row.details["last"])
+
+    def name(row: NewOperation) -> NewOperation:
+        if row.id not in ids or not row.details:
+            return row
+        last = str(row.details["last"])
+        if last <= ends[row.action_uid, row.occurrence]:
+            return row
+        longer = make_longer_missed_id(row.id, datetime.fromisoformat(last))
+        return row._replace(id=longer)
+
+    return [name(row) for row in new]

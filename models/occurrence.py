@@ -75,3 +75,13 @@ def make_manual_id(action_uid: str, key: str) -> UUID:
 def make_missed_id(action_uid: str, first: datetime) -> UUID:
     """Return the id of the ``missed`` row whose first occurrence is *first*."""
     return str_to_uuid(f"{action_uid} | missed | {format_occurrence(first)}")
+
+
+def make_longer_missed_id(missed_id: UUID, last: datetime) -> UUID:
+    """
+    Return the id of a ``missed`` row that begins where the row *missed_id* does.
+
+    It ends later: the clock was set back, and an outage that was longer began at the
+    same occurrence.
+    """
+    return str_to_uuid(f"{missed_id} | to {format_occurrence(last)}")

@@ -103,14 +103,6 @@ def _is_excused(world: World, finding: AuditFault) -> bool:
         # The clock was set back, and an outage followed: what had run before is
         # part of what nobody led through when its time came again.
         return world.clock_jumps
-    if finding.fault is Fault.MISS:
-        # The clock was set back behind an outage, and another outage began where that
-        # one did: the range of both has one id, and the first of them is what is kept.
-        at = finding.occurrence.isoformat(" ", "microseconds")
-        return world.clock_jumps and any(
-            each.action_uid == finding.action_uid and each.first <= at
-            for each in world.invariants.missed
-        )
     return False
 
 

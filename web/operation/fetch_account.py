@@ -17,6 +17,7 @@ from models.database.engine import read_clock
 from models.database.tables import TROUBLED, deliveries, domains, operations
 from models.occurrence import (
     format_occurrence,
+    make_longer_missed_id,
     make_missed_id,
     make_operation_id,
 )
@@ -169,8 +170,9 @@ def explain_id(shown: ShownOperation) -> Identity:
     uid, occurrence = shown.action_uid, shown.occurrence
     at = format_occurrence(occurrence)
     if shown.state is OperationState.MISSED and shown.missed is not None:
-        first = shown.missed.first
-        proved = make_missed_id(uid, first) == shown.id
+        first, last = shown.missed.first, shown.missed.last
+        made = make_missed_id(uid, first)
+        proved = shown.id in {made, make_longer_missed_id(made, last)}
         return Identity(f"{uid} | missed | {format_occurrence(first)}", proved)
     if shown.trigger is Trigger.MANUAL:
         return Identity(f"{uid} | manual | the key of the request", is_proved=False)

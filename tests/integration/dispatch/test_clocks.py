@@ -30,8 +30,10 @@ from tests.scheduling import (
     fetch_action,
     fetch_all,
     get,
+    make_dispatcher,
     make_operation,
     record_all,
+    tick,
 )
 
 SEVEN = datetime(2026, 11, 23, 7, tzinfo=UTC)
@@ -214,3 +216,27 @@ def test_ticks_go_on_at_once(engine: sa.Engine, world: World):
     assert [0, 2, 4, 6] == [
         (row.occurrence - SEVEN) // MINUTE for row in fetch_all(engine)
     ]
+
+
+def test_outage_that_begins_as_an_earlier_one_is_recorded_too(engine: sa.Engine):
+    """
+    If it is longer, under an id of its own, once, whoever decides it; or else what came
+    after the first would be without a decision.
+    """
+    add_revision(engine, when={"cron_rule": "0 * * * *"})
+    edit_action(engine, "daily", effective_from=SEVEN)
+    dispatcher = make_dispatcher(engine)
+
+    def miss(hours: int) -> set[tuple[datetime, str]]:
+        """Let nobody lead from seven for so long and a half; return the ranges."""
+        edit_action(engine, "daily", next_due_at=SEVEN)
+        tick(dispatcher, SEVEN + (hours + 0.5) * HOUR)
+        rows = fetch_all(engine)
+        assert len(rows) <= 2
+        return {(row.occurrence, row.details["last"]) for row in rows}
+
+    once, longer, again, shorter = miss(1), miss(3), miss(3), miss(2)
+
+    first, second = ((SEVEN, (SEVEN + n * HOUR).isoformat()) for n in (1, 3))
+    assert ({first}, {first, second}) == (once, longer)
+    assert longer == again == shorter
