@@ -60,6 +60,13 @@ class CronField:
         """How many different values there are; Sunday is both 0 and 7."""
         return self.high - self.low + (0 if self.name == "day of the week" else 1)
 
+    def spell_wrapped(self, first: int, last: int) -> str:
+        """Return a range that runs backwards as two."""
+        top = self.low + self.count - 1
+        tail = f"{first}-{top}" if first < top else f"{first}"
+        head = f"{self.low}-{last}" if last > self.low else f"{last}"
+        return f"{tail},{head}"
+
 
 _MONTHS = (
     *("JAN", "FEB", "MAR", "APR", "MAY", "JUN"),
@@ -255,13 +262,10 @@ class _Parser:
 
         last = self.parse_value(match["last"], spec)
         if last < first:
-            top = 6 if spec is _WEEKDAY else spec.high
-            tail = f"{first}-{top}" if first < top else f"{first}"
-            head = f"{spec.low}-{last}" if last > spec.low else f"{last}"
             self.refuse(
                 f"has the {spec.plural} {match['first']}-{match['last']}, "
                 "a range that runs backwards.",
-                f"To wrap around, write {tail},{head}.",
+                f"To wrap around, write {spec.spell_wrapped(first, last)}.",
             )
         return first, last
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from models.errors import RuleError
 from models.expressions.calendar import CalendarExpression
-from models.expressions.cron_fields import FIELDS, CronField
+from models.expressions.cron_fields import FIELDS, CronField, parse_fields
 from models.fields.elapsed import write_elapsed
 from models.fields.instants import parse_due_date
 from models.fields.weekday import DAY_NAMES, WEEKDAYS
@@ -281,13 +281,12 @@ def _unwrap(term: str, spec: CronField) -> str:
     first, last = _get_number(found[1], spec), _get_number(found[2], spec)
     if first is None or last is None or first <= last:
         return term
-    count = spec.count
     if found[3]:
-        values = range(first, last + count + 1)[:: max(int(found[3]), 1)]
-        return ",".join(str((each - spec.low) % count + spec.low) for each in values)
-    top = spec.low + count - 1
-    tail = f"{first}-{top}" if first < top else f"{first}"
-    return f"{tail},{spec.low}-{last}" if last > spec.low else f"{tail},{last}"
+        values = range(first, last + spec.count + 1)[:: max(int(found[3]), 1)]
+        return ",".join(
+            str((each - spec.low) % spec.count + spec.low) for each in values
+        )
+    return spec.spell_wrapped(first, last)
 
 
 def _get_number(word: str, spec: CronField) -> int | None:
@@ -445,15 +444,12 @@ def _as_spans(word: str, spec: CronField) -> str:
 
 def _as_weekdays(word: str) -> str:
     """Return days of the week as systemd names them; "?" if they are not plain."""
-    chosen: set[int] = set()
-    for term in word.split(","):
-        begin, _, end = term.partition("-")
-        first, last = (
-            _get_number(each, FIELDS[_WEEKDAY]) for each in (begin, end or begin)
-        )
-        if first is None or last is None or last < first:
-            return "?"
-        chosen |= {each % _WEEK for each in range(first, last + 1)}
+    try:
+        chosen = parse_fields(f"* * * * {word}").values[_WEEKDAY]
+    except RuleError:
+        return "?"
+    if not all(isinstance(each, int) for each in chosen):
+        return "?"
     return ",".join(
         name for number, name in enumerate(WEEKDAYS, 1) if number % _WEEK in chosen
     )
