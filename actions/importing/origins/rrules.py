@@ -53,6 +53,10 @@ _UNITS = {
     _MINUTELY: timedelta(minutes=1),
     _SECONDLY: _SECOND,
 }
+#: Parts of a rule that no field of ours has.
+_DAYS_OF_THE_YEAR = ("byyearday", "byweekno", "byeaster")
+#: Parts that name places within a step of weeks; the last three, within one of days.
+_FINER = ("byweekday", "byhour", "byminute", "bysecond")
 _HINT = "Split it into simpler rules, or let a program of yours post due dates."
 
 
@@ -164,12 +168,21 @@ def _find_bounds(rule: Recurrence, now: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _propose(rule: Recurrence) -> Iterator[list[JsonValue]]:
-    """Yield rules that may mean the same, the likeliest first."""
-    if rule.interval > 1 and rule.freq in _UNITS:
+    """
+    Yield rules that may mean the same, the likeliest first.
+
+    What is compared may all be of one day, so parts of the rule that would count later
+    are not left to that.
+    """
+    if any(map(rule.get, _DAYS_OF_THE_YEAR)):
+        return
+    in_a_step = {"bysetpos", *_FINER[max(0, rule.freq - _WEEKLY) :]}
+    is_step = rule.interval > 1 or rule.freq == _SECONDLY
+    if is_step and rule.freq >= _WEEKLY and rule.by.keys() <= in_a_step:
         yield _make_grids(rule)
     clocks = _make_clocks(rule)
     yield [clock.make_rule(rule.zone) for clock in clocks]
-    for day, weekday_words in _count_days(rule):
+    for day, weekday_words in _count_days(rule) if rule.freq <= _DAILY else ():
         yield [
             {"cron_rule": clock.spell_cron(day, weekday_words), "timezone": rule.zone}
             for clock in clocks

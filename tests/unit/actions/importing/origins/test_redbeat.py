@@ -166,6 +166,30 @@ def test_every_second_week_on_two_days_is_two_steps():
     assert ImportVerdict.EXACT is found.verdict
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"interval": 7, "bymonth": 11},
+        {"interval": 7, "byweekday": weekday(6)},
+        {"interval": 7, "byhour": list(range(12, 24))},
+        {"byyearday": 326},
+        {"byweekno": 47},
+        {"bymonthday": -1, "byweekday": MO},
+    ],
+)
+def test_rule_that_agrees_only_at_first_is_not_taken(parts: dict[str, Any]):
+    """
+    All that is compared may be on one day; what comes later must be meant, too.
+    """
+    rule = make_rule("MINUTELY", dtstart=NOW.replace(day=1), **parts)
+    found = import_entry(rule)
+
+    later = datetime(2027, 1, 5, tzinfo=UTC)
+    if found.document is not None:
+        expected = [each.astimezone(UTC) for each in rule.rrule.xafter(later, 5)]
+        assert expected == find_first(found.document, 5, later + timedelta(seconds=1))
+
+
 def test_few_that_are_left_are_due_dates():
     """
     What no rule says can still be named, if it ends soon.
