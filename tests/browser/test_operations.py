@@ -55,9 +55,7 @@ def test_pages_are_sound(looker: Looker, site: Site, width: int):
 
 
 def test_everything_is_reached_with_the_keyboard(looker: Looker, site: Site):
-    """
-    Tab goes everywhere; j and k from row to row, x selects, r asks.
-    """
+    """Tab goes everywhere; j and k from row to row, x selects, r asks."""
     page = looker.open(site, "/operations?state=failed")
     assert [] == list(walk_with_keyboard(page))
     page.evaluate("() => document.activeElement.blur()")
@@ -77,9 +75,7 @@ def test_everything_is_reached_with_the_keyboard(looker: Looker, site: Site):
 
 
 def test_filters_and_counts_lead_to_lists(looker: Looker, site: Site):
-    """
-    A number is a link to what it counts; a chip goes; the address tells all.
-    """
+    """A number is a link to what it counts; a chip goes; the address tells all."""
     page = looker.open(site, "/operations?range=all", script=False)
     counted = page.locator(".counts a", has_text="missed")
     number = int(counted.locator(".fig").inner_text().replace(",", ""))
@@ -95,9 +91,7 @@ def test_filters_and_counts_lead_to_lists(looker: Looker, site: Site):
 
 
 def test_operation_is_retried_without_script(looker: Looker, own_site: Site):
-    """
-    A question with the consequence, then the page again with what was done.
-    """
+    """A question with the consequence, then the page again with what was done."""
     failed = find(own_site, "failed")
     page = looker.open(own_site, f"/operations/{failed}", script=False)
     expect(page.locator("svg.chart")).to_be_visible()
@@ -111,9 +105,7 @@ def test_operation_is_retried_without_script(looker: Looker, own_site: Site):
 
 
 def test_many_are_canceled_after_a_count(looker: Looker, own_site: Site):
-    """
-    Those that were ticked; the question has the number in title and button.
-    """
+    """Those that were ticked; the question has the number in title and button."""
     page = looker.open(own_site, "/operations?state=queued&range=all")
     page.get_by_label("Select the", exact=False).check()
     count = page.locator("tbody[data-row]").count()
@@ -148,9 +140,7 @@ def end_as(site: Site, live: str, failed: str) -> None:
 
 @pytest.mark.parametrize("ends", ["while it listens", "before it listens"])
 def test_run_is_followed_to_its_end(looker: Looker, own_site: Site, ends: str):
-    """
-    State, steps, failure and keys; also of one that ends before the page listens.
-    """
+    """State, steps, failure and keys; also of one that ends before the page listens."""
     live, failed = find(own_site, "queued"), find(own_site, "failed")
     page = looker.enter(own_site).new_page()
     held: list[Route] = []
@@ -181,9 +171,7 @@ def test_run_is_followed_to_its_end(looker: Looker, own_site: Site, ends: str):
 
 
 def test_list_that_is_read_does_not_move(looker: Looker, own_site: Site):
-    """
-    What is new waits behind a button.
-    """
+    """What is new waits behind a button."""
     page = looker.follow(own_site, "/operations")
     before = page.locator("tbody[data-row]").first.get_attribute("id")
     newer = own_site.scene.make_id("newer", "one")
@@ -210,9 +198,7 @@ def test_list_that_is_read_does_not_move(looker: Looker, own_site: Site):
 
 
 def test_empty_list_says_what_will_come(looker: Looker, empty_site: Site):
-    """
-    And leads to where runs come from.
-    """
+    """And leads to where runs come from."""
     page = looker.open(empty_site, "/operations?range=all")
 
     expect(page.get_by_text("No run yet")).to_be_visible()

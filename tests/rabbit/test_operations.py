@@ -30,9 +30,7 @@ def make_old(installation: Installation, operation_id: UUID) -> None:
 def test_operations_run_once_whatever_the_broker_does(
     installation: Installation, rabbit: Victim
 ) -> None:
-    """
-    It works, restarts in the middle, and loses a queue with all that was in it.
-    """
+    """It works, restarts in the middle, and loses a queue with all that was in it."""
     with installation.scheduler() as scheduler:
         with installation.worker(concurrency=1) as worker:
             first = installation.run("sleep", 0)

@@ -32,9 +32,7 @@ def start(web: Web, **given: Any) -> Any:
 
 
 def test_it_is_listed_before_it_is_started(web: Web):
-    """
-    200 with the list, and nothing is stored.
-    """
+    """200 with the list, and nothing is stored."""
     answer = web.post(PATH, {**WEEK, "dry_run": True})
 
     assert (200, 7, {"nothing": 7}) == (
@@ -48,9 +46,7 @@ def test_it_is_listed_before_it_is_started(web: Web):
 
 
 def test_it_is_started_and_followed(web: Web):
-    """
-    202 says where its progress is.
-    """
+    """202 says where its progress is."""
     answer = web.post(PATH, {**WEEK, "at_once": 2, "expected_count": 7, "note": "x"})
     made = answer.json()
     make_backfiller(web.engine).look()
@@ -69,9 +65,7 @@ def test_it_is_started_and_followed(web: Web):
 
 
 def test_it_is_canceled(web: Web):
-    """
-    Twice is a conflict; both times who asked is known.
-    """
+    """Twice is a conflict; both times who asked is known."""
     path = f"/backfills/{start(web)['id']}/cancel"
 
     answer = web.post(path)
@@ -89,9 +83,7 @@ def test_it_is_canceled(web: Web):
 
 
 def test_another_count_is_a_conflict(web: Web):
-    """
-    The answer names both.
-    """
+    """The answer names both."""
     answer = web.post(PATH, {**WEEK, "expected_count": 6})
 
     assert answer.status_code == 409
@@ -113,9 +105,7 @@ def test_another_count_is_a_conflict(web: Web):
 def test_unfit_bodies_are_refused(
     web: Web, body: dict[str, Any], status: int, words: str
 ):
-    """
-    With the words of the command line.
-    """
+    """With the words of the command line."""
     answer = web.post(PATH, body)
 
     assert answer.status_code == status
@@ -123,9 +113,7 @@ def test_unfit_bodies_are_refused(
 
 
 def test_role_must_suffice(web: Web):
-    """
-    Who may only read sees them, and starts none, not even to look.
-    """
+    """Who may only read sees them, and starts none, not even to look."""
     refused = web.post(PATH, WEEK, role=Role.VIEWER)
 
     assert refused.status_code == 403
@@ -138,9 +126,7 @@ def test_role_must_suffice(web: Web):
 
 
 def test_tenants_know_nothing_of_each_other(web: Web):
-    """
-    Another's action or backfill is unknown, in the words for one that never was.
-    """
+    """Another's action or backfill is unknown, in the words for one that never was."""
     theirs = start(web)["id"]
     never = str(uuid4())
     asked = [

@@ -38,9 +38,7 @@ def follow(web: Web, path: str) -> Any:
 
 
 def test_it_is_counted_begun_and_followed(web: Web):
-    """
-    202 says where its progress is; the web process itself does the work.
-    """
+    """202 says where its progress is; the web process itself does the work."""
     post_many(web, 3)
     post_many(web, 2, OTHER)
     counted = web.post("/bulk", {"kind": "pause", "filter": {}, "dry_run": True})
@@ -66,9 +64,7 @@ def test_it_is_counted_begun_and_followed(web: Web):
 
 
 def test_another_count_is_a_conflict(web: Web):
-    """
-    The answer names both, and nothing is begun.
-    """
+    """The answer names both, and nothing is begun."""
     post_many(web, 2)
 
     answer = pause_all(web, 3)
@@ -80,9 +76,7 @@ def test_another_count_is_a_conflict(web: Web):
 
 
 def test_count_is_needed(web: Web):
-    """
-    Nobody changes what nobody has counted.
-    """
+    """Nobody changes what nobody has counted."""
     answer = web.post("/bulk", {"kind": "pause", "filter": {}})
 
     assert answer.status_code == 422
@@ -90,9 +84,7 @@ def test_count_is_needed(web: Web):
 
 
 def test_filter_is_read_at_the_door(web: Web):
-    """
-    With the place of what is wrong, by the kind of the change.
-    """
+    """With the place of what is wrong, by the kind of the change."""
     answer = web.post(
         "/bulk", {"kind": "cancel", "filter": {"stat": ["failed"]}, "dry_run": True}
     )
@@ -104,9 +96,7 @@ def test_filter_is_read_at_the_door(web: Web):
 
 
 def test_role_must_suffice(web: Web):
-    """
-    Who may only read sees them, and begins none.
-    """
+    """Who may only read sees them, and begins none."""
     assert pause_all(web, 0, role=Role.VIEWER).status_code == 403
     begun = pause_all(web, 0, role=Role.OPERATOR)
     path = f"/bulk/{begun.json()['id']}"
@@ -117,9 +107,7 @@ def test_role_must_suffice(web: Web):
 
 
 def test_tenants_know_nothing_of_each_other(web: Web):
-    """
-    Neither by its id, nor by a filter.
-    """
+    """Neither by its id, nor by a filter."""
     post_many(web, 2, OTHER)
     theirs = pause_all(web, 2, app=OTHER).json()["id"]
     never = uuid4()
@@ -137,9 +125,7 @@ def test_tenants_know_nothing_of_each_other(web: Web):
 
 
 def test_what_is_over_cannot_be_canceled(web: Web):
-    """
-    It says so.
-    """
+    """It says so."""
     begun = pause_all(web, 0).json()["id"]
     follow(web, f"/bulk/{begun}")
 
@@ -151,18 +137,14 @@ def test_what_is_over_cannot_be_canceled(web: Web):
 
 @pytest.mark.parametrize("kind", ["retry", "cancel", "resume", "run"])
 def test_every_kind_can_be_counted(web: Web, kind: str):
-    """
-    With no filter at all.
-    """
+    """With no filter at all."""
     answer = web.post("/bulk", {"kind": kind, "filter": {}, "dry_run": True})
 
     assert (200, 0) == (answer.status_code, answer.json()["matched"])
 
 
 def test_operations_are_named_one_by_one(web: Web):
-    """
-    As somebody has ticked them; those of other small apps do not count.
-    """
+    """As somebody has ticked them; those of other small apps do not count."""
     rows = {app: [make_operation(n, app=app) for n in range(3)] for app in (APP, OTHER)}
     mine = [each._replace(id=uuid4()) for each in rows[APP]]
     theirs = [each._replace(id=uuid4()) for each in rows[OTHER]]
@@ -182,9 +164,7 @@ def test_operations_are_named_one_by_one(web: Web):
 
 
 def test_id_that_is_none_is_refused_at_its_place(web: Web):
-    """
-    Before anything is counted.
-    """
+    """Before anything is counted."""
     answer = web.post(
         "/bulk", {"kind": "cancel", "filter": {"ids": ["x"]}, "dry_run": True}
     )

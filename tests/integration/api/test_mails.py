@@ -42,9 +42,7 @@ def _mailed(web: Web) -> None:
 
 
 def test_mails_of_the_app_are_listed(web: Web):
-    """
-    In parts, and by state.
-    """
+    """In parts, and by state."""
     first = web.get("/mails?limit=2", role=Role.VIEWER)
     cursor = first.json()["next_cursor"]
     second = web.get(f"/mails?limit=2&cursor={cursor}", role=Role.VIEWER).json()
@@ -60,9 +58,7 @@ def test_mails_of_the_app_are_listed(web: Web):
 
 
 def test_mail_is_read_as_it_was_sent(web: Web):
-    """
-    By who may read its operation.
-    """
+    """By who may read its operation."""
     found = web.get(f"/mails/{OURS.id}/{STEP}/ann", role=Role.VIEWER).json()
 
     assert ("Greetings", f"Hello ann of {APP}", "<p>") == (
@@ -79,9 +75,7 @@ def test_mail_is_read_as_it_was_sent(web: Web):
 
 
 def test_mails_of_others_are_unknown(web: Web):
-    """
-    Read, listed or resent, as if they had never been.
-    """
+    """Read, listed or resent, as if they had never been."""
     read = web.get(f"/mails/{THEIRS.id}/{STEP}/ann")
     listed = web.get(f"/mails?operation_id={THEIRS.id}").json()["items"]
     resent = web.post("/mails/resend", {"operation_id": str(THEIRS.id)})
@@ -103,9 +97,7 @@ def test_mails_of_others_are_unknown(web: Web):
 def test_mails_are_sent_again(
     web: Web, engine: sa.Engine, body: dict[str, Any], recipient: str
 ):
-    """
-    To these alone, by an operator, and the record of changes says who asked.
-    """
+    """To these alone, by an operator, and the record of changes says who asked."""
     answer = web.post("/mails/resend", body, role=Role.OPERATOR)
 
     assert (200, 1) == (answer.status_code, answer.json()["changed"])
@@ -127,9 +119,7 @@ def test_mails_are_sent_again(
 
 
 def test_count_must_be_as_expected(web: Web, engine: sa.Engine):
-    """
-    A filter that matches more than one thinks would mail people for nothing.
-    """
+    """A filter that matches more than one thinks would mail people for nothing."""
     dry = web.post("/mails/resend", {"dry_run": True}, role=Role.OPERATOR)
     none = web.post("/mails/resend", {}, role=Role.OPERATOR)
     wrong = web.post("/mails/resend", {"expected_count": 2}, role=Role.OPERATOR)
@@ -143,9 +133,7 @@ def test_count_must_be_as_expected(web: Web, engine: sa.Engine):
 
 
 def test_uncertain_mails_are_confirmed(web: Web, engine: sa.Engine):
-    """
-    Nothing runs.
-    """
+    """Nothing runs."""
     answer = web.post(
         "/mails/confirm",
         {"operation_id": str(OURS.id), "recipients": ["ben"]},
@@ -164,9 +152,7 @@ def test_uncertain_mails_are_confirmed(web: Web, engine: sa.Engine):
 
 @pytest.mark.parametrize("path", ["/mails/resend", "/mails/confirm"])
 def test_viewer_changes_nothing(web: Web, path: str):
-    """
-    Who may only read is refused.
-    """
+    """Who may only read is refused."""
     body = {"operation_id": str(OURS.id)}
 
     assert 403 == web.post(path, body, role=Role.VIEWER).status_code
@@ -222,9 +208,7 @@ def test_template_is_mailed_to_be_looked_at(web: Web, tmp_path: Path):
 def test_test_mails_go_to_nobody_else(
     web: Web, tmp_path: Path, template: str, to: str, pointer: str
 ):
-    """
-    Whoever may write templates cannot mail anything to anybody.
-    """
+    """Whoever may write templates cannot mail anything to anybody."""
     answer = web.post("/mails/test", {"template": template, "to": to})
 
     assert (422, pointer) == (
@@ -236,9 +220,7 @@ def test_test_mails_go_to_nobody_else(
 
 @pytest.mark.usefixtures("_templates")
 def test_templates_of_others_are_unknown(web: Web):
-    """
-    As is their app.
-    """
+    """As is their app."""
     body = {"app": APP, "template": "report", "to": "ada"}
 
     assert 404 == web.post("/mails/test", body, app=OTHER).status_code

@@ -89,9 +89,7 @@ def find(web: Web, query: str = "", **options: Any) -> list[str]:
 
 
 def test_list_is_turned_page_by_page(web: Web):
-    """
-    The latest first, each once, and none of another small app.
-    """
+    """The latest first, each once, and none of another small app."""
     ids = [str(add(web, number)) for number in range(5)]
     add(web, 9, app=OTHER)
 
@@ -103,9 +101,7 @@ def test_list_is_turned_page_by_page(web: Web):
 
 
 def test_list_is_filtered(web: Web):
-    """
-    By several states, queue, trigger, reason, text, action and time.
-    """
+    """By several states, queue, trigger, reason, text, action and time."""
     pending = str(add(web, 0))
     failed = str(add(web, 1, state="failed", reason="step failed: publish"))
     manual = str(add(web, 2, trigger=Trigger.MANUAL, queue="heavy", state="canceled"))
@@ -148,9 +144,7 @@ def test_list_is_filtered(web: Web):
     ],
 )
 def test_filter_that_is_wrong_is_told(web: Web, query: str, parameter: str, said: str):
-    """
-    422 with the parameter, and what to write.
-    """
+    """422 with the parameter, and what to write."""
     answer = web.get(f"/operations?{query}")
 
     assert 422 == answer.status_code
@@ -166,9 +160,7 @@ def test_filter_that_is_wrong_is_told(web: Web, query: str, parameter: str, said
 def test_cursor_that_was_made_up_is_refused(
     web: Web, path: str, position: list[list[object]]
 ):
-    """
-    Whoever knows how a cursor is made cannot break anything with one.
-    """
+    """Whoever knows how a cursor is made cannot break anything with one."""
     path = path.replace("{id}", str(add(web)))
     cursor = make_cursor(f"{ROOT}{path}", {}, position)
 
@@ -180,9 +172,7 @@ def test_cursor_that_was_made_up_is_refused(
 
 @pytest.mark.parametrize("state", list(OperationState))
 def test_state_is_what_the_function_says(web: Web, state: OperationState):
-    """
-    The same answer in each form.
-    """
+    """The same answer in each form."""
     operation_id = add(web, state=state)
 
     answer = web.get(f"/operations/{operation_id}/state").json()
@@ -193,9 +183,7 @@ def test_state_is_what_the_function_says(web: Web, state: OperationState):
 
 
 def test_cursor_is_of_one_list(web: Web):
-    """
-    With other filters it would leave out what nobody has seen.
-    """
+    """With other filters it would leave out what nobody has seen."""
     for number in range(3):
         add(web, number)
     cursor = web.get("/operations?limit=1").json()["next_cursor"]
@@ -209,9 +197,7 @@ def test_cursor_is_of_one_list(web: Web):
     "query", [f"app={OTHER}", f"action=of-{OTHER}", "action=dayly"]
 )
 def test_filter_by_what_is_not_there_is_not_found(web: Web, query: str):
-    """
-    Nothing of another small app is named.
-    """
+    """Nothing of another small app is named."""
     answer = web.get(f"/operations?{query}")
 
     assert 404 == answer.status_code
@@ -219,9 +205,7 @@ def test_filter_by_what_is_not_there_is_not_found(web: Web, query: str):
 
 
 def test_operation_is_read_with_its_steps(web: Web):
-    """
-    As the command line prints it.
-    """
+    """As the command line prints it."""
     operation_id = add_failed(web)
 
     shown = web.get(f"/operations/{operation_id}")
@@ -235,9 +219,7 @@ def test_operation_is_read_with_its_steps(web: Web):
 
 
 def test_deliveries_are_listed_in_parts(web: Web):
-    """
-    With a cursor, as every list.
-    """
+    """With a cursor, as every list."""
     operation_id = add(web)
     with writing(web.engine) as connection:
         for recipient in ("ada", "zoe"):
@@ -265,9 +247,7 @@ def test_deliveries_are_listed_in_parts(web: Web):
 
 
 def test_log_is_followed_by_number(web: Web):
-    """
-    ``next_after`` goes on where the answer ended, until nothing more will come.
-    """
+    """``next_after`` goes on where the answer ended, until nothing more will come."""
     operation_id = add(web)
     with writing(web.engine) as connection:
         for number in (1, 2, 3):
@@ -300,9 +280,7 @@ def test_log_is_followed_by_number(web: Web):
 
 
 def test_state_is_one_word(web: Web):
-    """
-    Final or not; what is final is not waited for.
-    """
+    """Final or not; what is final is not waited for."""
     operation_id = add(web)
 
     pending = web.get(f"/operations/{operation_id}/state").json()
@@ -315,9 +293,7 @@ def test_state_is_one_word(web: Web):
 
 @pytest.mark.parametrize("wait", ["61", "-1", "soon", "1.5"])
 def test_wait_is_bounded(web: Web, wait: str):
-    """
-    A minute is as long as proxies hold a connection.
-    """
+    """A minute is as long as proxies hold a connection."""
     answer = web.get(f"/operations/{add(web)}/state?wait={wait}")
 
     assert 422 == answer.status_code
@@ -325,9 +301,7 @@ def test_wait_is_bounded(web: Web, wait: str):
 
 
 def test_two_hundred_wait_at_once(web: Web):
-    """
-    All are answered when the operation ends, and others are served meanwhile.
-    """
+    """All are answered when the operation ends, and others are served meanwhile."""
     operation_id = add(web, state="running")
     services: Services = web.client.app.state.services  # type: ignore[attr-defined]
     headers = {"Authorization": f"Bearer {web.keys[APP, Role.VIEWER]}"}
@@ -359,9 +333,7 @@ def test_two_hundred_wait_at_once(web: Web):
 
 
 def test_cancel_is_final_at_once(web: Web):
-    """
-    A second time it is a conflict; who did it is noted, with their note.
-    """
+    """A second time it is a conflict; who did it is noted, with their note."""
     operation_id = add(web)
 
     done = web.post(
@@ -391,9 +363,7 @@ def test_cancel_is_final_at_once(web: Web):
     ],
 )
 def test_retry_is_begun(web: Web, body: Any, pending: list[str]):
-    """
-    202, with where to look.
-    """
+    """202, with where to look."""
     operation_id = add_failed(web)
 
     answer = web.post(f"/operations/{operation_id}/retry", body, role=Role.OPERATOR)
@@ -419,9 +389,7 @@ def test_retry_is_begun(web: Web, body: Any, pending: list[str]):
     ],
 )
 def test_retry_that_is_wrong_is_told(web: Web, body: Any, status: int, said: str):
-    """
-    In the words of the command line; nothing changes.
-    """
+    """In the words of the command line; nothing changes."""
     operation_id = add_failed(web)
 
     answer = web.post(f"/operations/{operation_id}/retry", body)
@@ -432,9 +400,7 @@ def test_retry_that_is_wrong_is_told(web: Web, body: Any, status: int, said: str
 
 
 def test_retry_with_a_key_is_done_once(web: Web):
-    """
-    A repeat gets the first answer, although the operation is pending by then.
-    """
+    """A repeat gets the first answer, although the operation is pending by then."""
     path = f"/operations/{add_failed(web)}/retry"
     headers = {"Idempotency-Key": "mine"}
 
@@ -464,9 +430,7 @@ ROUTES = [
 
 @pytest.mark.parametrize(("method", "route"), ROUTES)
 def test_operation_of_another_app_is_unknown(web: Web, method: str, route: str):
-    """
-    In the words for one that never was; nothing changes.
-    """
+    """In the words for one that never was; nothing changes."""
     theirs = add(web, app=OTHER, state="failed")
     never = uuid4()
 
@@ -482,9 +446,7 @@ def test_operation_of_another_app_is_unknown(web: Web, method: str, route: str):
 
 @pytest.mark.parametrize(("method", "route"), ROUTES)
 def test_what_is_no_id_is_unknown(web: Web, method: str, route: str):
-    """
-    404, as for any other.
-    """
+    """404, as for any other."""
     answer = web.ask(method, f"/operations/none{route}")
 
     assert 404 == answer.status_code
@@ -492,9 +454,7 @@ def test_what_is_no_id_is_unknown(web: Web, method: str, route: str):
 
 @pytest.mark.parametrize("route", ["cancel", "retry"])
 def test_who_may_only_read_changes_nothing(web: Web, route: str):
-    """
-    403 names the role that is needed.
-    """
+    """403 names the role that is needed."""
     operation_id = add(web)
 
     answer = web.post(f"/operations/{operation_id}/{route}", role=Role.VIEWER)
@@ -505,9 +465,7 @@ def test_who_may_only_read_changes_nothing(web: Web, route: str):
 
 
 def test_failures_of_one_cause_are_found(web: Web):
-    """
-    By one of them.
-    """
+    """By one of them."""
     failed = {"state": "failed", "reason": "step failed: publish"}
     first = add(web, 0, **failed, error="publish: version 3 is gone")
     second = add(web, 1, **failed, error="publish: version 4 is gone")
@@ -524,18 +482,14 @@ def test_failures_of_one_cause_are_found(web: Web):
 
 
 def test_others_learn_nothing_by_a_cause(web: Web):
-    """
-    An operation of another small app is as one that never was.
-    """
+    """An operation of another small app is as one that never was."""
     theirs = add(web, 0, app=OTHER, state="failed", reason="step failed", error="x")
 
     assert web.get(f"/operations?same_as={theirs}").status_code == 404
 
 
 def test_row_says_why_and_what_can_be_done(web: Web):
-    """
-    In the zone of its action and in UTC.
-    """
+    """In the zone of its action and in UTC."""
     waiting = add(web, 0, state="pending", reason="worker lost", attempt=1)
 
     shown = web.get(f"/operations/{waiting}").json()

@@ -32,9 +32,7 @@ def start(call: Call, *options: str) -> str:
 
 
 def test_dry_run_lists_and_stores_nothing(call: Call):
-    """
-    Each occurrence with what is recorded of it, and whether it would run.
-    """
+    """Each occurrence with what is recorded of it, and whether it would run."""
     answer = call("actions", "backfill", "hello", *WEEK, "--dry-run")
 
     assert 0 == answer.code
@@ -47,9 +45,7 @@ def test_dry_run_lists_and_stores_nothing(call: Call):
 
 
 def test_it_asks_before_it_starts(call: Call):
-    """
-    Without a terminal --yes is needed; the list is printed all the same.
-    """
+    """Without a terminal --yes is needed; the list is printed all the same."""
     answer = call("actions", "backfill", "hello", *WEEK)
 
     assert 2 == answer.code
@@ -59,9 +55,7 @@ def test_it_asks_before_it_starts(call: Call):
 
 
 def test_progress_is_shown_until_the_end(call: Call):
-    """
-    Who asked for it and why, what waits, and the id of each run.
-    """
+    """Who asked for it and why, what waits, and the id of each run."""
     backfill = start(call, "--note", "the outage", "--at-once", "2")
     leader = Leader(get_engine())
     leader.hold()
@@ -84,9 +78,7 @@ def test_progress_is_shown_until_the_end(call: Call):
 
 
 def test_what_it_waits_for_is_said(call: Call):
-    """
-    Such as the pause of its action.
-    """
+    """Such as the pause of its action."""
     backfill = start(call)
     call("actions", "pause", "hello")
 
@@ -94,9 +86,7 @@ def test_what_it_waits_for_is_said(call: Call):
 
 
 def test_cancel_says_what_was_canceled(call: Call):
-    """
-    A second time, it is refused.
-    """
+    """A second time, it is refused."""
     backfill = start(call)
 
     answer = call("backfills", "cancel", backfill)
@@ -112,9 +102,7 @@ def test_cancel_says_what_was_canceled(call: Call):
 
 @pytest.mark.parametrize("text", ["nonsense", "0add42d7-c39c-4585-ac96-97fee7c7a339"])
 def test_unknown_backfill(call: Call, text: str):
-    """
-    Exit code 4, whatever was given.
-    """
+    """Exit code 4, whatever was given."""
     for command in ("show", "cancel"):
         answer = call("backfills", command, text)
         assert 4 == answer.code
@@ -122,9 +110,7 @@ def test_unknown_backfill(call: Call, text: str):
 
 
 def test_nothing_to_run_is_no_error(call: Call):
-    """
-    It says that there is nothing, and stores nothing.
-    """
+    """It says that there is nothing, and stores nothing."""
     answer = call(
         *("actions", "backfill", "hello", "--from", "2026-01-05T08:00Z"),
         *("--until", "2026-01-05T09:00Z"),
@@ -135,9 +121,7 @@ def test_nothing_to_run_is_no_error(call: Call):
 
 
 def test_future_is_refused(call: Call):
-    """
-    It runs by itself.
-    """
+    """It runs by itself."""
     with reading(get_engine()) as connection:
         later = format_instant(read_clock(connection) + timedelta(days=1))
 

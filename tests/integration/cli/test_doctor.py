@@ -66,9 +66,7 @@ def find_detail(answer: Answer, subject: str) -> str:
 
 @pytest.mark.usefixtures("leader")
 def test_all_is_well_with_a_leader_that_ticks(call: Call):
-    """
-    Nothing is bad, so the exit code is 0; people see the same in a table.
-    """
+    """Nothing is bad, so the exit code is 0; people see the same in a table."""
     answer = call("doctor", "--json")
 
     assert 0 == answer.code
@@ -77,9 +75,7 @@ def test_all_is_well_with_a_leader_that_ticks(call: Call):
 
 
 def test_without_a_scheduler_two_things_are_bad(call: Call):
-    """
-    Nobody leads, and there never was a tick.
-    """
+    """Nobody leads, and there never was a tick."""
     answer = call("doctor", "--json")
 
     assert 1 == answer.code
@@ -90,9 +86,7 @@ def test_without_a_scheduler_two_things_are_bad(call: Call):
 @pytest.mark.parametrize(("age", "health"), [(MINUTE, "ok"), (2 * MINUTE, "bad")])
 @pytest.mark.usefixtures("leader")
 def test_leader_that_does_not_tick_is_bad(call: Call, age: timedelta, health: str):
-    """
-    A leader that renews its lease and ticks no more is found out.
-    """
+    """A leader that renews its lease and ticks no more is found out."""
     with writing(get_engine()) as connection:
         connection.execute(
             sa.update(leases).values(
@@ -108,9 +102,7 @@ def test_leader_that_does_not_tick_is_bad(call: Call, age: timedelta, health: st
 
 @pytest.mark.usefixtures("leader")
 def test_lease_that_ran_out_is_no_leader(call: Call):
-    """
-    A leader that died without a word is as none.
-    """
+    """A leader that died without a word is as none."""
     with writing(get_engine()) as connection:
         connection.execute(sa.update(leases).values(expires_at=db_now(-MINUTE)))
 
@@ -120,9 +112,7 @@ def test_lease_that_ran_out_is_no_leader(call: Call):
 def test_schema_of_another_version_is_bad_and_ends_the_look(
     unmigrated_url: str, embedded: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    What to run is said, and what the tables would tell is not asked for.
-    """
+    """What to run is said, and what the tables would tell is not asked for."""
     engine = make_engine(unmigrated_url)
     with writing(engine) as connection:
         connection.exec_driver_sql("create table other (id integer)")
@@ -138,9 +128,7 @@ def test_schema_of_another_version_is_bad_and_ends_the_look(
 def test_read_only_database_is_named_as_that(
     embedded: Call, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    As after a fail-over to a replica: all can be read, and nothing written.
-    """
+    """As after a fail-over to a replica: all can be read, and nothing written."""
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", postgres_url)
     assert 0 == embedded("tick").code
 
@@ -163,9 +151,7 @@ def test_read_only_database_is_named_as_that(
 def test_database_that_is_away_is_no_finding(
     embedded: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Who cannot look has found nothing: exit code 6, as everywhere.
-    """
+    """Who cannot look has found nothing: exit code 6, as everywhere."""
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://x@127.0.0.1:1/x")
 
     answer = embedded("doctor", "--json")
@@ -175,9 +161,7 @@ def test_database_that_is_away_is_no_finding(
 
 @pytest.mark.usefixtures("leader")
 def test_quarantined_action_is_to_be_looked_at(call: Call, shop: Path):
-    """
-    The action, its app and the reason are named; that alone is not bad.
-    """
+    """The action, its app and the reason are named; that alone is not bad."""
     call("actions", "post", write_action(shop), "--app", "shop")
     with writing(get_engine()) as connection:
         connection.execute(
@@ -199,9 +183,7 @@ def test_quarantined_action_is_to_be_looked_at(call: Call, shop: Path):
 def test_operation_that_no_worker_takes_is_to_be_looked_at(
     call: Call, shop: Path, age: timedelta, health: str
 ):
-    """
-    What was sent minutes ago and not claimed asks what the workers do.
-    """
+    """What was sent minutes ago and not claimed asks what the workers do."""
     sign(make_worker("a"))
     call("actions", "post", write_action(shop), "--app", "shop")
     call("actions", "run", "hello")
@@ -302,9 +284,7 @@ def test_task_queue_that_nobody_takes_is_to_be_looked_at(
 def test_connection_that_does_not_answer_is_bad(
     call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Each task over it fails; its password is not told.
-    """
+    """Each task over it fails; its password is not told."""
     post_task(call, shop, monkeypatch, "redis://:hunter2@127.0.0.1:1/0")
 
     answer = call("doctor", "--json")
@@ -317,9 +297,7 @@ def test_connection_that_does_not_answer_is_bad(
 def test_task_over_a_connection_that_is_gone_is_to_be_looked_at(
     call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    The settings have changed since it was posted.
-    """
+    """The settings have changed since it was posted."""
     post_task(call, shop, monkeypatch, "redis://127.0.0.1:1/0")
     monkeypatch.delenv("MINUTEHAND_TASK_CONNECTIONS")
     get_settings.cache_clear()
@@ -364,9 +342,7 @@ def make_older(zone: str, rules_of: str) -> None:
 
 
 def test_new_tz_database_is_told_with_what_it_moves(call: Call, shop: Path):
-    """
-    With --tzdata nothing else is looked at, so a missing leader is not bad.
-    """
+    """With --tzdata nothing else is looked at, so a missing leader is not bad."""
     call("actions", "post", write_action(shop), "--app", "shop")
     utc = {"cron_rule": "0 7 * * *", "timezone": "UTC"}
     other = write_action(shop, name="other", uid="other", when=utc)
@@ -447,9 +423,7 @@ def set_last_tick(age: timedelta) -> None:
 def test_health_of_a_scheduler_follows_its_ticks(
     call: Call, is_leader: int, own_age: timedelta | None, age: timedelta, health: str
 ):
-    """
-    A leader is judged by what it did itself, a standby by what anybody did.
-    """
+    """A leader is judged by what it did itself, a standby by what anybody did."""
     IS_LEADER.set(is_leader)
     now = read_host_clock()
     LAST_TICK.set(0 if own_age is None else (now - own_age).timestamp())
@@ -464,9 +438,7 @@ def test_health_of_a_scheduler_follows_its_ticks(
 def test_scheduler_that_does_not_answer_is_bad(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Nobody listens where its metrics should be.
-    """
+    """Nobody listens where its metrics should be."""
     monkeypatch.setenv("MINUTEHAND_METRICS_PORT", str(find_free_port()))
 
     answer = call("doctor", "--scheduler", "--json")
@@ -475,9 +447,7 @@ def test_scheduler_that_does_not_answer_is_bad(
 
 
 def test_health_of_a_scheduler_needs_its_port(call: Call):
-    """
-    Without metrics there is nothing to ask.
-    """
+    """Without metrics there is nothing to ask."""
     answer = call("doctor", "--scheduler")
 
     assert 2 == answer.code

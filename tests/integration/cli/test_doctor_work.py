@@ -70,9 +70,7 @@ def run_action(call: Call, shop: Path, *, age: timedelta = timedelta(0)) -> None
 
 
 def test_queue_that_nobody_uses_needs_no_worker(call: Call):
-    """
-    A fresh installation is well, whatever workers it has.
-    """
+    """A fresh installation is well, whatever workers it has."""
     answer = call("doctor", "--json")
 
     assert 0 == answer.code
@@ -80,9 +78,7 @@ def test_queue_that_nobody_uses_needs_no_worker(call: Call):
 
 
 def test_queue_on_which_something_is_scheduled_needs_a_worker(call: Call, shop: Path):
-    """
-    Before anything is due; the queue without actions needs none.
-    """
+    """Before anything is due; the queue without actions needs none."""
     call("actions", "post", write_action(shop), "--app", "shop")
 
     answer = call("doctor", "--json")
@@ -100,9 +96,7 @@ def test_queue_on_which_something_is_scheduled_needs_a_worker(call: Call, shop: 
 def test_killed_worker_is_missed_within_two_minutes(
     call: Call, shop: Path, age: timedelta, health: str
 ):
-    """
-    Its last sign is that old, and an operation waits.
-    """
+    """Its last sign is that old, and an operation waits."""
     sign(make_worker("a", ["quick"]), age=age)
     run_action(call, shop)
 
@@ -114,9 +108,7 @@ def test_killed_worker_is_missed_within_two_minutes(
 
 
 def test_worker_of_another_queue_does_not_count(call: Call, shop: Path):
-    """
-    Queues are looked at one by one.
-    """
+    """Queues are looked at one by one."""
     sign(make_worker("a", ["heavy", "celery"]))
     run_action(call, shop)
 
@@ -127,9 +119,7 @@ def test_worker_of_another_queue_does_not_count(call: Call, shop: Path):
 
 
 def test_killed_worker_is_named_until_another_has_its_place(call: Call):
-    """
-    By name, so that one that was restarted is no news.
-    """
+    """By name, so that one that was restarted is no news."""
     sign(make_worker("a"), age=3 * MINUTE)
     before = call("doctor", "--json")
     sign(make_worker("a"))
@@ -141,9 +131,7 @@ def test_killed_worker_is_named_until_another_has_its_place(call: Call):
 
 
 def test_clock_of_each_host_is_looked_at(call: Call):
-    """
-    Only the host that is off is named.
-    """
+    """Only the host that is off is named."""
     sign(make_worker("right"))
     sign(make_worker("wrong"), clock_ahead=timedelta(seconds=90))
 
@@ -153,9 +141,7 @@ def test_clock_of_each_host_is_looked_at(call: Call):
 
 
 def test_settings_that_differ_are_told_with_who_has_which(call: Call):
-    """
-    Workers on two brokers: what one is sent, the other never sees.
-    """
+    """Workers on two brokers: what one is sent, the other never sees."""
     first = make_worker("a")
     second = make_worker("b")
     settings = {**second.settings, "MINUTEHAND_BROKER_URL": "redis://other:6379/0"}
@@ -169,9 +155,7 @@ def test_settings_that_differ_are_told_with_who_has_which(call: Call):
 
 
 def test_worker_of_another_schema_is_named(call: Call):
-    """
-    One that was forgotten in an upgrade.
-    """
+    """One that was forgotten in an upgrade."""
     sign(replace(make_worker("a"), revision="0000"))
 
     (detail,) = list_details(call("doctor", "--json"), "version")
@@ -189,9 +173,7 @@ def test_worker_of_another_schema_is_named(call: Call):
     ],
 )
 def test_least_space_of_any_worker_is_told(call: Call, free: int, health: str):
-    """
-    One host that is full is enough.
-    """
+    """One host that is full is enough."""
     sign(make_worker("roomy"))
     sign(replace(make_worker("full"), free_bytes=free))
 
@@ -201,9 +183,7 @@ def test_least_space_of_any_worker_is_told(call: Call, free: int, health: str):
 
 
 def test_dead_leader_is_told_with_what_comes(call: Call):
-    """
-    Before its lease has run out: who takes over, and in how many seconds.
-    """
+    """Before its lease has run out: who takes over, and in how many seconds."""
     with writing(get_engine()) as connection:
         connection.execute(
             sa.update(leases).values(
@@ -262,9 +242,7 @@ def test_troubles_of_the_last_hour_are_told_by_app_and_reason(call: Call):
 
 
 def test_uncertain_mails_are_counted_however_old(call: Call):
-    """
-    Until somebody has decided on them.
-    """
+    """Until somebody has decided on them."""
     operation = make_operation(app="shop")
     record_all(get_engine(), operation)
     with writing(get_engine()) as connection:
@@ -288,9 +266,7 @@ def test_uncertain_mails_are_counted_however_old(call: Call):
 
 
 def test_status_tells_how_long_the_oldest_waits(call: Call, shop: Path):
-    """
-    By queue, and by app.
-    """
+    """By queue, and by app."""
     run_action(call, shop, age=3 * MINUTE)
     sign(make_worker("a", ["quick"]))
 
@@ -308,9 +284,7 @@ def test_status_tells_how_long_the_oldest_waits(call: Call, shop: Path):
 
 
 def test_operation_that_waits_for_its_next_attempt_is_not_late(call: Call, shop: Path):
-    """
-    Its back-off is no sign of a lack of workers.
-    """
+    """Its back-off is no sign of a lack of workers."""
     run_action(call, shop)
     with writing(get_engine()) as connection:
         connection.execute(
@@ -324,9 +298,7 @@ def test_operation_that_waits_for_its_next_attempt_is_not_late(call: Call, shop:
 
 
 def test_status_tells_who_led(call: Call):
-    """
-    The call of tick led first, and gave the lead away.
-    """
+    """The call of tick led first, and gave the lead away."""
     past = call("status", "--json").data["leaderships"]
 
     assert [(2, False), (1, True)] == [
@@ -335,9 +307,7 @@ def test_status_tells_who_led(call: Call):
 
 
 def test_scheduler_has_no_queues(call: Call):
-    """
-    It is a process as others, and takes nothing.
-    """
+    """It is a process as others, and takes nothing."""
     sign(
         replace(make_worker(), role=ProcessRole.SCHEDULER, queues=(), concurrency=None)
     )
@@ -348,9 +318,7 @@ def test_scheduler_has_no_queues(call: Call):
 
 
 def test_what_waits_for_the_platform_is_told_with_its_cause(call: Call, shop: Path):
-    """
-    It fails nowhere, costs no attempt, and would be found by nobody.
-    """
+    """It fails nowhere, costs no attempt, and would be found by nobody."""
     run_action(call, shop, age=MINUTE)
     reason = f"{Reason.PLATFORM}: the workspace /w is full"
     with writing(get_engine()) as connection:
@@ -387,9 +355,7 @@ def restricted_url(call: Call, postgres_url: str) -> str:
 def test_small_apps_that_share_a_role_are_told(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Whether they share a connection or two of the same role; files have no role.
-    """
+    """Whether they share a connection or two of the same role; files have no role."""
     url = "postgresql://{0}:x@{1}/sales"
     connections = {
         "one": {"url": url.format("a", "db"), "apps": ["shop", "other"]},
@@ -412,9 +378,7 @@ def test_small_apps_that_share_a_role_are_told(
 def test_look_that_is_refused_is_a_finding(
     embedded: Call, restricted_url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    What may not be read is told, and all else is looked at still.
-    """
+    """What may not be read is told, and all else is looked at still."""
     get_engine().dispose()
     get_engine.cache_clear()
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", restricted_url)
@@ -432,9 +396,7 @@ def test_look_that_is_refused_is_a_finding(
 
 
 def test_mail_server_that_does_not_serve_is_named(call: Call):
-    """
-    While it is tried again; one that nobody needs any more is only mentioned.
-    """
+    """While it is tried again; one that nobody needs any more is only mentioned."""
     breaker = Breaker(get_engine(), "mail server mail.example.org:25")
     breaker.fail("it hangs", tried=False)
 
@@ -452,9 +414,7 @@ def test_mail_server_that_does_not_serve_is_named(call: Call):
 def test_instants_are_told_in_the_zone_of_the_installation_and_in_utc(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Without a zone of its own it is UTC, which is told once.
-    """
+    """Without a zone of its own it is UTC, which is told once."""
     call("queues", "pause", "quick")
     (before,) = list_details(call("doctor", "--json"), "queue quick")
     monkeypatch.setenv("MINUTEHAND_TIMEZONE", "Europe/Paris")

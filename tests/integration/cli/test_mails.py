@@ -39,9 +39,7 @@ def mailed(call: Call, shop: Path) -> str:
 
 
 def test_mails_are_listed_and_decided_about(call: Call, mailed: str):
-    """
-    One is confirmed, the other sent again; both say who decided.
-    """
+    """One is confirmed, the other sent again; both say who decided."""
     assert "Total: 2 uncertain." in call("mails", "list", "--app", "shop").out
 
     confirmed = call("mails", "confirm", mailed, "ann")
@@ -60,9 +58,7 @@ def test_mails_are_listed_and_decided_about(call: Call, mailed: str):
 
 @pytest.mark.usefixtures("mailed")
 def test_many_are_counted_first(call: Call):
-    """
-    Without anybody to ask, --yes must say so.
-    """
+    """Without anybody to ask, --yes must say so."""
     looked = call("mails", "resend", "--app", "shop", "--dry-run")
     refused = call("mails", "confirm", "--app", "shop")
 
@@ -85,18 +81,14 @@ def test_many_are_counted_first(call: Call):
 def test_call_that_is_not_clear_is_refused(
     call: Call, arguments: tuple[str, ...], code: int
 ):
-    """
-    And nothing is decided.
-    """
+    """And nothing is decided."""
     assert code == call("mails", *arguments).code
     assert 2 == len(call("mails", "list", "--state", "uncertain", "--json").data)
 
 
 @pytest.mark.usefixtures("mailed")
 def test_what_refuses_all_is_a_conflict(call: Call):
-    """
-    Of an operation that is not over; it is named.
-    """
+    """Of an operation that is not over; it is named."""
     with writing(get_engine()) as connection:
         connection.execute(sa.update(operations).values(state="pending"))
 

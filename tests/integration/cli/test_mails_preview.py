@@ -68,9 +68,7 @@ def test_preview_shows_who_would_get_what(call: Call, people: Path):
     ],
 )
 def test_one_user_may_be_asked_for(call: Call, people: Path, user: str, said: str):
-    """
-    By id or by address; of a stored action, too.
-    """
+    """By id or by address; of a stored action, too."""
     assert 0 == call("actions", "post", write_action(people), "--app", "shop").code
 
     found = call("mails", "preview", "hello", "--user", user)
@@ -81,9 +79,7 @@ def test_one_user_may_be_asked_for(call: Call, people: Path, user: str, said: st
 
 
 def test_mails_are_written_as_files(call: Call, people: Path, tmp_path: Path):
-    """
-    What a mail program opens, and the HTML beside it.
-    """
+    """What a mail program opens, and the HTML beside it."""
     folder = tmp_path / "out" / "here"
 
     found = call(
@@ -104,9 +100,7 @@ def test_mails_are_written_as_files(call: Call, people: Path, tmp_path: Path):
 
 
 def test_summary_without_data_is_shown_all_the_same(call: Call, people: Path):
-    """
-    The summary says so itself.
-    """
+    """The summary says so itself."""
     action = write_action(people, operations={"send_execsum": True})
 
     found = call("mails", "preview", action, "--app", "shop", "--user", "ada")
@@ -127,9 +121,7 @@ def test_summary_without_data_is_shown_all_the_same(call: Call, people: Path):
 def test_what_would_go_wrong_is_told(
     call: Call, people: Path, operations_: dict[str, object], said: str
 ):
-    """
-    Instead of mails that nobody would get.
-    """
+    """Instead of mails that nobody would get."""
     action = write_action(people, operations=operations_)
 
     found = call("mails", "preview", action, "--app", "shop", "--json")
@@ -145,9 +137,7 @@ def test_what_would_go_wrong_is_told(
 
 
 def test_mistakes_of_the_call_are_named(call: Call, people: Path):
-    """
-    A file without an app, a user nobody knows, a folder that is a file.
-    """
+    """A file without an app, a user nobody knows, a folder that is a file."""
     action = write_action(people)
     here = ("mails", "preview", action)
 

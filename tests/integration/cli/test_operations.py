@@ -65,9 +65,7 @@ def test_manual_run_shows_the_steps_to_come(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_same_key_is_the_same_run(call: Call):
-    """
-    A key makes a manual run idempotent; another key collides with it: exit 5.
-    """
+    """A key makes a manual run idempotent; another key collides with it: exit 5."""
     call("actions", "post", str(WEEKLY), "--app", "shop")
 
     first, second, other = (
@@ -80,9 +78,7 @@ def test_same_key_is_the_same_run(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_operation_is_canceled_and_retried(call: Call):
-    """
-    Cancel and retry change the state; what is final cannot be canceled: exit 5.
-    """
+    """Cancel and retry change the state; what is final cannot be canceled: exit 5."""
     call("actions", "post", str(WEEKLY), "--app", "shop")
     operation_id = call("actions", "run", "weekly update").out.strip()
 
@@ -97,9 +93,7 @@ def test_operation_is_canceled_and_retried(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_cancel_and_retry_tell_of_a_worker_that_is_still_at_it(call: Call):
-    """
-    Canceled is final at once; its worker stops a little later, and a retry waits.
-    """
+    """Canceled is final at once; its worker stops a little later, and a retry waits."""
     call("actions", "post", str(WEEKLY), "--app", "shop")
     operation_id = call("actions", "run", "weekly update").out.strip()
     with writing(get_engine()) as connection:
@@ -132,9 +126,7 @@ def test_watch_ends_with_the_operation(call: Call):
 
 
 def test_operations_are_filtered(call: Call, shop: Path):
-    """
-    By occurrence (from inclusive, until exclusive), state and number.
-    """
+    """By occurrence (from inclusive, until exclusive), state and number."""
     call("actions", "post", write_action(shop), "--app", "shop")
     at = call("actions", "show", "hello", "--json").data["next"][0]
     call("tick", "--at", at)
@@ -195,9 +187,7 @@ def run_and_fail(call: Call) -> str:
 
 @pytest.mark.usefixtures("shop")
 def test_retry_begins_with_the_step_that_was_named(call: Call):
-    """
-    It and all after it run again; a typo is answered with what was meant.
-    """
+    """It and all after it run again; a typo is answered with what was meant."""
     operation_id = run_and_fail(call)
 
     typo = call("operations", "retry", operation_id, "--from-step", "refreshed")
@@ -212,9 +202,7 @@ def test_retry_begins_with_the_step_that_was_named(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_run_that_failed_for_good_awaits_nothing(call: Call):
-    """
-    Attempts that are left over are not made, and nobody should wait for them.
-    """
+    """Attempts that are left over are not made, and nobody should wait for them."""
     shown = call("operations", "show", run_and_fail(call)).out
 
     assert "a step failed; no other attempt will follow" in shown
@@ -223,9 +211,7 @@ def test_run_that_failed_for_good_awaits_nothing(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_log_is_printed(call: Call):
-    """
-    A line for each line, with its step; as JSON, an array, or objects to follow.
-    """
+    """A line for each line, with its step; as JSON, an array, or objects to follow."""
     operation_id = run_and_fail(call)
 
     shown = call("operations", "log", operation_id)
@@ -246,9 +232,7 @@ def test_log_is_printed(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_log_says_where_lines_are_missing(call: Call):
-    """
-    On standard error, where the gap is; and if nothing was said, where to look.
-    """
+    """On standard error, where the gap is; and if nothing was said, where to look."""
     operation_id = run_and_fail(call)
     with writing(get_engine()) as connection:
         connection.execute(sa.delete(operation_log).where(operation_log.c.number == 2))
@@ -263,9 +247,7 @@ def test_log_says_where_lines_are_missing(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_state_is_one_word(call: Call):
-    """
-    Whatever it is, the exit code is 0; only an unknown id is an error.
-    """
+    """Whatever it is, the exit code is 0; only an unknown id is an error."""
     operation_id = run_and_fail(call)
 
     at_once = call("operations", "state", operation_id)
@@ -285,9 +267,7 @@ def test_state_is_one_word(call: Call):
     "operation_id", ["0add42d7-c39c-4585-ac96-97fee7c7a339", "no-uuid"]
 )
 def test_unknown_operation_is_not_found(call: Call, command: str, operation_id: str):
-    """
-    Exit code 4, and never "pending"; waiting for it ends at once.
-    """
+    """Exit code 4, and never "pending"; waiting for it ends at once."""
     more = ["--wait"] if command == "state" else []
     answer = call("operations", command, operation_id, *more)
 
@@ -296,9 +276,7 @@ def test_unknown_operation_is_not_found(call: Call, command: str, operation_id: 
 
 
 def test_operations_are_filtered_by_more(call: Call, shop: Path):
-    """
-    Several states, queue, trigger, reason, and a text.
-    """
+    """Several states, queue, trigger, reason, and a text."""
     call("actions", "post", write_action(shop), "--app", "shop")
     operation_id = call("actions", "run", "hello", "--yes").out.strip()
 

@@ -36,9 +36,7 @@ def set_all(**values: object) -> None:
 
 @pytest.mark.usefixtures("runs")
 def test_many_are_counted_before_they_are_canceled(call: Call):
-    """
-    A dry run changes nothing; without anybody to ask, --yes must say so.
-    """
+    """A dry run changes nothing; without anybody to ask, --yes must say so."""
     looked = call("operations", "cancel", "--app", "shop", "--dry-run")
     refused = call("operations", "cancel", "--app", "shop")
     assert (0, 2) == (looked.code, refused.code)
@@ -55,9 +53,7 @@ def test_many_are_counted_before_they_are_canceled(call: Call):
 
 @pytest.mark.usefixtures("runs")
 def test_program_reads_counts_and_refusals(call: Call):
-    """
-    What was refused is counted by reason; all refused is a conflict.
-    """
+    """What was refused is counted by reason; all refused is a conflict."""
     set_all(state="failed", overlap="skip")
 
     first = call("operations", "retry", "--all", "--yes", "--json")
@@ -81,9 +77,7 @@ def test_program_reads_counts_and_refusals(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_nothing_that_matches_is_no_error(call: Call):
-    """
-    A script may ask again.
-    """
+    """A script may ask again."""
     answer = call("operations", "retry", "--all", "--json")
 
     assert (0, 0) == (answer.code, answer.data["matched"])
@@ -107,9 +101,7 @@ def test_nothing_that_matches_is_no_error(call: Call):
 def test_call_that_is_not_clear_is_refused(
     call: Call, arguments: tuple[str, ...], said: str
 ):
-    """
-    And says what to write; nothing is changed.
-    """
+    """And says what to write; nothing is changed."""
     answer: Answer = call("operations", *arguments)
 
     assert 2 == answer.code
@@ -119,9 +111,7 @@ def test_call_that_is_not_clear_is_refused(
 
 @pytest.mark.usefixtures("runs")
 def test_filter_by_what_is_not_there_is_not_found(call: Call):
-    """
-    A typo in the app or action must not mean "none".
-    """
+    """A typo in the app or action must not mean "none"."""
     assert 4 == call("operations", "cancel", "--app", "typo", "--yes").code
     assert 4 == call("operations", "cancel", "--action", "typo", "--yes").code
     assert COUNT == count(call, "pending")

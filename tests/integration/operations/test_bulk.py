@@ -99,9 +99,7 @@ def set_all(engine: sa.Engine, **values: object) -> None:
 
 @pytest.mark.parametrize("batch", [1, 3, 7, 100])
 def test_all_that_is_live_is_canceled(engine: sa.Engine, batch: int):
-    """
-    In batches of any size, each once; what is final stays as it is.
-    """
+    """In batches of any size, each once; what is final stays as it is."""
     ids = record_all(engine, *(make_operation(n) for n in range(7)))
     edit(engine, ids[0], state="succeeded")
 
@@ -116,9 +114,7 @@ def test_all_that_is_live_is_canceled(engine: sa.Engine, batch: int):
 
 
 def test_canceled_ones_have_their_steps_and_mails_closed(engine: sa.Engine):
-    """
-    As one by one: open steps are skipped, and a mail under way is uncertain.
-    """
+    """As one by one: open steps are skipped, and a mail under way is uncertain."""
     ids = record_all(engine, *(make_operation(n) for n in range(2)))
     with writing(engine) as connection:
         for id_ in ids:
@@ -151,9 +147,7 @@ def test_canceled_ones_have_their_steps_and_mails_closed(engine: sa.Engine):
 
 
 def test_each_filter_leaves_out_the_others(engine: sa.Engine):
-    """
-    App, action, state, reason, queue and period; the reason may have more text.
-    """
+    """App, action, state, reason, queue and period; the reason may have more text."""
     add_app(engine, "other")
     add_weekly(engine)
     record_all(
@@ -184,9 +178,7 @@ def test_each_filter_leaves_out_the_others(engine: sa.Engine):
 
 
 def test_what_is_recorded_after_the_count_is_left_alone(engine: sa.Engine):
-    """
-    Nobody agreed to it.
-    """
+    """Nobody agreed to it."""
     record_all(engine, make_operation(0))
     counted = count(engine, "cancel", OperationFilter())
     record_all(engine, make_operation(1))
@@ -200,9 +192,7 @@ def test_what_is_recorded_after_the_count_is_left_alone(engine: sa.Engine):
 
 @pytest.mark.parametrize("batch", [1, 2, 10])
 def test_of_several_that_may_not_overlap_the_latest_runs(engine: sa.Engine, batch: int):
-    """
-    As in a tick; the others are refused for that reason, also across batches.
-    """
+    """As in a tick; the others are refused for that reason, also across batches."""
     ids = record_all(engine, *(make_operation(n, overlap=Overlap.SKIP) for n in (0,)))
     edit(engine, ids[0], state="failed")
     for n in range(1, 4):
@@ -216,9 +206,7 @@ def test_of_several_that_may_not_overlap_the_latest_runs(engine: sa.Engine, batc
 
 
 def test_what_is_live_refuses_all_that_may_not_overlap(engine: sa.Engine):
-    """
-    Of the same action; those of another, and of ``allow``, go on.
-    """
+    """Of the same action; those of another, and of ``allow``, go on."""
     add_weekly(engine)
     record_all(engine, make_operation(0, overlap=Overlap.SKIP))
     edit(engine, make_operation(0).id, state="failed")
@@ -234,9 +222,7 @@ def test_what_is_live_refuses_all_that_may_not_overlap(engine: sa.Engine):
 
 
 def test_queue_takes_no_more_than_it_holds(engine: sa.Engine):
-    """
-    ``overlap: queue`` holds so many, also of what is tried again.
-    """
+    """``overlap: queue`` holds so many, also of what is tried again."""
     many = [make_operation(n, overlap=Overlap.QUEUE) for n in range(QUEUE_LIMIT + 5)]
     record_all(engine, *many[:QUEUE_LIMIT])
     set_all(engine, state="failed")
@@ -249,9 +235,7 @@ def test_queue_takes_no_more_than_it_holds(engine: sa.Engine):
 
 
 def test_retried_one_is_as_one_retried_by_itself(engine: sa.Engine):
-    """
-    Pending at once, without its error, with three more attempts.
-    """
+    """Pending at once, without its error, with three more attempts."""
     record_all(engine, make_operation())
     edit(engine, make_operation().id, state="failed", error="x", attempt=3, sends=4)
 
@@ -268,9 +252,7 @@ def test_retried_one_is_as_one_retried_by_itself(engine: sa.Engine):
 
 
 def test_what_changes_meanwhile_is_told(postgres_engine: sa.Engine, postgres_url: str):
-    """
-    One that became final between the look and the write is nobody's to cancel.
-    """
+    """One that became final between the look and the write is nobody's to cancel."""
     engine = postgres_engine
     ids = record_all(engine, *(make_operation(n) for n in range(3)))
     counted = count(engine, "cancel", OperationFilter())
@@ -326,9 +308,7 @@ def test_workers_that_claim_meanwhile_lose_nothing(postgres_engine: sa.Engine):
 
 
 def test_each_change_is_noted(engine: sa.Engine):
-    """
-    One row for each operation that was changed, with its state before and after.
-    """
+    """One row for each operation that was changed, with its state before and after."""
     ids = record_all(engine, *(make_operation(number) for number in range(3)))
     edit(engine, ids[0], state="failed")
     ann = Author("ann")

@@ -92,9 +92,7 @@ def test_no_heavy_operation_runs_beside_one_that_was_canceled(
 def test_a_retry_waits_for_the_worker_that_was_canceled(
     engine: sa.Engine, canceled: Claim
 ):
-    """
-    It is pending at once, and a second attempt begins when the first has ended.
-    """
+    """It is pending at once, and a second attempt begins when the first has ended."""
     edit(engine, NEXT.id, state="succeeded")
     do_reopen(engine)
     assert "pending" == get(engine, HEAVY.id).state
@@ -110,9 +108,7 @@ def test_a_retry_waits_for_the_worker_that_was_canceled(
 
 
 def test_a_quick_retry_waits_as_well(engine: sa.Engine):
-    """
-    At most one live attempt, whatever the queue.
-    """
+    """At most one live attempt, whatever the queue."""
     add_revision(engine)
     quick = make_operation(1)
     record_all(engine, quick)
@@ -126,9 +122,7 @@ def test_a_quick_retry_waits_as_well(engine: sa.Engine):
 
 
 def test_queued_runs_of_an_action_wait_as_well(engine: sa.Engine):
-    """
-    With ``overlap: queue`` nothing of the action runs beside what was canceled.
-    """
+    """With ``overlap: queue`` nothing of the action runs beside what was canceled."""
     add_revision(engine)
     first, second = (make_operation(n, overlap=Overlap.QUEUE) for n in (1, 2))
     record_all(engine, first, second)
@@ -145,9 +139,7 @@ def test_queued_runs_of_an_action_wait_as_well(engine: sa.Engine):
 def test_the_heart_keeps_the_claim_of_what_was_canceled(
     engine: sa.Engine, canceled: Claim
 ):
-    """
-    A step may go on for longer than a lease before its next progress point.
-    """
+    """A step may go on for longer than a lease before its next progress point."""
     edit(engine, HEAVY.id, lease_expires_at=get_now(engine))
 
     assert {canceled.token} == renew(engine, [canceled.token])
@@ -157,9 +149,7 @@ def test_the_heart_keeps_the_claim_of_what_was_canceled(
 def test_a_worker_that_died_does_not_hold_it_for_ever(
     engine: sa.Engine, canceled: Claim
 ):
-    """
-    When the lease has run out the leader frees it; what it was stays.
-    """
+    """When the lease has run out the leader frees it; what it was stays."""
     del canceled
     edit(engine, HEAVY.id, lease_expires_at=get_now(engine) - timedelta(seconds=1))
     with writing(engine) as connection:
@@ -175,9 +165,7 @@ def test_a_worker_that_died_does_not_hold_it_for_ever(
 
 
 def test_a_lease_that_holds_is_not_freed(engine: sa.Engine, canceled: Claim):
-    """
-    The leader looks every few seconds, and leaves living workers alone.
-    """
+    """The leader looks every few seconds, and leaves living workers alone."""
     with writing(engine) as connection:
         reclaim_lost_workers(connection)
 
@@ -188,9 +176,7 @@ def test_a_lease_that_holds_is_not_freed(engine: sa.Engine, canceled: Claim):
 def test_a_worker_known_to_be_dead_is_freed_at_once(
     engine: sa.Engine, canceled: Claim, how: str
 ):
-    """
-    Its parent, or the next embedded process, ends the lease.
-    """
+    """Its parent, or the next embedded process, ends the lease."""
     del canceled
     with writing(engine) as connection:
         if how == "child died":
@@ -204,9 +190,7 @@ def test_a_worker_known_to_be_dead_is_freed_at_once(
 
 
 def test_a_worker_that_stops_lets_go(engine: sa.Engine, canceled: Claim):
-    """
-    What was canceled is not given back to run again.
-    """
+    """What was canceled is not given back to run again."""
     assert not give_back(engine, canceled)
 
     row = get(engine, HEAVY.id)
@@ -266,9 +250,7 @@ def run_canceled(
 
 
 def test_the_worker_lets_go_of_what_was_canceled(engine: sa.Engine, tmp_path: Path):
-    """
-    At its next write it notices, stops, and says so.
-    """
+    """At its next write it notices, stops, and says so."""
     lines = run_canceled(engine, tmp_path, retry=False)
 
     row = get(engine, HEAVY.id)
@@ -277,9 +259,7 @@ def test_the_worker_lets_go_of_what_was_canceled(engine: sa.Engine, tmp_path: Pa
 
 
 def test_the_worker_lets_go_of_what_is_tried_again(engine: sa.Engine, tmp_path: Path):
-    """
-    The attempt ends without a state of its own: nothing was finished.
-    """
+    """The attempt ends without a state of its own: nothing was finished."""
     lines = run_canceled(engine, tmp_path, retry=True)
 
     row = get(engine, HEAVY.id)
@@ -288,9 +268,7 @@ def test_the_worker_lets_go_of_what_is_tried_again(engine: sa.Engine, tmp_path: 
 
 
 def test_the_worker_lets_go_when_a_step_breaks(engine: sa.Engine, tmp_path: Path):
-    """
-    An error that nobody expected ends the attempt as well.
-    """
+    """An error that nobody expected ends the attempt as well."""
     lines = run_canceled(engine, tmp_path, retry=False, breaks=True)
 
     row = get(engine, HEAVY.id)
@@ -302,9 +280,7 @@ def test_the_worker_lets_go_when_a_step_breaks(engine: sa.Engine, tmp_path: Path
 def test_the_heart_tells_once_of_a_claim_that_was_lost(
     engine: sa.Engine, canceled: Claim, beats: int, warnings: int
 ):
-    """
-    At its second beat without it: what just ended is removed before that.
-    """
+    """At its second beat without it: what just ended is removed before that."""
     stop(engine, canceled)
     heart = Heart(engine, lease=timedelta(minutes=1), every=timedelta(hours=1))
     heart.add(canceled)

@@ -101,16 +101,12 @@ BOTH = frozenset({OperationState.FAILED, OperationState.PENDING})
 def test_list_has_what_matches(
     seven: sa.Engine, wanted: dict[str, Any], expected: list[int]
 ):
-    """
-    Whichever way it is read, the latest comes first.
-    """
+    """Whichever way it is read, the latest comes first."""
     assert expected == read(seven, **wanted)
 
 
 def test_list_is_bounded_by_when_it_was_recorded(seven: sa.Engine):
-    """
-    From inclusive, until exclusive.
-    """
+    """From inclusive, until exclusive."""
     three, five = (get(seven, ALL[number].id).recorded_at for number in (3, 5))
 
     assert [4, 3] == read(seven, recorded_since=three, recorded_until=five)
@@ -148,9 +144,7 @@ def test_period_has_what_was_due_in_it(
     until: int | None,
     limit: int,
 ):
-    """
-    Whenever that was recorded, and still the latest recorded first.
-    """
+    """Whenever that was recorded, and still the latest recorded first."""
     for number, after in RECORDED.items():
         each = ALL[number]
         edit(seven, each.id, recorded_at=each.occurrence + after)
@@ -180,9 +174,7 @@ def test_period_ends_where_sqlite_rounds(seven: sa.Engine):
 
 
 def test_sqlite_finds_a_period_by_indexes(sqlite_engine: sa.Engine):
-    """
-    As PostgreSQL does: a partial index needs its condition word for word.
-    """
+    """As PostgreSQL does: a partial index needs its condition word for word."""
     plan: list[str] = []
 
     def explain(*args: Any) -> None:
@@ -205,9 +197,7 @@ def test_sqlite_finds_a_period_by_indexes(sqlite_engine: sa.Engine):
 )
 @pytest.mark.parametrize("limit", [1, 2, 3, COUNT, 50])
 def test_parts_make_the_whole(seven: sa.Engine, wanted: dict[str, Any], limit: int):
-    """
-    Each operation is in one part, in order, also where a part is exactly full.
-    """
+    """Each operation is in one part, in order, also where a part is exactly full."""
     parts = turn_pages(seven, limit, **wanted)
 
     assert [6, 5, 4, 3, 2, 1, 0] == [number for part in parts for number in part]
@@ -215,18 +205,14 @@ def test_parts_make_the_whole(seven: sa.Engine, wanted: dict[str, Any], limit: i
 
 
 def test_parts_of_what_was_recorded_at_one_instant(engine: sa.Engine):
-    """
-    Their occurrences order them.
-    """
+    """Their occurrences order them."""
     record_all(engine, *ALL)
 
     assert [[6, 5], [4, 3], [2, 1], [0]] == turn_pages(engine, 2)
 
 
 def test_part_ends_where_enough_was_looked_at(seven: sa.Engine):
-    """
-    It may be empty, and says where to go on; nothing is left out.
-    """
+    """It may be empty, and says where to go on; nothing is left out."""
     bounds = Bounds(looked_at=2, looked_at_of_app=3)
 
     parts = turn_pages(seven, 5, bounds, text="disk")
@@ -241,9 +227,7 @@ def test_part_ends_where_enough_was_looked_at(seven: sa.Engine):
 
 
 def test_what_is_frequent_is_looked_for_in_order(seven: sa.Engine):
-    """
-    Beyond a number, reading all that an index finds would cost too much.
-    """
+    """Beyond a number, reading all that an index finds would cost too much."""
     bounds = Bounds(looked_at=4, looked_at_of_app=4, sorted_at_once=2)
     pending = frozenset({OperationState.PENDING})
 
@@ -255,9 +239,7 @@ def test_what_is_frequent_is_looked_for_in_order(seven: sa.Engine):
 
 @pytest.mark.parametrize("app", [None, "app"])
 def test_what_did_not_succeed_is_found_at_once(seven: sa.Engine, app: str | None):
-    """
-    Operations that succeeded, or have not ended, are not among those looked at.
-    """
+    """Operations that succeeded, or have not ended, are not among those looked at."""
     edit(seven, ALL[0].id, state="missed", reason="outage")
     missed = frozenset({OperationState.MISSED})
     bounds = Bounds(looked_at=5, looked_at_of_app=5, sorted_at_once=1)
@@ -266,9 +248,7 @@ def test_what_did_not_succeed_is_found_at_once(seven: sa.Engine, app: str | None
 
 
 def test_latest_are_as_many_as_asked_for(seven: sa.Engine):
-    """
-    However many parts that takes.
-    """
+    """However many parts that takes."""
     with reading(seven) as connection:
         rows = fetch_latest(connection, OperationFilter(), limit=4)
 
@@ -276,9 +256,7 @@ def test_latest_are_as_many_as_asked_for(seven: sa.Engine):
 
 
 def test_operation_of_another_app_is_unknown(seven: sa.Engine):
-    """
-    As if there were none.
-    """
+    """As if there were none."""
     with reading(seven) as connection:
         own = fetch_operation(connection, ALL[0].id, app="app")
         others = fetch_operation(connection, ALL[0].id, app="other")

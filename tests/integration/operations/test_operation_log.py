@@ -83,9 +83,7 @@ def read_texts(engine: sa.Engine, **which: int) -> list[str]:
 
 
 def test_lines_are_kept_in_order(recorded: sa.Engine, ports: Ports):
-    """
-    With number, step, attempt, level and time, by the database's clock.
-    """
+    """With number, step, attempt, level and time, by the database's clock."""
     before = get_now(recorded)
 
     def speak(context: StepContext) -> None:
@@ -103,9 +101,7 @@ def test_lines_are_kept_in_order(recorded: sa.Engine, ports: Ports):
 
 
 def test_lines_are_there_while_the_step_runs(recorded: sa.Engine, ports: Ports):
-    """
-    They are written with its progress.
-    """
+    """They are written with its progress."""
     seen: list[list[str]] = []
 
     def speak(context: StepContext) -> None:
@@ -133,9 +129,7 @@ def test_one_line_of_a_step_that_succeeded_at_once_is_in_its_result(
     lines: list[tuple[str, LogLevel]],
     kept: list[str],
 ):
-    """
-    So it is not kept: writing it would cost as much as all the rest.
-    """
+    """So it is not kept: writing it would cost as much as all the rest."""
 
     def speak(context: StepContext) -> None:
         for text, level in lines:
@@ -170,9 +164,7 @@ def raise_(error: Exception) -> Step:
 def test_what_went_wrong_is_in_the_log(
     recorded: sa.Engine, ports: Ports, error: Exception, told: tuple[LogLevel, str]
 ):
-    """
-    After what the step had said.
-    """
+    """After what the step had said."""
     run(recorded, ports, raise_(error))
 
     assert [(LogLevel.INFO, "begun"), told] == [
@@ -181,9 +173,7 @@ def test_what_went_wrong_is_in_the_log(
 
 
 def test_numbers_go_on_in_the_next_attempt(recorded: sa.Engine, ports: Ports):
-    """
-    Each line says which attempt said it.
-    """
+    """Each line says which attempt said it."""
     run(recorded, ports, raise_(StepError("no network", permanent=False)))
     run(recorded, ports, raise_(StepError("no network", permanent=False)))
 
@@ -193,9 +183,7 @@ def test_numbers_go_on_in_the_next_attempt(recorded: sa.Engine, ports: Ports):
 
 
 def test_crash_leaves_its_trace(recorded: sa.Engine, tmp_path: Path):
-    """
-    Where in our own code it happened, in one bounded line.
-    """
+    """Where in our own code it happened, in one bounded line."""
     world = World(tmp_path)
     world.tasks.send = None  # type: ignore[assignment]  # a bug, as nobody expects it
     heart = Heart(recorded, lease=SECOND * 60, every=SECOND * 60)
@@ -215,9 +203,7 @@ def test_crash_leaves_its_trace(recorded: sa.Engine, tmp_path: Path):
 def test_first_and_last_lines_are_kept(
     recorded: sa.Engine, ports: Ports, progress_every: int
 ):
-    """
-    The gap in the numbers says how many were dropped in between.
-    """
+    """The gap in the numbers says how many were dropped in between."""
     count = 1_234
 
     def speak(context: StepContext) -> None:
@@ -236,9 +222,7 @@ def test_first_and_last_lines_are_kept(
 
 
 def test_whatever_is_said_can_be_kept(recorded: sa.Engine, ports: Ports):
-    """
-    A long text is cut; what a database refuses is replaced.
-    """
+    """A long text is cut; what a database refuses is replaced."""
 
     def speak(context: StepContext) -> None:
         context.say("x" * 5_000)
@@ -254,9 +238,7 @@ def test_whatever_is_said_can_be_kept(recorded: sa.Engine, ports: Ports):
 
 
 def test_worker_that_lost_its_claim_says_nothing(recorded: sa.Engine, ports: Ports):
-    """
-    What it would have said is not what happened.
-    """
+    """What it would have said is not what happened."""
 
     def lose(context: StepContext) -> None:
         context.say("one")
@@ -271,9 +253,7 @@ def test_worker_that_lost_its_claim_says_nothing(recorded: sa.Engine, ports: Por
 
 
 def test_canceled_worker_says_where_it_stopped(recorded: sa.Engine, ports: Ports):
-    """
-    After the cancellation, in the transaction that ends its claim.
-    """
+    """After the cancellation, in the transaction that ends its claim."""
 
     def be_canceled(context: StepContext) -> None:
         context.say("one")
@@ -287,9 +267,7 @@ def test_canceled_worker_says_where_it_stopped(recorded: sa.Engine, ports: Ports
 
 
 def test_log_goes_with_its_operation(recorded: sa.Engine, ports: Ports):
-    """
-    What removes the operation removes its log.
-    """
+    """What removes the operation removes its log."""
     run(recorded, ports, raise_(StepError("no network", permanent=True)))
 
     with writing(recorded) as connection:
@@ -300,9 +278,7 @@ def test_log_goes_with_its_operation(recorded: sa.Engine, ports: Ports):
 
 
 def test_log_is_read_in_parts(recorded: sa.Engine, ports: Ports):
-    """
-    After a number, or page by page.
-    """
+    """After a number, or page by page."""
 
     def speak(context: StepContext) -> None:
         for number in range(1, 6):
@@ -324,9 +300,7 @@ def test_log_is_read_in_parts(recorded: sa.Engine, ports: Ports):
 
 
 def test_log_of_another_app_is_unknown(recorded: sa.Engine):
-    """
-    As if there were no such operation.
-    """
+    """As if there were no such operation."""
     with reading(recorded) as connection:
         assert [] == fetch_log(connection, DAILY.id, app="app")
         with pytest.raises(NotFoundError, match="there is no operation"):

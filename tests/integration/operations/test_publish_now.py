@@ -70,9 +70,7 @@ def _roll_back(
 
 
 def test_what_is_staged_becomes_live(engine: sa.Engine, tmp_path: Path):
-    """
-    All of it at once; a second time moves nothing; other apps stay as they are.
-    """
+    """All of it at once; a second time moves nothing; other apps stay as they are."""
     moved = _publish(engine, tmp_path, "data", "design")
     again = _publish(engine, tmp_path, "data", "design")
 
@@ -88,18 +86,14 @@ def test_what_is_staged_becomes_live(engine: sa.Engine, tmp_path: Path):
 
 
 def test_one_domain_may_be_meant(engine: sa.Engine, tmp_path: Path):
-    """
-    The others stay staged, and live where they were.
-    """
+    """The others stay staged, and live where they were."""
     _publish(engine, tmp_path, "data", names=["b"])
 
     assert {"a": (1, None, None), "b": (1, 1, None)} == fetch_pointers(engine)
 
 
 def test_rolling_back_is_the_same_move(engine: sa.Engine, tmp_path: Path):
-    """
-    What was live before is live again; once more, and it is as it was.
-    """
+    """What was live before is live again; once more, and it is as it was."""
     _publish(engine, tmp_path, "data", "design")
     stage(engine, tmp_path, "a", ROWS)
     apply_document(engine, "design", "second")
@@ -121,9 +115,7 @@ def test_rolling_back_is_the_same_move(engine: sa.Engine, tmp_path: Path):
 def test_heavy_operation_under_way_prevents_it(
     engine: sa.Engine, tmp_path: Path, state: str
 ):
-    """
-    At most one works on the data of an app; the message names it.
-    """
+    """At most one works on the data of an app; the message names it."""
     heavy = make_operation(queue=Queue.HEAVY)
     (operation_id,) = record_all(engine, heavy)
     token = None if state == "queued" else operation_id
@@ -139,9 +131,7 @@ def test_heavy_operation_under_way_prevents_it(
 
 
 def test_all_kinds_move_or_none(engine: sa.Engine, tmp_path: Path):
-    """
-    One of which nothing is staged, or to go back to, keeps the others.
-    """
+    """One of which nothing is staged, or to go back to, keeps the others."""
     with pytest.raises(ConflictError, match="nothing staged for permissions"):
         _publish(engine, tmp_path, "data", "design", "permissions")
     with pytest.raises(ConflictError, match="nothing to go back to for data"):
@@ -152,9 +142,7 @@ def test_all_kinds_move_or_none(engine: sa.Engine, tmp_path: Path):
 
 
 def test_version_whose_file_is_gone_is_not_published(engine: sa.Engine, tmp_path: Path):
-    """
-    Before any pointer moves: that of the other domain stays, too.
-    """
+    """Before any pointer moves: that of the other domain stays, too."""
     (tmp_path / "app" / "b" / "1.parquet").unlink()
 
     with pytest.raises(ConflictError, match="version 1 of domain 'b' is gone"):
@@ -165,9 +153,7 @@ def test_version_whose_file_is_gone_is_not_published(engine: sa.Engine, tmp_path
 
 
 def test_unknown_domain_is_not_found(engine: sa.Engine, tmp_path: Path):
-    """
-    Nothing else moves.
-    """
+    """Nothing else moves."""
     with pytest.raises(NotFoundError, match="no domain 'c'"):
         _publish(engine, tmp_path, "data", names=["a", "c"])
 
@@ -175,9 +161,7 @@ def test_unknown_domain_is_not_found(engine: sa.Engine, tmp_path: Path):
 
 
 def test_moves_are_noted(engine: sa.Engine, tmp_path: Path):
-    """
-    With the versions; what moved nothing is no change.
-    """
+    """With the versions; what moved nothing is no change."""
     for _ in range(2):
         _publish(engine, tmp_path, "data", names=["a"])
 
@@ -196,9 +180,7 @@ def test_moves_are_noted(engine: sa.Engine, tmp_path: Path):
 def test_versions_that_nobody_has_seen_stay_staged(
     engine: sa.Engine, tmp_path: Path, expected: dict[str, int]
 ):
-    """
-    Such as one that was staged after somebody looked; nothing moves at all.
-    """
+    """Such as one that was staged after somebody looked; nothing moves at all."""
     stage(engine, tmp_path, "a", ROWS)
 
     with pytest.raises(ConflictError, match="was expected"):
@@ -208,9 +190,7 @@ def test_versions_that_nobody_has_seen_stay_staged(
 
 
 def test_versions_that_were_seen_move(engine: sa.Engine, tmp_path: Path):
-    """
-    Forth, and back.
-    """
+    """Forth, and back."""
     _publish(engine, tmp_path, "data")
     stage(engine, tmp_path, "a", ROWS)
     names, seen = ["a"], {"a": 2}

@@ -31,9 +31,7 @@ from tests.scheduling import (
 
 
 def test_recording_twice_is_recording_once(engine: sa.Engine):
-    """
-    The second time nothing is inserted and nothing of the first row changes.
-    """
+    """The second time nothing is inserted and nothing of the first row changes."""
     first, second = make_operation(1), make_operation(2)
     assert {first.id} == set(record_all(engine, first))
     before = get(engine, first.id)
@@ -45,9 +43,7 @@ def test_recording_twice_is_recording_once(engine: sa.Engine):
 
 
 def test_final_operation_is_not_recorded_again(engine: sa.Engine):
-    """
-    An occurrence that ran does not run again, whoever decides it.
-    """
+    """An occurrence that ran does not run again, whoever decides it."""
     operation = make_operation()
     record_all(engine, operation)
     edit(engine, operation.id, state="succeeded")
@@ -59,9 +55,7 @@ def test_final_operation_is_not_recorded_again(engine: sa.Engine):
 
 
 def test_row_keeps_what_was_decided(engine: sa.Engine):
-    """
-    Every field comes back as it was given, with a time of recording.
-    """
+    """Every field comes back as it was given, with a time of recording."""
     made = make_operation(
         3, user_id="zoë | ann", event_at=MONDAY, details={"first": "é", "count": 2}
     )
@@ -87,9 +81,7 @@ def test_row_keeps_what_was_decided(engine: sa.Engine):
 def test_what_will_not_run_is_finished_at_once(
     engine: sa.Engine, state: OperationState
 ):
-    """
-    A skipped or missed row is final when it is recorded.
-    """
+    """A skipped or missed row is final when it is recorded."""
     made = make_operation(state=state, reason=Reason.OUTAGE)
     record_all(engine, made)
 
@@ -99,9 +91,7 @@ def test_what_will_not_run_is_finished_at_once(
 
 
 def test_recording_nothing_is_allowed(engine: sa.Engine):
-    """
-    A tick that decided nothing costs no statement.
-    """
+    """A tick that decided nothing costs no statement."""
     assert [] == record_all(engine)
 
 
@@ -118,9 +108,7 @@ class Noting(AtOnce):
 
 
 def test_many_are_counted_by_state(postgres_engine: sa.Engine):
-    """
-    In one row each: the answer to thousands may have to wait until it is read.
-    """
+    """In one row each: the answer to thousands may have to wait until it is read."""
     known = make_operation(0)
     record_all(postgres_engine, known)
     missed = make_operation(1, state=OperationState.MISSED, reason=Reason.OUTAGE)
@@ -133,9 +121,7 @@ def test_many_are_counted_by_state(postgres_engine: sa.Engine):
 
 
 def test_recorded_are_counted(engine: sa.Engine):
-    """
-    What was there before is not; what may not run counts as skipped.
-    """
+    """What was there before is not; what may not run counts as skipped."""
     known = make_operation(0)
     record_all(engine, known)
     new = [make_operation(number, overlap=Overlap.SKIP) for number in (1, 2)]
@@ -165,9 +151,7 @@ def test_skip_runs_the_latest_of_one_tick(engine: sa.Engine):
 
 @pytest.mark.parametrize("live", ["pending", "queued", "running"])
 def test_skip_while_the_former_is_not_final(engine: sa.Engine, live: str):
-    """
-    An occurrence that comes while the former run is live is skipped.
-    """
+    """An occurrence that comes while the former run is live is skipped."""
     former, later = (make_operation(n, overlap=Overlap.SKIP) for n in (1, 2))
     record_all(engine, former)
     edit(engine, former.id, state=live)
@@ -179,9 +163,7 @@ def test_skip_while_the_former_is_not_final(engine: sa.Engine, live: str):
 
 @pytest.mark.parametrize("final", ["succeeded", "failed", "canceled", "skipped"])
 def test_nothing_is_skipped_for_what_is_final(engine: sa.Engine, final: str):
-    """
-    A former run that ended, however it did, keeps nobody waiting.
-    """
+    """A former run that ended, however it did, keeps nobody waiting."""
     former, later = (make_operation(n, overlap=Overlap.SKIP) for n in (1, 2))
     record_all(engine, former)
     edit(engine, former.id, state=final)
@@ -192,9 +174,7 @@ def test_nothing_is_skipped_for_what_is_final(engine: sa.Engine, final: str):
 
 
 def test_overlap_is_judged_by_action_and_user(engine: sa.Engine):
-    """
-    Other users, other actions and no user at all do not overlap.
-    """
+    """Other users, other actions and no user at all do not overlap."""
     skip = {"overlap": Overlap.SKIP}
     made = [
         make_operation(1, user_id="ann", **skip),
@@ -208,9 +188,7 @@ def test_overlap_is_judged_by_action_and_user(engine: sa.Engine):
 
 
 def test_a_run_by_hand_counts_whatever_triggered_it(engine: sa.Engine):
-    """
-    ``allow`` rows of the same action are live all the same.
-    """
+    """``allow`` rows of the same action are live all the same."""
     former = make_operation(1, overlap=Overlap.ALLOW)
     later = make_operation(2, overlap=Overlap.SKIP)
     record_all(engine, former)
@@ -221,9 +199,7 @@ def test_a_run_by_hand_counts_whatever_triggered_it(engine: sa.Engine):
 
 
 def test_queue_holds_a_hundred(engine: sa.Engine):
-    """
-    ``queue`` keeps all up to its limit; what comes then is skipped, and says why.
-    """
+    """``queue`` keeps all up to its limit; what comes then is skipped, and says why."""
     made = [make_operation(n, overlap=Overlap.QUEUE) for n in range(QUEUE_LIMIT + 2)]
     record_all(engine, *made[:60])
     record_all(engine, *made[60:])
@@ -237,18 +213,14 @@ def test_queue_holds_a_hundred(engine: sa.Engine):
 
 
 def test_allow_runs_all(engine: sa.Engine):
-    """
-    ``allow`` looks at nothing.
-    """
+    """``allow`` looks at nothing."""
     record_all(engine, *(make_operation(n) for n in range(3)))
 
     assert ["pending"] * 3 == [row.state for row in fetch_all(engine)]
 
 
 def test_missed_row_overlaps_nothing(engine: sa.Engine):
-    """
-    What is recorded as missed neither waits nor makes others wait.
-    """
+    """What is recorded as missed neither waits nor makes others wait."""
     missed = make_operation(
         1,
         overlap=Overlap.SKIP,
@@ -262,9 +234,7 @@ def test_missed_row_overlaps_nothing(engine: sa.Engine):
 
 
 def test_what_is_recorded_already_does_not_skip_others(engine: sa.Engine):
-    """
-    A decision taken again weighs nothing: only rows that are new can overlap.
-    """
+    """A decision taken again weighs nothing: only rows that are new can overlap."""
     done = make_operation(2, overlap=Overlap.SKIP)
     record_all(engine, done)
     edit(engine, done.id, state="succeeded")
@@ -276,9 +246,7 @@ def test_what_is_recorded_already_does_not_skip_others(engine: sa.Engine):
 
 
 def test_twenty_recorders_insert_one_row(postgres_engine: sa.Engine):
-    """
-    Two schedulers that decide the same occurrence at once record it once.
-    """
+    """Two schedulers that decide the same occurrence at once record it once."""
     made = make_operation()
     inserted: list[object] = []
     barrier = threading.Barrier(8)
@@ -300,9 +268,7 @@ def test_twenty_recorders_insert_one_row(postgres_engine: sa.Engine):
 def test_cancel_and_reopen_change_only_what_they_may(
     engine: sa.Engine, state: OperationState
 ):
-    """
-    Cancel takes what is live, reopen what failed or was canceled; the rest stays.
-    """
+    """Cancel takes what is live, reopen what failed or was canceled; the rest stays."""
     live = {"pending", "queued", "running"}
     made = make_operation()
     record_all(engine, made)
@@ -321,9 +287,7 @@ def test_cancel_and_reopen_change_only_what_they_may(
 
 
 def test_reopen_gives_three_more_attempts_and_sends_at_once(engine: sa.Engine):
-    """
-    The row and its id stay; why it failed is forgotten, but not that it was sent.
-    """
+    """The row and its id stay; why it failed is forgotten, but not that it was sent."""
     made = make_operation()
     record_all(engine, made)
     edit(
@@ -351,9 +315,7 @@ def test_reopen_gives_three_more_attempts_and_sends_at_once(engine: sa.Engine):
 
 
 def test_unknown_operations_are_none_of_ours(engine: sa.Engine):
-    """
-    An id nobody recorded is neither canceled, nor reopened, nor "pending".
-    """
+    """An id nobody recorded is neither canceled, nor reopened, nor "pending"."""
     unknown = make_operation().id
     with writing(engine) as connection:
         assert not cancel(connection, unknown, reason="canceled")
@@ -363,9 +325,7 @@ def test_unknown_operations_are_none_of_ours(engine: sa.Engine):
 
 
 def test_state_is_read_by_id_or_text(engine: sa.Engine):
-    """
-    The Celery task id, as text or UUID, is the key.
-    """
+    """The Celery task id, as text or UUID, is the key."""
     made = make_operation()
     record_all(engine, made)
     with reading(engine) as connection:
@@ -377,9 +337,7 @@ def test_state_is_read_by_id_or_text(engine: sa.Engine):
 
 
 def test_list_is_filtered(engine: sa.Engine):
-    """
-    ``since`` is inclusive, ``until`` exclusive, the latest first.
-    """
+    """``since`` is inclusive, ``until`` exclusive, the latest first."""
     record_all(engine, *(make_operation(n) for n in range(5)))
     record_all(engine, make_operation(9, app="other", action_uid="weekly"))
     numbers = {make_operation(n).id: n for n in range(5)}
@@ -397,9 +355,7 @@ def test_list_is_filtered(engine: sa.Engine):
 
 
 def test_queue_of_a_row_is_one_of_ours(engine: sa.Engine):
-    """
-    Queues and overlaps come back as the words of the enums.
-    """
+    """Queues and overlaps come back as the words of the enums."""
     for number, queue in enumerate(Queue):
         record_all(engine, make_operation(number, queue=queue))
 

@@ -36,9 +36,7 @@ def retry(engine: sa.Engine) -> bool:
 
 @pytest.mark.parametrize("state", list(OperationState))
 def test_retry_beside_what_is_live_is_refused(engine: sa.Engine, state: OperationState):
-    """
-    ``skip`` lets one run at a time; what is final is in nobody's way.
-    """
+    """``skip`` lets one run at a time; what is final is in nobody's way."""
     add_revision(engine)
     record_all(engine, FAILED)
     edit(engine, FAILED.id, state="failed")
@@ -67,9 +65,7 @@ def test_retry_beside_what_is_live_is_refused(engine: sa.Engine, state: Operatio
 def test_retry_beside_others_is_let_through(
     engine: sa.Engine, overlap: Overlap, other: dict[str, str]
 ):
-    """
-    What is queued waits before it is sent; other users and actions do not count.
-    """
+    """What is queued waits before it is sent; other users and actions do not count."""
     add_revision(engine)
     record_all(engine, FAILED, make_operation(2, **other))
     edit(engine, FAILED.id, state="failed", overlap=overlap)
@@ -78,9 +74,7 @@ def test_retry_beside_others_is_let_through(
 
 
 def test_run_of_an_action_that_is_gone_is_tried_again(engine: sa.Engine):
-    """
-    Its worker finds that it was deleted, and says so.
-    """
+    """Its worker finds that it was deleted, and says so."""
     add_revision(engine)
     record_all(engine, FAILED)
     edit(engine, FAILED.id, state="failed")
@@ -91,9 +85,7 @@ def test_run_of_an_action_that_is_gone_is_tried_again(engine: sa.Engine):
 
 
 def test_one_of_many_at_once_is_live(postgres_engine: sa.Engine):
-    """
-    Retries and runs of one action see each other, however close they come.
-    """
+    """Retries and runs of one action see each other, however close they come."""
     engine = postgres_engine
     add_app(engine)
     uid = post(engine, operations=REFRESH).uid

@@ -93,9 +93,7 @@ def fetch_states(engine: sa.Engine) -> list[str]:
 def test_that_step_and_all_after_it_run_again(
     failed: sa.Engine, ports: Ports, step: str | None, again: list[str]
 ):
-    """
-    Without a step, it goes on where it failed, as ever.
-    """
+    """Without a step, it goes on where it failed, as ever."""
     retry(failed, step)
 
     assert "pending" == get(failed, DAILY.id).state
@@ -105,9 +103,7 @@ def test_that_step_and_all_after_it_run_again(
 
 
 def test_steps_that_run_again_have_forgotten_what_they_did(failed: sa.Engine):
-    """
-    Their records are as before the first attempt; those before them stay.
-    """
+    """Their records are as before the first attempt; those before them stay."""
     retry(failed, "publish")
 
     with reading(failed) as connection:
@@ -122,9 +118,7 @@ def test_steps_that_run_again_have_forgotten_what_they_did(failed: sa.Engine):
 
 
 def test_marks_of_mails_stay(failed: sa.Engine):
-    """
-    Nobody gets a mail twice, however often its step runs.
-    """
+    """Nobody gets a mail twice, however often its step runs."""
     mark = {"operation_id": DAILY.id, "step": "send_email", "recipient": "ann"}
     with writing(failed) as connection:
         connection.execute(
@@ -143,9 +137,7 @@ def test_marks_of_mails_stay(failed: sa.Engine):
 def test_resend_that_failed_gives_way_to_a_retry_from_a_step(
     failed: sa.Engine, ports: Ports
 ):
-    """
-    The operation runs as a whole again, not only for the mails to resend.
-    """
+    """The operation runs as a whole again, not only for the mails to resend."""
     former = {"state": "succeeded", "reason": None, "error": None}
     edit(failed, DAILY.id, details={RETURN_KEY: former, "force": False})
     with writing(failed) as connection:
@@ -174,9 +166,7 @@ def test_resend_that_failed_gives_way_to_a_retry_from_a_step(
 def test_step_that_cannot_be_the_first_is_refused(
     failed: sa.Engine, step: str, error: type[Exception], message: str
 ):
-    """
-    What it has not, and what needs a step before it that has not succeeded.
-    """
+    """What it has not, and what needs a step before it that has not succeeded."""
     before = fetch_states(failed)
 
     with pytest.raises(error, match=message.replace("?", r"\?")):
@@ -189,9 +179,7 @@ def test_step_that_cannot_be_the_first_is_refused(
 def test_operation_that_never_ran_has_the_steps_of_its_document(
     engine: sa.Engine, ports: Ports
 ):
-    """
-    Canceled before its first attempt, it can only begin with its first step.
-    """
+    """Canceled before its first attempt, it can only begin with its first step."""
     add_revision(engine, operations=STEPS, recipients={"groups": ["all"]})
     record_all(engine, DAILY)
     with writing(engine) as connection:
@@ -208,9 +196,7 @@ def test_operation_that_never_ran_has_the_steps_of_its_document(
 
 @pytest.mark.parametrize("state", ["pending", "queued", "running", "succeeded"])
 def test_what_is_neither_failed_nor_canceled_is_refused(failed: sa.Engine, state: str):
-    """
-    A step changes nothing about that.
-    """
+    """A step changes nothing about that."""
     edit(failed, DAILY.id, state=state)
 
     with pytest.raises(ConflictError, match=f"is {state}"):
@@ -220,9 +206,7 @@ def test_what_is_neither_failed_nor_canceled_is_refused(failed: sa.Engine, state
 
 
 def test_operation_of_another_app_is_unknown(failed: sa.Engine):
-    """
-    Neither retried nor canceled, in the words for one that never was.
-    """
+    """Neither retried nor canceled, in the words for one that never was."""
     for act in (retry_or_refuse, cancel_or_refuse):
         with (
             pytest.raises(NotFoundError, match=f"there is no operation {DAILY.id}"),
@@ -235,9 +219,7 @@ def test_operation_of_another_app_is_unknown(failed: sa.Engine):
 def test_worker_that_was_canceled_writes_nothing_into_what_was_reset(
     failed: sa.Engine, ports: Ports
 ):
-    """
-    It holds its claim until it notices; the retry waits for that.
-    """
+    """It holds its claim until it notices; the retry waits for that."""
     retry(failed, None)
     claim = claim_operation(failed, DAILY.id, worker="w")
     assert claim is not None
@@ -256,9 +238,7 @@ def test_worker_that_was_canceled_writes_nothing_into_what_was_reset(
 
 
 def test_one_of_many_retries_wins(postgres_engine: sa.Engine, ports: Ports):
-    """
-    The others find it pending, and reset nothing; a claim comes before or after.
-    """
+    """The others find it pending, and reset nothing; a claim comes before or after."""
     engine = postgres_engine
     add_revision(engine, operations=STEPS, recipients={"groups": ["all"]})
     record_all(engine, DAILY)
@@ -293,9 +273,7 @@ def test_one_of_many_retries_wins(postgres_engine: sa.Engine, ports: Ports):
 
 
 def test_changes_are_noted(failed: sa.Engine):
-    """
-    Who did it, what it was and what it is; nothing is noted of what was refused.
-    """
+    """Who did it, what it was and what it is; nothing is noted of what was refused."""
     retry(failed, "publish")
     with writing(failed, author=BY) as connection:
         cancel_or_refuse(connection, DAILY.id, note="too late")
@@ -322,9 +300,7 @@ def test_changes_are_noted(failed: sa.Engine):
 
 
 def test_action_of_another_tenant_is_not_locked(failed: sa.Engine):
-    """
-    The query that finds it asks whose it is, so that nobody waits for a stranger.
-    """
+    """The query that finds it asks whose it is, so that nobody waits for a stranger."""
     asked: list[str] = []
     sa.event.listen(
         failed, "before_cursor_execute", lambda *given: asked.append(given[2])

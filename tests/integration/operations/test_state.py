@@ -58,9 +58,7 @@ def wait(engine: sa.Engine, clock: Clock, seconds: float | None = None) -> str |
 
 @pytest.mark.parametrize("state", sorted(FINAL_STATES))
 def test_what_is_final_is_answered_at_once(engine: sa.Engine, state: OperationState):
-    """
-    Nobody sleeps.
-    """
+    """Nobody sleeps."""
     record_all(engine, DAILY)
     edit(engine, DAILY.id, state=state)
     clock = Clock(engine)
@@ -70,9 +68,7 @@ def test_what_is_final_is_answered_at_once(engine: sa.Engine, state: OperationSt
 
 
 def test_waiting_ends_with_the_operation(engine: sa.Engine):
-    """
-    And no connection is held while one waits.
-    """
+    """And no connection is held while one waits."""
     record_all(engine, DAILY)
     clock = Clock(engine, at_2="running", at_5="succeeded")
 
@@ -81,9 +77,7 @@ def test_waiting_ends_with_the_operation(engine: sa.Engine):
 
 
 def test_waiting_ends_when_the_time_is_over(engine: sa.Engine):
-    """
-    The answer is the state that it has then.
-    """
+    """The answer is the state that it has then."""
     record_all(engine, DAILY)
     clock = Clock(engine, at_2="running")
 
@@ -92,9 +86,7 @@ def test_waiting_ends_when_the_time_is_over(engine: sa.Engine):
 
 
 def test_unknown_operation_has_no_state_to_wait_for(engine: sa.Engine):
-    """
-    Neither one that never was, nor one of another small app.
-    """
+    """Neither one that never was, nor one of another small app."""
     clock = Clock(engine)
     record_all(engine, DAILY)
 
@@ -106,9 +98,7 @@ def test_unknown_operation_has_no_state_to_wait_for(engine: sa.Engine):
 
 
 def test_many_states_are_one_question(engine: sa.Engine):
-    """
-    Without those that nobody knows.
-    """
+    """Without those that nobody knows."""
     record_all(engine, DAILY, OTHER)
     edit(engine, OTHER.id, state="failed")
 

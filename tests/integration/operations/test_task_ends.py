@@ -125,9 +125,7 @@ def get_sendable(engine: sa.Engine) -> list[UUID]:
 
 
 def test_operation_waits_without_a_worker(engine: sa.Engine, ports: Ports):
-    """
-    No claim and no lease, until the deadline; nobody sends or claims it then.
-    """
+    """No claim and no lease, until the deadline; nobody sends or claims it then."""
     prepare(engine)
 
     state = run(engine, ports)
@@ -149,9 +147,7 @@ def test_operation_waits_without_a_worker(engine: sa.Engine, ports: Ports):
 
 
 def test_answer_ends_it(engine: sa.Engine, ports: Ports):
-    """
-    Success is that of the task, with what it returned.
-    """
+    """Success is that of the task, with what it returned."""
     prepare(engine)
     run(engine, ports)
     began_at = get(engine, DAILY.id).started_at
@@ -173,9 +169,7 @@ def test_answer_ends_it(engine: sa.Engine, ports: Ports):
 
 
 def test_step_behind_others_ends_in_its_place(engine: sa.Engine, ports: Ports):
-    """
-    What ran before it stays as it is.
-    """
+    """What ran before it stays as it is."""
     hook = {"url": "https://example.com/hook"}
     add_revision(engine, operations={"call_webhook": hook, "run_task": TASK})
     record_all(engine, DAILY)
@@ -191,9 +185,7 @@ def test_step_behind_others_ends_in_its_place(engine: sa.Engine, ports: Ports):
 
 
 def test_failure_is_told_and_is_final(engine: sa.Engine, ports: Ports):
-    """
-    Its own retries are over, so there is none of ours; results may say why.
-    """
+    """Its own retries are over, so there is none of ours; results may say why."""
     prepare(engine)
     run(engine, ports)
     told = [TaskAnswer(get_token(engine), succeeded=False)]
@@ -208,9 +200,7 @@ def test_failure_is_told_and_is_final(engine: sa.Engine, ports: Ports):
 def test_answer_that_comes_before_the_worker_lets_go_ends_it(
     engine: sa.Engine, ports: Ports
 ):
-    """
-    The task may be over before its sender has written that it waits.
-    """
+    """The task may be over before its sender has written that it waits."""
     prepare(engine)
 
     def end(token: str) -> None:
@@ -225,9 +215,7 @@ def test_answer_that_comes_before_the_worker_lets_go_ends_it(
 
 
 def test_answer_to_what_a_worker_gave_back_ends_it(engine: sa.Engine):
-    """
-    It was sent, though nobody had written that down.
-    """
+    """It was sent, though nobody had written that down."""
     prepare(engine)
     claim = claim_operation(engine, DAILY.id, worker="w")
     assert claim is not None
@@ -242,9 +230,7 @@ def test_answer_to_what_a_worker_gave_back_ends_it(engine: sa.Engine):
 def test_second_answer_late_answer_and_strangers_change_nothing(
     engine: sa.Engine, ports: Ports
 ):
-    """
-    Each answer counts once, if its token is ours and of this attempt.
-    """
+    """Each answer counts once, if its token is ours and of this attempt."""
     prepare(engine)
     run(engine, ports)
     ours = get_token(engine)
@@ -263,9 +249,7 @@ def test_second_answer_late_answer_and_strangers_change_nothing(
 def test_answers_that_come_together_are_recorded_together(
     engine: sa.Engine, ports: Ports
 ):
-    """
-    Those of strangers among them change nothing, and the first to a token counts.
-    """
+    """Those of strangers among them change nothing, and the first to a token counts."""
     prepare(engine)
     record_all(engine, NEXT)
     run(engine, ports)
@@ -287,9 +271,7 @@ def test_answers_that_come_together_are_recorded_together(
 
 
 def test_deadline_ends_it(engine: sa.Engine, ports: Ports):
-    """
-    What says why is what was noticed meanwhile.
-    """
+    """What says why is what was noticed meanwhile."""
     prepare(engine)
     run(engine, ports)
     with writing(engine) as connection:
@@ -310,9 +292,7 @@ def test_deadline_ends_it(engine: sa.Engine, ports: Ports):
 
 
 def test_deadline_leaves_what_was_answered(engine: sa.Engine, ports: Ports):
-    """
-    Or canceled, or retried: whoever looked before that ends nothing.
-    """
+    """Or canceled, or retried: whoever looked before that ends nothing."""
     prepare(engine)
     run(engine, ports)
     edit(engine, DAILY.id, send_at=get_now(engine) - MINUTE)
@@ -328,9 +308,7 @@ def test_deadline_leaves_what_was_answered(engine: sa.Engine, ports: Ports):
 def test_cancellation_ends_the_wait_and_a_retry_sends_anew(
     engine: sa.Engine, ports: Ports
 ):
-    """
-    Under the same id, with another token: the former answer is not for this one.
-    """
+    """Under the same id, with another token: the former answer is not for this one."""
     prepare(engine)
     run(engine, ports)
     with writing(engine) as connection:
@@ -351,9 +329,7 @@ def test_cancellation_ends_the_wait_and_a_retry_sends_anew(
 def test_outcome_of_what_was_sent_is_told_though_its_action_is_gone(
     engine: sa.Engine, ports: Ports
 ):
-    """
-    The task has run; that it was deleted meanwhile is no answer.
-    """
+    """The task has run; that it was deleted meanwhile is no answer."""
     prepare(engine)
     run(engine, ports)
     with writing(engine) as connection:
@@ -365,9 +341,7 @@ def test_outcome_of_what_was_sent_is_told_though_its_action_is_gone(
 def test_answer_to_an_operation_that_is_locked_waits_for_it_alone(
     postgres_engine: sa.Engine, ports: Ports
 ):
-    """
-    The others are recorded meanwhile: nobody waits for a lock and holds another.
-    """
+    """The others are recorded meanwhile: nobody waits for a lock and holds another."""
     engine = postgres_engine
     prepare(engine)
     record_all(engine, NEXT)
@@ -396,9 +370,7 @@ def test_answer_to_an_operation_that_is_locked_waits_for_it_alone(
 
 
 def test_next_run_waits_until_the_task_has_ended(engine: sa.Engine, ports: Ports):
-    """
-    With ``overlap: queue`` a run ends as its task does; other actions go on.
-    """
+    """With ``overlap: queue`` a run ends as its task does; other actions go on."""
     queued = DAILY._replace(overlap=Overlap.QUEUE)
     add_revision(engine, operations={"run_task": TASK})
     record_all(engine, queued, NEXT._replace(overlap=Overlap.QUEUE))

@@ -102,18 +102,14 @@ def rehash(engine: sa.Engine) -> None:
 def test_list_has_what_was_asked_for(
     noted: sa.Engine, wanted: dict[str, Any], numbers: list[int]
 ):
-    """
-    The latest first; from is inclusive, until exclusive.
-    """
+    """The latest first; from is inclusive, until exclusive."""
     assert numbers == [change.number for change in read(noted, **wanted)]
     exported = export_changes(noted, ChangeFilter(**wanted))
     assert numbers[::-1] == [change.number for change in exported]
 
 
 def test_list_goes_on_where_it_ended(noted: sa.Engine):
-    """
-    Also among changes of one instant, and while others are appended.
-    """
+    """Also among changes of one instant, and while others are appended."""
     for number in range(1, 6):
         place(noted, number, at=NOON)
     seen: list[int] = []
@@ -131,9 +127,7 @@ def test_list_goes_on_where_it_ended(noted: sa.Engine):
 
 
 def test_numbers_may_take_eight_bytes(noted: sa.Engine):
-    """
-    A list goes on after them, too.
-    """
+    """A list goes on after them, too."""
     for number in range(1, 6):
         place(noted, number, at=NOON)
 
@@ -143,9 +137,7 @@ def test_numbers_may_take_eight_bytes(noted: sa.Engine):
 
 
 def test_export_has_what_it_takes_to_verify_it(engine: sa.Engine):
-    """
-    Each line has the hash of the one before, and all that its own hash covers.
-    """
+    """Each line has the hash of the one before, and all that its own hash covers."""
     note(engine, "a", after={"x": 1.5})
     note(engine, "b", note="Why – ∞")
     previous = GENESIS
@@ -159,9 +151,7 @@ def test_export_has_what_it_takes_to_verify_it(engine: sa.Engine):
 
 
 def test_export_reads_in_batches(engine: sa.Engine):
-    """
-    More than one batch, the whole of two, and none.
-    """
+    """More than one batch, the whole of two, and none."""
     assert [] == list(export_changes(engine, ChangeFilter()))
     for size in (1000, 1):
         with writing(engine) as connection:
@@ -173,9 +163,7 @@ def test_export_reads_in_batches(engine: sa.Engine):
 
 
 def test_chain_that_nobody_touched_is_whole(engine: sa.Engine):
-    """
-    Empty or not.
-    """
+    """Empty or not."""
     empty = verify(engine)
     note(engine, "a")
     note(engine, "b")
@@ -248,9 +236,7 @@ FORGED = {
 
 @pytest.mark.parametrize("how", FORGED)
 def test_first_break_is_named(engine: sa.Engine, how: str):
-    """
-    Its number, and what is wrong there.
-    """
+    """Its number, and what is wrong there."""
     for subject in "abcd":
         note(engine, subject, after={"x": 1.0})
     forgery, expected = FORGED[how]
@@ -263,9 +249,7 @@ def test_first_break_is_named(engine: sa.Engine, how: str):
 
 
 def test_row_that_was_replaced_with_its_hash_breaks_the_next(engine: sa.Engine):
-    """
-    Its own hash fits it, but not what comes after it.
-    """
+    """Its own hash fits it, but not what comes after it."""
     for subject in "abc":
         note(engine, subject)
     row = get_members(read(engine)[1])
@@ -280,9 +264,7 @@ def test_row_that_was_replaced_with_its_hash_breaks_the_next(engine: sa.Engine):
 def test_chain_that_was_made_anew_is_found_out_by_what_was_written_down(
     engine: sa.Engine,
 ):
-    """
-    Nothing inside the database can tell, so a number and hash are kept outside.
-    """
+    """Nothing inside the database can tell, so a number and hash are kept outside."""
     for subject in "abc":
         note(engine, subject)
     anchor = Anchor(3, verify(engine).head)
@@ -301,9 +283,7 @@ def test_chain_that_was_made_anew_is_found_out_by_what_was_written_down(
 
 
 def test_changes_may_be_made_while_the_chain_is_verified(engine: sa.Engine):
-    """
-    Rows that are appended between two looks do not look like a broken end.
-    """
+    """Rows that are appended between two looks do not look like a broken end."""
     with writing(engine) as connection:
         for number in range(600):
             note_change(connection, "user", f"{number}", "posted", app="shop")
@@ -325,9 +305,7 @@ def test_changes_may_be_made_while_the_chain_is_verified(engine: sa.Engine):
 
 @pytest.mark.parametrize("column", ["at", "after"])
 def test_row_that_cannot_be_read_is_a_break(sqlite_engine: sa.Engine, column: str):
-    """
-    SQLite keeps whatever somebody puts there; the rows before it are whole.
-    """
+    """SQLite keeps whatever somebody puts there; the rows before it are whole."""
     for subject in "abc":
         note(sqlite_engine, subject)
     with writing(sqlite_engine) as connection:

@@ -78,9 +78,7 @@ def now(engine: sa.Engine) -> datetime:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 50])
 def test_parts_are_the_whole_latest_first(engine: sa.Engine, now: datetime, limit: int):
-    """
-    Each event is in one part, however many have the same instant.
-    """
+    """Each event is in one part, however many have the same instant."""
     assert now is not None
 
     parts = _find(engine, EventFilter(), limit)
@@ -93,9 +91,7 @@ def test_parts_are_the_whole_latest_first(engine: sa.Engine, now: datetime, limi
 
 
 def test_filters(engine: sa.Engine, now: datetime):
-    """
-    All that is given must hold; the end is exclusive.
-    """
+    """All that is given must hold; the end is exclusive."""
 
     def find(**wanted: Any) -> set[str]:
         (part,) = _find(engine, EventFilter(**wanted))
@@ -109,9 +105,7 @@ def test_filters(engine: sa.Engine, now: datetime):
 
 
 def test_event_tells_what_it_led_to(engine: sa.Engine):
-    """
-    What it made, what is still to come, and what there is no operation for.
-    """
+    """What it made, what is still to come, and what there is no operation for."""
     recorded = post(engine, name="a", when={"on": "app.x"}).uid
     planned = post(engine, name="b", when={"after": "app.x", "delay": "PT2H"}).uid
     dropped = post(
@@ -135,9 +129,7 @@ def test_event_tells_what_it_led_to(engine: sa.Engine):
 
 
 def test_events_of_others_are_not_found(engine: sa.Engine):
-    """
-    Neither those of another app, nor those that never were.
-    """
+    """Neither those of another app, nor those that never were."""
     add_app(engine, "other")
     event_id = _send(engine, "app.x")
 
@@ -147,9 +139,7 @@ def test_events_of_others_are_not_found(engine: sa.Engine):
 
 
 def test_list_tells_what_each_event_led_to(engine: sa.Engine):
-    """
-    The first actions that wait for it, and that there are more.
-    """
+    """The first actions that wait for it, and that there are more."""
     for name in "abcd":
         post(engine, name=name, when={"on": "app.x"})
     post(engine, name="later", when={"after": "app.y", "delay": "PT2H"})
@@ -170,9 +160,7 @@ def test_list_tells_what_each_event_led_to(engine: sa.Engine):
 
 
 def test_list_of_all_apps_has_all(engine: sa.Engine):
-    """
-    Each with the actions of its own app, in one list.
-    """
+    """Each with the actions of its own app, in one list."""
     add_app(engine, "other", ids=["ann"])
     ours, theirs = (
         post(engine, app, when={"on": "app.x"}).uid for app in ("app", "other")
@@ -210,9 +198,7 @@ def test_list_of_all_apps_has_all(engine: sa.Engine):
 def test_action_that_cannot_run_for_it_says_why(
     engine: sa.Engine, values: dict[str, Any], note: str | None
 ):
-    """
-    As it is now; of other reasons, its why tells.
-    """
+    """As it is now; of other reasons, its why tells."""
     uid = post(engine, when={"on": "app.x"}).uid
     event_id = _send(engine, "app.x", at=get_now(engine))
     later = get_now(engine) + HOUR

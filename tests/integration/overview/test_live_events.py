@@ -55,18 +55,14 @@ def record_lately(engine: sa.Engine, **values: Any) -> None:
 
 
 def test_first_look_tells_nothing(engine: sa.Engine):
-    """
-    What there was before is not what happens.
-    """
+    """What there was before is not what happens."""
     record_lately(engine)
 
     assert [] == Watcher(engine).look()
 
 
 def test_life_of_an_operation_is_told(engine: sa.Engine, watcher: Watcher):
-    """
-    Each state and each progress once, and nothing where nothing happens.
-    """
+    """Each state and each progress once, and nothing where nothing happens."""
     record_lately(engine)
     told = [watcher.tell(), watcher.tell()]
     edit(engine, DAILY.id, state="running", attempt=1)
@@ -88,9 +84,7 @@ def test_life_of_an_operation_is_told(engine: sa.Engine, watcher: Watcher):
 
 
 def test_what_was_done_between_two_looks_is_told(engine: sa.Engine, watcher: Watcher):
-    """
-    An operation that was recorded and is final already, once.
-    """
+    """An operation that was recorded and is final already, once."""
     record_lately(engine, state="skipped", reason="overlap")
 
     assert [("operation.state", "skipped")] == watcher.tell()
@@ -98,9 +92,7 @@ def test_what_was_done_between_two_looks_is_told(engine: sa.Engine, watcher: Wat
 
 
 def test_retry_is_told(engine: sa.Engine, watcher: Watcher):
-    """
-    However old the operation is, it is live again.
-    """
+    """However old the operation is, it is live again."""
     record_all(engine, DAILY)
     edit(engine, DAILY.id, state="failed", recorded_at=at("07:00") - timedelta(days=9))
     assert [] == watcher.tell()
@@ -110,9 +102,7 @@ def test_retry_is_told(engine: sa.Engine, watcher: Watcher):
 
 
 def test_new_attempt_is_told(engine: sa.Engine, watcher: Watcher):
-    """
-    Another worker took it over between two looks: the state is the same.
-    """
+    """Another worker took it over between two looks: the state is the same."""
     record_lately(engine, state="running", attempt=1)
     watcher.look()
     edit(engine, DAILY.id, attempt=2)
@@ -121,9 +111,7 @@ def test_new_attempt_is_told(engine: sa.Engine, watcher: Watcher):
 
 
 def test_ticks_and_leaders_are_told(engine: sa.Engine, watcher: Watcher):
-    """
-    To everybody, and without the names of hosts.
-    """
+    """To everybody, and without the names of hosts."""
     leader = Leader(engine)
     leader.hold()
     first = watcher.look()
@@ -145,9 +133,7 @@ def test_ticks_and_leaders_are_told(engine: sa.Engine, watcher: Watcher):
 
 
 def test_app_of_an_operation_alone_may_know(engine: sa.Engine, watcher: Watcher):
-    """
-    Whoever hands it on asks whose it is.
-    """
+    """Whoever hands it on asks whose it is."""
     record_lately(engine)
     (found,) = watcher.look()
 
@@ -155,9 +141,7 @@ def test_app_of_an_operation_alone_may_know(engine: sa.Engine, watcher: Watcher)
 
 
 def test_too_many_are_counted(engine: sa.Engine):
-    """
-    Those of each app; when they are few again, each is told.
-    """
+    """Those of each app; when they are few again, each is told."""
     watcher = Watcher(engine, most=2)
     made = [make_operation(number) for number in range(4)]
     record_all(engine, *made)
@@ -178,9 +162,7 @@ def test_too_many_are_counted(engine: sa.Engine):
 
 
 def test_a_look_costs_one_statement(engine: sa.Engine, watcher: Watcher):
-    """
-    Whatever there is to see.
-    """
+    """Whatever there is to see."""
     record_lately(engine, state="running")
     with counting(engine) as counts:
         watcher.look()

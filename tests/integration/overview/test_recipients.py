@@ -81,9 +81,7 @@ def ask(engine: sa.Engine, uid: str, page: Page = ALL, **options: Any) -> Recipi
 def test_count_agrees_with_the_rule(
     engine: sa.Engine, named: dict[str, Any], *, on_event: bool
 ):
-    """
-    What is counted in SQL is what the rule says of each user.
-    """
+    """What is counted in SQL is what the rule says of each user."""
     now = get_now(engine)
     for flags in chain.from_iterable(combinations(FLAGS, n) for n in range(5)):
         who = RecipientFilterModel(**named, **dict.fromkeys(flags, True))
@@ -103,9 +101,7 @@ def test_count_agrees_with_the_rule(
 
 
 def test_each_user_has_a_reason(engine: sa.Engine):
-    """
-    By id, with the reason in words; how many are in is said beside.
-    """
+    """By id, with the reason in words; how many are in is said beside."""
     uid = post(engine, operations=MAIL, recipients={"users": ["u22"]}).uid
 
     found = ask(engine, uid)
@@ -119,9 +115,7 @@ def test_each_user_has_a_reason(engine: sa.Engine):
 
 
 def test_unknown_names_are_told(engine: sa.Engine):
-    """
-    A user of another app is as unknown as one that never was.
-    """
+    """A user of another app is as unknown as one that never was."""
     who = {"users": ["zoe"], "groups": ["h"]}
     uid = post(engine, operations=MAIL, recipients=who).uid
 
@@ -132,9 +126,7 @@ def test_unknown_names_are_told(engine: sa.Engine):
 
 @pytest.mark.parametrize("inside", [None, True, False])
 def test_parts_are_the_whole(engine: sa.Engine, *, inside: bool | None):
-    """
-    Each user once, in order.
-    """
+    """Each user once, in order."""
     uid = post(engine, operations=MAIL, recipients={"groups": ["g"]}).uid
     whole = [e.user for e in ask(engine, uid, inside=inside).part.entries]
     found: list[str] = []
@@ -151,9 +143,7 @@ def test_parts_are_the_whole(engine: sa.Engine, *, inside: bool | None):
 
 
 def test_event_driven_action_is_for_whoever_triggers_it(engine: sa.Engine):
-    """
-    Without recipients: everybody whose account is active, activated or not.
-    """
+    """Without recipients: everybody whose account is active, activated or not."""
     uid = post(engine, operations=MAIL, when={"on": "instance.user.created"}).uid
 
     found = ask(engine, uid)

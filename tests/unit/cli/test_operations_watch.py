@@ -22,18 +22,14 @@ def make_shown(state: str, *steps: ShownStep) -> ShownOperation:
 
 
 def test_operation_ends_after_its_last_step():
-    """
-    That it succeeded is told last.
-    """
+    """That it succeeded is told last."""
     lines = describe(make_shown("succeeded", STARTED))
 
     assert ["  refresh: succeeded", "hello: succeeded"] == lines
 
 
 def test_operation_begins_before_its_first_step():
-    """
-    That it runs is told first; a step that has not begun is not told of.
-    """
+    """That it runs is told first; a step that has not begun is not told of."""
     waiting = make_shown_step("publish", StepState.PENDING)
 
     lines = describe(make_shown("running", STARTED, waiting))
@@ -42,9 +38,7 @@ def test_operation_begins_before_its_first_step():
 
 
 def test_step_that_failed_says_why():
-    """
-    Whoever waits for a run need not ask again what went wrong.
-    """
+    """Whoever waits for a run need not ask again what went wrong."""
     failed = replace(STARTED, state=StepState.FAILED, error="no domain 'b'")
 
     lines = describe(make_shown("failed", failed))
@@ -53,9 +47,7 @@ def test_step_that_failed_says_why():
 
 
 def test_mail_to_nobody_is_told():
-    """
-    A step that succeeded without a mail may not be what its author meant.
-    """
+    """A step that succeeded without a mail may not be what its author meant."""
     result = {"sent": 0, "failed": [], "uncertain": [], "warnings": ["No group 'x'."]}
     silent = replace(STARTED, name="send_email", result=result)
     doubtful = replace(silent, result={**result, "warnings": [], "uncertain": ["ada"]})

@@ -11,9 +11,7 @@ COLUMNS = st.dictionaries(st.text(min_size=1), st.sampled_from(["Int64", "String
 
 
 def test_columns_are_compared_by_name():
-    """
-    Added, removed, of another type; a column that only moved has not changed.
-    """
+    """Added, removed, of another type; a column that only moved has not changed."""
     before = (("id", "Int64"), ("price", "Int64"), ("note", "String"))
     after = (("price", "Float64"), ("id", "Int64"), ("vat", "Float64"))
 
@@ -31,9 +29,7 @@ def test_columns_are_compared_by_name():
 
 
 def test_what_is_kept_is_bounded():
-    """
-    A file of a thousand new columns with endless names makes no endless row.
-    """
+    """A file of a thousand new columns with endless names makes no endless row."""
     after = [(f"{number:0>1000}", "Int64") for number in range(1000)]
 
     drift = find_drift((), after)
@@ -48,9 +44,7 @@ def test_what_is_kept_is_bounded():
 def test_there_is_a_drift_exactly_if_columns_differ(
     before: dict[str, str], after: dict[str, str]
 ):
-    """
-    Equal names and types, in whatever order, are no drift.
-    """
+    """Equal names and types, in whatever order, are no drift."""
     drift = find_drift(tuple(before.items()), tuple(after.items()))
 
     assert (drift is None) == (before == after)

@@ -36,9 +36,7 @@ def strip_markup(text: str) -> str:
     ids=["reasons", "states"],
 )
 def test_docs_say_the_same(header: str, said: dict[str, str]):
-    """
-    Whoever looks up what a page showed finds the very words, and each of them.
-    """
+    """Whoever looks up what a page showed finds the very words, and each of them."""
     assert said == read_table(header)
 
 
@@ -51,9 +49,7 @@ def test_docs_say_the_same(header: str, said: dict[str, str]):
     ],
 )
 def test_reason_is_told_from_its_detail(text: str, reason: Reason | None, detail: str):
-    """
-    Free text follows after a colon; what is unknown is shown as it stands.
-    """
+    """Free text follows after a colon; what is unknown is shown as it stands."""
     read = read_reason(text)
 
     assert (reason, detail) == (read.reason, read.detail)

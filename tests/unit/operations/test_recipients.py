@@ -74,9 +74,7 @@ def make_filter(letters: str) -> RecipientFilterModel:
 
 
 def test_truth_table_is_complete():
-    """
-    The table has all sixteen combinations of the four flags.
-    """
+    """The table has all sixteen combinations of the four flags."""
     combinations = {
         "".join(letter for letter, on in zip("iIoO", which, strict=True) if on)
         for which in product((False, True), repeat=4)
@@ -87,18 +85,14 @@ def test_truth_table_is_complete():
 
 @pytest.mark.parametrize("letters", TRUTH)
 def test_flags_keep_whom_the_table_says(letters: str):
-    """
-    Each combination of flags keeps exactly the kinds of user of its row.
-    """
+    """Each combination of flags keeps exactly the kinds of user of its row."""
     found = resolve(make_filter(letters), KINDS.values(), now=NOW)
 
     assert sorted(TRUTH[letters].split()) == [user.id for user in found.users]
 
 
 def test_docs_have_the_same_truth_table():
-    """
-    Each row of the table in docs/recipients.md is a row of the table here.
-    """
+    """Each row of the table in docs/recipients.md is a row of the table here."""
     text = Path("docs/recipients.md").read_text()
     rows = {}
     for line in text.splitlines():
@@ -119,9 +113,7 @@ def test_docs_have_the_same_truth_table():
 
 
 def test_account_that_expires_now_is_inactive():
-    """
-    The instant of expiry belongs to the time after it.
-    """
+    """The instant of expiry belongs to the time after it."""
     user = User("u", "u@x", activated_at=LONG_AGO, expires_at=NOW)
     second_before = NOW - timedelta(seconds=1)
 
@@ -131,9 +123,7 @@ def test_account_that_expires_now_is_inactive():
 
 
 def test_user_not_seen_for_years_is_kept():
-    """
-    Inactive never means "not seen lately".
-    """
+    """Inactive never means "not seen lately"."""
     user = User("u", "u@x", activated_at=LONG_AGO, last_seen_at=LONG_AGO)
 
     found = resolve(RecipientFilterModel(users=("u",)), [user], now=NOW)
@@ -142,9 +132,7 @@ def test_user_not_seen_for_years_is_kept():
 
 
 def test_user_named_and_in_a_group_is_there_once():
-    """
-    Users and groups are a union.
-    """
+    """Users and groups are a union."""
     user = User("u", "u@x", groups=frozenset({"g", "h"}), activated_at=LONG_AGO)
     who = RecipientFilterModel(users=("u", "u"), groups=("g", "h", "all"))
 
@@ -154,9 +142,7 @@ def test_user_named_and_in_a_group_is_there_once():
 
 
 def test_named_inactive_user_is_dropped():
-    """
-    Being named by id does not get around the flags.
-    """
+    """Being named by id does not get around the flags."""
     who = RecipientFilterModel(users=("inactive",))
 
     found = resolve(who, KINDS.values(), now=NOW)
@@ -165,9 +151,7 @@ def test_named_inactive_user_is_dropped():
 
 
 def test_unknown_names_are_warnings():
-    """
-    A typo in a user or group is told, each once, users first.
-    """
+    """A typo in a user or group is told, each once, users first."""
     who = RecipientFilterModel(users=("nobody", "active"), groups=("ghosts", "all"))
 
     found = resolve(who, KINDS.values(), now=NOW)
@@ -179,9 +163,7 @@ def test_unknown_names_are_warnings():
 
 
 def test_no_filter_selects_nobody():
-    """
-    An action without recipients that no user triggered writes to nobody.
-    """
+    """An action without recipients that no user triggered writes to nobody."""
     found = resolve(None, KINDS.values(), now=NOW)
 
     assert () == found.users
@@ -206,9 +188,7 @@ GROUPED = User("u", "u@x", groups=frozenset({"g"}), activated_at=LONG_AGO)
 def test_recipients_of_event_actions_are_a_filter(
     who: RecipientFilterModel | None, user: User, *, kept: bool
 ):
-    """
-    The triggering user is kept or not; nobody else ever gets the mail.
-    """
+    """The triggering user is kept or not; nobody else ever gets the mail."""
     found = resolve_triggering_user(who, [user, *KINDS.values()], user.id, now=NOW)
 
     assert kept == keeps_triggering_user(who, user, now=NOW)
@@ -217,9 +197,7 @@ def test_recipients_of_event_actions_are_a_filter(
 
 @pytest.mark.parametrize("kind", ["inactive", "both"])
 def test_without_recipients_a_closed_account_gets_no_mail(kind: str):
-    """
-    The operation is made, for it may do more than mail; the mail is a warning.
-    """
+    """The operation is made, for it may do more than mail; the mail is a warning."""
     user = KINDS[kind]
 
     found = resolve_triggering_user(None, [user], user.id, now=NOW)
@@ -230,9 +208,7 @@ def test_without_recipients_a_closed_account_gets_no_mail(kind: str):
 
 
 def test_closed_accounts_get_mails_that_ask_for_them():
-    """
-    Flags alone, without users and groups, judge the account.
-    """
+    """Flags alone, without users and groups, judge the account."""
     who = RecipientFilterModel(
         include_inactive_users=True, include_inactivated_users=True
     )
@@ -243,9 +219,7 @@ def test_closed_accounts_get_mails_that_ask_for_them():
 
 
 def test_triggering_user_who_was_deleted_is_a_warning():
-    """
-    A user deleted after the event gets nothing, and the operation says so.
-    """
+    """A user deleted after the event gets nothing, and the operation says so."""
     found = resolve_triggering_user(None, [], "u", now=NOW)
 
     assert ("The triggering user 'u' does not exist any more.",) == found.warnings
@@ -280,9 +254,7 @@ filters = st.builds(
 def test_resolution_is_ordered_unique_and_kept(
     who: RecipientFilterModel, everybody: list[User]
 ):
-    """
-    Whatever the order users come in, the outcome is sorted, unique, and all kept.
-    """
+    """Whatever the order users come in, the outcome is sorted, unique, and all kept."""
     found = resolve(who, everybody, now=NOW)
     ids = [user.id for user in found.users]
 
@@ -301,9 +273,7 @@ def test_resolution_is_ordered_unique_and_kept(
 def test_judgement_agrees_with_the_rule(
     flags: set[str], named: set[str], groups: set[str], kind: str, member: set[str]
 ):
-    """
-    Whoever is inside by their standing gets the mail, and nobody else.
-    """
+    """Whoever is inside by their standing gets the mail, and nobody else."""
     user = replace(KINDS[kind], groups=frozenset(member))
     who = RecipientFilterModel(
         users=tuple(named), groups=tuple(groups), **dict.fromkeys(flags, True)
@@ -320,9 +290,7 @@ def test_judgement_agrees_with_the_rule(
 
 
 def test_judgement_says_why():
-    """
-    What keeps a user out, or lets them in.
-    """
+    """What keeps a user out, or lets them in."""
     everybody = RecipientFilterModel(groups=("all",))
     only = RecipientFilterModel(groups=("all",), only_inactive_users=True)
     few = RecipientFilterModel(users=("a@x",), groups=("g",))

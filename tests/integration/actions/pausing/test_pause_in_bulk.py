@@ -67,9 +67,7 @@ def fetch_last(engine: sa.Engine, uid: str) -> tuple[object, ...]:
 def test_many_are_paused_on_their_own(
     engine: sa.Engine, note: str | None, left: set[str], *, with_app: bool
 ):
-    """
-    Also those that are paused with their app; those that are so already stay.
-    """
+    """Also those that are paused with their app; those that are so already stay."""
     if with_app:
         with writing(engine) as connection:
             pause_target(connection, "app", note="all")
@@ -88,9 +86,7 @@ def test_many_are_paused_on_their_own(
 
 @pytest.mark.parametrize("with_app", [False, True])
 def test_many_are_resumed_from_now(engine: sa.Engine, *, with_app: bool):
-    """
-    But those of a paused app stay paused with it.
-    """
+    """But those of a paused app stay paused with it."""
     if with_app:
         with writing(engine) as connection:
             pause_target(connection, "app")
@@ -112,9 +108,7 @@ def test_many_are_resumed_from_now(engine: sa.Engine, *, with_app: bool):
 
 
 def test_end_that_has_passed_refuses_all(engine: sa.Engine):
-    """
-    A large change may take longer than a short pause.
-    """
+    """A large change may take longer than a short pause."""
     passed = get_now(engine) - timedelta(hours=1)
 
     with writing(engine) as connection:

@@ -16,9 +16,7 @@ from tests.scheduling import add_app
 
 
 def test_action_that_is_locked_has_its_turn_later(postgres_engine: sa.Engine):
-    """
-    The leader, for which all others wait, does not wait for one action.
-    """
+    """The leader, for which all others wait, does not wait for one action."""
     engine = postgres_engine
     add_app(engine)
     uid = post_daily(engine)

@@ -60,9 +60,7 @@ def add_missed(engine: sa.Engine, uid: str) -> None:
 
 
 def test_each_occurrence_says_what_is_recorded_of_it(engine: sa.Engine):
-    """
-    One row for a whole outage counts for each occurrence in it.
-    """
+    """One row for a whole outage counts for each occurrence in it."""
     uid = post_daily(engine)
     record_state(engine, uid, SEVENS[0], "succeeded")
     record_state(engine, uid, SEVENS[1], "failed", reason="step failed: x")
@@ -122,9 +120,7 @@ def test_ranges_of_missed_occurrences_may_overlap(engine: sa.Engine):
 def test_what_succeeded_or_is_live_is_never_chosen(
     engine: sa.Engine, which: Which, chosen: list[str]
 ):
-    """
-    Nor what failed, unless somebody asks for it.
-    """
+    """Nor what failed, unless somebody asks for it."""
     uid = post_daily(engine)
     states = ["succeeded", "failed", "pending", "queued", "running"]
     for occurrence, state in zip(SEVENS, [*states, "canceled", "skipped"], strict=True):
@@ -134,9 +130,7 @@ def test_what_succeeded_or_is_live_is_never_chosen(
 
 
 def test_listing_stores_nothing(engine: sa.Engine):
-    """
-    It only reads, and says how many there are of each kind.
-    """
+    """It only reads, and says how many there are of each kind."""
     uid = post_daily(engine)
 
     found = plan(engine, uid)
@@ -146,9 +140,7 @@ def test_listing_stores_nothing(engine: sa.Engine):
 
 
 def test_what_the_next_tick_decides_is_left_to_it(engine: sa.Engine):
-    """
-    It would be recorded twice over otherwise: once late, once as a backfill.
-    """
+    """It would be recorded twice over otherwise: once late, once as a backfill."""
     uid = post_daily(engine)
     edit_action(engine, uid, next_due_at=SEVENS[5])
 
@@ -159,9 +151,7 @@ def test_what_the_next_tick_decides_is_left_to_it(engine: sa.Engine):
 
 
 def test_what_a_pause_left_out_is_nothing(engine: sa.Engine):
-    """
-    No tick decides about it any more.
-    """
+    """No tick decides about it any more."""
     uid = post_daily(engine)
     edit_action(engine, uid, next_due_at=SEVENS[5], paused_at=SEVENS[5])
 
@@ -169,9 +159,7 @@ def test_what_a_pause_left_out_is_nothing(engine: sa.Engine):
 
 
 def test_what_may_have_been_pruned_does_not_run(engine: sa.Engine):
-    """
-    It may have succeeded: nobody knows any more. Before the action nothing ran.
-    """
+    """It may have succeeded: nobody knows any more. Before the action nothing ran."""
     uid = post_daily(engine)
     edit_action(engine, uid, created_at=MONDAY + 2 * DAY)
     kept = get_now(engine) - (MONDAY + 4 * DAY)
@@ -185,9 +173,7 @@ def test_what_may_have_been_pruned_does_not_run(engine: sa.Engine):
 
 
 def test_the_rule_of_today_counts(engine: sa.Engine):
-    """
-    The period has the occurrences that it would have with the rule as it is now.
-    """
+    """The period has the occurrences that it would have with the rule as it is now."""
     half_days = {"cron_rule": "0 */12 * * *"}
     uid = post_daily(engine, when=half_days, starts_at="2026-01-06T00:00:00Z")
 
@@ -197,9 +183,7 @@ def test_the_rule_of_today_counts(engine: sa.Engine):
 
 
 def test_jitter_that_is_yet_to_come_is_left_to_the_tick(engine: sa.Engine):
-    """
-    Its occurrence has passed, but its minute has not.
-    """
+    """Its occurrence has passed, but its minute has not."""
     uid = post_daily(engine, when={"cron_rule": "0 * * * *"}, jitter="PT59M")
     now = get_now(engine)
     hour = now.replace(minute=0, second=0, microsecond=0)
@@ -211,9 +195,7 @@ def test_jitter_that_is_yet_to_come_is_left_to_the_tick(engine: sa.Engine):
 
 
 def test_end_may_not_lie_ahead(engine: sa.Engine):
-    """
-    What is yet to come runs by itself; without an end it is now.
-    """
+    """What is yet to come runs by itself; without an end it is now."""
     uid = post_daily(engine)
 
     with pytest.raises(UsageError, match="later than now"):
@@ -222,9 +204,7 @@ def test_end_may_not_lie_ahead(engine: sa.Engine):
 
 
 def test_period_is_not_empty(engine: sa.Engine):
-    """
-    Bounds the wrong way round are a mistake.
-    """
+    """Bounds the wrong way round are a mistake."""
     uid = post_daily(engine)
 
     with pytest.raises(UsageError, match="not before"):
@@ -234,9 +214,7 @@ def test_period_is_not_empty(engine: sa.Engine):
 def test_too_many_are_refused_with_a_way_out(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    The message names the end of the first part.
-    """
+    """The message names the end of the first part."""
     monkeypatch.setattr(planning, "MOST_OCCURRENCES", 5)
     uid = post_daily(engine)
 
@@ -246,9 +224,7 @@ def test_too_many_are_refused_with_a_way_out(
 
 
 def test_events_have_no_past_occurrences(engine: sa.Engine):
-    """
-    A run without its user would be for all recipients.
-    """
+    """A run without its user would be for all recipients."""
     uid = post(engine, when={"on": "app.x"}).uid
 
     with pytest.raises(UsageError, match="driven by an event"):
@@ -256,9 +232,7 @@ def test_events_have_no_past_occurrences(engine: sa.Engine):
 
 
 def test_rule_that_cannot_be_read_is_refused(engine: sa.Engine):
-    """
-    With the reason.
-    """
+    """With the reason."""
     uid = post_daily(engine)
     edit_action(engine, uid, timing='{"when": 1}')
 
@@ -267,9 +241,7 @@ def test_rule_that_cannot_be_read_is_refused(engine: sa.Engine):
 
 
 def test_another_tenants_action_is_unknown(engine: sa.Engine):
-    """
-    In the very words in which one is that never was, or is deleted.
-    """
+    """In the very words in which one is that never was, or is deleted."""
     uid = post_daily(engine)
     with pytest.raises(NotFoundError) as foreign:
         plan(engine, uid, app="other")

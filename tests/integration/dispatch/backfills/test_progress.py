@@ -80,9 +80,7 @@ def send_all(engine: sa.Engine) -> None:
 
 
 def test_as_many_at_once_as_were_asked_for(engine: sa.Engine):
-    """
-    The oldest first; the next follow when those are final.
-    """
+    """The oldest first; the next follow when those are final."""
     uid = post_daily(engine)
     backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=3)
@@ -99,9 +97,7 @@ def test_as_many_at_once_as_were_asked_for(engine: sa.Engine):
 
 
 def test_run_has_the_occurrences_own_id_and_says_what_it_is(engine: sa.Engine):
-    """
-    Nothing tells it from the run that it makes up for, but who asked for it.
-    """
+    """Nothing tells it from the run that it makes up for, but who asked for it."""
     uid = post_daily(engine)
     backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=1)
@@ -121,9 +117,7 @@ def test_run_has_the_occurrences_own_id_and_says_what_it_is(engine: sa.Engine):
 
 
 def test_it_ends_when_all_is_final(engine: sa.Engine):
-    """
-    Not when the last was recorded.
-    """
+    """Not when the last was recorded."""
     uid = post_daily(engine)
     backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=7)
@@ -138,9 +132,7 @@ def test_it_ends_when_all_is_final(engine: sa.Engine):
 
 
 def test_what_failed_or_never_ran_is_reopened_as_by_a_retry(engine: sa.Engine):
-    """
-    The same row, and three more attempts; the revision stays that of the row.
-    """
+    """The same row, and three more attempts; the revision stays that of the row."""
     uid = post_daily(engine)
     for occurrence, state in zip(SEVENS, ["failed", "skipped", "canceled"]):  # noqa: B905
         record_state(engine, uid, occurrence, state, attempt=2, reason="x", error="y")
@@ -156,9 +148,7 @@ def test_what_failed_or_never_ran_is_reopened_as_by_a_retry(engine: sa.Engine):
 
 
 def test_what_ran_meanwhile_is_left_as_it_is(engine: sa.Engine):
-    """
-    Somebody was faster than the backfill: by a retry, or another backfill.
-    """
+    """Somebody was faster than the backfill: by a retry, or another backfill."""
     uid = post_daily(engine)
     backfill = start(engine, uid, until=SEVENS[3])
     record_state(engine, uid, SEVENS[0], "succeeded")
@@ -175,9 +165,7 @@ def test_what_ran_meanwhile_is_left_as_it_is(engine: sa.Engine):
 def test_what_failed_meanwhile_is_left_if_only_missing_ones_were_asked_for(
     engine: sa.Engine,
 ):
-    """
-    As if it had failed before.
-    """
+    """As if it had failed before."""
     uid = post_daily(engine)
     backfill = start(engine, uid, which=Which.MISSING, until=SEVENS[1])
     operation = record_state(engine, uid, SEVENS[0], "failed")
@@ -189,9 +177,7 @@ def test_what_failed_meanwhile_is_left_if_only_missing_ones_were_asked_for(
 
 
 def test_two_backfills_of_the_same_run_each_occurrence_once(engine: sa.Engine):
-    """
-    Their ids are the same.
-    """
+    """Their ids are the same."""
     uid = post_daily(engine)
     start(engine, uid, at_once=7)
     second = start(engine, uid, at_once=7)
@@ -203,9 +189,7 @@ def test_two_backfills_of_the_same_run_each_occurrence_once(engine: sa.Engine):
 
 
 def test_the_revision_of_now_runs(engine: sa.Engine):
-    """
-    An edit does not change the list, but what each occurrence does.
-    """
+    """An edit does not change the list, but what each occurrence does."""
     uid = post_daily(engine)
     backfiller = make_backfiller(engine)
     start(engine, uid, at_once=1)
@@ -224,9 +208,7 @@ def test_the_revision_of_now_runs(engine: sa.Engine):
 
 @pytest.mark.parametrize("overlap", ["skip", "queue"])
 def test_runs_that_must_not_overlap_come_one_by_one(engine: sa.Engine, overlap: str):
-    """
-    However many at once were asked for, and whatever else of the action runs.
-    """
+    """However many at once were asked for, and whatever else of the action runs."""
     uid = post_daily(engine, overlap=overlap)
     backfiller = make_backfiller(engine)
     start(engine, uid, at_once=5)
@@ -248,9 +230,7 @@ def test_runs_that_must_not_overlap_come_one_by_one(engine: sa.Engine, overlap: 
 
 
 def test_occurrence_to_come_is_not_skipped_for_a_backfill(engine: sa.Engine):
-    """
-    A run that takes an hour does not begin half an hour before.
-    """
+    """A run that takes an hour does not begin half an hour before."""
     uid = post_daily(engine, overlap="skip")
     backfiller = make_backfiller(engine)
     now = get_now(engine)
@@ -296,9 +276,7 @@ def test_runs_longer_than_their_interval_keep_nothing_waiting(engine: sa.Engine)
 
 
 def test_live_work_of_the_queue_goes_first(engine: sa.Engine):
-    """
-    Nothing is recorded while anything else of it waits to be sent.
-    """
+    """Nothing is recorded while anything else of it waits to be sent."""
     uid = post_daily(engine, operations=HOOK)
     backfiller = make_backfiller(engine)
     start(engine, uid)
@@ -315,9 +293,7 @@ def test_live_work_of_the_queue_goes_first(engine: sa.Engine):
 
 
 def test_what_may_not_be_sent_yet_keeps_no_backfill_waiting(engine: sa.Engine):
-    """
-    Work of the other queue, and an attempt that is to come later.
-    """
+    """Work of the other queue, and an attempt that is to come later."""
     uid = post_daily(engine)
     start(engine, uid)
     record_all(
@@ -333,9 +309,7 @@ def test_what_may_not_be_sent_yet_keeps_no_backfill_waiting(engine: sa.Engine):
 
 
 def test_live_work_that_came_later_is_sent_first(engine: sa.Engine):
-    """
-    If it came between the recording and the sending, the leader sends it first.
-    """
+    """If it came between the recording and the sending, the leader sends it first."""
     uid = post_daily(engine)
     sender = FakeSender()
     dispatcher = make_dispatcher(engine, sender)
@@ -351,9 +325,7 @@ def test_live_work_that_came_later_is_sent_first(engine: sa.Engine):
 
 
 def test_the_slot_of_a_heavy_operation_is_for_live_work_first(engine: sa.Engine):
-    """
-    Only one of an app may be under way, and the backfill was there before.
-    """
+    """Only one of an app may be under way, and the backfill was there before."""
     uid = post_daily(engine, operations=REFRESH, overlap="allow")
     sender = FakeSender()
     dispatcher = make_dispatcher(engine, sender)
@@ -368,9 +340,7 @@ def test_the_slot_of_a_heavy_operation_is_for_live_work_first(engine: sa.Engine)
 
 
 def test_backfill_goes_to_a_lane_behind(engine: sa.Engine):
-    """
-    So that it takes none of the places that its app has in the first lane.
-    """
+    """So that it takes none of the places that its app has in the first lane."""
     uid = post_daily(engine, operations=HOOK)
     sender = FakeSender()
     dispatcher = make_dispatcher(engine, sender, part=0.5)
@@ -422,9 +392,7 @@ def test_backfill_waits_with_its_action(
     go_on: Callable[[sa.Engine, str], None],
     why: str,
 ):
-    """
-    Whoever stopped the action wants no run of it; then it goes on.
-    """
+    """Whoever stopped the action wants no run of it; then it goes on."""
     uid = post_daily(engine)
     backfiller = make_backfiller(engine)
     start(engine, uid)
@@ -442,9 +410,7 @@ def test_backfill_waits_with_its_action(
 
 
 def test_deletion_ends_it_with_a_word(engine: sa.Engine):
-    """
-    What is recorded already is canceled by whoever claims it.
-    """
+    """What is recorded already is canceled by whoever claims it."""
     uid = post_daily(engine)
     backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=1)
@@ -463,9 +429,7 @@ def test_deletion_ends_it_with_a_word(engine: sa.Engine):
 
 
 def test_action_that_events_drive_now_ends_it(engine: sa.Engine):
-    """
-    A run without a user would be for all recipients.
-    """
+    """A run without a user would be for all recipients."""
     uid = post_daily(engine)
     backfill = start(engine, uid)
     post(engine, replace_it=True, uid=uid, when={"on": "app.x"})
@@ -477,9 +441,7 @@ def test_action_that_events_drive_now_ends_it(engine: sa.Engine):
 
 
 def test_old_leader_records_nothing(engine: sa.Engine):
-    """
-    It was frozen between the look and the recording, and another leads.
-    """
+    """It was frozen between the look and the recording, and another leads."""
     uid = post_daily(engine)
     backfiller = make_backfiller(engine)
     start(engine, uid)
@@ -499,9 +461,7 @@ class KilledError(Exception):
 def test_killed_between_any_two_statements_it_loses_and_doubles_nothing(
     engine: sa.Engine,
 ):
-    """
-    Whoever leads next goes on as if nothing had happened.
-    """
+    """Whoever leads next goes on as if nothing had happened."""
     uid = post_daily(engine)
     record_state(engine, uid, SEVENS[1], "failed")
     backfill = start(engine, uid, at_once=7)
@@ -550,9 +510,7 @@ def _look_until(engine: sa.Engine, statements: int) -> bool:
 
 
 def test_all_have_their_turn(engine: sa.Engine):
-    """
-    However many there are, a look takes one, and says whether others follow.
-    """
+    """However many there are, a look takes one, and says whether others follow."""
     for number in range(3):
         uid = post_daily(engine, name=f"action {number}")
         start(engine, uid, at_once=2)
@@ -564,9 +522,7 @@ def test_all_have_their_turn(engine: sa.Engine):
 
 
 def test_scheduler_looks_for_them_in_each_wake(engine: sa.Engine):
-    """
-    And sends what was recorded in its next look.
-    """
+    """And sends what was recorded in its next look."""
     clock, sender = Clock(), FakeSender()
     scheduler = make_scheduler(engine, sender, clock)
     scheduler.wake()
@@ -588,9 +544,7 @@ def test_scheduler_looks_for_them_in_each_wake(engine: sa.Engine):
 
 
 def test_cancel_by_hand_counts_as_final(engine: sa.Engine):
-    """
-    Whoever cancels a single run of it lets the next one come.
-    """
+    """Whoever cancels a single run of it lets the next one come."""
     uid = post_daily(engine)
     backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=1)
@@ -627,9 +581,7 @@ def test_tick_and_backfill_of_one_occurrence_record_it_once(engine: sa.Engine):
 
 
 def test_what_is_pruned_meanwhile_is_left(engine: sa.Engine):
-    """
-    Nobody knows whether it ran; and the scheduler goes on.
-    """
+    """Nobody knows whether it ran; and the scheduler goes on."""
     uid = post_daily(engine)
     backfill = start(engine, uid, at_once=7)
     pruned = record_state(engine, uid, SEVENS[0], "failed")

@@ -33,9 +33,7 @@ def _app(engine: sa.Engine) -> None:
 
 
 def test_it_holds_what_was_listed(engine: sa.Engine):
-    """
-    Only what runs; and nothing is recorded before the leader does it.
-    """
+    """Only what runs; and nothing is recorded before the leader does it."""
     uid = post_daily(engine)
     record_state(engine, uid, SEVENS[0], "succeeded")
 
@@ -55,9 +53,7 @@ def test_it_holds_what_was_listed(engine: sa.Engine):
 
 
 def test_another_count_than_was_seen_is_refused(engine: sa.Engine):
-    """
-    Both are named, and nothing is stored.
-    """
+    """Both are named, and nothing is stored."""
     uid = post_daily(engine)
 
     with pytest.raises(ConflictError, match=r"7, but 6 were expected"):
@@ -69,9 +65,7 @@ def test_another_count_than_was_seen_is_refused(engine: sa.Engine):
 
 
 def test_nothing_to_run_is_refused(engine: sa.Engine):
-    """
-    An empty backfill would look like one that did something.
-    """
+    """An empty backfill would look like one that did something."""
     uid = post_daily(engine)
     for occurrence in SEVENS:
         record_state(engine, uid, occurrence, "succeeded")
@@ -82,17 +76,13 @@ def test_nothing_to_run_is_refused(engine: sa.Engine):
 
 @pytest.mark.parametrize("at_once", [0, -1, MOST_AT_ONCE + 1])
 def test_at_once_is_bounded(engine: sa.Engine, at_once: int):
-    """
-    The leader looks at a bounded number of operations at a time.
-    """
+    """The leader looks at a bounded number of operations at a time."""
     with pytest.raises(UsageError, match="--at-once"):
         start(engine, post_daily(engine), at_once=at_once)
 
 
 def test_cancel_stops_recording_and_what_no_worker_has(engine: sa.Engine):
-    """
-    What runs goes on, and then the backfill is over.
-    """
+    """What runs goes on, and then the backfill is over."""
     uid = post_daily(engine)
     backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=3)
@@ -119,9 +109,7 @@ def test_cancel_stops_recording_and_what_no_worker_has(engine: sa.Engine):
 
 
 def test_cancel_leaves_what_others_recorded(engine: sa.Engine):
-    """
-    Another backfill has the same occurrences.
-    """
+    """Another backfill has the same occurrences."""
     uid = post_daily(engine)
     backfiller = make_backfiller(engine)
     start(engine, uid, at_once=7)
@@ -135,9 +123,7 @@ def test_cancel_leaves_what_others_recorded(engine: sa.Engine):
 
 
 def test_cancel_twice_or_too_late_is_refused(engine: sa.Engine):
-    """
-    It says which of the two.
-    """
+    """It says which of the two."""
     first = start(engine, post_daily(engine))
     second = start(engine, post_daily(engine, name="other"))
     with writing(engine) as connection:
@@ -153,9 +139,7 @@ def test_cancel_twice_or_too_late_is_refused(engine: sa.Engine):
 
 
 def test_another_tenants_backfill_is_unknown(engine: sa.Engine):
-    """
-    In the words in which one is that never was.
-    """
+    """In the words in which one is that never was."""
     backfill = start(engine, post_daily(engine))
 
     with pytest.raises(NotFoundError, match=f"no backfill {backfill}"):  # noqa: SIM117
@@ -165,9 +149,7 @@ def test_another_tenants_backfill_is_unknown(engine: sa.Engine):
 
 
 def test_unknown_backfill_locks_no_lease(engine: sa.Engine):
-    """
-    Whoever tries random ids, or those of another tenant, locks no lease.
-    """
+    """Whoever tries random ids, or those of another tenant, locks no lease."""
     backfill = start(engine, post_daily(engine))
     asked: list[str] = []
     sa.event.listen(
@@ -183,9 +165,7 @@ def test_unknown_backfill_locks_no_lease(engine: sa.Engine):
 
 
 def test_start_and_cancel_are_on_record(engine: sa.Engine):
-    """
-    Who, and what.
-    """
+    """Who, and what."""
     backfill = start(engine, post_daily(engine), note="why")
     with writing(engine, author=ANN) as connection:
         cancel_backfill(connection, backfill, by=ANN.name)
@@ -205,9 +185,7 @@ def test_start_and_cancel_are_on_record(engine: sa.Engine):
 
 
 def test_restored_backup_ends_all(engine: sa.Engine):
-    """
-    What they would still record may have run after the backup was made.
-    """
+    """What they would still record may have run after the backup was made."""
     backfill = start(engine, post_daily(engine))
 
     with writing(engine) as connection:

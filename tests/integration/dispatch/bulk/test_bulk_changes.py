@@ -108,9 +108,7 @@ def get_states(engine: sa.Engine) -> list[str]:
 
 
 def test_actions_are_paused_as_one_by_one(engine: sa.Engine):
-    """
-    With note and end, by who asked for it; other apps' actions go on.
-    """
+    """With note and end, by who asked for it; other apps' actions go on."""
     post_many(engine, 5)
     post_many(engine, 2, "books")
     until = get_now(engine).replace(microsecond=0) + timedelta(hours=1)
@@ -144,9 +142,7 @@ def test_actions_are_paused_as_one_by_one(engine: sa.Engine):
 
 
 def test_refused_ones_are_counted_and_stop_nobody(engine: sa.Engine):
-    """
-    By reason, which is the same for all.
-    """
+    """By reason, which is the same for all."""
     post_many(engine, 6)
     with writing(engine) as connection:
         for number in (1, 2, 3):
@@ -168,9 +164,7 @@ def test_refused_ones_are_counted_and_stop_nobody(engine: sa.Engine):
 
 
 def test_runs_are_recorded_once_each(engine: sa.Engine):
-    """
-    Under ids of the bulk change, so that a repeated batch runs nothing twice.
-    """
+    """Under ids of the bulk change, so that a repeated batch runs nothing twice."""
     post_many(engine, 5)
     post_many(engine, 1, "books", operations=REFRESH)
     post(engine, "books", name="events", when={"on": "app.x"})
@@ -191,9 +185,7 @@ def test_runs_are_recorded_once_each(engine: sa.Engine):
 
 
 def test_operations_are_canceled_and_retried(engine: sa.Engine):
-    """
-    As by the filters of the command line.
-    """
+    """As by the filters of the command line."""
     record_states(engine, "pending", "running", "succeeded", "queued", "pending")
     record_states(engine, *["pending"] * 2, app="books", queue=Queue.HEAVY)
 
@@ -210,9 +202,7 @@ def test_operations_are_canceled_and_retried(engine: sa.Engine):
 
 
 def test_failures_of_one_cause_are_retried(engine: sa.Engine):
-    """
-    All of them, although the one that was named has no cause any more by then.
-    """
+    """All of them, although the one that was named has no cause any more by then."""
     ids = record_states(engine, *["failed"] * 4)
     for number, each in enumerate(ids):
         error = "nothing is staged" if number == 1 else f"version {number} is gone"
@@ -249,9 +239,7 @@ def test_failures_of_one_cause_are_retried(engine: sa.Engine):
 def test_actions_are_chosen_by_filters(
     engine: sa.Engine, wanted: dict[str, Any], count: int
 ):
-    """
-    All that are given must fit; deleted ones never do.
-    """
+    """All that are given must fit; deleted ones never do."""
     post_many(engine, 3)
     post(engine, "shop", name="events", when={"on": "app.x"})
     post_many(engine, 2, "books", operations=REFRESH)
@@ -268,9 +256,7 @@ def test_actions_are_chosen_by_filters(
 
 
 def test_another_count_than_expected_is_refused(engine: sa.Engine):
-    """
-    Both are named, and nothing is stored.
-    """
+    """Both are named, and nothing is stored."""
     post_many(engine, 3)
 
     with pytest.raises(ConflictError, match="now match 3, but 2 were expected"):
@@ -280,9 +266,7 @@ def test_another_count_than_expected_is_refused(engine: sa.Engine):
 
 
 def test_what_comes_later_is_not_part_of_it(engine: sa.Engine):
-    """
-    Nobody has counted it.
-    """
+    """Nobody has counted it."""
     post_many(engine, 2)
     start(engine, make("pause", expected=2))
     post(engine, "shop", name="later", uid="shop-2")
@@ -293,9 +277,7 @@ def test_what_comes_later_is_not_part_of_it(engine: sa.Engine):
 
 
 def test_cancel_stops_before_the_next_batch(engine: sa.Engine):
-    """
-    What was done stays done.
-    """
+    """What was done stays done."""
     post_many(engine, 5)
     bulk = start(engine, make("pause", expected=5))
     runner_ = BulkRunner(engine)
@@ -315,9 +297,7 @@ def test_cancel_stops_before_the_next_batch(engine: sa.Engine):
 
 
 def test_killed_runner_is_taken_over_where_it_was(engine: sa.Engine):
-    """
-    Nobody else touches it while the claim lasts.
-    """
+    """Nobody else touches it while the claim lasts."""
     post_many(engine, 5)
     bulk = start(engine, make("pause", expected=5))
     killed, other = BulkRunner(engine), BulkRunner(engine)
@@ -345,9 +325,7 @@ class KilledError(Exception):
 def test_killed_between_any_two_statements_it_does_each_once(
     engine: sa.Engine, kind: str
 ):
-    """
-    Each is counted once, whoever did it.
-    """
+    """Each is counted once, whoever did it."""
     post_many(engine, 3)
     if kind == "cancel":
         record_states(engine, *["pending"] * 3)
@@ -388,9 +366,7 @@ def _look_until(engine: sa.Engine, statements: int) -> bool:
 
 
 def test_two_take_turns(engine: sa.Engine):
-    """
-    A small one does not wait for a large one that came before.
-    """
+    """A small one does not wait for a large one that came before."""
     post_many(engine, 5)
     post_many(engine, 2, "books")
     start(engine, make("pause", expected=5, filter={"app": "shop"}))
@@ -404,9 +380,7 @@ def test_two_take_turns(engine: sa.Engine):
 
 
 def test_runners_side_by_side_do_each_once(engine: sa.Engine):
-    """
-    However many processes there are.
-    """
+    """However many processes there are."""
     post_many(engine, 5)
     record_states(engine, *["pending"] * 5)
     pause = start(engine, make("pause", expected=5))
@@ -424,9 +398,7 @@ def test_runners_side_by_side_do_each_once(engine: sa.Engine):
 
 
 def test_error_that_would_come_again_ends_it(engine: sa.Engine):
-    """
-    Such as an action that its filter names and that is gone.
-    """
+    """Such as an action that its filter names and that is gone."""
     post_many(engine, 1)
     (made,) = record_states(engine, "pending", action_uid="shop-0", app="shop")
     asked = make("cancel", expected=1, filter={"action": "shop 0"})
@@ -442,9 +414,7 @@ def test_error_that_would_come_again_ends_it(engine: sa.Engine):
 
 
 def test_tenant_reaches_only_its_own(engine: sa.Engine):
-    """
-    Whatever the filter says, or leaves out.
-    """
+    """Whatever the filter says, or leaves out."""
     post_many(engine, 2)
     post_many(engine, 2, "books")
     record_states(engine, "pending", "pending", app="books")
@@ -466,9 +436,7 @@ def test_tenant_reaches_only_its_own(engine: sa.Engine):
 
 
 def test_unfit_requests_are_refused_before_they_are_stored(engine: sa.Engine):
-    """
-    In the words of the command line.
-    """
+    """In the words of the command line."""
     past = (get_now(engine) - timedelta(hours=1)).isoformat()
     with pytest.raises(UsageError, match="has passed"):
         start(engine, make("pause", until=past))
@@ -479,9 +447,7 @@ def test_unfit_requests_are_refused_before_they_are_stored(engine: sa.Engine):
 
 
 def test_it_is_on_record(engine: sa.Engine):
-    """
-    Its start and its end, by who asked for it over HTTP.
-    """
+    """Its start and its end, by who asked for it over HTTP."""
     post_many(engine, 1)
     bulk = start(engine, make("pause", expected=1, note="why"))
     finish(engine)
@@ -498,9 +464,7 @@ def test_it_is_on_record(engine: sa.Engine):
 
 
 def test_restored_backup_ends_all(engine: sa.Engine):
-    """
-    What they would still do may have been done after the backup was made.
-    """
+    """What they would still do may have been done after the backup was made."""
     post_many(engine, 3)
     bulk = start(engine, make("pause", expected=3))
 
@@ -514,9 +478,7 @@ def test_restored_backup_ends_all(engine: sa.Engine):
 
 
 def test_runner_stops_when_it_is_told(engine: sa.Engine):
-    """
-    It does what there is, and goes on looking.
-    """
+    """It does what there is, and goes on looking."""
     post_many(engine, 3)
     bulk = start(engine, make("pause", expected=3))
     stop = threading.Event()
@@ -536,9 +498,7 @@ def test_runner_stops_when_it_is_told(engine: sa.Engine):
 
 
 def test_leader_has_its_turn_after_each_batch(engine: sa.Engine):
-    """
-    A batch keeps it out; the next one waits as long as that took.
-    """
+    """A batch keeps it out; the next one waits as long as that took."""
     post_many(engine, 3)
     start(engine, make("pause", expected=3))
     waits: list[float] = []
@@ -558,9 +518,7 @@ def test_leader_has_its_turn_after_each_batch(engine: sa.Engine):
 
 @pytest.mark.parametrize("kind", ["pause", "cancel"])
 def test_filter_that_cannot_be_read_ends_it_with_words(engine: sa.Engine, kind: str):
-    """
-    Another version stored it; the runner goes on with others.
-    """
+    """Another version stored it; the runner goes on with others."""
     post_many(engine, 1)
     record_states(engine, "pending")
     bulk = start(engine, make(kind, expected=1))

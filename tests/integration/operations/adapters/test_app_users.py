@@ -51,9 +51,7 @@ def directory(engine: sa.Engine) -> RealDirectory:
 
 
 def test_users_have_the_groups_of_their_app(directory: RealDirectory):
-    """
-    Users come by id, and nothing crosses from one small app to another.
-    """
+    """Users come by id, and nothing crosses from one small app to another."""
     assert (
         User("a", "a@x.org"),
         User("b", "b@x.org", groups=frozenset({"g", "h"}), activated_at=NOW),
@@ -61,9 +59,7 @@ def test_users_have_the_groups_of_their_app(directory: RealDirectory):
 
 
 def test_templates_belong_to_their_app(directory: RealDirectory):
-    """
-    A template of one app is none of another.
-    """
+    """A template of one app is none of another."""
     assert Template("t", "s", "x", None) == directory.get_template("demo", "t")
     assert directory.get_template("other", "t") is None
     assert ("t",) == directory.fetch_template_names("demo")
@@ -87,9 +83,7 @@ def test_app_has_what_it_writes_on_its_mails(
 
 
 def test_importing_the_steps_does_not_import_polars():
-    """
-    Polars in the parent of the worker processes would hang its forked children.
-    """
+    """Polars in the parent of the worker processes would hang its forked children."""
     modules = ["operations.steps", "operations.running.attempt"] + [
         ".".join(path.with_suffix("").parts)
         for path in Path("operations/adapters").rglob("[a-z]*.py")

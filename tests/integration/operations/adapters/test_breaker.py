@@ -69,9 +69,7 @@ def server(engine: sa.Engine) -> Server:
 
 
 def test_server_that_serves_leaves_no_trace(server: Server):
-    """
-    Nothing is written down of it.
-    """
+    """Nothing is written down of it."""
     sending = server.send()
 
     assert Fate.SENT is sending.outcome
@@ -79,9 +77,7 @@ def test_server_that_serves_leaves_no_trace(server: Server):
 
 
 def test_others_wait_without_trying(server: Server):
-    """
-    They are told since when and until when, and nothing reaches the server.
-    """
+    """They are told since when and until when, and nothing reaches the server."""
     first = server.send(DOWN)
     second = server.send()
 
@@ -95,9 +91,7 @@ def test_others_wait_without_trying(server: Server):
 
 
 def test_one_at_a_time_tries(server: Server):
-    """
-    Who comes while it does waits; failures of others before are not counted.
-    """
+    """Who comes while it does waits; failures of others before are not counted."""
     server.send(DOWN)
     server.send(DOWN)
     server.come_due()
@@ -114,9 +108,7 @@ def test_one_at_a_time_tries(server: Server):
 
 
 def test_pause_is_bounded(server: Server):
-    """
-    However long the server is away, somebody tries every five minutes.
-    """
+    """However long the server is away, somebody tries every five minutes."""
     for _ in range(12):
         server.send(DOWN)
         server.come_due()
@@ -128,9 +120,7 @@ def test_pause_is_bounded(server: Server):
 
 
 def test_one_success_closes_it(server: Server):
-    """
-    Everybody sends again.
-    """
+    """Everybody sends again."""
     server.send(DOWN)
     server.come_due()
     sending = server.send()
@@ -140,9 +130,7 @@ def test_one_success_closes_it(server: Server):
 
 
 def test_mail_that_breaks_the_connection_closes_nobody_out(server: Server):
-    """
-    Only what the server would do with any mail counts.
-    """
+    """Only what the server would do with any mail counts."""
     sending = server.send(Sending(Fate.UNREACHABLE, "reset by peer"))
 
     assert sending.retry_in is None
@@ -150,9 +138,7 @@ def test_mail_that_breaks_the_connection_closes_nobody_out(server: Server):
 
 
 def test_server_that_hangs_over_the_content_costs_one_mail(server: Server):
-    """
-    That one is uncertain; the next of the same session waits.
-    """
+    """That one is uncertain; the next of the same session waits."""
     server.mailer.outcomes = {MAIL.address: [HANGS]}
     patient = PatientMailer(server.mailer, Breaker(server.engine, NAME))
     with patient.session() as send:

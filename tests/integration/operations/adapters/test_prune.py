@@ -115,9 +115,7 @@ def test_operations_go_unless_their_occurrence_could_come_again(engine: sa.Engin
 
 
 def test_events_go_unless_an_action_waits_for_them(engine: sa.Engine):
-    """
-    An event stays for the longest delay that an action adds to it.
-    """
+    """An event stays for the longest delay that an action adds to it."""
     day = timedelta(days=1)
     ages = {"seen": 60, "seen-older": 100, "created": 60, "created-young": 5}
     with engine.begin() as connection:
@@ -150,9 +148,7 @@ def test_events_go_unless_an_action_waits_for_them(engine: sa.Engine):
 
 
 def test_dead_leases_go_and_the_fence_stays(engine: sa.Engine):
-    """
-    The scheduler's own lease is never removed: its fence must not start again.
-    """
+    """The scheduler's own lease is never removed: its fence must not start again."""
     day = timedelta(days=1)
     with engine.begin() as connection:
         connection.execute(
@@ -172,9 +168,7 @@ def test_dead_leases_go_and_the_fence_stays(engine: sa.Engine):
 
 
 def test_revisions_go_unless_something_needs_them(engine: sa.Engine):
-    """
-    Kept: the current, that in force at the time, those of operations, and pauses.
-    """
+    """Kept: the current, that in force at the time, those of operations, and pauses."""
     day = timedelta(days=1)
     ages = {1: 90, 2: 80, 3: 70, 4: 60, 5: 50, 6: 40, 7: 20, 8: 10}
     changes = {5: "paused"}
@@ -206,9 +200,7 @@ def test_revisions_go_unless_something_needs_them(engine: sa.Engine):
 
 
 def test_answers_go_when_nobody_asks_for_them_again(engine: sa.Engine):
-    """
-    The oldest first, in batches.
-    """
+    """The oldest first, in batches."""
     hour = timedelta(hours=1)
     ages = {"a": 48, "b": 30, "c": 25, "d": 23, "e": 0}
     with engine.begin() as connection:
@@ -234,9 +226,7 @@ def test_answers_go_when_nobody_asks_for_them_again(engine: sa.Engine):
 
 
 def test_sign_ins_go_when_they_have_expired(engine: sa.Engine):
-    """
-    Links and sessions alike, used or not.
-    """
+    """Links and sessions alike, used or not."""
     minute = timedelta(minutes=1)
     with engine.begin() as connection:
         connection.execute(
@@ -264,9 +254,7 @@ def test_sign_ins_go_when_they_have_expired(engine: sa.Engine):
 
 @pytest.mark.parametrize("table", [bulk_changes, backfills], ids=lambda t: t.name)
 def test_requests_go_when_they_ended_long_ago(engine: sa.Engine, table: sa.Table):
-    """
-    Not those that are still under way, however old they are.
-    """
+    """Not those that are still under way, however old they are."""
     day = timedelta(days=1)
     own = {
         "bulk_changes": {"kind": "cancel", "filter": {}, "total": 1},

@@ -39,9 +39,7 @@ def find_children() -> list[psutil.Process]:
 
 
 def test_mails_are_rendered_by_one_process(renderer: ChildRenderer):
-    """
-    In the order of the recipients, template after template, by the same process.
-    """
+    """In the order of the recipients, template after template, by the same process."""
     template = Template("hello", "Hi {{ user.name }}", "{{ now.year }}", "<i>é</i>")
     recipients = [{**VALUES, "user": {"name": name}} for name in ("Ann", "\ud800<b>")]
 
@@ -85,9 +83,7 @@ _DOUBLING = (
     ],
 )
 def test_gigabytes_are_refused(renderer: ChildRenderer, source: str):
-    """
-    The template fails for good, by name and bound; the next one is rendered.
-    """
+    """The template fails for good, by name and bound; the next one is rendered."""
     with pytest.raises(StepError, match=r"template 'greedy'.*(256 MiB|s of CPU)") as e:
         renderer.render(Template("greedy", "s", source, None), [VALUES])
     rendered = renderer.render(Template("hello", "s", "Hi", None), [VALUES])
@@ -105,9 +101,7 @@ def test_gigabytes_are_refused(renderer: ChildRenderer, source: str):
     ],
 )
 def test_hours_of_computing_are_refused(renderer: ChildRenderer, source: str):
-    """
-    Also in C code, which no signal handler interrupts, and while it is compiled.
-    """
+    """Also in C code, which no signal handler interrupts, and while it is compiled."""
     with pytest.raises(StepError, match=r"template 'slow'.*5 s of CPU time") as e:
         renderer.render(Template("slow", "s", source, None), [VALUES])
 
@@ -126,9 +120,7 @@ def test_hours_of_computing_are_refused(renderer: ChildRenderer, source: str):
     ],
 )
 def test_mistakes_are_told(renderer: ChildRenderer, source: str, reason: str):
-    """
-    As the template's, with its name and part, and the process goes on.
-    """
+    """As the template's, with its name and part, and the process goes on."""
     with pytest.raises(StepError, match=f"template 'bad' .text.*({reason})") as e:
         renderer.render(Template("bad", "s", source, None), [VALUES])
 
@@ -137,9 +129,7 @@ def test_mistakes_are_told(renderer: ChildRenderer, source: str, reason: str):
 
 
 def test_mails_of_a_step_are_bounded_together(renderer: ChildRenderer):
-    """
-    A worker holds them all until the last is rendered.
-    """
+    """A worker holds them all until the last is rendered."""
     template = Template("long", "s", "{{ 'x' * 1999999 }}", None)
 
     with pytest.raises(StepError, match="60 mails together are longer"):
@@ -147,9 +137,7 @@ def test_mails_of_a_step_are_bounded_together(renderer: ChildRenderer):
 
 
 def test_process_that_was_killed_is_replaced(renderer: ChildRenderer):
-    """
-    Whoever kills one that waits costs nothing.
-    """
+    """Whoever kills one that waits costs nothing."""
     template = Template("hello", "s", "Hi", None)
     renderer.render(template, [VALUES])
     (child,) = find_children()
@@ -160,9 +148,7 @@ def test_process_that_was_killed_is_replaced(renderer: ChildRenderer):
 
 
 def test_process_is_killed_at_the_deadline_and_that_may_pass():
-    """
-    A machine that is too busy is not the template's fault.
-    """
+    """A machine that is too busy is not the template's fault."""
     renderer = ChildRenderer(deadline=timedelta(microseconds=1))
 
     with pytest.raises(StepError, match="not rendered within") as e:
@@ -173,9 +159,7 @@ def test_process_is_killed_at_the_deadline_and_that_may_pass():
 
 
 def test_threads_do_not_wait_for_each_other(renderer: ChildRenderer):
-    """
-    Each template that is rendered has a process; what is idle is used again.
-    """
+    """Each template that is rendered has a process; what is idle is used again."""
     both = threading.Barrier(2)
 
     def render(name: str) -> str | None:
@@ -193,9 +177,7 @@ def test_threads_do_not_wait_for_each_other(renderer: ChildRenderer):
 def test_process_knows_none_of_our_secrets(
     renderer: ChildRenderer, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    It is where a template would be that left the sandbox.
-    """
+    """It is where a template would be that left the sandbox."""
     monkeypatch.setenv("MINUTEHAND_WEBHOOK_SECRET", "hush")
     renderer.render(Template("hello", "s", "Hi", None), [VALUES])
     (child,) = find_children()
@@ -204,7 +186,5 @@ def test_process_knows_none_of_our_secrets(
 
 
 def test_bound_of_memory_is_far_beyond_a_mail():
-    """
-    The bound never troubles a real template.
-    """
+    """The bound never troubles a real template."""
     assert MEMORY_BYTES < GIGABYTES

@@ -43,9 +43,7 @@ def make_mail(address: str = "ann@example.org", **changes: object) -> Mail:
 
 
 def test_mail_arrives_whole(smtp_server: MailServer):
-    """
-    Headers, both parts, lines of dots and the attachment arrive as they were.
-    """
+    """Headers, both parts, lines of dots and the attachment arrive as they were."""
     pdf = Attachment("a.pdf", "pdf", b"%PDF-\r\n.\r\n\x00\xff")
     mailer = make_mailer(smtp_server.url, sender=SENDER)
 
@@ -67,9 +65,7 @@ def test_mail_arrives_whole(smtp_server: MailServer):
 
 
 def test_refused_recipient_leaves_the_session_usable(smtp_server: MailServer):
-    """
-    After a 550 the next mail goes over the same connection.
-    """
+    """After a 550 the next mail goes over the same connection."""
     smtp_server.refused.add("bad@example.org")
     mailer = make_mailer(smtp_server.url, sender=SENDER)
 
@@ -88,9 +84,7 @@ def test_refused_recipient_leaves_the_session_usable(smtp_server: MailServer):
 
 
 def test_headers_cannot_be_injected(smtp_server: MailServer):
-    """
-    Line breaks in subject and name stay in their headers.
-    """
+    """Line breaks in subject and name stay in their headers."""
     mail = make_mail(subject="a\r\nBcc: all@x.org", name="x\r\nBcc: all@x.org")
 
     with make_mailer(smtp_server.url, sender=SENDER).session() as send:
@@ -105,9 +99,7 @@ def test_headers_cannot_be_injected(smtp_server: MailServer):
     ["", "ann", "a b@x.org", "a@x.org\r\nRCPT TO:<b@x.org>", "a@x.org,b@x.org"],
 )
 def test_what_is_no_address_is_refused(smtp_server: MailServer, address: str):
-    """
-    Nothing but one plain address reaches the server.
-    """
+    """Nothing but one plain address reaches the server."""
     with make_mailer(smtp_server.url, sender=SENDER).session() as send:
         sending = send(make_mail(address), now=NOW)
 
@@ -116,9 +108,7 @@ def test_what_is_no_address_is_refused(smtp_server: MailServer, address: str):
 
 
 def test_server_that_is_away_is_unreachable():
-    """
-    A refused connection means that nothing left.
-    """
+    """A refused connection means that nothing left."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
         url = f"smtp://127.0.0.1:{taken.getsockname()[1]}"
@@ -135,9 +125,7 @@ def send_one(server: MailServer, senders: Senders, letterhead: Letterhead) -> Se
 
 
 def test_app_chooses_name_reply_address_and_unsubscribing(smtp_server: MailServer):
-    """
-    The address of the sender stays that of the installation.
-    """
+    """The address of the sender stays that of the installation."""
     stop = f"https://example.org/stop?{'x' * 400}"
     letterhead = Letterhead("Société « A »", "", "help@example.org", stop)
 
@@ -151,9 +139,7 @@ def test_app_chooses_name_reply_address_and_unsubscribing(smtp_server: MailServe
 
 
 def test_app_that_gives_nothing_adds_no_header(smtp_server: MailServer):
-    """
-    Nobody is told to unsubscribe where nobody listens.
-    """
+    """Nobody is told to unsubscribe where nobody listens."""
     send_one(smtp_server, Senders(SENDER), Letterhead())
 
     (message,) = smtp_server.messages
@@ -179,9 +165,7 @@ def test_app_that_gives_nothing_adds_no_header(smtp_server: MailServer):
 def test_sender_is_the_installation_unless_the_operator_allows_it(
     smtp_server: MailServer, address: str, hosts: set[str], sender: str | None
 ):
-    """
-    In the From header and on the envelope; what is no address sends nothing.
-    """
+    """In the From header and on the envelope; what is no address sends nothing."""
     senders = Senders(SENDER, frozenset(hosts))
 
     sending = send_one(smtp_server, senders, Letterhead(address=address))
@@ -193,9 +177,7 @@ def test_sender_is_the_installation_unless_the_operator_allows_it(
 
 @pytest.mark.parametrize("field", ["name", "reply_to", "unsubscribe"])
 def test_letterhead_cannot_begin_a_header(smtp_server: MailServer, field: str):
-    """
-    Even if it passed the door: the mail is refused, or the break is gone.
-    """
+    """Even if it passed the door: the mail is refused, or the break is gone."""
     evil = "x@x.org\r\nBcc: all@x.org"
 
     send_one(smtp_server, Senders(SENDER), Letterhead(**{field: evil}))
@@ -205,9 +187,7 @@ def test_letterhead_cannot_begin_a_header(smtp_server: MailServer, field: str):
 
 
 def test_server_that_closes_after_each_refusal_serves_the_next():
-    """
-    A connection that is gone is opened again for the next recipient.
-    """
+    """A connection that is gone is opened again for the next recipient."""
     script: dict[str, str | None] = {"RCPT": None}
     with run_scripted_server(script) as url:
         mailer = make_mailer(url, sender=SENDER, timeout=timedelta(seconds=60))
@@ -286,9 +266,7 @@ def run_scripted_server(script: dict[str, str | None]) -> Iterator[str]:
 def test_outcome_depends_on_where_it_breaks(
     script: dict[str, str | None], outcome: Fate
 ):
-    """
-    Before the content nothing has left; after it nobody knows.
-    """
+    """Before the content nothing has left; after it nobody knows."""
     with run_scripted_server(script) as url:
         mailer = make_mailer(url, sender=SENDER, timeout=timedelta(seconds=5))
         with mailer.session() as send:
@@ -298,9 +276,7 @@ def test_outcome_depends_on_where_it_breaks(
 
 
 def test_folder_gets_one_whole_file_a_mail(tmp_path: Path):
-    """
-    Mails land as .eml files, and nothing else is left in the folder.
-    """
+    """Mails land as .eml files, and nothing else is left in the folder."""
     folder = tmp_path / "mails"
 
     with make_mailer(str(folder), sender=SENDER).session() as send:
@@ -315,9 +291,7 @@ def test_folder_gets_one_whole_file_a_mail(tmp_path: Path):
 
 
 def test_folder_that_cannot_be_written_is_unreachable(tmp_path: Path):
-    """
-    A folder that is a file may be mended: nothing left.
-    """
+    """A folder that is a file may be mended: nothing left."""
     (tmp_path / "mails").touch()
 
     with make_mailer(f"file://{tmp_path}/mails", sender=SENDER).session() as send:
@@ -328,8 +302,6 @@ def test_folder_that_cannot_be_written_is_unreachable(tmp_path: Path):
 
 @pytest.mark.parametrize("address", ["", "http://x", "smtp://"])
 def test_what_is_neither_server_nor_folder_is_refused(address: str):
-    """
-    A wrong setting stops the start.
-    """
+    """A wrong setting stops the start."""
     with pytest.raises(UsageError, match="Write smtp://"):
         make_mailer(address, sender=SENDER)

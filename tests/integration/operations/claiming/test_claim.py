@@ -72,9 +72,7 @@ def expire(engine: sa.Engine, operation_id: UUID = DAILY.id) -> None:
 
 
 def test_claim_says_what_to_do(recorded: sa.Engine):
-    """
-    The claim carries the action as it was when the occurrence was recorded.
-    """
+    """The claim carries the action as it was when the occurrence was recorded."""
     post(recorded, replace_it=True, uid="daily", operations=REFRESH)
 
     claim = must_take(recorded)
@@ -144,16 +142,12 @@ def test_claim_wins_what_may_run_now(
 
 
 def test_unknown_operation_is_not_claimed(engine: sa.Engine):
-    """
-    A message for a row that is not there is dropped.
-    """
+    """A message for a row that is not there is dropped."""
     assert take(engine) is None
 
 
 def test_one_of_twenty_claimers_wins(postgres_engine: sa.Engine):
-    """
-    Copies of a message that arrive together start one attempt.
-    """
+    """Copies of a message that arrive together start one attempt."""
     add_revision(postgres_engine)
     record_all(postgres_engine, DAILY)
     won = race(20, lambda _n: take(postgres_engine))
@@ -163,9 +157,7 @@ def test_one_of_twenty_claimers_wins(postgres_engine: sa.Engine):
 
 
 def test_one_of_twenty_takes_over_a_lost_worker(postgres_engine: sa.Engine):
-    """
-    After the lease ran out one worker goes on, not several.
-    """
+    """After the lease ran out one worker goes on, not several."""
     add_revision(postgres_engine)
     record_all(postgres_engine, DAILY)
     must_take(postgres_engine)
@@ -353,9 +345,7 @@ def test_one_of_a_line_runs(postgres_engine: sa.Engine):
 
 
 def test_index_guards_the_line(engine: sa.Engine):
-    """
-    Even a claim that has not seen another one commit cannot stand beside it.
-    """
+    """Even a claim that has not seen another one commit cannot stand beside it."""
     add_revision(engine)
     line = [make_operation(n, **IN_LINE) for n in (1, 2)]
     of_users = [make_operation(n, user_id="ann", **IN_LINE) for n in (1, 2)]
@@ -367,9 +357,7 @@ def test_index_guards_the_line(engine: sa.Engine):
 
 
 def test_message_that_is_dropped_before_it_is_marked_is_sent_again(engine: sa.Engine):
-    """
-    A worker may be faster than the leader, which marks later what it has sent.
-    """
+    """A worker may be faster than the leader, which marks later what it has sent."""
     add_revision(engine, operations=REFRESH)
     waiting = make_operation(1, queue=Queue.HEAVY)
     record_all(engine, waiting)
@@ -394,9 +382,7 @@ def find_messages(engine: sa.Engine) -> list[Message]:
 
 
 def test_lost_heavy_operation_is_taken_over(engine: sa.Engine):
-    """
-    The one heavy operation that runs is no obstacle to itself.
-    """
+    """The one heavy operation that runs is no obstacle to itself."""
     add_revision(engine, operations=REFRESH)
     heavy = make_operation(queue=Queue.HEAVY)
     record_all(engine, heavy)
@@ -407,9 +393,7 @@ def test_lost_heavy_operation_is_taken_over(engine: sa.Engine):
 
 
 def test_claim_knows_that_the_action_is_gone(recorded: sa.Engine):
-    """
-    Deleted and deactivated actions are told apart.
-    """
+    """Deleted and deactivated actions are told apart."""
     edit_action(recorded, "daily", active=False)
     assert must_take(recorded).action_active is False
     expire(recorded)
@@ -496,9 +480,7 @@ def _writes() -> dict[str, Callable[[sa.Connection, Claim], object]]:
 @pytest.mark.parametrize("name", list(_writes()))
 @pytest.mark.parametrize("how", ["taken over", "finished", "canceled", "pending"])
 def test_nothing_is_written_without_the_token(recorded: sa.Engine, name: str, how: str):
-    """
-    A worker that was overtaken changes nothing when it wakes.
-    """
+    """A worker that was overtaken changes nothing when it wakes."""
     stale = must_take(recorded)
     expire(recorded)
     if how == "canceled":
@@ -529,9 +511,7 @@ def test_nothing_is_written_without_the_token(recorded: sa.Engine, name: str, ho
 
 
 def test_guard_extends_the_lease_by_as_much_as_was_claimed(recorded: sa.Engine):
-    """
-    A lease from the settings stays what it is, whoever renews it.
-    """
+    """A lease from the settings stays what it is, whoever renews it."""
     lease = timedelta(minutes=10)
     claim = claim_operation(recorded, DAILY.id, worker="w", lease=lease)
     assert claim is not None
@@ -545,9 +525,7 @@ def test_guard_extends_the_lease_by_as_much_as_was_claimed(recorded: sa.Engine):
 
 
 def test_renewal_tells_which_claims_are_left(recorded: sa.Engine):
-    """
-    One statement for all that a process runs.
-    """
+    """One statement for all that a process runs."""
     other = make_operation(1)
     record_all(recorded, other)
     mine, theirs = must_take(recorded), must_take(recorded, other.id)
@@ -563,9 +541,7 @@ def test_renewal_tells_which_claims_are_left(recorded: sa.Engine):
 
 
 def test_lost_worker_that_was_only_slow_goes_on(recorded: sa.Engine):
-    """
-    While nobody took over, a late renewal keeps the claim.
-    """
+    """While nobody took over, a late renewal keeps the claim."""
     claim = must_take(recorded)
     expire(recorded)
 
@@ -574,9 +550,7 @@ def test_lost_worker_that_was_only_slow_goes_on(recorded: sa.Engine):
 
 
 def test_given_back_operation_counts_no_attempt(recorded: sa.Engine):
-    """
-    A worker that stops puts the operation back as if it had never claimed it.
-    """
+    """A worker that stops puts the operation back as if it had never claimed it."""
     claim = must_take(recorded)
 
     assert give_back(recorded, claim)
@@ -592,9 +566,7 @@ def test_given_back_operation_counts_no_attempt(recorded: sa.Engine):
 
 
 def test_retry_waits_for_its_time(recorded: sa.Engine):
-    """
-    A stale message does not cut the pause short.
-    """
+    """A stale message does not cut the pause short."""
     claim = must_take(recorded)
     with writing(recorded) as connection:
         retry_later(connection, claim, delay=timedelta(hours=1), error="no network")

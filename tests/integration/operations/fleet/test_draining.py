@@ -25,9 +25,7 @@ def drain(engine: sa.Engine, worker_id: UUID = WORKER.id) -> bool:
 
 
 def test_the_worker_is_told_when_it_renews_its_row(engine: sa.Engine):
-    """
-    Until it is resumed; its own sign of life does not end it.
-    """
+    """Until it is resumed; its own sign of life does not end it."""
     give_sign(engine, WORKER)
     drain(engine)
     with writing(engine) as connection:
@@ -43,9 +41,7 @@ def test_the_worker_is_told_when_it_renews_its_row(engine: sa.Engine):
 
 
 def test_it_is_recorded_once(engine: sa.Engine):
-    """
-    To ask again changes nothing.
-    """
+    """To ask again changes nothing."""
     give_sign(engine, WORKER)
     first, second = drain(engine), drain(engine)
     with writing(engine, author=Author("bob", None, None)) as connection:
@@ -64,9 +60,7 @@ def test_it_is_recorded_once(engine: sa.Engine):
 
 
 def test_a_new_start_takes_work(engine: sa.Engine):
-    """
-    The wish is that of one start of the worker: its id is another afterwards.
-    """
+    """The wish is that of one start of the worker: its id is another afterwards."""
     give_sign(engine, WORKER)
     drain(engine)
     anew = make_worker("host", name="quick@host")
@@ -75,9 +69,7 @@ def test_a_new_start_takes_work(engine: sa.Engine):
 
 
 def test_who_is_gone_cannot_be_drained(engine: sa.Engine):
-    """
-    Nor a scheduler, nor nobody.
-    """
+    """Nor a scheduler, nor nobody."""
     give_sign(engine, WORKER, age=ALIVE_FOR * 2)
     leader = make_worker("leader", role=ProcessRole.SCHEDULER)
     give_sign(engine, leader)
@@ -90,9 +82,7 @@ def test_who_is_gone_cannot_be_drained(engine: sa.Engine):
 
 
 def test_a_worker_is_found_by_its_name(engine: sa.Engine):
-    """
-    The living one; two of one name are told apart by nobody.
-    """
+    """The living one; two of one name are told apart by nobody."""
     give_sign(engine, make_worker("gone", name="quick@host"), age=ALIVE_FOR * 2)
     give_sign(engine, WORKER)
     with reading(engine) as connection:

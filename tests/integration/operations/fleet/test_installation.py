@@ -20,9 +20,7 @@ from settings import read_settings
 
 
 def test_migration_makes_one_id(engine: sa.Engine):
-    """
-    It is what messages carry, as text.
-    """
+    """It is what messages carry, as text."""
     with reading(engine) as connection:
         found = fetch_installation(connection)
 
@@ -31,9 +29,7 @@ def test_migration_makes_one_id(engine: sa.Engine):
 
 
 def test_every_message_says_which_installation_it_is_of(redis_url: str):
-    """
-    It is read once, however many are sent.
-    """
+    """It is read once, however many are sent."""
     settings = read_settings({"MINUTEHAND_BROKER_URL": redis_url}, env_file=None)
     reads: list[str] = []
 

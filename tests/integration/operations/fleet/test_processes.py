@@ -36,9 +36,7 @@ def fetch(engine: sa.Engine) -> list[Seen]:
 
 
 def test_row_is_what_the_process_told_last(engine: sa.Engine):
-    """
-    One row for each start, however many signs.
-    """
+    """One row for each start, however many signs."""
     worker = make_worker()
     give_sign(engine, worker)
     give_sign(engine, replace(worker, queues=("quick",), free_bytes=7))
@@ -51,9 +49,7 @@ def test_row_is_what_the_process_told_last(engine: sa.Engine):
 
 
 def test_clock_of_the_host_is_compared_with_that_of_the_database(engine: sa.Engine):
-    """
-    In seconds, positive if the host is ahead.
-    """
+    """In seconds, positive if the host is ahead."""
     give_sign(engine, make_worker(), clock_ahead=timedelta(minutes=5))
 
     (seen,) = fetch(engine)
@@ -68,25 +64,19 @@ def test_clock_of_the_host_is_compared_with_that_of_the_database(engine: sa.Engi
 def test_process_without_a_sign_counts_as_gone(
     engine: sa.Engine, age: timedelta, *, is_alive: bool
 ):
-    """
-    It is told of for a while, but takes nothing.
-    """
+    """It is told of for a while, but takes nothing."""
     give_sign(engine, make_worker(), age=age)
 
     assert [is_alive] == [each.is_alive for each in fetch(engine)]
 
 
 def test_two_minutes_are_enough_to_be_found_gone():
-    """
-    What doctor promises holds if a sign comes the moment before the end.
-    """
+    """What doctor promises holds if a sign comes the moment before the end."""
     assert timedelta(minutes=2) > ALIVE_FOR
 
 
 def test_process_that_stops_takes_only_its_own_row_away(engine: sa.Engine):
-    """
-    Another of the same name stays.
-    """
+    """Another of the same name stays."""
     stopping, other = make_worker(), make_worker()
     for each in (stopping, other):
         give_sign(engine, each)
@@ -98,9 +88,7 @@ def test_process_that_stops_takes_only_its_own_row_away(engine: sa.Engine):
 
 
 def test_others_forget_who_has_been_gone_for_a_day(engine: sa.Engine):
-    """
-    Nobody has to clean up after a host that never comes back.
-    """
+    """Nobody has to clean up after a host that never comes back."""
     give_sign(engine, make_worker("gone"), age=KEPT_FOR + SECOND)
     give_sign(engine, make_worker("b"))
 
@@ -113,9 +101,7 @@ def make_settings(**given: str) -> Settings:
 
 
 def test_secrets_are_told_as_digests():
-    """
-    Two that differ are told apart, and neither can be read from the row.
-    """
+    """Two that differ are told apart, and neither can be read from the row."""
     told = [
         describe_settings(
             make_settings(
@@ -153,9 +139,7 @@ def test_parameters_of_an_address_are_told_as_digests():
 
 
 def test_each_role_is_asked_only_for_what_it_uses():
-    """
-    A scheduler has no workspace, and may be given none.
-    """
+    """A scheduler has no workspace, and may be given none."""
     settings = make_settings()
 
     assert "MINUTEHAND_WORKSPACE" in describe_settings(settings, ProcessRole.WORKER)
@@ -187,9 +171,7 @@ def test_database_that_is_away_ends_nobody():
 
 
 def test_schema_without_the_table_ends_nobody(unmigrated_url: str):
-    """
-    A worker that is newer than its database works on.
-    """
+    """A worker that is newer than its database works on."""
     engine = make_engine(unmigrated_url)
 
     Presence(make_worker(), partial(writing, engine)).renew()
@@ -198,9 +180,7 @@ def test_schema_without_the_table_ends_nobody(unmigrated_url: str):
 
 
 def test_sign_leaves_no_connection_behind(sqlite_url: str):
-    """
-    The parent of a pool forks between two signs.
-    """
+    """The parent of a pool forks between two signs."""
     settings = make_settings(DATABASE_URL=sqlite_url)
     opened: list[sa.Engine] = []
 

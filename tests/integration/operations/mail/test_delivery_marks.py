@@ -56,9 +56,7 @@ def count_contents(engine: sa.Engine) -> int:
 
 
 def test_mail_can_be_read_as_it_was_sent(engine: sa.Engine, marks: DeliveryMarks):
-    """
-    Subject and both parts, with the state of its mark.
-    """
+    """Subject and both parts, with the state of its mark."""
     marks.start("ann", make_mail())
     marks.sent("ann")
 
@@ -76,9 +74,7 @@ def test_mail_can_be_read_as_it_was_sent(engine: sa.Engine, marks: DeliveryMarks
 def test_content_is_kept_before_the_mail_leaves(
     engine: sa.Engine, marks: DeliveryMarks
 ):
-    """
-    Of a mail whose fate is unknown, one wants to know what it said.
-    """
+    """Of a mail whose fate is unknown, one wants to know what it said."""
     marks.start("ann", make_mail())
 
     found = read(engine, "ann")
@@ -87,9 +83,7 @@ def test_content_is_kept_before_the_mail_leaves(
 
 
 def test_equal_mails_share_a_row(engine: sa.Engine, marks: DeliveryMarks):
-    """
-    Also those of another attempt.
-    """
+    """Also those of another attempt."""
     marks.start("ann", make_mail())
     marks.start("ben", make_mail())
     DeliveryMarks(engine, marks.claim, STEP).start("cat", make_mail())
@@ -104,9 +98,7 @@ def test_equal_mails_share_a_row(engine: sa.Engine, marks: DeliveryMarks):
 def test_mail_that_is_sent_again_is_kept_as_it_was_sent_last(
     engine: sa.Engine, marks: DeliveryMarks
 ):
-    """
-    The template may have been mended since the first attempt.
-    """
+    """The template may have been mended since the first attempt."""
     marks.start("ann", make_mail("wrong"))
     marks.failed("ann", "550")
     marks.start("ann", make_mail("right"))
@@ -115,9 +107,7 @@ def test_mail_that_is_sent_again_is_kept_as_it_was_sent_last(
 
 
 def test_large_mail_is_not_kept(engine: sa.Engine, marks: DeliveryMarks):
-    """
-    It is sent all the same, and what is missing is said.
-    """
+    """It is sent all the same, and what is missing is said."""
     marks.start("ann", make_mail("x" * LARGEST))
 
     found = read(engine, "ann")
@@ -133,18 +123,14 @@ def test_large_mail_is_not_kept(engine: sa.Engine, marks: DeliveryMarks):
 def test_characters_that_no_database_takes_stop_no_mail(
     engine: sa.Engine, marks: DeliveryMarks
 ):
-    """
-    NUL and halves of surrogate pairs are replaced in what is kept.
-    """
+    """NUL and halves of surrogate pairs are replaced in what is kept."""
     marks.start("ann", make_mail("a\0b\ud800c", html=None))
 
     assert "a\N{REPLACEMENT CHARACTER}b?c" == read(engine, "ann").text
 
 
 def test_nothing_is_kept_if_the_settings_say_so(engine: sa.Engine):
-    """
-    MINUTEHAND_KEEP_MAILS=false: marks alone.
-    """
+    """MINUTEHAND_KEEP_MAILS=false: marks alone."""
     claim(engine, keeps_content=False).start("ann", make_mail())
 
     found = read(engine, "ann")
@@ -154,9 +140,7 @@ def test_nothing_is_kept_if_the_settings_say_so(engine: sa.Engine):
 
 
 def test_mails_of_other_apps_are_unknown(engine: sa.Engine, marks: DeliveryMarks):
-    """
-    With the words for a mail that never was.
-    """
+    """With the words for a mail that never was."""
     marks.start("ann", make_mail())
     told = []
     for recipient, app in (("ann", "other"), ("ann's", None)):
@@ -171,9 +155,7 @@ def test_mails_of_other_apps_are_unknown(engine: sa.Engine, marks: DeliveryMarks
 def test_content_goes_with_the_last_mail_that_has_it(
     engine: sa.Engine, marks: DeliveryMarks
 ):
-    """
-    And no earlier, however old it is.
-    """
+    """And no earlier, however old it is."""
     marks.start("ann", make_mail())
     prune = DatabasePrune(engine)
     tomorrow = at("07:00") + timedelta(days=36_500)
@@ -186,9 +168,7 @@ def test_content_goes_with_the_last_mail_that_has_it(
 
 
 def test_young_content_stays(engine: sa.Engine, marks: DeliveryMarks):
-    """
-    A mail that has it may be about to be marked.
-    """
+    """A mail that has it may be about to be marked."""
     marks.start("ann", make_mail())
     with writing(engine) as connection:
         connection.execute(sa.delete(deliveries))
@@ -198,9 +178,7 @@ def test_young_content_stays(engine: sa.Engine, marks: DeliveryMarks):
 
 
 def test_keeping_costs_no_round_trip(postgres_engine: sa.Engine):
-    """
-    Guard, look and mark; what it says goes with the mark.
-    """
+    """Guard, look and mark; what it says goes with the mark."""
     without = claim(postgres_engine, keeps_content=False)
     kept = DeliveryMarks(postgres_engine, without.claim, STEP)
     costs = []

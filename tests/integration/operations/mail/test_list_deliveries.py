@@ -42,9 +42,7 @@ def mailed(engine: sa.Engine) -> sa.Engine:
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 50])
 def test_mails_are_listed_in_parts(mailed: sa.Engine, limit: int):
-    """
-    By step and recipient, and none of another operation.
-    """
+    """By step and recipient, and none of another operation."""
     found = []
     page = Page(limit)
     while True:
@@ -65,9 +63,7 @@ def test_mails_are_listed_in_parts(mailed: sa.Engine, limit: int):
 
 
 def test_mails_of_what_is_unknown_are_not_found(mailed: sa.Engine):
-    """
-    Also if it belongs to another small app.
-    """
+    """Also if it belongs to another small app."""
     for id_, app in ((uuid4(), None), (DAILY.id, "other")):
         with (
             reading(mailed) as connection,

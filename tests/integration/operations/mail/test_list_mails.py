@@ -61,9 +61,7 @@ def collect(engine: sa.Engine, wanted: MailFilter, limit: int) -> list[str]:
 
 @pytest.mark.parametrize("limit", [1, 3, 20, 21])
 def test_parts_make_up_the_list(engine: sa.Engine, limit: int):
-    """
-    Every mail of the app once, the latest first, whoever wrote it.
-    """
+    """Every mail of the app once, the latest first, whoever wrote it."""
     found = collect(engine, MailFilter(app="app", state=None), limit)
 
     assert sorted(found) == [f"app user{number:02}" for number in range(20)]
@@ -72,16 +70,12 @@ def test_parts_make_up_the_list(engine: sa.Engine, limit: int):
 
 
 def test_list_of_all_apps_has_all(engine: sa.Engine):
-    """
-    Without an app there is no other bound.
-    """
+    """Without an app there is no other bound."""
     assert 40 == len(set(collect(engine, MailFilter(state=None), 7)))
 
 
 def test_filters_hold_in_every_part(engine: sa.Engine):
-    """
-    By state, recipient, operation and time.
-    """
+    """By state, recipient, operation and time."""
     failed = MailFilter(app="app", state=DeliveryState.FAILED)
     of_some = MailFilter(state=None, recipients=frozenset({"user03"}))
     late = MailFilter(
@@ -108,9 +102,7 @@ def count(engine: sa.Engine, wanted: MailFilter, most: int = 100) -> dict[str, i
 
 
 def test_mails_that_wait_for_somebody_are_counted_however_old(engine: sa.Engine):
-    """
-    Those that were sent long ago are not, unless their time is asked for.
-    """
+    """Those that were sent long ago are not, unless their time is asked for."""
     since = MailFilter(app="app", state=None, since=NOON)
     late = MailFilter(app="app", state=None, since=NOON + timedelta(minutes=4))
     sent = MailFilter(state=DeliveryState.SENT, since=NOON)
@@ -125,9 +117,7 @@ def test_mails_that_wait_for_somebody_are_counted_however_old(engine: sa.Engine)
 
 
 def test_counts_of_too_many_are_not_whole(engine: sa.Engine):
-    """
-    The latest are counted, and it is told that there are more.
-    """
+    """The latest are counted, and it is told that there are more."""
     found = count(engine, MailFilter(state=None, since=NOON), most=5)
 
     assert "more" in found

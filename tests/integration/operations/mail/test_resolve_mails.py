@@ -119,9 +119,7 @@ BEFORE = {"ann": "sent", "ben": "uncertain", "cat": "uncertain", "dan": "failed"
 
 
 def test_uncertain_mails_are_counted_and_listed(engine: sa.Engine):
-    """
-    With their operation, and by any filter.
-    """
+    """With their operation, and by any filter."""
     assert BEFORE == marks(engine)
 
     with reading(engine) as connection:
@@ -142,9 +140,7 @@ def test_uncertain_mails_are_counted_and_listed(engine: sa.Engine):
 
 
 def test_confirmed_mails_count_as_sent(engine: sa.Engine, mailer: FakeMailer):
-    """
-    Who said so is kept, and nothing runs.
-    """
+    """Who said so is kept, and nothing runs."""
     assert 1 == call(engine, confirm_mails, "ben")
     assert 1 == call(engine, confirm_mails)
 
@@ -164,9 +160,7 @@ def test_confirmed_mails_count_as_sent(engine: sa.Engine, mailer: FakeMailer):
 def test_resent_mails_go_to_these_alone(
     engine: sa.Engine, ports: Ports, mailer: FakeMailer
 ):
-    """
-    Not to who was refused, and no other step runs again; the result tells of all.
-    """
+    """Not to who was refused, and no other step runs again; the result tells of all."""
     first = {mail.address: mail.message_id for mail in mailer.mails}
     task = fetch_steps(engine)["run_task"]
     mailer.mails.clear()
@@ -213,9 +207,7 @@ def test_failed_mails_can_be_sent_again(
 
 
 def test_who_decided_what_is_in_the_record_of_changes(engine: sa.Engine):
-    """
-    With who the mails are to.
-    """
+    """With who the mails are to."""
     call(engine, confirm_mails, "ben")
     call(engine, resend_mails, "cat")
 
@@ -233,9 +225,7 @@ def test_who_decided_what_is_in_the_record_of_changes(engine: sa.Engine):
 
 @pytest.mark.parametrize("function", [confirm_mails, resend_mails])
 def test_operation_of_another_app_is_unknown(engine: sa.Engine, function: Any):
-    """
-    In the words for one that never was.
-    """
+    """In the words for one that never was."""
     with pytest.raises(NotFoundError, match=f"there is no operation {DAILY.id}"):
         call(engine, function, app="other")
 
@@ -245,9 +235,7 @@ def test_operation_of_another_app_is_unknown(engine: sa.Engine, function: Any):
 def test_what_is_lost_again_is_uncertain_again(
     engine: sa.Engine, ports: Ports, mailer: FakeMailer
 ):
-    """
-    And may be decided about again.
-    """
+    """And may be decided about again."""
     mailer.outcomes["ben@example.org"] = [LOST]
     call(engine, resend_mails)
     work(engine, ports)
@@ -265,9 +253,7 @@ def test_what_is_lost_again_is_uncertain_again(
 def test_operation_that_had_not_succeeded_is_again_what_it_was(
     engine: sa.Engine, ports: Ports, mailer: FakeMailer, state: str
 ):
-    """
-    A canceled operation must not go on with its other mails because of one.
-    """
+    """A canceled operation must not go on with its other mails because of one."""
     edit(engine, DAILY.id, state=state, reason="step failed: run_task", error="x")
     with writing(engine) as connection:
         connection.execute(
@@ -296,9 +282,7 @@ def test_operation_that_had_not_succeeded_is_again_what_it_was(
 def test_resend_that_fails_is_tried_again_as_a_resend(
     engine: sa.Engine, ports: Ports, mailer: FakeMailer
 ):
-    """
-    Also after it was canceled: a retry reaches the same people, and nobody else.
-    """
+    """Also after it was canceled: a retry reaches the same people, and nobody else."""
     edit(engine, DAILY.id, state="canceled")
     mailer.outcomes["ben@example.org"] = [
         Sending(Fate.UNREACHABLE, "away"),
@@ -327,9 +311,7 @@ def test_resend_that_fails_is_tried_again_as_a_resend(
 
 @pytest.mark.parametrize("resend", [False, True])
 def test_what_is_counted_is_what_is_changed(engine: sa.Engine, resend: bool):  # noqa: FBT001
-    """
-    Not the other mails of the same operations: of another time, or to others.
-    """
+    """Not the other mails of the same operations: of another time, or to others."""
     with writing(engine) as connection:
         ben = connection.execute(
             sa.select(deliveries.c.updated_at).where(deliveries.c.recipient == "ben")
@@ -354,9 +336,7 @@ def test_what_is_counted_is_what_is_changed(engine: sa.Engine, resend: bool):  #
 
 
 def test_mail_that_is_not_uncertain_is_not_decided_about(engine: sa.Engine):
-    """
-    One typo among several refuses them all.
-    """
+    """One typo among several refuses them all."""
     for function in (confirm_mails, resend_mails):
         for recipients in (("ann",), ("ben", "typo")):
             with pytest.raises(NotFoundError, match="no uncertain mail to"):
@@ -366,9 +346,7 @@ def test_mail_that_is_not_uncertain_is_not_decided_about(engine: sa.Engine):
 
 @pytest.mark.parametrize("state", ["pending", "running", "skipped"])
 def test_what_is_under_way_is_not_sent_again(engine: sa.Engine, state: str):
-    """
-    It may be confirmed, for that runs nothing.
-    """
+    """It may be confirmed, for that runs nothing."""
     edit(engine, DAILY.id, state=state)
 
     with pytest.raises(ConflictError, match="cannot be sent again now"):
@@ -379,9 +357,7 @@ def test_what_is_under_way_is_not_sent_again(engine: sa.Engine, state: str):
 
 
 def test_resend_keeps_to_overlap(engine: sa.Engine):
-    """
-    It would run beside another; of many operations the others go on.
-    """
+    """It would run beside another; of many operations the others go on."""
     edit(engine, DAILY.id, overlap=Overlap.SKIP)
     record_all(engine, make_operation(1))
 
@@ -399,9 +375,7 @@ def test_resend_keeps_to_overlap(engine: sa.Engine):
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_resend_waits_for_whoever_holds_the_action(engine: sa.Engine):
-    """
-    A run that is recorded at the same moment would be live beside it.
-    """
+    """A run that is recorded at the same moment would be live beside it."""
     edit(engine, DAILY.id, overlap=Overlap.SKIP)
     held = sa.select(scheduled_actions.c.uid).with_for_update()
     resend = partial(resend_mails, wanted=MailFilter(operation_id=DAILY.id), by="ada")

@@ -74,9 +74,7 @@ def test_pauses_begin_anew_after_a_retry(
     end: Callable[[sa.Engine, Ports], None],
     first: timedelta,
 ):
-    """
-    They double within the three attempts that a retry gives, not beyond.
-    """
+    """They double within the three attempts that a retry gives, not beyond."""
     add_revision(engine)
     record_all(engine, DAILY)
     pauses = []
@@ -154,9 +152,7 @@ def test_trouble_of_the_platform_counts_as_no_attempt(
 def test_trouble_of_the_platform_leaves_the_attempts_of_a_step(
     engine: sa.Engine, ports: Ports
 ):
-    """
-    An operation that fails by itself in between fails after its three attempts.
-    """
+    """An operation that fails by itself in between fails after its three attempts."""
     add_revision(engine)
     record_all(engine, DAILY)
     full, failed = PlatformError("full"), StepError("no network", permanent=False)
@@ -234,18 +230,14 @@ def talk_and_lose_a_commit(
 def test_lines_outlast_a_commit_that_fails(
     engine: sa.Engine, ports: Ports, *, is_answer_alone: bool
 ):
-    """
-    The second writing has them too, unless they were written after all.
-    """
+    """The second writing has them too, unless they were written after all."""
     told = talk_and_lose_a_commit(engine, ports, is_answer_alone=is_answer_alone)
 
     assert ["refresh one", "refresh two", "publish one", "publish two"] == told
 
 
 def test_what_was_put_back_is_no_longer_ours(engine: sa.Engine):
-    """
-    A worker that was overtaken postpones nothing.
-    """
+    """A worker that was overtaken postpones nothing."""
     add_revision(engine)
     record_all(engine, DAILY)
     claim = claim_operation(engine, DAILY.id, worker="w")
@@ -267,9 +259,7 @@ def succeed(_context: StepContext, _arguments: object) -> StepResult:
 
 
 def test_step_starts_when_the_former_has_finished(engine: sa.Engine, ports: Ports):
-    """
-    Not a moment before, though one transaction ends the one and starts the other.
-    """
+    """Not a moment before, though one transaction ends the one and starts the other."""
     add_revision(engine, operations={"refresh": True, "publish": True})
     record_all(engine, DAILY)
     claim = claim_operation(engine, DAILY.id, worker="w")
@@ -310,9 +300,7 @@ def test_attempts_that_did_not_succeed_are_kept(engine: sa.Engine, ports: Ports)
 
 
 def test_error_of_a_megabyte_is_cut(engine: sa.Engine, ports: Ports):
-    """
-    Wherever it is kept: lists fetch it with each row.
-    """
+    """Wherever it is kept: lists fetch it with each row."""
     add_revision(engine)
     record_all(engine, DAILY)
     attempt(engine, ports, StepError("x" * 2**20, permanent=True))
@@ -326,9 +314,7 @@ def test_error_of_a_megabyte_is_cut(engine: sa.Engine, ports: Ports):
 
 
 def test_attempts_of_an_endless_wait_are_not_all_kept(engine: sa.Engine, ports: Ports):
-    """
-    A disk that is full for a week must not fill the database.
-    """
+    """A disk that is full for a week must not fill the database."""
     add_revision(engine)
     record_all(engine, DAILY)
     for _attempt in range(MOST_KEPT + 2):

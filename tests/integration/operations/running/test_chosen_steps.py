@@ -90,9 +90,7 @@ def test_only_the_chosen_steps_run(engine: sa.Engine, ports: Ports, uid: str):
 
 
 def test_choice_survives_a_retry(engine: sa.Engine, ports: Ports, uid: str):
-    """
-    A retry goes on at the chosen step that failed, and runs no other.
-    """
+    """A retry goes on at the chosen step that failed, and runs no other."""
     operation_id = run_now(engine, uid, steps=["publish", "send_execsum"])
     attempt(engine, ports, operation_id, failing="send_execsum")
     assert "failed" == get(engine, operation_id).state
@@ -105,9 +103,7 @@ def test_choice_survives_a_retry(engine: sa.Engine, ports: Ports, uid: str):
 
 
 def test_choice_survives_a_worker_that_dies(engine: sa.Engine, ports: Ports, uid: str):
-    """
-    If a worker dies right after its claim, the next one knows of the choice, too.
-    """
+    """If a worker dies right after its claim, the next one knows of the choice, too."""
     operation_id = run_now(engine, uid, steps=["send_execsum"])
     claim = claim_operation(engine, operation_id, worker="w")
     assert claim is not None
@@ -118,9 +114,7 @@ def test_choice_survives_a_worker_that_dies(engine: sa.Engine, ports: Ports, uid
 
 
 def test_choice_is_shown_before_a_worker_takes_it(engine: sa.Engine, uid: str):
-    """
-    Whoever looks sees which steps will run.
-    """
+    """Whoever looks sees which steps will run."""
     operation_id = run_now(engine, uid, steps=["publish"])
 
     with reading(engine) as connection:
@@ -132,9 +126,7 @@ def test_choice_is_shown_before_a_worker_takes_it(engine: sa.Engine, uid: str):
 
 
 def test_steps_must_be_those_of_the_action(engine: sa.Engine, uid: str):
-    """
-    Others are refused, with those that there are; nothing is recorded.
-    """
+    """Others are refused, with those that there are; nothing is recorded."""
     with pytest.raises(InvalidDocumentError, match=r"/steps/1: 'send_email'.*publish"):
         run_now(engine, uid, steps=["publish", "send_email"], key="k")
 
@@ -144,9 +136,7 @@ def test_steps_must_be_those_of_the_action(engine: sa.Engine, uid: str):
 
 
 def test_retry_begins_at_a_chosen_step(engine: sa.Engine, ports: Ports, uid: str):
-    """
-    Steps that were not chosen do not stand in its way, and cannot be begun with.
-    """
+    """Steps that were not chosen do not stand in its way, and cannot be begun with."""
     operation_id = run_now(engine, uid, steps=["publish", "call_webhook"])
     attempt(engine, ports, operation_id, failing="call_webhook")
 

@@ -68,9 +68,7 @@ def test_time_limit_makes_an_operation_final(engine: sa.Engine, claim: Claim):
 
 
 def test_expired_claim_is_reclaimed_at_the_next_look(engine: sa.Engine, claim: Claim):
-    """
-    As if the lease had run out; it counts as an attempt.
-    """
+    """As if the lease had run out; it counts as an attempt."""
     with writing(engine) as connection:
         done = expire_claim(connection, DAILY.id, worker_suffix=OURS)
     with writing(engine) as connection:
@@ -83,9 +81,7 @@ def test_expired_claim_is_reclaimed_at_the_next_look(engine: sa.Engine, claim: C
 
 
 def test_stopping_worker_gives_back_what_it_ran(engine: sa.Engine, claim: Claim):
-    """
-    It is pending at once, and nothing was attempted.
-    """
+    """It is pending at once, and nothing was attempted."""
     with writing(engine) as connection:
         done = give_back_all(connection, worker_suffix=OURS)
     row = get(engine, DAILY.id)
@@ -123,9 +119,7 @@ def kill(engine: sa.Engine) -> int:
 
 
 def test_second_kill_is_final(engine: sa.Engine, claim: Claim):
-    """
-    Although an attempt is left: the third process would die of it, too.
-    """
+    """Although an attempt is left: the third process would die of it, too."""
     del claim  # whose process is killed
     first = kill(engine)
     again = take_again(engine)
@@ -141,9 +135,7 @@ def test_second_kill_is_final(engine: sa.Engine, claim: Claim):
 
 
 def test_retry_after_two_kills_begins_anew(engine: sa.Engine, claim: Claim):
-    """
-    With more memory it may go well, and one death is not held against it.
-    """
+    """With more memory it may go well, and one death is not held against it."""
     del claim
     kill(engine)
     take_again(engine)
@@ -158,9 +150,7 @@ def test_retry_after_two_kills_begins_anew(engine: sa.Engine, claim: Claim):
 
 
 def test_kill_after_the_end_changes_nothing(engine: sa.Engine, claim: Claim):
-    """
-    The process may have been killed after its last write.
-    """
+    """The process may have been killed after its last write."""
     with writing(engine) as connection:
         finish(connection, claim, OperationState.SUCCEEDED)
 
@@ -169,9 +159,7 @@ def test_kill_after_the_end_changes_nothing(engine: sa.Engine, claim: Claim):
 
 
 def test_nothing_of_another_run_is_touched(engine: sa.Engine, claim: Claim):
-    """
-    Two workers may have one node name, and a worker has it again after a restart.
-    """
+    """Two workers may have one node name, and a worker has it again after a restart."""
     with writing(engine) as connection:
         done = settle_all(connection, THEIRS, DAILY.id)
 
@@ -180,9 +168,7 @@ def test_nothing_of_another_run_is_touched(engine: sa.Engine, claim: Claim):
 
 
 def test_nothing_that_ended_is_touched(engine: sa.Engine, claim: Claim):
-    """
-    The process may have been killed after its last write.
-    """
+    """The process may have been killed after its last write."""
     with writing(engine) as connection:
         finish(connection, claim, OperationState.SUCCEEDED)
     with writing(engine) as connection:
@@ -193,9 +179,7 @@ def test_nothing_that_ended_is_touched(engine: sa.Engine, claim: Claim):
 
 
 def test_canceling_leaves_no_mail_on_its_way(engine: sa.Engine, claim: Claim):
-    """
-    The worker that sends it may not write any more, so nobody will ever know.
-    """
+    """The worker that sends it may not write any more, so nobody will ever know."""
     del claim  # whose worker is in the middle of it
     with writing(engine) as connection:
         assert cancel(connection, DAILY.id, reason=Reason.CANCELED)

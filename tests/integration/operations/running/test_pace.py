@@ -49,9 +49,7 @@ def add_step(
 
 
 def test_step_usually_takes_the_median_of_its_latest_successes(engine: sa.Engine):
-    """
-    Older runs, failures, and other actions do not count.
-    """
+    """Older runs, failures, and other actions do not count."""
     add_revision(engine)
     made = [make_operation(n) for n in range(RUNS + 2)]
     record_all(engine, *made, make_operation(99, action_uid="other"))
@@ -69,9 +67,7 @@ def test_step_usually_takes_the_median_of_its_latest_successes(engine: sa.Engine
 
 
 def test_app_says_that_it_is_being_published(engine: sa.Engine):
-    """
-    As long as a worker has its heavy operation; other apps are not.
-    """
+    """As long as a worker has its heavy operation; other apps are not."""
     # of an action whose claim begins no step before it has looked for the user
     add_revision(engine, when={"after": "instance.user.last_seen", "delay": "PT1H"})
     heavy = make_operation(1, queue=Queue.HEAVY)
@@ -95,9 +91,7 @@ def test_app_says_that_it_is_being_published(engine: sa.Engine):
 
 
 def test_last_run_and_last_success_are_told_of_many_actions(engine: sa.Engine):
-    """
-    The latest by occurrence, whatever was recorded last; none of who never ran.
-    """
+    """The latest by occurrence, whatever was recorded last; none of who never ran."""
     add_revision(engine)
     made = [make_operation(n) for n in (3, 1, 2)]
     record_all(engine, *made, make_operation(1, action_uid="other"))

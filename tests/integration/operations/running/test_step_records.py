@@ -75,9 +75,7 @@ def prepare(engine: sa.Engine, claim: Claim) -> list[tuple[str, StepState]]:
 
 
 def test_later_attempt_finds_what_the_former_did(recorded: sa.Engine):
-    """
-    Steps are written down once; a memo is kept for the next attempt.
-    """
+    """Steps are written down once; a memo is kept for the next attempt."""
     claim = must_take(recorded)
     assert [("refresh", "pending"), ("publish", "pending")] == prepare(recorded, claim)
     with writing(recorded) as connection:
@@ -121,9 +119,7 @@ def test_steps_are_written_down_by_whoever_comes_first(recorded: sa.Engine, how:
 
 
 def test_open_steps_are_skipped(recorded: sa.Engine):
-    """
-    What succeeded or failed stays; what has not run will not.
-    """
+    """What succeeded or failed stays; what has not run will not."""
     claim = must_take(recorded)
     prepare(recorded, claim)
     with writing(recorded) as connection:
@@ -166,9 +162,7 @@ def test_delivery_marks_keep_a_mail_from_being_sent_twice(recorded: sa.Engine):
 
 @pytest.mark.parametrize("call", ["start", "sent", "failed", "uncertain"])
 def test_overtaken_worker_marks_no_delivery(recorded: sa.Engine, call: str):
-    """
-    Only who holds the claim sends mail or says so.
-    """
+    """Only who holds the claim sends mail or says so."""
     stale = DeliveryMarks(recorded, must_take(recorded), "send_email")
     expire(recorded)
     must_take(recorded)

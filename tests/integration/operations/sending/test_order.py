@@ -73,9 +73,7 @@ def record_aged(engine: sa.Engine, *new: NewOperation) -> list[UUID]:
 
 
 def test_the_oldest_is_sent_first(engine: sa.Engine):
-    """
-    Order is by the time to be sent, then by occurrence; the limit cuts the end.
-    """
+    """Order is by the time to be sent, then by occurrence; the limit cuts the end."""
     ids = record_aged(engine, *(make_operation(n) for n in (3, 1, 2)))
 
     assert ids == fetch_ids(engine)
@@ -83,9 +81,7 @@ def test_the_oldest_is_sent_first(engine: sa.Engine):
 
 
 def test_occurrences_recorded_together_keep_their_order(engine: sa.Engine):
-    """
-    Of one tick the earlier occurrence is sent first.
-    """
+    """Of one tick the earlier occurrence is sent first."""
     made = [make_operation(n) for n in range(9)]
     record_all(engine, *made)
     now = get_now(engine)
@@ -96,9 +92,7 @@ def test_occurrences_recorded_together_keep_their_order(engine: sa.Engine):
 
 
 def test_message_says_where_it_goes(engine: sa.Engine):
-    """
-    The task id is the id of the operation; the queue decides the task.
-    """
+    """The task id is the id of the operation; the queue decides the task."""
     made = make_operation(**HEAVY)
     record_all(engine, made)
 
@@ -108,9 +102,7 @@ def test_message_says_where_it_goes(engine: sa.Engine):
 
 @pytest.mark.parametrize("state", [s for s in OperationState if s != "pending"])
 def test_only_what_is_pending_is_sent(engine: sa.Engine, state: OperationState):
-    """
-    What is queued, running or final has no business in the outbox.
-    """
+    """What is queued, running or final has no business in the outbox."""
     made = make_operation()
     record_all(engine, made)
     edit(engine, made.id, state=state)
@@ -119,9 +111,7 @@ def test_only_what_is_pending_is_sent(engine: sa.Engine, state: OperationState):
 
 
 def test_retry_is_sent_when_its_time_has_come(engine: sa.Engine):
-    """
-    ``send_at`` in the future holds a row back.
-    """
+    """``send_at`` in the future holds a row back."""
     made = make_operation()
     record_all(engine, made)
     edit(engine, made.id, send_at=get_now(engine) + HOUR)
@@ -133,9 +123,7 @@ def test_retry_is_sent_when_its_time_has_come(engine: sa.Engine):
 
 
 def test_one_heavy_operation_of_an_app_is_sent(engine: sa.Engine):
-    """
-    The others follow when it is final; other apps and quick ones do not wait.
-    """
+    """The others follow when it is final; other apps and quick ones do not wait."""
     ids = record_aged(
         engine,
         make_operation(1, **HEAVY),
@@ -179,9 +167,7 @@ def test_queued_overlaps_are_sent_one_at_a_time(engine: sa.Engine):
 
 
 def test_those_that_wait_do_not_hide_those_that_need_not(engine: sa.Engine):
-    """
-    More waiting heavy operations than fit in a batch delay nobody else.
-    """
+    """More waiting heavy operations than fit in a batch delay nobody else."""
     ids = record_aged(
         engine,
         *(make_operation(n, **HEAVY) for n in range(5)),
@@ -196,9 +182,7 @@ def test_those_that_wait_do_not_hide_those_that_need_not(engine: sa.Engine):
 
 
 def test_sent_message_is_queued_and_dated(engine: sa.Engine):
-    """
-    The date is the database's.
-    """
+    """The date is the database's."""
     made = make_operation()
     record_all(engine, made)
 
@@ -210,9 +194,7 @@ def test_sent_message_is_queued_and_dated(engine: sa.Engine):
 
 
 def test_worker_may_be_faster_than_the_mark(engine: sa.Engine):
-    """
-    What was claimed or finished before it could be marked stays so, with a date.
-    """
+    """What was claimed or finished before it could be marked stays so, with a date."""
     add_revision(engine)
     done, runs = make_operation(1), make_operation(2)
     record_all(engine, done, runs)
@@ -231,9 +213,7 @@ def test_worker_may_be_faster_than_the_mark(engine: sa.Engine):
 
 
 def test_a_second_copy_that_was_overtaken_is_not_counted(engine: sa.Engine):
-    """
-    It is the first that was claimed: that one's date says how long it waited.
-    """
+    """It is the first that was claimed: that one's date says how long it waited."""
     add_revision(engine)
     made = make_operation()
     record_all(engine, made)
@@ -286,9 +266,7 @@ def test_operation_given_back_before_the_mark_is_found_again(engine: sa.Engine):
 def test_many_lost_messages_are_found_in_parts(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    The longest sent first: each part has to fit into the deadline of a statement.
-    """
+    """The longest sent first: each part has to fit into the deadline of a statement."""
     monkeypatch.setattr(operations.rescue, "RESENT_AT_ONCE", 2)
     made = [make_operation(number) for number in range(3)]
     record_all(engine, *made)
@@ -312,9 +290,7 @@ def resend(engine: sa.Engine, *empty: Queue) -> int:
 
 
 def test_lost_worker_is_replaced_twice_then_given_up(engine: sa.Engine):
-    """
-    The pause doubles; after three attempts the operation failed, and says why.
-    """
+    """The pause doubles; after three attempts the operation failed, and says why."""
     add_revision(engine)
     made = make_operation()
     record_all(engine, made)
@@ -349,9 +325,7 @@ def test_lost_worker_is_replaced_twice_then_given_up(engine: sa.Engine):
 
 
 def test_steps_of_an_operation_given_up_are_final_too(engine: sa.Engine):
-    """
-    Nothing is said to run in an operation that failed.
-    """
+    """Nothing is said to run in an operation that failed."""
     # its claim begins no steps, so that they are those below
     add_revision(engine, when={"after": "instance.user.last_seen", "delay": "PT1H"})
     made = make_operation()
@@ -400,9 +374,7 @@ def test_steps_of_an_operation_given_up_are_final_too(engine: sa.Engine):
 def test_unclaimed_message_is_given_up_in_time(
     engine: sa.Engine, age: timedelta, sends: int, *, is_empty: bool, lost: bool
 ):
-    """
-    Two minutes if the queue is empty, else one, two and four hours.
-    """
+    """Two minutes if the queue is empty, else one, two and four hours."""
     made = make_operation()
     record_all(engine, made)
     mark(engine, *fetch(engine))
@@ -426,9 +398,7 @@ def test_unclaimed_message_is_given_up_in_time(
 def test_message_is_lost_if_one_sent_minutes_later_runs(
     engine: sa.Engine, lead: timedelta, queue: Queue, *, lost: bool
 ):
-    """
-    Queues are first in, first out: no need to wait until a busy one is empty.
-    """
+    """Queues are first in, first out: no need to wait until a busy one is empty."""
     add_revision(engine)
     made, later = make_operation(), make_operation(1, queue=queue)
     record_all(engine, made, later)
@@ -446,9 +416,7 @@ def test_message_is_lost_if_one_sent_minutes_later_runs(
 
 
 def test_second_copy_of_a_message_overtakes_nothing(engine: sa.Engine):
-    """
-    Its first copy is what runs, ahead of all that was sent between the two.
-    """
+    """Its first copy is what runs, ahead of all that was sent between the two."""
     add_revision(engine)
     made, between = make_operation(), make_operation(1)
     record_all(engine, made, between)
@@ -466,9 +434,7 @@ def test_second_copy_of_a_message_overtakes_nothing(engine: sa.Engine):
 
 @pytest.mark.parametrize("state", [s for s in OperationState if s != "queued"])
 def test_only_queued_messages_can_be_lost(engine: sa.Engine, state: OperationState):
-    """
-    A message that was claimed, or is not sent, is nobody's loss.
-    """
+    """A message that was claimed, or is not sent, is nobody's loss."""
     made = make_operation()
     record_all(engine, made)
     edit(engine, made.id, state=state, sends=1, sent_at=get_now(engine) - 9 * HOUR)
@@ -496,9 +462,7 @@ def test_what_was_put_back_before_it_was_marked_is_still_to_be_sent(engine: sa.E
 
 
 def test_retried_operation_is_no_witness(engine: sa.Engine):
-    """
-    Its first copy is ahead of all that was sent since.
-    """
+    """Its first copy is ahead of all that was sent since."""
     add_revision(engine)
     waits, again = make_operation(1), make_operation(2)
     record_all(engine, waits, again)

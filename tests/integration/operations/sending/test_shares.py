@@ -63,9 +63,7 @@ def test_what_exceeds_the_share_lines_up_behind(engine: sa.Engine):
 
 
 def test_each_app_has_a_share_of_its_own(engine: sa.Engine):
-    """
-    However much others have to do, an app's first operation is in the first lane.
-    """
+    """However much others have to do, an app's first operation is in the first lane."""
     record_of(engine, "crowd", range(5))
     (alone,) = record_of(engine, "alone", range(5, 6))
 
@@ -73,9 +71,7 @@ def test_each_app_has_a_share_of_its_own(engine: sa.Engine):
 
 
 def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
-    """
-    Sent or running, it has its place; the next has one when it is final.
-    """
+    """Sent or running, it has its place; the next has one when it is final."""
     add_revision(engine)
     first, second, third = record_of(engine, "sales", range(3))
     with writing(engine) as connection:
@@ -94,9 +90,7 @@ def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
 
 
 def test_lane_is_kept_when_it_was_sent(engine: sa.Engine):
-    """
-    What went to a lane behind takes no place of the first lane.
-    """
+    """What went to a lane behind takes no place of the first lane."""
     record_of(engine, "sales", range(2))
     with writing(engine) as connection:
         mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1))
@@ -122,9 +116,7 @@ def test_people_come_before_the_schedule(engine: sa.Engine):
 
 
 def test_manual_runs_have_a_share_too(engine: sa.Engine):
-    """
-    Who asks for many by hand takes the slots of nobody.
-    """
+    """Who asks for many by hand takes the slots of nobody."""
     record_of(engine, "sales", range(4), trigger=Trigger.MANUAL)
 
     assert [0, *3 * [find_back_lane("sales")]] == sorted(
@@ -133,18 +125,14 @@ def test_manual_runs_have_a_share_too(engine: sa.Engine):
 
 
 def test_heavy_operations_have_one_lane(engine: sa.Engine):
-    """
-    Of them one runs at a time anyway.
-    """
+    """Of them one runs at a time anyway."""
     record_of(engine, "sales", range(2), queue=Queue.HEAVY)
 
     assert [0] == list(fetch_lanes(engine, 1).values())
 
 
 def test_other_lane_is_no_witness(engine: sa.Engine):
-    """
-    Lanes take turns: what runs from another lane has overtaken nothing.
-    """
+    """Lanes take turns: what runs from another lane has overtaken nothing."""
     add_revision(engine)
     waits, runs = record_of(engine, "sales", range(2))
     with writing(engine) as connection:
@@ -161,9 +149,7 @@ def test_other_lane_is_no_witness(engine: sa.Engine):
 
 
 def test_share_is_a_part_of_the_slots(engine: sa.Engine):
-    """
-    Of all workers that were seen lately and take the queue; at least one slot.
-    """
+    """Of all workers that were seen lately and take the queue; at least one slot."""
     now = get_now(engine)
     with writing(engine) as connection:
         for queues, slots, age in (
@@ -194,9 +180,7 @@ def test_share_is_a_part_of_the_slots(engine: sa.Engine):
 
 
 def test_share_without_workers_is_that_of_one(engine: sa.Engine):
-    """
-    Before the first has said how many slots it has.
-    """
+    """Before the first has said how many slots it has."""
     with reading(engine) as connection:
         assert 2 == fetch_share(connection, 0.5)
 

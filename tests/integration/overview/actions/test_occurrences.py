@@ -79,9 +79,7 @@ def test_past_and_planned_are_one_list(engine: sa.Engine):
 
 
 def test_times_are_those_of_the_rule(engine: sa.Engine):
-    """
-    With zone and offset, and what the clocks do on that day.
-    """
+    """With zone and offset, and what the clocks do on that day."""
     paris = {"cron_rule": "30 2 * * *", "timezone": "Europe/Paris"}
     uid = post(engine, when=paris).uid
     day = datetime.fromisoformat("2083-03-28T00:00:00+00:00")
@@ -98,9 +96,7 @@ def test_times_are_those_of_the_rule(engine: sa.Engine):
 
 
 def test_parts_are_the_whole(engine: sa.Engine):
-    """
-    Each occurrence once, in order, decided or not.
-    """
+    """Each occurrence once, in order, decided or not."""
     now = get_now(engine)
     begin = now.replace(second=0, microsecond=0) - 4 * MINUTE
     uid = post_since(engine, begin, when=MINUTELY)
@@ -122,9 +118,7 @@ def test_parts_are_the_whole(engine: sa.Engine):
 
 
 def test_period_is_bounded(engine: sa.Engine):
-    """
-    By default, a week before and after now; at most 400 days.
-    """
+    """By default, a week before and after now; at most 400 days."""
     uid = post(engine, when={"cron_rule": f"0 {find_far_hour(engine)} * * *"}).uid
     now = get_now(engine)
 
@@ -136,9 +130,7 @@ def test_period_is_bounded(engine: sa.Engine):
 
 
 def test_actions_of_other_apps_are_unknown(engine: sa.Engine):
-    """
-    In the very words for one that never was.
-    """
+    """In the very words for one that never was."""
     add_app(engine, "other")
     uid = post(engine, app="other").uid
     told = []

@@ -44,9 +44,7 @@ def run(
 
 
 def test_the_latest_of_each_are_returned(engine: sa.Engine):
-    """
-    So many of each action, newest first; an action without any is left out.
-    """
+    """So many of each action, newest first; an action without any is left out."""
     for number in range(3):
         run(engine, number, SECOND)
     run(engine, 9, SECOND, "weekly", OperationState.FAILED)
@@ -64,9 +62,7 @@ def test_the_latest_of_each_are_returned(engine: sa.Engine):
 
 
 def test_an_event_of_many_users_is_not_read_as_a_whole(engine: sa.Engine):
-    """
-    Operations of one instant count one by one, so that no more are returned.
-    """
+    """Operations of one instant count one by one, so that no more are returned."""
     record(engine, *(make_operation(user_id=f"user-{n}") for n in range(30)))
 
     (recent,) = fetch(engine, "daily").values()
@@ -76,9 +72,7 @@ def test_an_event_of_many_users_is_not_read_as_a_whole(engine: sa.Engine):
 
 
 def test_the_median_is_of_those_that_succeeded(engine: sa.Engine):
-    """
-    What failed at once or still runs says nothing of how long a run takes.
-    """
+    """What failed at once or still runs says nothing of how long a run takes."""
     for number, seconds in enumerate((3, 1, 8)):
         run(engine, number, seconds * SECOND)
     run(engine, 3, 60 * SECOND, state=OperationState.FAILED)
@@ -92,9 +86,7 @@ def test_the_median_is_of_those_that_succeeded(engine: sa.Engine):
 
 
 def test_mails_that_may_not_have_arrived_are_told(engine: sa.Engine):
-    """
-    The operation succeeded; that is not all that there is to say.
-    """
+    """The operation succeeded; that is not all that there is to say."""
     run(engine, 0, SECOND)
     (doubtful,) = record(engine, make_operation(1))
     with writing(engine) as connection:
@@ -114,9 +106,7 @@ def test_mails_that_may_not_have_arrived_are_told(engine: sa.Engine):
 
 
 def test_one_action_is_asked_for_by_its_uid(engine: sa.Engine):
-    """
-    Another small app's action is unknown, like one that has never been.
-    """
+    """Another small app's action is unknown, like one that has never been."""
     add_app(engine)
     post(engine, uid="daily")
     run(engine, 0, SECOND)

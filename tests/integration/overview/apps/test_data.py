@@ -39,9 +39,7 @@ def _fetch(engine: sa.Engine, root: Path, name: str = "a") -> DetailedDomain:
 
 
 def test_domains_have_their_versions(engine: sa.Engine, tmp_path: Path):
-    """
-    Staged, live and former, each with its size, and the source without its key.
-    """
+    """Staged, live and former, each with its size, and the source without its key."""
     for rows in (1, 2, 3):
         stage(engine, tmp_path, "a", {"n": list(range(rows))})
         if rows < 3:
@@ -69,9 +67,7 @@ def test_domains_have_their_versions(engine: sa.Engine, tmp_path: Path):
 
 
 def test_parts_are_the_whole(engine: sa.Engine):
-    """
-    By name.
-    """
+    """By name."""
     with reading(engine) as connection:
         first = fetch_domain_part(connection, "app", Page(limit=2))
         second = fetch_domain_part(connection, "app", Page(2, first.following))
@@ -83,9 +79,7 @@ def test_parts_are_the_whole(engine: sa.Engine):
 
 
 def test_difference_names_columns_and_types(engine: sa.Engine, tmp_path: Path):
-    """
-    What was added, removed and became of another type, and by how many rows.
-    """
+    """What was added, removed and became of another type, and by how many rows."""
     stage(engine, tmp_path, "a", {"same": [1], "gone": ["x"], "other": [1]})
     _publish(engine, tmp_path)
     stage(engine, tmp_path, "a", {"same": [1, 2], "other": [0.5, 1], "new": [True] * 2})
@@ -107,9 +101,7 @@ def test_difference_names_columns_and_types(engine: sa.Engine, tmp_path: Path):
 def test_file_that_cannot_be_read_is_a_problem_and_no_error(
     engine: sa.Engine, tmp_path: Path, broken: bytes | None
 ):
-    """
-    Gone, as for a process without the workspace, or damaged: all else is shown.
-    """
+    """Gone, as for a process without the workspace, or damaged: all else is shown."""
     stage(engine, tmp_path, "a", {"n": [1]})
     path = tmp_path / "app" / "a" / "1.parquet"
     if broken is None:
@@ -126,9 +118,7 @@ def test_file_that_cannot_be_read_is_a_problem_and_no_error(
 
 
 def test_what_is_not_there_is_not_found(engine: sa.Engine, tmp_path: Path):
-    """
-    A domain, or an app.
-    """
+    """A domain, or an app."""
     with pytest.raises(NotFoundError, match="no domain 'z'"):
         _fetch(engine, tmp_path, "z")
     with reading(engine) as connection, pytest.raises(NotFoundError, match="no small"):

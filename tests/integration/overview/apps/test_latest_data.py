@@ -41,9 +41,7 @@ def add_step(engine: sa.Engine, number: int, name: str, result: dict[str, Any]) 
 def test_status_says_what_the_last_ones_touched(
     engine: sa.Engine, refreshed: list[str], reused: list[str], kind: str
 ) -> None:
-    """
-    The latest of each; an app without any has none.
-    """
+    """The latest of each; an app without any has none."""
     add_app(engine)
     add_app(engine, "other")
     add_step(engine, 1, "refresh", {"refreshed": ["old"], "reused": []})

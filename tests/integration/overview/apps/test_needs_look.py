@@ -50,9 +50,7 @@ def _end(engine: sa.Engine, number: int, state: str, hours: int) -> None:
 
 
 def test_app_that_is_well_needs_no_look(engine: sa.Engine):
-    """
-    Nor does one of which nothing is known.
-    """
+    """Nor does one of which nothing is known."""
     post(engine, "calm")
 
     assert CALM == _fetch(engine)["calm"]
@@ -78,9 +76,7 @@ def test_what_went_wrong_within_a_day_is_counted(engine: sa.Engine):
 
 
 def test_actions_that_do_not_run_are_counted(engine: sa.Engine):
-    """
-    One in quarantine counts as that, even if it is paused, too.
-    """
+    """One in quarantine counts as that, even if it is paused, too."""
     now = get_now(engine)
     edit_action(engine, post(engine, name="a").uid, paused_at=now)
     for name in "bc":
@@ -94,9 +90,7 @@ def test_actions_that_do_not_run_are_counted(engine: sa.Engine):
 
 
 def test_uncertain_mails_are_counted_whoever_wrote_them(engine: sa.Engine):
-    """
-    Those of a program that does not write the app of a mail, too.
-    """
+    """Those of a program that does not write the app of a mail, too."""
     operation = make_operation(0)
     record_all(engine, operation)
     rows = [
@@ -121,9 +115,7 @@ def test_uncertain_mails_are_counted_whoever_wrote_them(engine: sa.Engine):
 
 
 def test_data_that_are_not_live_are_counted(engine: sa.Engine):
-    """
-    Staged and never published, or published before that; not what is live.
-    """
+    """Staged and never published, or published before that; not what is live."""
     rows: list[dict[str, Any]] = [
         {"app": "app", "name": name, "source": {}, "staged_version": staged}
         | {"live_version": live}
@@ -141,9 +133,7 @@ def test_data_that_are_not_live_are_counted(engine: sa.Engine):
 
 
 def test_lists_tell_it(engine: sa.Engine):
-    """
-    Whole, and in parts.
-    """
+    """Whole, and in parts."""
     _end(engine, 0, "failed", 1)
 
     with reading(engine) as connection:

@@ -59,9 +59,7 @@ def fetch(engine: sa.Engine, app: str) -> AppStatus:
 
 
 def test_app_sees_its_own_work(engine: sa.Engine):
-    """
-    What waits, what runs, and who takes it; whether somebody leads.
-    """
+    """What waits, what runs, and who takes it; whether somebody leads."""
     found = fetch(engine, "app")
 
     assert (True, 1, 1) == (
@@ -74,16 +72,12 @@ def test_app_sees_its_own_work(engine: sa.Engine):
 
 
 def test_app_sees_nothing_of_others(engine: sa.Engine):
-    """
-    No name of a host, an app, an action, or of what went wrong there.
-    """
+    """No name of a host, an app, an action, or of what went wrong there."""
     assert "Q" not in write_json(fetch(engine, "app"))
 
 
 def test_other_app_sees_its_trouble(engine: sa.Engine):
-    """
-    And has no work that waits.
-    """
+    """And has no work that waits."""
     found = fetch(engine, "Qother")
 
     assert ["Qreason"] == [each.reason for each in found.last_hour]
@@ -92,9 +86,7 @@ def test_other_app_sees_its_trouble(engine: sa.Engine):
 
 
 def test_workers_are_shown_with_what_they_run(engine: sa.Engine):
-    """
-    One that is gone runs nothing.
-    """
+    """One that is gone runs nothing."""
     give_sign(engine, make_worker("Qgone"), age=timedelta(hours=1))
     with reading(engine) as connection:
         found = fetch_workers(connection)
@@ -105,9 +97,7 @@ def test_workers_are_shown_with_what_they_run(engine: sa.Engine):
 
 
 def test_installation_sees_all_that_runs(engine: sa.Engine):
-    """
-    And how long the oldest waits.
-    """
+    """And how long the oldest waits."""
     with reading(engine) as connection:
         found = fetch_status(connection, SETTINGS)
 
@@ -117,8 +107,6 @@ def test_installation_sees_all_that_runs(engine: sa.Engine):
 
 
 def test_unknown_app_is_unknown(engine: sa.Engine):
-    """
-    It has no state.
-    """
+    """It has no state."""
     with pytest.raises(NotFoundError):
         fetch(engine, "never")

@@ -13,9 +13,7 @@ FIRST, SECOND = (make_operation(n, queue=Queue.HEAVY) for n in (1, 2))
 
 
 def test_only_what_could_have_been_sent_is_late(engine: sa.Engine):
-    """
-    What waits for another operation, or for less than that long, is no trouble.
-    """
+    """What waits for another operation, or for less than that long, is no trouble."""
     quick, now = make_operation(3), get_now(engine)
     record_all(engine, FIRST, SECOND, quick)
     edit(engine, FIRST.id, state="queued")

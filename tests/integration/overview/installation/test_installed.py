@@ -32,9 +32,7 @@ SETTINGS = read_settings(
 def test_bundle_has_nothing_of_a_tenant_and_no_secret(
     engine: sa.Engine, tmp_path: Path
 ):
-    """
-    An app of which everything has its mark leaves none in it, and it stays small.
-    """
+    """An app of which everything has its mark leaves none in it, and it stays small."""
     prepare(engine, tmp_path, "shop", "Qshopq", is_documented=True)
     give_sign(engine, make_worker())
     with writing(engine) as connection:
@@ -51,9 +49,7 @@ def test_bundle_has_nothing_of_a_tenant_and_no_secret(
 
 
 def test_failures_have_their_reason_and_nobodys_words(engine: sa.Engine):
-    """
-    What a server said stays behind the colon.
-    """
+    """What a server said stays behind the colon."""
     operation = make_operation(1)
     record_all(engine, operation)
     edit(
@@ -73,9 +69,7 @@ def test_failures_have_their_reason_and_nobodys_words(engine: sa.Engine):
 
 
 def test_installation_tells_versions_and_what_is_kept(engine: sa.Engine):
-    """
-    With the oldest row of each kind.
-    """
+    """With the oldest row of each kind."""
     operation = make_operation(1)
     record_all(engine, operation)
     old = get_now(engine) - timedelta(days=3)

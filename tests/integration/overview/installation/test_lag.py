@@ -13,9 +13,7 @@ from tests.scheduling import MINUTE, edit, get_now, make_operation, record_all
 
 
 def test_lag_is_the_wait_of_most(engine: sa.Engine):
-    """
-    Of twenty, nineteen began within two seconds.
-    """
+    """Of twenty, nineteen began within two seconds."""
     at = get_now(engine) - 5 * MINUTE
     for number in range(20):
         made = make_operation(number)

@@ -15,9 +15,7 @@ from tests.scheduling import MONDAY, add_app, edit, make_operation
 
 
 def test_last_success_and_last_data_are_told(engine: sa.Engine):
-    """
-    Of the installation and of each app; null where there has been none.
-    """
+    """Of the installation and of each app; null where there has been none."""
     hour = timedelta(hours=1)
     for uid in ("shop", "books", "new"):
         add_app(engine, uid)

@@ -77,9 +77,7 @@ def read(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
 
 
 def test_queues_are_told_by_depth_and_age(engine: sa.Engine, database_url: str):
-    """
-    What runs counts, and does not wait.
-    """
+    """What runs counts, and does not wait."""
     add(engine, queue="quick", recorded_at=db_now(-2 * MINUTE))
     add(engine, queue="quick", state="running", recorded_at=db_now(-HOUR))
     give_sign(engine, make_worker("a", ["quick"]))
@@ -98,9 +96,7 @@ def test_queues_are_told_by_depth_and_age(engine: sa.Engine, database_url: str):
 
 
 def test_what_doctor_finds_is_told_by_look(engine: sa.Engine, database_url: str):
-    """
-    Nobody leads, a workspace fills up, and the mail server is well.
-    """
+    """Nobody leads, a workspace fills up, and the mail server is well."""
     give_sign(engine, make_worker("a", free_bytes=LITTLE_SPACE - 1))
     registry = make_registry(database_url)
 
@@ -111,9 +107,7 @@ def test_what_doctor_finds_is_told_by_look(engine: sa.Engine, database_url: str)
 
 
 def test_every_series_is_there_before_anything_happened(database_url: str):
-    """
-    An alert on a reason sees its first operation, not its second.
-    """
+    """An alert on a reason sees its first operation, not its second."""
     registry = make_registry(database_url)
 
     for queue in Queue:
@@ -126,9 +120,7 @@ def test_every_series_is_there_before_anything_happened(database_url: str):
 
 
 def test_ends_are_counted_by_state_and_reason(engine: sa.Engine, database_url: str):
-    """
-    Words after the colon make no series; a failure counts when it happened.
-    """
+    """Words after the colon make no series; a failure counts when it happened."""
     for step in ("send_email", "run_task"):
         add(
             engine,
@@ -159,9 +151,7 @@ def test_ends_are_counted_by_state_and_reason(engine: sa.Engine, database_url: s
 def test_start_lag_and_run_time_are_told_by_bounds(
     engine: sa.Engine, database_url: str
 ):
-    """
-    Each bound has all that were faster, as a histogram.
-    """
+    """Each bound has all that were faster, as a histogram."""
     add(
         engine,
         state="succeeded",
@@ -193,9 +183,7 @@ def test_apps_have_series_where_asked(
     shop: float | None,
     other: float | None,
 ):
-    """
-    Those that nobody asked for are added up.
-    """
+    """Those that nobody asked for are added up."""
     for app, count in (("shop", 2), ("blog", 1)):
         add_app(engine, app)
         for _ in range(count):
@@ -210,9 +198,7 @@ def test_apps_have_series_where_asked(
 
 
 def test_standby_gives_none(database_url: str):
-    """
-    The same from each scheduler would be added up.
-    """
+    """The same from each scheduler would be added up."""
     registry = make_registry(database_url, leads=False)
 
     assert [] == list(registry.collect())
@@ -221,9 +207,7 @@ def test_standby_gives_none(database_url: str):
 def test_who_asks_again_soon_is_told_the_same(
     engine: sa.Engine, database_url: str, clock: Clock
 ):
-    """
-    Any number of askers costs the database one look in ten seconds.
-    """
+    """Any number of askers costs the database one look in ten seconds."""
     registry = make_registry(database_url, clock=clock)
 
     def count() -> float | None:
@@ -239,9 +223,7 @@ def test_who_asks_again_soon_is_told_the_same(
 
 
 def test_database_that_is_away_is_told_as_such():
-    """
-    Figures that nobody read are absent, not 0.
-    """
+    """Figures that nobody read are absent, not 0."""
     registry = make_registry("postgresql://x@127.0.0.1:1/x")
 
     assert 0 == read(registry, "work_read")
@@ -249,9 +231,7 @@ def test_database_that_is_away_is_told_as_such():
 
 
 def test_names_are_known_without_a_look_at_the_database():
-    """
-    Prometheus' library asks for them when the process starts.
-    """
+    """Prometheus' library asks for them when the process starts."""
     metrics = WorkMetrics(make_settings("postgresql://x@127.0.0.1:1/x"), leads=bool)
 
     assert set(METRICS_OF_WORK) == {each.name for each in metrics.describe()}

@@ -50,9 +50,7 @@ def record(
 
 
 def test_what_waits_is_counted_with_its_age(engine: sa.Engine):
-    """
-    What runs does not wait; empty queues are listed as well.
-    """
+    """What runs does not wait; empty queues are listed as well."""
     record(engine, 1, ago=3 * MINUTE)
     record(engine, 2, ago=2 * MINUTE, state="queued", sent_at=get_now(engine))
     record(engine, 3, ago=9 * MINUTE, waited=MINUTE)
@@ -100,18 +98,14 @@ def test_pace_tells_when_it_is_empty(engine: sa.Engine):
 
 
 def test_what_nobody_takes_has_no_end(engine: sa.Engine):
-    """
-    Rather than an invented one.
-    """
+    """Rather than an invented one."""
     record(engine, 1, ago=MINUTE)
 
     assert fetch(engine).empty_in_s is None
 
 
 def test_what_waited_long_counts_while_others_wait_as_long(engine: sa.Engine):
-    """
-    After a pause of hours the pace is that of what is taken now.
-    """
+    """After a pause of hours the pace is that of what is taken now."""
     record(engine, 1, ago=5 * HOUR, waited=5 * HOUR - MINUTE)
     record(engine, 2, ago=5 * HOUR)
 
@@ -119,9 +113,7 @@ def test_what_waited_long_counts_while_others_wait_as_long(engine: sa.Engine):
 
 
 def test_history_is_what_waited_at_each_minute(engine: sa.Engine):
-    """
-    From an hour ago until now; what was skipped never waited.
-    """
+    """From an hour ago until now; what was skipped never waited."""
     record(engine, 1, ago=30.5 * MINUTE, waited=10 * MINUTE)
     record(engine, 2, ago=5.5 * MINUTE)
     record(engine, 3, ago=20.5 * MINUTE, state="skipped")
@@ -134,9 +126,7 @@ def test_history_is_what_waited_at_each_minute(engine: sa.Engine):
 
 
 def test_workers_say_what_they_do(engine: sa.Engine):
-    """
-    In a word; one that is drained can be stopped.
-    """
+    """In a word; one that is drained can be stopped."""
     told = {}
     for number, name in enumerate(("idle", "working", "draining", "drained", "silent")):
         queues = () if name == "drained" else ("quick",)
@@ -162,9 +152,7 @@ def test_workers_say_what_they_do(engine: sa.Engine):
 
 
 def test_status_and_doctor_name_a_paused_queue(engine: sa.Engine):
-    """
-    Who did it, why, and how to end it.
-    """
+    """Who did it, why, and how to end it."""
     record(engine, 1, ago=MINUTE)
     with writing(engine) as connection:
         pause_queue(connection, Queue.QUICK, note="new mail server", by="ada")
@@ -181,9 +169,7 @@ def test_status_and_doctor_name_a_paused_queue(engine: sa.Engine):
 
 
 def test_doctor_names_drained_workers_of_a_queue_that_nobody_takes(engine: sa.Engine):
-    """
-    They may be why.
-    """
+    """They may be why."""
     worker = make_worker("h", name="quick@h", queues=())
     give_sign(engine, worker)
     record(engine, 1, ago=MINUTE)

@@ -76,9 +76,7 @@ def _reasons(found: MailedPart) -> dict[str, tuple[bool, str]]:
 
 
 def test_before_the_step_it_is_who_would_get_them(engine: sa.Engine, operation: UUID):
-    """
-    As the action says, and as the users are.
-    """
+    """As the action says, and as the users are."""
     found = _fetch(engine, operation)
 
     assert (STEP, None, ()) == (found.step, found.count, found.warnings)
@@ -88,9 +86,7 @@ def test_before_the_step_it_is_who_would_get_them(engine: sa.Engine, operation: 
 
 
 def test_who_was_in_stays_in(engine: sa.Engine, operation: UUID):
-    """
-    Whatever the user is now; and who came later is told so.
-    """
+    """Whatever the user is now; and who came later is told so."""
     _begin(engine, operation, "ann", "cat")
     with writing(engine) as connection:
         connection.execute(sa.update(users).values(disabled=True))
@@ -112,9 +108,7 @@ def test_who_was_in_stays_in(engine: sa.Engine, operation: UUID):
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 50])
 def test_parts_are_the_whole(engine: sa.Engine, operation: UUID, limit: int):
-    """
-    Of those who were left out, each once.
-    """
+    """Of those who were left out, each once."""
     _begin(engine, operation, "ann")
     found: list[str] = []
     after: Position | None = None
@@ -129,9 +123,7 @@ def test_parts_are_the_whole(engine: sa.Engine, operation: UUID, limit: int):
 
 
 def test_run_for_one_user_is_for_nobody_else(engine: sa.Engine, operation: UUID):
-    """
-    Although the action names them.
-    """
+    """Although the action names them."""
     edit(engine, operation, user_id="ann")
 
     reasons = _reasons(_fetch(engine, operation))
@@ -141,9 +133,7 @@ def test_run_for_one_user_is_for_nobody_else(engine: sa.Engine, operation: UUID)
 
 
 def test_what_is_not_known_any_more_is_not_made_up(engine: sa.Engine):
-    """
-    Of an action whose revision is gone, those who got mails are known.
-    """
+    """Of an action whose revision is gone, those who got mails are known."""
     add_app(engine, ids=["ann", "bob"])
     new = make_operation(0, action_uid="gone")
     record_all(engine, new)
@@ -157,9 +147,7 @@ def test_what_is_not_known_any_more_is_not_made_up(engine: sa.Engine):
 
 
 def test_operations_of_others_are_unknown(engine: sa.Engine, operation: UUID):
-    """
-    In the words for what never was; and so is a step that mails nobody.
-    """
+    """In the words for what never was; and so is a step that mails nobody."""
     for app, each in (("other", operation), (None, uuid4())):
         with pytest.raises(NotFoundError, match=str(each)):
             _fetch(engine, each, app=app)

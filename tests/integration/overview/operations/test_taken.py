@@ -70,9 +70,7 @@ def get_took(engine: sa.Engine, operation_id: UUID) -> timedelta | None:
 
 
 def test_hours_in_which_it_lay_failed_do_not_count(engine: sa.Engine):
-    """
-    Nowhere: only what its steps took, each in the last attempt at it.
-    """
+    """Nowhere: only what its steps took, each in the last attempt at it."""
     add_app(engine)
     post(engine, uid="daily")
     made = record(engine, attempt=4)
@@ -101,18 +99,14 @@ def test_hours_in_which_it_lay_failed_do_not_count(engine: sa.Engine):
 
 
 def test_what_ran_once_took_from_start_to_end(engine: sa.Engine):
-    """
-    Also if it was canceled in the middle of a step, or has none.
-    """
+    """Also if it was canceled in the middle of a step, or has none."""
     made = record(engine, attempt=1, state=OperationState.CANCELED)
 
     assert NOON + 2 * SECOND - MONDAY == get_took(engine, made)
 
 
 def test_time_in_which_the_platform_was_away_does_not_count(engine: sa.Engine):
-    """
-    The attempt has the number of the one that was postponed.
-    """
+    """The attempt has the number of the one that was postponed."""
     postponed = {"attempt": 1, "outcome": "postponed"}
     made = record(engine, attempt=1, details={ATTEMPTS_KEY: [postponed]})
     add_steps(engine, made, make_step("publish", NOON, 2))
@@ -124,9 +118,7 @@ def test_time_in_which_the_platform_was_away_does_not_count(engine: sa.Engine):
 def test_what_has_not_run_or_still_runs_has_taken_nothing(
     engine: sa.Engine, values: dict[str, Any]
 ):
-    """
-    Whatever its steps say.
-    """
+    """Whatever its steps say."""
     made = record(engine, attempt=2, **values)
     add_steps(engine, made, make_step("publish", NOON, 2))
 
@@ -134,9 +126,7 @@ def test_what_has_not_run_or_still_runs_has_taken_nothing(
 
 
 def test_step_that_did_not_end_counts_nothing(engine: sa.Engine):
-    """
-    Nobody knows how long one ran that was canceled between two attempts.
-    """
+    """Nobody knows how long one ran that was canceled between two attempts."""
     made = record(engine, attempt=2, state=OperationState.CANCELED)
     add_steps(
         engine,

@@ -60,9 +60,7 @@ def after(days: int) -> dict[str, str]:
 
 
 def test_longer_delay_moves_the_run_of_each_user(engine: sa.Engine, seen_at: datetime):
-    """
-    As far as the events so far lead.
-    """
+    """As far as the events so far lead."""
     uid = post(engine, when=after(7)).uid
 
     changes = compare(engine, uid, when=after(14))
@@ -73,9 +71,7 @@ def test_longer_delay_moves_the_run_of_each_user(engine: sa.Engine, seen_at: dat
 
 
 def test_delay_that_has_passed_removes(engine: sa.Engine, seen_at: datetime):
-    """
-    An edit takes effect now: what would have been due before it never runs.
-    """
+    """An edit takes effect now: what would have been due before it never runs."""
     uid = post(engine, when=after(7)).uid
 
     changes = compare(engine, uid, when=after(2))
@@ -85,9 +81,7 @@ def test_delay_that_has_passed_removes(engine: sa.Engine, seen_at: datetime):
 
 
 def test_recipients_decide_who_has_a_run(engine: sa.Engine, seen_at: datetime):
-    """
-    On events they are a filter.
-    """
+    """On events they are a filter."""
     uid = post(engine, when=after(7)).uid
 
     changes = compare(engine, uid, when=after(7), recipients={"users": ["ann"]})
@@ -97,9 +91,7 @@ def test_recipients_decide_who_has_a_run(engine: sa.Engine, seen_at: datetime):
 
 
 def test_rule_of_time_becomes_one_of_events(engine: sa.Engine, seen_at: datetime):
-    """
-    And the other way round.
-    """
+    """And the other way round."""
     of_time = {"cron_rule": "0 7 * * *", "timezone": "UTC"}
     uid = post(engine, name="of time", when=of_time).uid
     of_event = post(engine, name="of event", when=after(7)).uid
@@ -113,9 +105,7 @@ def test_rule_of_time_becomes_one_of_events(engine: sa.Engine, seen_at: datetime
 
 
 def test_inactive_action_has_no_runs(engine: sa.Engine, seen_at: datetime):
-    """
-    Neither before nor after.
-    """
+    """Neither before nor after."""
     uid = post(engine, when=after(7)).uid
     off = post(engine, name="off", when=after(7), active=False).uid
 
@@ -126,9 +116,7 @@ def test_inactive_action_has_no_runs(engine: sa.Engine, seen_at: datetime):
 
 
 def test_action_that_cannot_be_read_had_no_runs(engine: sa.Engine):
-    """
-    Every run of what replaces it is new.
-    """
+    """Every run of what replaces it is new."""
     uid = post(engine).uid
     edit_action(engine, uid, timing="{}")
 
@@ -138,9 +126,7 @@ def test_action_that_cannot_be_read_had_no_runs(engine: sa.Engine):
 def test_only_so_many_events_are_looked_at(
     engine: sa.Engine, seen_at: datetime, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    The comparison then ends at the last of them, and says so.
-    """
+    """The comparison then ends at the last of them, and says so."""
     add_event(engine, "ann", seen_at + DAY, name=SEEN)
     uid = post(engine, when=after(7)).uid
     monkeypatch.setattr(edits, "MOST_EVENTS", 3)

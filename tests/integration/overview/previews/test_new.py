@@ -74,9 +74,7 @@ def test_whole_action_is_previewed(engine: sa.Engine):
 
 
 def test_nothing_is_stored(engine: sa.Engine):
-    """
-    A preview only reads.
-    """
+    """A preview only reads."""
     ask(engine, make_document())
 
     with reading(engine) as connection:
@@ -93,9 +91,7 @@ def test_nothing_is_stored(engine: sa.Engine):
     ],
 )
 def test_when_alone_is_previewed(engine: sa.Engine, when: Any, app: str | None):
-    """
-    Neither queue nor recipients follow from it.
-    """
+    """Neither queue nor recipients follow from it."""
     shown = ask(engine, {"when": when, "jitter": "PT5M"}, app=app, count=3)
 
     assert 3 == len(shown.occurrences)
@@ -119,9 +115,7 @@ def test_when_alone_is_previewed(engine: sa.Engine, when: Any, app: str | None):
 def test_bad_document_is_refused_like_a_post(
     engine: sa.Engine, document: Any, pointer: str
 ):
-    """
-    With pointers into what was sent.
-    """
+    """With pointers into what was sent."""
     with pytest.raises(InvalidDocumentError) as caught:
         ask(engine, document)
 
@@ -129,9 +123,7 @@ def test_bad_document_is_refused_like_a_post(
 
 
 def test_edit_is_compared_with_what_is_stored(engine: sa.Engine):
-    """
-    What it adds, removes and moves in the next 30 days.
-    """
+    """What it adds, removes and moves in the next 30 days."""
     hour = find_far_hour(engine)
     uid = post(engine, when={"cron_rule": f"0 {hour} * * *", "timezone": "UTC"}).uid
     later = {"when": {"cron_rule": f"0 {hour + 1} * * *", "timezone": "UTC"}}
@@ -146,9 +138,7 @@ def test_edit_is_compared_with_what_is_stored(engine: sa.Engine):
 
 
 def test_event_driven_action_has_no_dates(engine: sa.Engine):
-    """
-    Its recipients are those whose events would trigger it.
-    """
+    """Its recipients are those whose events would trigger it."""
     document = make_document(operations=MAIL, when={"on": "instance.user.created"})
 
     shown = ask(engine, document)
@@ -160,9 +150,7 @@ def test_event_driven_action_has_no_dates(engine: sa.Engine):
 
 
 def test_what_a_post_would_refuse_is_told(engine: sa.Engine):
-    """
-    With its place in the text; an edit may keep its own name and its passed date.
-    """
+    """With its place in the text; an edit may keep its own name and its passed date."""
     taken = post(engine, name="taken").uid
     once = {"due_date": "2026-01-05T09:00:00", "timezone": "UTC"}
     text = '{\n"name": "taken",\n"operations": {"maintenance": true},\n"when": %s}'
@@ -186,9 +174,7 @@ def test_what_a_post_would_refuse_is_told(engine: sa.Engine):
 
 
 def test_warnings_have_a_place_and_what_was_meant(engine: sa.Engine):
-    """
-    So that an editor can show them, and put them right.
-    """
+    """So that an editor can show them, and put them right."""
     document = make_document(operations=MAIL, recipients={"users": ["anne"]})
 
     (_template, user) = ask(engine, document).warnings
@@ -201,9 +187,7 @@ def test_warnings_have_a_place_and_what_was_meant(engine: sa.Engine):
 
 
 def test_users_who_are_left_out_are_counted(engine: sa.Engine):
-    """
-    Those whom the action names, and why each gets no mail.
-    """
+    """Those whom the action names, and why each gets no mail."""
     with writing(engine) as connection:
         for user_id, values in {
             "new": {},

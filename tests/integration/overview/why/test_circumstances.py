@@ -62,9 +62,7 @@ def say(engine: sa.Engine, operation_id: UUID) -> str:
 
 
 def test_heavy_run_waits_for_the_other_one_of_its_app(engine: sa.Engine):
-    """
-    It names that one, which may be another action's.
-    """
+    """It names that one, which may be another action's."""
     for new in (FIRST, SECOND):
         record_all(engine, new)
         edit(engine, new.id, queue="heavy")
@@ -77,9 +75,7 @@ def test_heavy_run_waits_for_the_other_one_of_its_app(engine: sa.Engine):
 
 
 def test_run_waits_for_its_turn(engine: sa.Engine):
-    """
-    Of an action whose overlap is queue, one at a time.
-    """
+    """Of an action whose overlap is queue, one at a time."""
     for new in (FIRST, SECOND):
         record_all(engine, new)
         edit(engine, new.id, overlap=Overlap.QUEUE)
@@ -89,9 +85,7 @@ def test_run_waits_for_its_turn(engine: sa.Engine):
 
 
 def test_run_that_could_be_sent_waits_for_a_leader(engine: sa.Engine):
-    """
-    The way out is named.
-    """
+    """The way out is named."""
     record_all(engine, FIRST)
     edit(engine, FIRST.id, send_at=MONDAY)
 
@@ -102,9 +96,7 @@ def test_run_that_could_be_sent_waits_for_a_leader(engine: sa.Engine):
 
 
 def test_run_that_a_leader_does_not_send_is_for_the_doctor(engine: sa.Engine):
-    """
-    A leader that leads should have sent it within a second.
-    """
+    """A leader that leads should have sent it within a second."""
     record_all(engine, FIRST)
     edit(engine, FIRST.id, send_at=MONDAY)
     leader = Leader(engine)
@@ -114,9 +106,7 @@ def test_run_that_a_leader_does_not_send_is_for_the_doctor(engine: sa.Engine):
 
 
 def test_queued_run_has_a_place_in_its_queue(engine: sa.Engine):
-    """
-    The first sent is the first; and whether anybody takes from there.
-    """
+    """The first sent is the first; and whether anybody takes from there."""
     now = get_now(engine)
     for number, new in enumerate((THIRD, SECOND, FIRST)):
         record_all(engine, new)
@@ -157,9 +147,7 @@ def test_a_long_backlog_does_not_hide_that_workers_take(engine: sa.Engine):
 def test_it_agrees_with_the_sender(
     engine: sa.Engine, given: dict[str, object], hindered: int
 ):
-    """
-    What is said to be free is what the sender takes.
-    """
+    """What is said to be free is what the sender takes."""
     for new in (FIRST, SECOND):
         record_all(engine, new)
         edit(engine, new.id, **given)
@@ -195,9 +183,7 @@ def test_skipped_occurrence_names_the_run_that_it_met(engine: sa.Engine):
 
 
 def test_missed_row_names_the_time_without_a_leader(engine: sa.Engine):
-    """
-    If the former leader released its lease, or gave a last sign.
-    """
+    """If the former leader released its lease, or gave a last sign."""
     record_all(engine, SECOND)
     edit(engine, SECOND.id, state="missed", reason="outage", occurrence=MONDAY)
     with writing(engine) as connection:
@@ -217,9 +203,7 @@ def test_missed_row_names_the_time_without_a_leader(engine: sa.Engine):
 
 
 def test_uncertain_mails_mark_a_run_that_succeeded(engine: sa.Engine):
-    """
-    It is the first thing to know about it.
-    """
+    """It is the first thing to know about it."""
     record_all(engine, FIRST)
     edit(engine, FIRST.id, state="succeeded")
     with writing(engine) as connection:
@@ -241,9 +225,7 @@ def test_uncertain_mails_mark_a_run_that_succeeded(engine: sa.Engine):
 
 
 def test_times_are_told_in_the_zone_of_the_action(engine: sa.Engine):
-    """
-    Whoever wrote the rule reads its clocks, beside UTC.
-    """
+    """Whoever wrote the rule reads its clocks, beside UTC."""
     record_all(engine, FIRST)
     edit(engine, FIRST.id, state="canceled", reason="canceled", finished_at=MONDAY)
 
@@ -252,9 +234,7 @@ def test_times_are_told_in_the_zone_of_the_action(engine: sa.Engine):
 
 
 def test_list_of_many_costs_no_more_questions_than_one(engine: sa.Engine):
-    """
-    Each kind of knowledge is one query for all rows.
-    """
+    """Each kind of knowledge is one query for all rows."""
     costs = []
     for number in (0, 1, 2, 3):
         new = make_operation(number)

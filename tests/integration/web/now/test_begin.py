@@ -25,9 +25,7 @@ def begin(engine: sa.Engine, email: str = ME, zone: str = "Europe/Paris") -> One
 
 
 def test_action_is_scheduled_and_mails_whoever_asked(engine: sa.Engine):
-    """
-    In the zone of who asks, on weekdays at nine.
-    """
+    """In the zone of who asks, on weekdays at nine."""
     posted = begin(engine)
 
     with reading(engine) as connection:
@@ -47,9 +45,7 @@ def test_action_is_scheduled_and_mails_whoever_asked(engine: sa.Engine):
 
 
 def test_second_time_is_refused(engine: sa.Engine):
-    """
-    What is there stays as it is.
-    """
+    """What is there stays as it is."""
     begin(engine)
 
     with pytest.raises(StaleError):
@@ -60,9 +56,7 @@ def test_second_time_is_refused(engine: sa.Engine):
     ("email", "zone"), [("nobody", "UTC"), ("", "UTC"), (ME, "Mars/Phobos")]
 )
 def test_bad_input_stores_nothing(engine: sa.Engine, email: str, zone: str):
-    """
-    Neither an app nor an action.
-    """
+    """Neither an app nor an action."""
     with pytest.raises(InvalidDocumentError):
         begin(engine, email, zone)
 

@@ -40,9 +40,7 @@ def fetch(engine: sa.Engine, **options: Any) -> Failures:
 
 
 def test_what_varies_makes_no_cause_of_its_own(engine: sa.Engine):
-    """
-    Ids and numbers differ, and actions too; the latest is the example.
-    """
+    """Ids and numbers differ, and actions too; the latest is the example."""
     fail(engine, 0, "call_webhook: shop answered 410 for order 17", ago=9 * MINUTE)
     fail(engine, 1, "call_webhook: shop answered 410 for order 18", ago=5 * MINUTE)
     latest = fail(
@@ -73,9 +71,7 @@ def test_what_varies_makes_no_cause_of_its_own(engine: sa.Engine):
 
 
 def test_only_failures_of_a_day_and_of_the_app_count(engine: sa.Engine):
-    """
-    Not what is older, not what was missed, not what others did.
-    """
+    """Not what is older, not what was missed, not what others did."""
     fail(engine, 0, "old", ago=timedelta(hours=25))
     fail(engine, 1, "theirs", app="other")
     mine = fail(engine, 2, "mine")
@@ -90,9 +86,7 @@ def test_only_failures_of_a_day_and_of_the_app_count(engine: sa.Engine):
 
 
 def test_bound_is_told(engine: sa.Engine):
-    """
-    The latest are looked at, and since when is said.
-    """
+    """The latest are looked at, and since when is said."""
     fail(engine, 0, "first", ago=9 * MINUTE)
     fail(engine, 1, "second", ago=5 * MINUTE)
     fail(engine, 2, "third")
@@ -104,7 +98,5 @@ def test_bound_is_told(engine: sa.Engine):
 
 
 def test_nothing_failed(engine: sa.Engine):
-    """
-    There are no causes.
-    """
+    """There are no causes."""
     assert (0, True) == (fetch(engine).count, fetch(engine).is_whole)

@@ -41,9 +41,7 @@ def find_past(found: Minutes) -> dict[datetime, Mapping[str, int]]:
 
 
 def test_operations_count_in_their_minute(engine: sa.Engine):
-    """
-    By state; what ran late counts when it was due, a backfill when it ran.
-    """
+    """By state; what ran late counts when it was due, a backfill when it ran."""
     add_app(engine)
     this = get_now(engine).replace(second=0, microsecond=0)
     put(engine, 0, this - 5 * MINUTE, state="succeeded")
@@ -69,9 +67,7 @@ def test_operations_count_in_their_minute(engine: sa.Engine):
 
 
 def test_missed_occurrences_count_one_by_one(engine: sa.Engine):
-    """
-    One row is for the whole outage; the rule says where they were.
-    """
+    """One row is for the whole outage; the rule says where they were."""
     add_app(engine)
     every = post(engine, uid="daily", when={"cron_rule": "*/5 * * * *"})
     now = get_now(engine)
@@ -99,9 +95,7 @@ def test_missed_occurrences_count_one_by_one(engine: sa.Engine):
 
 
 def test_plans_reach_an_hour_ahead(engine: sa.Engine):
-    """
-    From the next minute on; what others plan is theirs.
-    """
+    """From the next minute on; what others plan is theirs."""
     add_app(engine)
     add_app(engine, "other")
     post(engine, when={"cron_rule": "* * * * *"})
@@ -115,9 +109,7 @@ def test_plans_reach_an_hour_ahead(engine: sa.Engine):
 
 
 def test_too_many_are_counted_from_a_later_minute(engine: sa.Engine):
-    """
-    Which is told: an empty minute before it may not have been empty.
-    """
+    """Which is told: an empty minute before it may not have been empty."""
     add_app(engine)
     this = get_now(engine).replace(second=0, microsecond=0)
     for number in range(3):
@@ -130,9 +122,7 @@ def test_too_many_are_counted_from_a_later_minute(engine: sa.Engine):
 
 
 def test_time_without_leader_is_told(engine: sa.Engine):
-    """
-    Somebody led, and let go; nobody leads.
-    """
+    """Somebody led, and let go; nobody leads."""
     leader = Leader(engine)
     leader.hold()
     leader.release()

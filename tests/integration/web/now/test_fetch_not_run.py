@@ -44,9 +44,7 @@ def say(entry: NotRun) -> str:
 
 
 def test_missed_occurrences_are_counted(engine: sa.Engine):
-    """
-    A row is for a whole outage; its action goes by the clocks of Paris.
-    """
+    """A row is for a whole outage; its action goes by the clocks of Paris."""
     add_app(engine)
     post(
         engine,
@@ -82,9 +80,7 @@ def test_missed_occurrences_are_counted(engine: sa.Engine):
 
 
 def test_outage_is_named(engine: sa.Engine):
-    """
-    From the first occurrence that was missed until somebody led again.
-    """
+    """From the first occurrence that was missed until somebody led again."""
     now = get_now(engine)
     first, back = now - 30 * MINUTE, now - 10 * MINUTE
     with writing(engine) as connection:
@@ -113,9 +109,7 @@ def test_outage_is_named(engine: sa.Engine):
 
 
 def test_skipped_ones_of_an_action_are_one_entry(engine: sa.Engine):
-    """
-    With the latest as the example.
-    """
+    """With the latest as the example."""
     now = get_now(engine)
     put(
         engine,
@@ -134,9 +128,7 @@ def test_skipped_ones_of_an_action_are_one_entry(engine: sa.Engine):
 
 
 def test_uncertain_mails_are_told_with_the_others(engine: sa.Engine):
-    """
-    One of three is uncertain; one was sent.
-    """
+    """One of three is uncertain; one was sent."""
     id_ = put(engine, 0, state="succeeded")
     with writing(engine) as connection:
         for recipient, state in (("a", "uncertain"), ("b", "sent"), ("c", "failed")):
@@ -158,9 +150,7 @@ def test_uncertain_mails_are_told_with_the_others(engine: sa.Engine):
 
 
 def test_late_ones_say_what_held_them_up(engine: sa.Engine):
-    """
-    No worker took them; those that began in time are none.
-    """
+    """No worker took them; those that began in time are none."""
     now = get_now(engine)
     for number in range(2):
         due = now - (20 - number) * MINUTE
@@ -183,9 +173,7 @@ def test_late_ones_say_what_held_them_up(engine: sa.Engine):
 
 
 def test_jitter_is_not_late(engine: sa.Engine):
-    """
-    It is due when its jitter says, and then it was recorded.
-    """
+    """It is due when its jitter says, and then it was recorded."""
     add_app(engine)
     post(engine, uid="daily", jitter="PT10M")
     now = get_now(engine)
@@ -202,9 +190,7 @@ def test_jitter_is_not_late(engine: sa.Engine):
 
 
 def test_only_the_app_and_the_day_count(engine: sa.Engine):
-    """
-    What others skipped is theirs, and what is long ago is over.
-    """
+    """What others skipped is theirs, and what is long ago is over."""
     put(engine, 0, app="other", state="skipped", reason="overlap")
     old = get_now(engine) - timedelta(hours=25)
     put(engine, 1, state="skipped", reason="overlap", recorded_at=old)

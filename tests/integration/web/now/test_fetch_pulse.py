@@ -38,9 +38,7 @@ def put(engine: sa.Engine, number: int, **values: Any) -> Any:
 
 
 def test_queue_without_worker_is_told(engine: sa.Engine):
-    """
-    What is to be sent later does not wait.
-    """
+    """What is to be sent later does not wait."""
     give_sign(engine, make_worker("a", queues=["heavy"]))
     give_sign(engine, make_worker("b"), age=30 * MINUTE)
     past = get_now(engine) - 5 * MINUTE
@@ -56,9 +54,7 @@ def test_queue_without_worker_is_told(engine: sa.Engine):
 
 
 def test_app_is_told_no_host(engine: sa.Engine):
-    """
-    Neither who leads, nor what the broker said, nor which workers rest.
-    """
+    """Neither who leads, nor what the broker said, nor which workers rest."""
     add_app(engine)
     Leader(engine).hold()
     with engine.begin() as connection:
@@ -86,8 +82,6 @@ def test_app_is_told_no_host(engine: sa.Engine):
 
 
 def test_unknown_app_is_unknown(engine: sa.Engine):
-    """
-    It has no state.
-    """
+    """It has no state."""
     with pytest.raises(NotFoundError):
         fetch(engine, app="never")

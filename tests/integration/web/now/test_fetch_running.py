@@ -54,9 +54,7 @@ def add_step(engine: sa.Engine, operation_id: Any, position: int, **values: Any)
 
 
 def test_running_operation_has_step_and_end(engine: sa.Engine):
-    """
-    From what its former runs took, and from its steps.
-    """
+    """From what its former runs took, and from its steps."""
     now = get_now(engine)
     for number in range(3):
         ran: dict[str, Any] = {
@@ -88,9 +86,7 @@ def test_running_operation_has_step_and_end(engine: sa.Engine):
 
 
 def test_retry_says_when_it_comes_again(engine: sa.Engine):
-    """
-    It is pending after an attempt that failed; a new one is not listed.
-    """
+    """It is pending after an attempt that failed; a new one is not listed."""
     again = get_now(engine) + MINUTE
     put(engine, 0, attempt=0)
     id_ = put(engine, 1, attempt=1, send_at=again, error="refresh: 503", reason="x")
@@ -106,9 +102,7 @@ def test_retry_says_when_it_comes_again(engine: sa.Engine):
 
 
 def test_next_occurrences_are_of_all_actions(engine: sa.Engine):
-    """
-    One that is due each minute has as many as come before the others.
-    """
+    """One that is due each minute has as many as come before the others."""
     add_app(engine)
     post(engine, name="minutely", when={"cron_rule": "* * * * *"})
     post(engine, name="hourly", when={"cron_rule": "0 * * * *"})

@@ -34,9 +34,7 @@ def fail(engine: sa.Engine, app: str, number: int, error: str) -> None:
 
 
 def test_verdict_is_the_title(admin: Person, engine: sa.Engine):
-    """
-    Nobody leads; with a leader, what failed is said.
-    """
+    """Nobody leads; with a leader, what failed is said."""
     fail(engine, "shop", 900, "call_webhook: it answered 410 Gone")
 
     assert "No scheduler leads." in admin.look("/")
@@ -51,9 +49,7 @@ def test_verdict_is_the_title(admin: Person, engine: sa.Engine):
 
 
 def test_each_id_is_there_once(admin: Person, engine: sa.Engine):
-    """
-    The script puts parts in place by their ids, and signs have ids, too.
-    """
+    """The script puts parts in place by their ids, and signs have ids, too."""
     now = get_now(engine)
     for number, state in enumerate(("running", "failed", "missed", "skipped")):
         made = make_operation(number, app="shop", action_uid="weekly-report")
@@ -73,9 +69,7 @@ def test_each_id_is_there_once(admin: Person, engine: sa.Engine):
 def test_those_of_an_app_see_their_app(
     browse: Browser, engine: sa.Engine, shop: Prepared
 ):
-    """
-    Neither what failed elsewhere nor who leads.
-    """
+    """Neither what failed elsewhere nor who leads."""
     fail(engine, "shop", 900, "ours failed")
     fail(engine, "books", 901, "Qbooksq failed")
     Leader(engine).hold()
@@ -87,9 +81,7 @@ def test_those_of_an_app_see_their_app(
 
 
 def test_viewer_sees_no_button(browse: Browser, engine: sa.Engine, shop: Prepared):
-    """
-    And may not pause.
-    """
+    """And may not pause."""
     viewer = sign_in(browse(), engine, shop, Role.VIEWER)
 
     assert "/pause" not in viewer.look("/")
@@ -101,9 +93,7 @@ def test_viewer_sees_no_button(browse: Browser, engine: sa.Engine, shop: Prepare
 def test_part_that_cannot_be_read_leaves_the_rest(
     admin: Person, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    It says which, and why; the verdict calls nothing fine that is unknown.
-    """
+    """It says which, and why; the verdict calls nothing fine that is unknown."""
 
     def fall(*_given: object, **_named: object) -> Any:
         msg = "the database did not answer in time"
@@ -119,9 +109,7 @@ def test_part_that_cannot_be_read_leaves_the_rest(
 
 
 def test_everything_is_paused_and_resumed(admin: Person):
-    """
-    With a note and an end; the page offers to take it back.
-    """
+    """With a note and an end; the page offers to take it back."""
     page = admin.do(
         "/pause", note="until the import is fixed", until="2099-01-01T08:30"
     )
@@ -140,9 +128,7 @@ def test_everything_is_paused_and_resumed(admin: Person):
 
 
 def test_end_is_on_the_clock_of_the_page(admin: Person):
-    """
-    That of the browser, if its own clock was chosen.
-    """
+    """That of the browser, if its own clock was chosen."""
     admin.client.cookies.set("minutehand-zone", "America/New_York")
     admin.client.cookies.set("minutehand-clock", "mine")
     page = admin.do("/pause", until="2099-07-01T08:30")
@@ -160,9 +146,7 @@ def test_end_is_on_the_clock_of_the_page(admin: Person):
 def test_bad_pause_keeps_what_was_typed(
     admin: Person, fields: dict[str, str], words: str
 ):
-    """
-    And says what is wrong, in the words of the API; nothing is paused.
-    """
+    """And says what is wrong, in the words of the API; nothing is paused."""
     answer = admin.send("/pause", **fields)
 
     assert answer.status_code in {400, 422}
@@ -174,9 +158,7 @@ def test_bad_pause_keeps_what_was_typed(
 def test_key_of_an_app_pauses_its_app(
     browse: Browser, engine: sa.Engine, shop: Prepared
 ):
-    """
-    And nothing else.
-    """
+    """And nothing else."""
     operator = sign_in(browse(), engine, shop, Role.OPERATOR, "shop")
     page = operator.do("/pause", note="ours")
 
@@ -189,9 +171,7 @@ def test_key_of_an_app_pauses_its_app(
 
 
 def test_empty_installation_gets_a_first_action(browse: Browser, engine: sa.Engine):
-    """
-    Three cards; one address is enough.
-    """
+    """Three cards; one address is enough."""
     Leader(engine).hold()
     person = sign_in(browse(), engine, NOBODY)
     page = person.look("/")
@@ -214,9 +194,7 @@ def test_empty_installation_gets_a_first_action(browse: Browser, engine: sa.Engi
 def test_bad_address_is_said_at_its_field(
     browse: Browser, engine: sa.Engine, email: str
 ):
-    """
-    Nothing is stored, and what was typed stays.
-    """
+    """Nothing is stored, and what was typed stays."""
     person = sign_in(browse(), engine, NOBODY)
     answer = person.client.post("/begin", data={"email": email}, headers=OWN)
 
@@ -228,9 +206,7 @@ def test_bad_address_is_said_at_its_field(
 
 
 def test_first_action_is_posted_once(admin: Person):
-    """
-    A second time says that it is there.
-    """
+    """A second time says that it is there."""
     for _ in range(2):
         answer = admin.client.post(
             "/begin", data={"email": "a@example.com"}, headers=OWN
@@ -241,9 +217,7 @@ def test_first_action_is_posted_once(admin: Person):
 
 
 def test_viewer_is_told_to_ask(browse: Browser, engine: sa.Engine):
-    """
-    And cannot post.
-    """
+    """And cannot post."""
     viewer = sign_in(browse(), engine, NOBODY, Role.VIEWER)
 
     assert 'action="/begin"' not in viewer.look("/")
@@ -252,16 +226,12 @@ def test_viewer_is_told_to_ask(browse: Browser, engine: sa.Engine):
 
 
 def test_guide_can_be_read(admin: Person):
-    """
-    It leads to the pages that it names.
-    """
+    """It leads to the pages that it names."""
     assert "The night the clocks change" in admin.look("/guide")
 
 
 def test_search_leads_to_the_only_hit(admin: Person, engine: sa.Engine):
-    """
-    An id, the name of an action or the uid of an app; several are listed.
-    """
+    """An id, the name of an action or the uid of an app; several are listed."""
     post(engine, "shop", name="Quokka report", uid="quokka:1")
     run = admin.shop.ids["operation_id"]
 
@@ -280,9 +250,7 @@ def test_search_leads_to_the_only_hit(admin: Person, engine: sa.Engine):
 def test_search_finds_nothing_of_others(
     browse: Browser, engine: sa.Engine, shop: Prepared
 ):
-    """
-    Their app is unknown.
-    """
+    """Their app is unknown."""
     person = sign_in(browse(), engine, shop, app="shop")
 
     assert "Nothing is called “books”" in person.look("/search?q=books")

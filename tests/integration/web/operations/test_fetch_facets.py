@@ -59,9 +59,7 @@ def find(engine: sa.Engine, **wanted: Any) -> list[int]:
 
 
 def test_every_value_is_counted(six: sa.Engine):
-    """
-    Each state, whether or not there is one; and what is more than a state.
-    """
+    """Each state, whether or not there is one; and what is more than a state."""
     facets = count(six)
 
     assert 6 == facets.total == sum(facets.states.values())
@@ -80,9 +78,7 @@ def test_every_value_is_counted(six: sa.Engine):
 
 
 def test_number_beside_a_value_is_how_long_its_list_would_be(six: sa.Engine):
-    """
-    The filter itself does not narrow its own values, the others do.
-    """
+    """The filter itself does not narrow its own values, the others do."""
     facets = count(six, states=FAILED, queue=Queue.HEAVY)
 
     assert 0 == facets.total
@@ -104,9 +100,7 @@ def test_number_beside_a_value_is_how_long_its_list_would_be(six: sa.Engine):
     ],
 )
 def test_total_is_the_length_of_the_list(six: sa.Engine, wanted: dict[str, Any]):
-    """
-    Whatever is asked.
-    """
+    """Whatever is asked."""
     found = find(six, **wanted)
     facets = count(six, **wanted)
 
@@ -118,9 +112,7 @@ def test_total_is_the_length_of_the_list(six: sa.Engine, wanted: dict[str, Any])
 
 
 def test_only_the_latest_are_looked_at(six: sa.Engine):
-    """
-    And since when that is, is told.
-    """
+    """And since when that is, is told."""
     facets = count(six, most=2)
 
     assert 2 == facets.total
@@ -128,17 +120,13 @@ def test_only_the_latest_are_looked_at(six: sa.Engine):
 
 
 def test_same_cause_has_other_numbers_and_names(six: sa.Engine):
-    """
-    A percent sign in an error is no pattern.
-    """
+    """A percent sign in an error is no pattern."""
     cause = make_cause("step failed: refresh", "refresh: 5 of 100%_full in 'c'")
 
     assert [1, 0] == find(six, cause=cause)
 
 
 def test_between_attempts_or_uncertain(six: sa.Engine):
-    """
-    Each is a filter of its own.
-    """
+    """Each is a filter of its own."""
     assert [3] == find(six, is_retrying=True)
     assert [4] == find(six, is_uncertain=True)

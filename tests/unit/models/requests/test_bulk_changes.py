@@ -17,9 +17,7 @@ def read(**given: Any) -> BulkChangeModel:
 
 
 def test_filter_is_kept_as_it_was_written():
-    """
-    And is read again from what is stored.
-    """
+    """And is read again from what is stored."""
     wanted = {"app": "shop", "state": ["failed"], "from": "2026-01-05T00:00:00Z"}
     asked = read(kind="retry", filter=wanted, expected_count=3)
 
@@ -53,9 +51,7 @@ def test_filter_is_kept_as_it_was_written():
     ],
 )
 def test_what_is_wrong_is_told(given: dict[str, Any], pointer: str, words: str):
-    """
-    With the place, and what to write instead.
-    """
+    """With the place, and what to write instead."""
     with pytest.raises(InvalidDocumentError) as refused:
         read(**{"filter": {}, "expected_count": 1, **given})
 
@@ -65,7 +61,5 @@ def test_what_is_wrong_is_told(given: dict[str, Any], pointer: str, words: str):
 
 
 def test_count_needs_no_expectation():
-    """
-    Who only counts changes nothing.
-    """
+    """Who only counts changes nothing."""
     assert read(kind="pause", filter={}, dry_run=True).expected_count is None

@@ -57,16 +57,12 @@ from operations.adapters.guarded_http import (
     ],
 )
 def test_only_addresses_of_the_internet_are_public(address: str, *, public: bool):
-    """
-    Private, loopback and link-local addresses are refused in any disguise.
-    """
+    """Private, loopback and link-local addresses are refused in any disguise."""
     assert public == is_public(ipaddress.ip_address(address))
 
 
 def test_refusal_names_the_setting_that_would_allow_it():
-    """
-    An operator reads what to list where.
-    """
+    """An operator reads what to list where."""
     guard = HostGuard((), setting="MINUTEHAND_X", resolve=lambda _h, _p: ("10.0.0.1",))
 
     with pytest.raises(ForbiddenUrlError, match=r"resolves to 10.0.0.1.*MINUTEHAND_X"):
@@ -84,9 +80,7 @@ def test_refusal_names_the_setting_that_would_allow_it():
     ],
 )
 def test_name_is_resolved_as_it_is_sent(url: str, name: str):
-    """
-    The resolver gets the letters of the request; it would make fass of faß.
-    """
+    """The resolver gets the letters of the request; it would make fass of faß."""
     asked: list[str] = []
 
     def resolve(host: str, _port: int) -> tuple[str, ...]:
@@ -103,9 +97,7 @@ def test_name_is_resolved_as_it_is_sent(url: str, name: str):
 @pytest.mark.parametrize("listed", ["faß.example", "xn--fa-hia.example"])
 @pytest.mark.parametrize("called", ["faß.example", "xn--fa-hia.example"])
 def test_allowed_name_may_be_written_in_either_letters(listed: str, called: str):
-    """
-    An operator lists the name as people or as computers write it.
-    """
+    """An operator lists the name as people or as computers write it."""
     guard = HostGuard(
         (listed,), setting="MINUTEHAND_X", resolve=lambda _h, _p: ("10.0.0.1",)
     )
@@ -115,9 +107,7 @@ def test_allowed_name_may_be_written_in_either_letters(listed: str, called: str)
 
 @pytest.mark.parametrize("port", [-1, 0, 65536, 7 * 10**19])
 def test_port_that_cannot_be_is_refused(port: int):
-    """
-    A server may redirect to any number; no resolver is asked what it makes of it.
-    """
+    """A server may redirect to any number; no resolver is asked what it makes of it."""
     guard = HostGuard(
         (), setting="MINUTEHAND_X", resolve=lambda _h, _p: ("93.184.216.34",)
     )

@@ -15,9 +15,7 @@ NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
 
 def test_signature_is_that_of_standard_webhooks():
-    """
-    The example of the specification's libraries.
-    """
+    """The example of the specification's libraries."""
     secret = decode_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 
     signature = sign(
@@ -31,18 +29,14 @@ def test_signature_is_that_of_standard_webhooks():
 
 
 def test_secret_without_prefix_is_the_key_itself():
-    """
-    Any text is a key; only ``whsec_`` means base64.
-    """
+    """Any text is a key; only ``whsec_`` means base64."""
     encoded = base64.b64encode(b"abc").decode()
 
     assert (b"abc", b"abc") == (decode_secret("abc"), decode_secret(f"whsec_{encoded}"))
 
 
 def test_broken_secret_is_refused_at_the_start():
-    """
-    A secret that cannot be decoded never signs anything.
-    """
+    """A secret that cannot be decoded never signs anything."""
     with pytest.raises(UsageError, match="not base64"):
         decode_secret("whsec_***")
 
@@ -61,9 +55,7 @@ def test_broken_secret_is_refused_at_the_start():
 def test_forbidden_addresses_are_refused(
     url: str, addresses: tuple[str, ...], reason: str
 ):
-    """
-    One private address among several is enough; nothing is connected.
-    """
+    """One private address among several is enough; nothing is connected."""
     webhooks = RealWebhooks(secret="abc", resolve=lambda _host, _port: addresses)
 
     sending = webhooks.post(url, message_id="1", body=b"", now=NOW)
@@ -73,9 +65,7 @@ def test_forbidden_addresses_are_refused(
 
 
 def test_request_without_secret_is_refused():
-    """
-    Nothing is ever sent unsigned, and the message names the setting.
-    """
+    """Nothing is ever sent unsigned, and the message names the setting."""
     sending = RealWebhooks(secret=None).post(
         "https://x.org", message_id="1", body=b"", now=NOW
     )
@@ -85,9 +75,7 @@ def test_request_without_secret_is_refused():
 
 
 def test_unknown_host_may_be_known_later():
-    """
-    A name that does not resolve is worth another attempt.
-    """
+    """A name that does not resolve is worth another attempt."""
 
     def fail(_host: str, _port: int) -> tuple[str, ...]:
         raise OSError("no such host")

@@ -49,9 +49,7 @@ def test_kernel_counts_kills_for_memory(tmp_path: Path, cgroup: str, counter: st
 
 
 def test_signal_9_counts_where_nobody_says(tmp_path: Path):
-    """
-    Most often it is the kernel.
-    """
+    """Most often it is the kernel."""
     deaths = Deaths(tmp_path)
     deaths.begin()
 
@@ -70,9 +68,7 @@ def test_crash_is_the_operations_own(tmp_path: Path, number: int, cause: str | N
 
 
 def test_other_exits_are_no_kill(tmp_path: Path):
-    """
-    A child that ended by itself was not killed.
-    """
+    """A child that ended by itself was not killed."""
     text = f"Worker exited prematurely: {human_status(1)} Job: 7."
 
     assert Deaths(tmp_path).explain(text) is None

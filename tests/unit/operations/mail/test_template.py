@@ -16,18 +16,14 @@ def render(subject: str = "s", text: str | None = "t", html: str | None = None):
 
 
 def test_html_is_escaped_and_text_is_not():
-    """
-    A name is never markup in HTML, and stays as it is in plain text.
-    """
+    """A name is never markup in HTML, and stays as it is in plain text."""
     rendered = render(text="{{ user.name }}", html="{{ user.name }}")
 
     assert ("<b>Ann</b>", "&lt;b&gt;Ann&lt;/b&gt;") == (rendered.text, rendered.html)
 
 
 def test_subject_is_one_line():
-    """
-    Line breaks cannot begin a header of somebody's choice.
-    """
+    """Line breaks cannot begin a header of somebody's choice."""
     rendered = render(subject="Hi\r\nBcc: all@x.org\n")
 
     assert "Hi Bcc: all@x.org" == rendered.subject
@@ -48,9 +44,7 @@ def test_subject_is_one_line():
     ],
 )
 def test_bad_template_is_permanent_and_named(source: str, reason: str):
-    """
-    What a template may do wrong is told with its name and part.
-    """
+    """What a template may do wrong is told with its name and part."""
     with pytest.raises(StepError, match=f"(?s)template 'hello' .text.*{reason}") as e:
         render(text=source)
 
@@ -58,15 +52,11 @@ def test_bad_template_is_permanent_and_named(source: str, reason: str):
 
 
 def test_template_without_body_is_refused():
-    """
-    Neither text nor HTML is no mail.
-    """
+    """Neither text nor HTML is no mail."""
     with pytest.raises(StepError, match="neither text nor html"):
         render(text=None)
 
 
 def test_longest_part_is_far_beyond_a_mail():
-    """
-    The bound never troubles a real template.
-    """
+    """The bound never troubles a real template."""
     assert LONGEST > 1_000_000

@@ -37,17 +37,13 @@ def find_names(sentence: Sentence) -> set[str]:
 
 
 def test_english_and_french_are_there():
-    """
-    Others are a file more.
-    """
+    """Others are a file more."""
     assert {"en", "fr"} <= find_languages()
 
 
 @pytest.mark.parametrize("language", sorted(find_languages()))
 def test_each_language_says_everything(language: str):
-    """
-    The same sentences as English, with the same values, and each plural it needs.
-    """
+    """The same sentences as English, with the same values, and each plural it needs."""
     ours, theirs = read_sentences(FALLBACK), read_sentences(language)
 
     assert ours.keys() == theirs.keys()
@@ -77,9 +73,7 @@ def test_each_language_says_everything(language: str):
     ],
 )
 def test_language_that_nobody_translated_is_english(tag: str, found: str):
-    """
-    A country that nobody knows does not hide the language.
-    """
+    """A country that nobody knows does not hide the language."""
     words = find_words(tag, zone=UTC)
 
     assert found.partition("-")[0] == words.tag.partition("-")[0]
@@ -104,16 +98,12 @@ def test_language_that_nobody_translated_is_english(tag: str, found: str):
     ],
 )
 def test_numbers_are_for_people(number: float | None, english: str, french: str):
-    """
-    Thousands are apart, decimals are two, extremes are short.
-    """
+    """Thousands are apart, decimals are two, extremes are short."""
     assert (english, french) == (ENGLISH.number(number), FRENCH.number(number))
 
 
 def test_years_are_written_without_separators():
-    """
-    2026 is no quantity.
-    """
+    """2026 is no quantity."""
     assert "2026" == ENGLISH.number(2026, grouped=False)
 
 
@@ -129,9 +119,7 @@ def test_years_are_written_without_separators():
     ],
 )
 def test_age_is_in_its_largest_unit(age: timedelta, english: str, french: str):
-    """
-    Ages are told in whole days, hours or minutes.
-    """
+    """Ages are told in whole days, hours or minutes."""
     told = [words.age(NOW - age, now=NOW) for words in (ENGLISH, FRENCH)]
 
     assert [english, french] == told
@@ -148,26 +136,20 @@ def test_age_is_in_its_largest_unit(age: timedelta, english: str, french: str):
     ],
 )
 def test_instants_are_local(month: int, day: int, hour: int, shown: str):
-    """
-    On the nights the clocks change, too.
-    """
+    """On the nights the clocks change, too."""
     instant = datetime(2026, month, day, hour, tzinfo=UTC)
 
     assert shown == ENGLISH.instant(instant)
 
 
 def test_plural_follows_the_language():
-    """
-    French has no plural for zero.
-    """
+    """French has no plural for zero."""
     assert ["0 rows", "1 row"] == [ENGLISH.say("rows", n) for n in (0, 1)]
     assert ["0 ligne", "2 lignes"] == [FRENCH.say("rows", n) for n in (0, 2)]
 
 
 def test_value_with_braces_is_text():
-    """
-    What a tenant writes is never a sentence of ours.
-    """
+    """What a tenant writes is never a sentence of ours."""
     words = Words(Locale("en"), {"a": "by {name}"}, UTC)
 
     assert "by {count.__class__} %s" == words.say("a", name="{count.__class__} %s")

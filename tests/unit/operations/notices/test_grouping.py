@@ -69,16 +69,12 @@ def gather(*troubles: Unreported, scope: Scope = SALES) -> list[Notice]:
     ],
 )
 def test_ids_and_numbers_make_no_other_cause(one: str, other: str):
-    """
-    Errors that differ by what they are about alone have one key.
-    """
+    """Errors that differ by what they are about alone have one key."""
     assert make_cause_key(one) == make_cause_key(other)
 
 
 def test_other_words_are_another_cause():
-    """
-    What went wrong is told apart.
-    """
+    """What went wrong is told apart."""
     one, other = make_cause_key("connection refused"), make_cause_key("disk full")
 
     assert one != other
@@ -105,23 +101,17 @@ def test_other_words_are_another_cause():
 def test_cause_is_one_line_for_people(
     reason: str | None, error: str | None, expected: str
 ):
-    """
-    The first line of the error, and nothing that a terminal would act on.
-    """
+    """The first line of the error, and nothing that a terminal would act on."""
     assert expected == find_cause(reason, error)
 
 
 def test_cause_is_bounded():
-    """
-    An error of a megabyte is not mailed.
-    """
+    """An error of a megabyte is not mailed."""
     assert 300 == len(find_cause("step failed: refresh", "x" * 1_000_000))
 
 
 def test_one_cause_of_several_actions_is_one_notice():
-    """
-    A mail server that is away is one thing to know, whatever waits for it.
-    """
+    """A mail server that is away is one thing to know, whatever waits for it."""
     [notice] = gather(make_trouble(0), make_trouble(1, action_uid="daily"))
 
     assert {"weekly", "daily"} == set(notice.actions)
@@ -129,25 +119,19 @@ def test_one_cause_of_several_actions_is_one_notice():
 
 
 def test_kinds_are_told_apart():
-    """
-    What was missed did not fail.
-    """
+    """What was missed did not fail."""
     kinds = (NoticeKind.FAILED, NoticeKind.MISSED, NoticeKind.UNCERTAIN)
 
     assert 3 == len(gather(*(make_trouble(kind=kind) for kind in kinds)))
 
 
 def test_small_app_hears_nothing_of_others():
-    """
-    Whatever fails elsewhere stays there.
-    """
+    """Whatever fails elsewhere stays there."""
     assert [] == gather(make_trouble(app="neighbour"))
 
 
 def test_many_causes_are_told_together_in_the_end():
-    """
-    Beyond a number of open causes all others are one.
-    """
+    """Beyond a number of open causes all others are one."""
     words = [f"{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(100)]
     notices = gather(*(make_trouble(n, cause=word) for n, word in enumerate(words)))
 
@@ -157,9 +141,7 @@ def test_many_causes_are_told_together_in_the_end():
 
 
 def test_id_of_a_notice_follows_from_what_it_tells():
-    """
-    Whoever tells the same has the same id, and the database refuses the second.
-    """
+    """Whoever tells the same has the same id, and the database refuses the second."""
     [one], [other] = gather(make_trouble()), gather(make_trouble())
     one.tell(SALES, NoticeKind.FAILED, now=NOW)
     other.tell(SALES, NoticeKind.FAILED, now=NOW)
@@ -184,18 +166,14 @@ def test_id_of_a_notice_follows_from_what_it_tells():
     ],
 )
 def test_headline_says_it_all(kind: NoticeKind, count: int, expected: str):
-    """
-    App, action, what happened, how often, and why.
-    """
+    """App, action, what happened, how often, and why."""
     [notice] = gather(make_trouble(kind=kind, count=count, cause="because"))
 
     assert expected == make_headline(notice.tell(SALES, kind, now=NOW))
 
 
 def test_headline_of_many_apps_names_none():
-    """
-    The operator is told how many actions there are.
-    """
+    """The operator is told how many actions there are."""
     troubles = [
         make_trouble(n, app=f"app-{n}", action_uid=f"a{n}", cause="x") for n in range(3)
     ]
@@ -207,9 +185,7 @@ def test_headline_of_many_apps_names_none():
 
 
 def test_more_is_said_to_be_more():
-    """
-    A later notice tells what came since, and the sum.
-    """
+    """A later notice tells what came since, and the sum."""
     [notice] = gather(make_trouble())
     notice.tell(SALES, NoticeKind.FAILED, now=NOW)
     for number in range(1, 4):
@@ -221,9 +197,7 @@ def test_more_is_said_to_be_more():
 
 
 def test_subject_is_bounded():
-    """
-    However long name and cause are.
-    """
+    """However long name and cause are."""
     [notice] = gather(make_trouble(cause="y" * 300, action_name="x" * 200))
 
     subject = make_subject(notice.tell(SALES, NoticeKind.FAILED, now=NOW))
@@ -233,9 +207,7 @@ def test_subject_is_bounded():
 
 
 def test_mail_has_both_clocks_and_the_commands():
-    """
-    What, why, when by UTC and by the app's zone, and what to type.
-    """
+    """What, why, when by UTC and by the app's zone, and what to type."""
     [notice] = gather(make_trouble(0), make_trouble(1))
 
     text = make_text(notice.tell(SALES, NoticeKind.FAILED, now=NOW))
@@ -263,9 +235,7 @@ The next mail about this cause comes in an hour at the earliest.
 
 
 def test_mail_lists_the_actions():
-    """
-    The ones that fail most come first, and the rest is counted.
-    """
+    """The ones that fail most come first, and the rest is counted."""
     troubles = [make_trouble(n, action_uid=f"a{n}", count=n + 1) for n in range(15)]
     [notice] = gather(*troubles)
 
@@ -289,18 +259,14 @@ def test_mail_lists_the_actions():
     ],
 )
 def test_commands_fit_what_happened(kind: NoticeKind, expected: str):
-    """
-    Each kind has the one that helps.
-    """
+    """Each kind has the one that helps."""
     [notice] = gather(make_trouble(kind=kind))
 
     assert expected in make_text(notice.tell(SALES, kind, now=NOW))
 
 
 def test_recovery_says_what_is_over():
-    """
-    With how much it had been, and no command: there is nothing to do.
-    """
+    """With how much it had been, and no command: there is nothing to do."""
     [notice] = gather(make_trouble(0), make_trouble(1))
     notice.tell(SALES, NoticeKind.FAILED, now=NOW)
     facts = notice.tell(SALES, NoticeKind.RECOVERED, now=NOW)
@@ -314,9 +280,7 @@ def test_recovery_says_what_is_over():
 
 
 def test_event_is_for_programs():
-    """
-    The payload has a type, the cause, the counts and the ids; and no addresses.
-    """
+    """The payload has a type, the cause, the counts and the ids; and no addresses."""
     [notice] = gather(make_trouble())
     facts = notice.tell(SALES, NoticeKind.FAILED, now=NOW)
 

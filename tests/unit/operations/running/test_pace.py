@@ -16,9 +16,7 @@ def reach(done: int, total: int | None = 1000, doing: str = "download") -> Reach
 
 
 def test_rate_and_end_are_those_since_the_part_began():
-    """
-    Half of what was to come after the first point took 10 s, so 10 s are left.
-    """
+    """Half of what was to come after the first point took 10 s, so 10 s are left."""
     pace = Pace()
     pace.measure("sales", reach(200), at=100.0)
 
@@ -35,9 +33,7 @@ def test_rate_and_end_are_those_since_the_part_began():
 
 
 def test_nothing_is_said_of_what_nobody_knows():
-    """
-    No rate from one point, no end without a total or while nothing moves.
-    """
+    """No rate from one point, no end without a total or while nothing moves."""
     pace = Pace()
 
     first = pace.measure("sales", reach(5), at=0.0)
@@ -50,9 +46,7 @@ def test_nothing_is_said_of_what_nobody_knows():
 
 
 def test_each_part_begins_anew():
-    """
-    Another domain, or other work on the same one, has a rate of its own.
-    """
+    """Another domain, or other work on the same one, has a rate of its own."""
     pace = Pace()
     pace.measure("sales", reach(0), at=0.0)
     pace.measure("sales", reach(1000), at=10.0)
@@ -73,9 +67,7 @@ def test_each_part_begins_anew():
 def test_done_never_falls_and_the_end_is_never_past(
     points: list[tuple[int, float]], total: int | None
 ):
-    """
-    Whatever a source tells, what people see goes one way.
-    """
+    """Whatever a source tells, what people see goes one way."""
     pace, at, before = Pace(), 0.0, 0
     for done, elapsed in points:
         at += elapsed

@@ -39,9 +39,7 @@ def make_step_error(cause: BaseException) -> StepError:
     ],
 )
 def test_what_only_our_side_can_meet_is_ours(error: BaseException, said: str):
-    """
-    Whoever says so, and however deep.
-    """
+    """Whoever says so, and however deep."""
     found = find_platform_error(error)
 
     assert found is not None
@@ -63,9 +61,7 @@ def test_what_only_our_side_can_meet_is_ours(error: BaseException, said: str):
 def test_what_a_source_can_meet_is_not_ours_while_our_folder_serves(
     error: BaseException, tmp_path: Path
 ):
-    """
-    A missing file is for its app to mend.
-    """
+    """A missing file is for its app to mend."""
     assert find_platform_error(error, folder=tmp_path) is None
     assert list(tmp_path.iterdir()) == []
 
@@ -81,9 +77,7 @@ def test_what_a_source_can_meet_is_not_ours_while_our_folder_serves(
 def test_what_names_our_folder_is_ours(
     make: Callable[[Path], Exception], tmp_path: Path
 ):
-    """
-    Nobody else's files are there.
-    """
+    """Nobody else's files are there."""
     found = find_platform_error(make(tmp_path), folder=tmp_path, name="workspace")
 
     assert found is not None
@@ -91,9 +85,7 @@ def test_what_names_our_folder_is_ours(
 
 
 def test_what_nobody_names_is_ours_if_our_folder_does_not_serve(tmp_path: Path):
-    """
-    A mount that is gone takes no file.
-    """
+    """A mount that is gone takes no file."""
     gone = tmp_path / "gone"
 
     with (

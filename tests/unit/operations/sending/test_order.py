@@ -49,9 +49,7 @@ def choose(sendable: Sendable, handed_over: list[Message] | None = None) -> list
 
 
 def test_what_the_broker_has_is_not_sent_again():
-    """
-    Though the database calls it pending still.
-    """
+    """Though the database calls it pending still."""
     sendable = make_sendable(*map(make_row, range(3)))
     messages = sendable.choose()
 
@@ -71,9 +69,7 @@ def test_what_the_broker_has_is_not_sent_again():
 def test_what_the_broker_has_occupies_the_staging_of_its_app(
     first: dict[str, Any], second: dict[str, Any], *, is_sent: bool
 ):
-    """
-    The same as if both were found together.
-    """
+    """The same as if both were found together."""
     rows = make_row(1, **first), make_row(2, **second)
     before = make_sendable(rows[0]).choose()
 
@@ -110,9 +106,7 @@ def test_what_the_broker_has_takes_a_place_of_its_apps_share(
 
 
 def test_what_is_with_the_broker_in_a_lane_behind_takes_no_place():
-    """
-    It waits behind itself already.
-    """
+    """It waits behind itself already."""
     before = [Message(UUID(int=9), Queue.QUICK, "", 0, lane=3, app="app")]
 
     messages = make_sendable(make_row(1), share=1, under_way=[]).choose(before)

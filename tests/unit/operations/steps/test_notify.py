@@ -50,9 +50,7 @@ def make_context(world: World, *, attempt: int = 1, **changes: Any) -> StepConte
 
 
 def test_each_address_gets_one_mail(world: World):
-    """
-    One mail to each, never one to all: nobody sees who else is told.
-    """
+    """One mail to each, never one to all: nobody sees who else is told."""
     result = notify(make_context(world), YES)
 
     assert ["ann@example.org", "bob@example.org"] == world.mailer.addresses
@@ -64,9 +62,7 @@ def test_each_address_gets_one_mail(world: World):
 
 
 def test_second_attempt_mails_nobody_twice(world: World):
-    """
-    Who was told in the first attempt is marked; the webhook is posted once.
-    """
+    """Who was told in the first attempt is marked; the webhook is posted once."""
     deferred = Sending(Fate.DEFERRED, "mailbox full")
     world.mailer.outcomes["bob@example.org"] = [deferred]
     with pytest.raises(StepError, match="mailbox full"):
@@ -80,9 +76,7 @@ def test_second_attempt_mails_nobody_twice(world: World):
 
 
 def test_webhook_alone_is_enough(world: World):
-    """
-    Nobody has to have a mail address.
-    """
+    """Nobody has to have a mail address."""
     result = notify(make_context(world, mail=[], webhook=HOOK), YES)
 
     [(url, _id, body)] = world.webhooks.posts
@@ -92,9 +86,7 @@ def test_webhook_alone_is_enough(world: World):
 
 
 def test_refused_webhook_keeps_no_mail_back(world: World):
-    """
-    A wrong address of one is a warning if the others were told.
-    """
+    """A wrong address of one is a warning if the others were told."""
     world.webhooks.answer = Sending(Fate.REFUSED, "410 Gone")
 
     result = notify(make_context(world, webhook=HOOK), YES)
@@ -104,9 +96,7 @@ def test_refused_webhook_keeps_no_mail_back(world: World):
 
 
 def test_refused_webhook_alone_fails_for_good(world: World):
-    """
-    Another attempt cannot help, and nobody was told.
-    """
+    """Another attempt cannot help, and nobody was told."""
     world.webhooks.answer = Sending(Fate.REFUSED, "410 Gone")
 
     with pytest.raises(StepError, match="410 Gone") as caught:
@@ -116,9 +106,7 @@ def test_refused_webhook_alone_fails_for_good(world: World):
 
 
 def test_webhook_that_is_away_is_tried_again(world: World):
-    """
-    The mails have gone meanwhile.
-    """
+    """The mails have gone meanwhile."""
     world.webhooks.answer = Sending(Fate.UNREACHABLE, "timeout")
 
     with pytest.raises(StepError, match="timeout") as caught:
@@ -129,9 +117,7 @@ def test_webhook_that_is_away_is_tried_again(world: World):
 
 
 def test_notice_is_in_the_language_of_its_reader(world: World):
-    """
-    If the address is that of a user with a locale; all others read English.
-    """
+    """If the address is that of a user with a locale; all others read English."""
     world.directory.users = (User("b", "bob@example.org", locale="fr-BE"),)
 
     notify(make_context(world), YES)

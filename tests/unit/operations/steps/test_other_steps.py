@@ -36,16 +36,12 @@ TASK = RunTaskModel(
 
 
 def test_every_step_of_the_document_is_in_the_table():
-    """
-    STEPS has each field of OperationModel, in the order they run.
-    """
+    """STEPS has each field of OperationModel, in the order they run."""
     assert list(OperationModel.model_fields) == list(STEPS)
 
 
 def test_webhook_carries_the_operation(world: World):
-    """
-    The id is the operation's, so that the receiver does nothing twice.
-    """
+    """The id is the operation's, so that the receiver does nothing twice."""
     result = call_webhook(world.make_context(), HOOK)
 
     url, message_id, body = world.webhooks.posts[0]
@@ -66,9 +62,7 @@ def test_webhook_carries_the_operation(world: World):
 
 
 def test_webhook_body_is_the_same_in_each_attempt(world: World):
-    """
-    A later attempt sends the same bytes.
-    """
+    """A later attempt sends the same bytes."""
     call_webhook(world.make_context(), HOOK)
     call_webhook(world.make_context(attempt=2, now=NOW + timedelta(hours=1)), HOOK)
 
@@ -87,9 +81,7 @@ def test_webhook_body_is_the_same_in_each_attempt(world: World):
 def test_webhook_failure_says_whether_to_retry(
     world: World, outcome: Fate, *, permanent: bool
 ):
-    """
-    Only a refusal is final.
-    """
+    """Only a refusal is final."""
     world.webhooks.answer = Sending(outcome, "because")
 
     with pytest.raises(StepError, match="because") as caught:
@@ -99,9 +91,7 @@ def test_webhook_failure_says_whether_to_retry(
 
 
 def test_task_is_sent_as_asked_under_a_derived_id(world: World):
-    """
-    All but the id is the document's; the id is the same each time.
-    """
+    """All but the id is the document's; the id is the same each time."""
     result = run_task(world.make_context(), TASK)
     run_task(world.make_context(attempt=2), TASK)
 
@@ -118,9 +108,7 @@ def test_task_is_sent_as_asked_under_a_derived_id(world: World):
 
 
 def test_task_that_is_waited_for_carries_what_its_answer_must_bring(world: World):
-    """
-    Where it was sent is known meanwhile; a stored document does not wait.
-    """
+    """Where it was sent is known meanwhile; a stored document does not wait."""
     asked = RunTaskModel(name="my.report", queue="mine", wait=True, within="PT5M")
 
     with pytest.raises(AwaitedError, match=r"my\.report") as caught:
@@ -134,16 +122,12 @@ def test_task_that_is_waited_for_carries_what_its_answer_must_bring(world: World
 
 
 def test_task_id_is_a_published_value():
-    """
-    The derivation is a contract: users may compute it.
-    """
+    """The derivation is a contract: users may compute it."""
     assert UUID("f9618ba1-93ff-5c61-953f-6cfef56c171f") == make_task_id(OPERATION)
 
 
 def test_broker_that_is_away_is_temporary(world: World):
-    """
-    The sender's error goes on its way.
-    """
+    """The sender's error goes on its way."""
     world.tasks.error = StepError("broker", permanent=False)
 
     with pytest.raises(StepError) as caught:
@@ -188,9 +172,7 @@ def test_task_is_told_what_it_runs_for(world: World):
 
 
 def test_placeholder_without_a_value_is_no_empty_text(world: World):
-    """
-    The step fails for good, and says which.
-    """
+    """The step fails for good, and says which."""
     asked = TASK.model_copy(update={"args": ("at {{ event.at }}",)})
 
     with pytest.raises(StepError, match=r"event\.at }} has no value") as caught:
@@ -201,9 +183,7 @@ def test_placeholder_without_a_value_is_no_empty_text(world: World):
 
 
 def test_maintenance_removes_everything_old_in_batches(world: World):
-    """
-    Each kind is pruned until a batch comes back short; the result counts all.
-    """
+    """Each kind is pruned until a batch comes back short; the result counts all."""
     world.prune.operations, world.prune.events, world.prune.leases = 2 * BATCH, 7, 1
     world.workspace.old_versions, world.workspace.stray_files = 3, 2
     world.prune.answers, world.prune.sign_ins = BATCH + 4, 5
@@ -231,18 +211,14 @@ def test_maintenance_removes_everything_old_in_batches(world: World):
 
 
 def test_progress_of_maintenance_ends_with_everything_done(world: World):
-    """
-    Whoever looks at the end sees all of it done.
-    """
+    """Whoever looks at the end sees all of it done."""
     maintenance(world.make_context(), YES)
 
     assert (11, 11, "") == world.progress.points[-1]
 
 
 def test_maintenance_keeps_what_the_settings_say(world: World):
-    """
-    Ages are counted back from the database's clock.
-    """
+    """Ages are counted back from the database's clock."""
     world.retention = Retention(
         operations=timedelta(days=7), events=timedelta(days=9), versions=2
     )
@@ -285,9 +261,7 @@ def readers(world: World) -> World:
 
 
 def test_execsum_goes_to_each_recipient_with_a_pdf(readers: World):
-    """
-    Every recipient gets text, HTML and PDF of the live versions.
-    """
+    """Every recipient gets text, HTML and PDF of the live versions."""
     result = send_execsum(readers.make_context(), YES)
 
     mail = readers.mailer.mails[0]
@@ -302,9 +276,7 @@ def test_execsum_goes_to_each_recipient_with_a_pdf(readers: World):
 
 
 def test_execsum_and_email_have_different_message_ids(readers: World):
-    """
-    The same operation may send both to one user.
-    """
+    """The same operation may send both to one user."""
     send_execsum(readers.make_context(), YES)
 
     ids = {mail.message_id for mail in readers.mailer.mails}
@@ -312,9 +284,7 @@ def test_execsum_and_email_have_different_message_ids(readers: World):
 
 
 def test_execsum_of_nothing_says_so(readers: World):
-    """
-    An app without live data sends a mail that says it, rather than nothing.
-    """
+    """An app without live data sends a mail that says it, rather than nothing."""
     readers.workspace.domains.clear()
 
     send_execsum(readers.make_context(), YES)
@@ -323,9 +293,7 @@ def test_execsum_of_nothing_says_so(readers: World):
 
 
 def test_log_has_what_others_answered(world: World):
-    """
-    The webhook's status, and under which id the task was sent to which queue.
-    """
+    """The webhook's status, and under which id the task was sent to which queue."""
     call_webhook(world.make_context(), HOOK)
     run_task(world.make_context(), TASK)
 
@@ -335,9 +303,7 @@ def test_log_has_what_others_answered(world: World):
 
 
 def test_execsum_speaks_the_language_of_each_reader(readers: World):
-    """
-    That of the user, else that of the app, else English.
-    """
+    """That of the user, else that of the app, else English."""
     ann, bob = readers.directory.users
     readers.directory.users = (replace(ann, locale="fr-CH"), replace(bob, locale="xx"))
 
@@ -349,9 +315,7 @@ def test_execsum_speaks_the_language_of_each_reader(readers: World):
 
 
 def test_execsum_speaks_the_language_of_the_app_to_all_others(readers: World):
-    """
-    Whoever has no locale reads what app.json says.
-    """
+    """Whoever has no locale reads what app.json says."""
     readers.directory.locale = "fr"
 
     send_execsum(readers.make_context(), YES)
@@ -360,9 +324,7 @@ def test_execsum_speaks_the_language_of_the_app_to_all_others(readers: World):
 
 
 def test_execsum_tells_what_changed_since_the_last_one(readers: World):
-    """
-    The first compares nothing; the next one with the first.
-    """
+    """The first compares nothing; the next one with the first."""
     send_execsum(readers.make_context(), YES)
     sales = readers.workspace.domains["sales"]
     assert sales.live is not None
@@ -381,9 +343,7 @@ def test_execsum_tells_what_changed_since_the_last_one(readers: World):
 
 
 def test_execsum_compares_with_the_same_in_each_attempt(readers: World):
-    """
-    What is sent after a retry says what the first mails said.
-    """
+    """What is sent after a retry says what the first mails said."""
     readers.mailer.outcomes["b@x.org"] = [Sending(Fate.DEFERRED, "452 full")]
     readers.workspace.domains["sales"] = replace(
         readers.workspace.domains["sales"],
@@ -402,9 +362,7 @@ def test_execsum_compares_with_the_same_in_each_attempt(readers: World):
 
 
 def test_execsum_that_reached_nobody_is_not_the_last_one(readers: World):
-    """
-    The next one compares with what people have read.
-    """
+    """The next one compares with what people have read."""
     readers.recipients = RecipientFilterModel(users=("nobody",))
 
     send_execsum(readers.make_context(), YES)
@@ -413,9 +371,7 @@ def test_execsum_that_reached_nobody_is_not_the_last_one(readers: World):
 
 
 def test_execsum_of_an_event_compares_nothing(readers: World):
-    """
-    It goes to another person each time.
-    """
+    """It goes to another person each time."""
     readers.user_id = readers.directory.users[0].id
     readers.workspace.domains["sales"] = replace(
         readers.workspace.domains["sales"],
@@ -434,9 +390,7 @@ def test_execsum_of_an_event_compares_nothing(readers: World):
 
 
 def test_column_that_is_not_there_is_a_warning(readers: World):
-    """
-    A typo in app.json is told in the result.
-    """
+    """A typo in app.json is told in the result."""
     readers.workspace.domains["sales"] = replace(
         readers.workspace.domains["sales"],
         labels={"title": "Sales", "columns": {"amuont": {"unit": "€"}}},

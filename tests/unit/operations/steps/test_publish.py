@@ -23,16 +23,12 @@ def world(world: World) -> World:
 
 
 def test_kinds_are_the_fields_of_the_document():
-    """
-    What can be published is what the JSON can ask for.
-    """
+    """What can be published is what the JSON can ask for."""
     assert tuple(PublishModel.model_fields) == KINDS
 
 
 def test_data_alone_moves_data_alone(world: World):
-    """
-    Only what is asked for moves, and the result says what did.
-    """
+    """Only what is asked for moves, and the result says what did."""
     result = publish(world.make_context(), PublishModel(data=True))
 
     assert {
@@ -43,18 +39,14 @@ def test_data_alone_moves_data_alone(world: World):
 
 
 def test_publishing_notifies_nobody(world: World):
-    """
-    The scheduler publishes with notify off: a mail is a step of its own.
-    """
+    """The scheduler publishes with notify off: a mail is a step of its own."""
     publish(world.make_context(), PublishModel(data=True, design=True))
 
     assert [False] == world.workspace.notified
 
 
 def test_publishing_again_moves_nothing(world: World):
-    """
-    A retry after the commit finds everything done.
-    """
+    """A retry after the commit finds everything done."""
     publish(world.make_context(), PublishModel(data=True))
 
     result = publish(world.make_context(), PublishModel(data=True))
@@ -63,9 +55,7 @@ def test_publishing_again_moves_nothing(world: World):
 
 
 def test_nothing_staged_is_permanent(world: World):
-    """
-    Publishing what was never staged fails for good.
-    """
+    """Publishing what was never staged fails for good."""
     world.workspace.staged_documents.clear()
 
     with pytest.raises(StepError) as caught:
@@ -75,9 +65,7 @@ def test_nothing_staged_is_permanent(world: World):
 
 
 def test_all_three_are_whatever_is_staged(world: World):
-    """
-    ``true`` publishes the data of an app that has no documents.
-    """
+    """``true`` publishes the data of an app that has no documents."""
     world.workspace.staged_documents.clear()
     everything = PublishModel(data=True, design=True, permissions=True)
 
@@ -101,18 +89,14 @@ def test_nothing_staged_at_all_says_what_to_do(world: World):
 
 
 def test_progress_ends_with_everything_done(world: World):
-    """
-    Whoever looks at the end sees all of it done.
-    """
+    """Whoever looks at the end sees all of it done."""
     publish(world.make_context(), PublishModel(data=True, design=True))
 
     assert [(0, 2, "data, design"), (2, 2, "")] == world.progress.points[-2:]
 
 
 def test_log_says_what_is_live(world: World):
-    """
-    With the version before, or that nothing moved.
-    """
+    """With the version before, or that nothing moved."""
     publish(world.make_context(), PublishModel(data=True))
     publish(world.make_context(), PublishModel(data=True))
 

@@ -25,9 +25,7 @@ def world(world: World) -> World:
 
 
 def test_all_domains_of_the_moment_are_refreshed(world: World):
-    """
-    Without a list every domain there is now is read, in order.
-    """
+    """Without a list every domain there is now is read, in order."""
     result = refresh(world.make_context(), EVERYTHING)
 
     assert {
@@ -39,9 +37,7 @@ def test_all_domains_of_the_moment_are_refreshed(world: World):
 
 
 def test_named_domains_alone_are_touched(world: World):
-    """
-    A list touches the domains it names, each once.
-    """
+    """A list touches the domains it names, each once."""
     refresh(world.make_context(), RefreshModel(domains=("b", "b")))
 
     assert ["b.csv"] == world.sources.reads
@@ -49,9 +45,7 @@ def test_named_domains_alone_are_touched(world: World):
 
 
 def test_unknown_domain_is_permanent_and_names_what_exists(world: World):
-    """
-    A typo fails at once, says what there is, and reads nothing.
-    """
+    """A typo fails at once, says what there is, and reads nothing."""
     with pytest.raises(StepError, match=r"no domain 'c'; it has 'a', 'b'") as caught:
         refresh(world.make_context(), RefreshModel(domains=("a", "c")))
 
@@ -60,9 +54,7 @@ def test_unknown_domain_is_permanent_and_names_what_exists(world: World):
 
 
 def test_unchanged_source_is_reused(world: World):
-    """
-    The second refresh reads what changed and reuses the rest.
-    """
+    """The second refresh reads what changed and reuses the rest."""
     refresh(world.make_context(), EVERYTHING)
     world.sources.etags["b.csv"] = "2"
 
@@ -72,9 +64,7 @@ def test_unchanged_source_is_reused(world: World):
 
 
 def test_force_ignores_the_gate(world: World):
-    """
-    With force everything is read again.
-    """
+    """With force everything is read again."""
     refresh(world.make_context(), EVERYTHING)
 
     result = refresh(world.make_context(), RefreshModel(force=True))
@@ -83,9 +73,7 @@ def test_force_ignores_the_gate(world: World):
 
 
 def test_staged_version_without_its_file_is_read_again(world: World):
-    """
-    An unchanged source is no reason to reuse data that is gone.
-    """
+    """An unchanged source is no reason to reuse data that is gone."""
     refresh(world.make_context(), EVERYTHING)
     staged = world.workspace.domains["a"].staged
     assert staged is not None
@@ -97,9 +85,7 @@ def test_staged_version_without_its_file_is_read_again(world: World):
 
 
 def test_failure_leaves_staging_as_it_was(world: World):
-    """
-    If the second domain fails, the first is not staged, and no draft is left.
-    """
+    """If the second domain fails, the first is not staged, and no draft is left."""
     world.sources.errors["b.csv"] = StepError("b.csv: torn", permanent=True)
 
     with pytest.raises(StepError, match="torn"):
@@ -110,9 +96,7 @@ def test_failure_leaves_staging_as_it_was(world: World):
 
 
 def test_cancellation_between_domains_leaves_staging(world: World):
-    """
-    Canceled at the second domain, nothing is staged and no draft is left.
-    """
+    """Canceled at the second domain, nothing is staged and no draft is left."""
     world.progress = FakeProgress(cancel_at=2)
 
     with pytest.raises(CanceledError):
@@ -123,9 +107,7 @@ def test_cancellation_between_domains_leaves_staging(world: World):
 
 
 def test_lost_claim_stages_nothing(world: World):
-    """
-    A worker that was taken over while it read changes nothing.
-    """
+    """A worker that was taken over while it read changes nothing."""
 
     def lose(_connection: object) -> None:
         raise ClaimLostError
@@ -139,18 +121,14 @@ def test_lost_claim_stages_nothing(world: World):
 
 
 def test_progress_names_each_domain(world: World):
-    """
-    There is a progress point before each domain and one at the end.
-    """
+    """There is a progress point before each domain and one at the end."""
     refresh(world.make_context(), EVERYTHING)
 
     assert [(0, 2, "a"), (1, 2, "b"), (2, 2, "")] == world.progress.points
 
 
 def test_progress_says_how_far_a_domain_is(world: World):
-    """
-    What the source tells is passed on, and so is that nobody knows.
-    """
+    """What the source tells is passed on, and so is that nobody knows."""
     reached = Reached("download", 1, 4, "bytes")
     world.sources.tells = (reached, None)
 
@@ -189,9 +167,7 @@ def test_changed_columns_are_told_and_fail_nothing(world: World):
 
 
 def test_log_says_what_was_read_and_why(world: World):
-    """
-    Or why it was not; and which versions are staged.
-    """
+    """Or why it was not; and which versions are staged."""
     refresh(world.make_context(), EVERYTHING)
     world.sources.etags["b.csv"] = "2"
     world.log.lines.clear()

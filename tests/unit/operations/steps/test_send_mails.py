@@ -39,9 +39,7 @@ def world(world: World) -> World:
 
 
 def test_each_recipient_gets_one_mail(world: World):
-    """
-    Every user gets the rendered template, in order of their ids.
-    """
+    """Every user gets the rendered template, in order of their ids."""
     result = send_email(world.make_context(), ASKED)
 
     assert 3 == result["sent"]
@@ -50,9 +48,7 @@ def test_each_recipient_gets_one_mail(world: World):
 
 
 def test_mark_is_written_before_and_after(world: World):
-    """
-    ``sending`` comes before ``sent``, one recipient after the other.
-    """
+    """``sending`` comes before ``sent``, one recipient after the other."""
     send_email(world.make_context(), ASKED)
 
     assert [
@@ -63,9 +59,7 @@ def test_mark_is_written_before_and_after(world: World):
 
 
 def test_mail_left_sending_is_never_sent_again(world: World):
-    """
-    What a dead worker left as ``sending`` is reported, not repeated.
-    """
+    """What a dead worker left as ``sending`` is reported, not repeated."""
     world.deliveries.marks |= {"a": DeliveryState.SENT, "b": DeliveryState.SENDING}
 
     result = send_email(world.make_context(attempt=2), ASKED)
@@ -76,9 +70,7 @@ def test_mail_left_sending_is_never_sent_again(world: World):
 
 
 def test_connection_that_breaks_in_the_content_is_uncertain(world: World):
-    """
-    A mail that may have left counts as neither sent nor failed.
-    """
+    """A mail that may have left counts as neither sent nor failed."""
     world.mailer.outcomes["b@x.org"] = [Sending(Fate.UNCERTAIN, "broken pipe")]
 
     result = send_email(world.make_context(), ASKED)
@@ -88,9 +80,7 @@ def test_connection_that_breaks_in_the_content_is_uncertain(world: World):
 
 
 def test_refused_address_does_not_keep_the_others_back(world: World):
-    """
-    A wrong address is in the result, and the others get their mail.
-    """
+    """A wrong address is in the result, and the others get their mail."""
     world.mailer.outcomes["a@x.org"] = [Sending(Fate.REFUSED, "550 unknown")]
 
     result = send_email(world.make_context(), ASKED)
@@ -100,9 +90,7 @@ def test_refused_address_does_not_keep_the_others_back(world: World):
 
 
 def test_step_fails_if_every_address_is_refused(world: World):
-    """
-    A step that reached nobody is no success.
-    """
+    """A step that reached nobody is no success."""
     for letter in "abc":
         world.mailer.outcomes[f"{letter}@x.org"] = [Sending(Fate.REFUSED, "550")]
 
@@ -113,9 +101,7 @@ def test_step_fails_if_every_address_is_refused(world: World):
 
 
 def test_full_mailbox_is_tried_again_and_the_others_are_not(world: World):
-    """
-    After a deferral the next attempt sends to that recipient alone.
-    """
+    """After a deferral the next attempt sends to that recipient alone."""
     world.mailer.outcomes["b@x.org"] = [Sending(Fate.DEFERRED, "452 full")]
     with pytest.raises(StepError, match="452 full") as caught:
         send_email(world.make_context(), ASKED)
@@ -128,9 +114,7 @@ def test_full_mailbox_is_tried_again_and_the_others_are_not(world: World):
 
 
 def test_dead_server_stops_the_step_at_once(world: World):
-    """
-    A server that is away costs one deadline, not one for each recipient.
-    """
+    """A server that is away costs one deadline, not one for each recipient."""
     world.mailer.outcomes["a@x.org"] = [
         Sending(Fate.UNREACHABLE, "refused", blames_server=True)
     ]
@@ -143,9 +127,7 @@ def test_dead_server_stops_the_step_at_once(world: World):
 
 
 def test_recipients_are_frozen_across_attempts(world: World):
-    """
-    Who joins between two attempts gets nothing; who left is a warning.
-    """
+    """Who joins between two attempts gets nothing; who left is a warning."""
     world.mailer.outcomes["a@x.org"] = [
         Sending(Fate.UNREACHABLE, "refused", blames_server=True)
     ]
@@ -160,9 +142,7 @@ def test_recipients_are_frozen_across_attempts(world: World):
 
 
 def test_changed_address_is_used(world: World):
-    """
-    The ids are frozen, not the addresses.
-    """
+    """The ids are frozen, not the addresses."""
     world.memo["recipients"] = {"ids": ["a"], "warnings": []}
     world.directory.users = (User("a", "new@x.org"),)
 
@@ -172,9 +152,7 @@ def test_changed_address_is_used(world: World):
 
 
 def test_unknown_names_and_missing_addresses_are_warnings(world: World):
-    """
-    They are told in the result and fail nothing.
-    """
+    """They are told in the result and fail nothing."""
     world.directory.users = (make_user("a"), User("n", "", activated_at=LONG_AGO))
     world.recipients = RecipientFilterModel(users=("x",), groups=("all",))
 
@@ -187,9 +165,7 @@ def test_unknown_names_and_missing_addresses_are_warnings(world: World):
 
 
 def test_event_operation_writes_to_its_user(world: World):
-    """
-    Without recipients the triggering user alone gets the mail.
-    """
+    """Without recipients the triggering user alone gets the mail."""
     world.recipients, world.user_id = None, "b"
 
     send_email(world.make_context(), ASKED)
@@ -198,9 +174,7 @@ def test_event_operation_writes_to_its_user(world: World):
 
 
 def test_action_without_recipients_warns(world: World):
-    """
-    Nobody to write to is a warning.
-    """
+    """Nobody to write to is a warning."""
     world.recipients = None
 
     result = send_email(world.make_context(), ASKED)
@@ -212,9 +186,7 @@ def test_action_without_recipients_warns(world: World):
 
 
 def test_missing_template_is_permanent_and_names_what_exists(world: World):
-    """
-    A typo in the template says what there is.
-    """
+    """A typo in the template says what there is."""
     with pytest.raises(StepError, match=r"no template 'helo'.*'hello'") as caught:
         send_email(world.make_context(), SendEmailModel(template="helo"))
 
@@ -222,9 +194,7 @@ def test_missing_template_is_permanent_and_names_what_exists(world: World):
 
 
 def test_template_that_fails_for_the_last_reaches_nobody(world: World):
-    """
-    All mails are rendered before the first leaves.
-    """
+    """All mails are rendered before the first leaves."""
     world.directory.templates["hello"] = Template(
         "hello", "x", "{{ 1 / (user.name | length) }}", None
     )
@@ -238,9 +208,7 @@ def test_template_that_fails_for_the_last_reaches_nobody(world: World):
 
 
 def test_message_ids_are_the_same_in_each_attempt_and_differ_by_user(world: World):
-    """
-    A mail server or a person can spot a repetition.
-    """
+    """A mail server or a person can spot a repetition."""
     send_email(world.make_context(), ASKED)
     world.deliveries.marks.clear()
 
@@ -252,9 +220,7 @@ def test_message_ids_are_the_same_in_each_attempt_and_differ_by_user(world: Worl
 
 
 def test_cancellation_stops_between_mails(world: World):
-    """
-    Canceled before the second mail, one has left.
-    """
+    """Canceled before the second mail, one has left."""
     world.progress = FakeProgress(cancel_at=2)
 
     with pytest.raises(CanceledError):
@@ -264,9 +230,7 @@ def test_cancellation_stops_between_mails(world: World):
 
 
 def test_log_has_counts_and_warnings(world: World):
-    """
-    Whom it left out is a warning; how many mails ended how is one line.
-    """
+    """Whom it left out is a warning; how many mails ended how is one line."""
     world.recipients = RecipientFilterModel(users=("a", "nobody"))
     send_email(world.make_context(), ASKED)
     refusal = Sending(Fate.REFUSED, "550 no such user")
@@ -286,9 +250,7 @@ BROKEN = Sending(Fate.UNREACHABLE, "closed")
 
 
 def test_recipient_at_whom_the_server_breaks_off_stops_nobody(world: World):
-    """
-    The others get their mails, in each attempt; that one is tried again.
-    """
+    """The others get their mails, in each attempt; that one is tried again."""
     world.mailer.outcomes["a@x.org"] = [BROKEN, BROKEN]
 
     for attempt in (1, 2):
@@ -301,9 +263,7 @@ def test_recipient_at_whom_the_server_breaks_off_stops_nobody(world: World):
 
 
 def test_server_that_breaks_off_at_everybody_stops_the_step(world: World):
-    """
-    Three times in a row is no matter of one recipient.
-    """
+    """Three times in a row is no matter of one recipient."""
     world.directory.users = tuple(map(make_user, "abcde"))
     world.mailer.outcomes |= {f"{letter}@x.org": [BROKEN] for letter in "abcde"}
 
@@ -314,9 +274,7 @@ def test_server_that_breaks_off_at_everybody_stops_the_step(world: World):
 
 
 def test_refusals_of_every_kind_concern_one_recipient(world: World):
-    """
-    A 5xx, a 4xx and a connection that breaks off, between mails that arrive.
-    """
+    """A 5xx, a 4xx and a connection that breaks off, between mails that arrive."""
     world.directory.users = tuple(map(make_user, "abcdefg"))
     world.mailer.outcomes |= {
         "b@x.org": [Sending(Fate.REFUSED, "550 no such user")],
@@ -336,9 +294,7 @@ def test_refusals_of_every_kind_concern_one_recipient(world: World):
 
 
 def test_mails_carry_what_the_app_writes_on_them(world: World):
-    """
-    Its sender name, reply address and address for unsubscribing.
-    """
+    """Its sender name, reply address and address for unsubscribing."""
     world.directory.letterhead = Letterhead("Shop", reply_to="help@x.org")
 
     send_email(world.make_context(), ASKED)
@@ -347,9 +303,7 @@ def test_mails_carry_what_the_app_writes_on_them(world: World):
 
 
 def test_retried_mail_has_the_same_message_id(world: World):
-    """
-    A server or a person can recognize the repetition.
-    """
+    """A server or a person can recognize the repetition."""
     world.mailer.outcomes["a@x.org"] = [Sending(Fate.DEFERRED, "452 full")]
     with pytest.raises(StepError):
         send_email(world.make_context(), ASKED)
@@ -362,9 +316,7 @@ def test_retried_mail_has_the_same_message_id(world: World):
 
 
 def test_mail_to_nobody_is_a_warning(world: World):
-    """
-    It succeeds, but whoever looks at the operation must see it.
-    """
+    """It succeeds, but whoever looks at the operation must see it."""
     world.directory.users = (User("a", "a@x.org"),)  # never activated
 
     result = send_email(world.make_context(), ASKED)

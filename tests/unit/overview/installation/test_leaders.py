@@ -42,9 +42,7 @@ HOLDER = make_holder(0, stale=False)
 
 
 def test_released_lease_begins_a_stretch():
-    """
-    Until somebody takes it; a short one is none.
-    """
+    """Until somebody takes it; a short one is none."""
     history = [led(3, 10, None), led(2, 50, 10), led(1, 90, 72)]
 
     assert [Unled(NOW - 72 * MINUTE, NOW - 50 * MINUTE)] == find_unled(
@@ -53,9 +51,7 @@ def test_released_lease_begins_a_stretch():
 
 
 def test_killed_leader_ended_with_its_last_sign():
-    """
-    The row of a process that was killed stays for a day.
-    """
+    """The row of a process that was killed stays for a day."""
     process = Process(ProcessRole.SCHEDULER, "s", "host1", 1, "0", "0", {})
     seen = Seen(process, NOW - 90 * MINUTE, NOW - 72 * MINUTE, 72 * MINUTE)
     history = [led(2, 50, None), led(1, 90, None)]
@@ -66,9 +62,7 @@ def test_killed_leader_ended_with_its_last_sign():
 
 
 def test_what_was_missed_tells_when_nobody_led():
-    """
-    Where a killed leader has left no sign.
-    """
+    """Where a killed leader has left no sign."""
     history = [led(2, 50, None), led(1, 90, None)]
 
     assert [Unled(NOW - 61 * MINUTE, NOW - 50 * MINUTE)] == find_unled(
@@ -77,18 +71,14 @@ def test_what_was_missed_tells_when_nobody_led():
 
 
 def test_nothing_is_said_without_a_sign():
-    """
-    Perhaps it led until the other took over.
-    """
+    """Perhaps it led until the other took over."""
     history = [led(2, 50, None), led(1, 90, None)]
 
     assert [] == find_unled(history, [], HOLDER, now=NOW)
 
 
 def test_stretch_that_lasts_has_no_end():
-    """
-    A lease that ran out, or one that was released.
-    """
+    """A lease that ran out, or one that was released."""
     stale = make_holder(5, stale=True)
 
     assert [Unled(NOW - 5 * MINUTE, None)] == find_unled(
@@ -100,7 +90,5 @@ def test_stretch_that_lasts_has_no_end():
 
 
 def test_new_installation_has_no_stretch():
-    """
-    Nobody has ever led.
-    """
+    """Nobody has ever led."""
     assert [] == find_unled([], [], None, now=NOW)

@@ -15,9 +15,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def test_step_that_runs_ends_as_usual():
-    """
-    What it took before counts from when it began.
-    """
+    """What it took before counts from when it began."""
     running = make_shown_step("refresh", StepState.RUNNING, started_at=SIX)
     usual = Usual(MINUTE, runs=3)
 
@@ -27,9 +25,7 @@ def test_step_that_runs_ends_as_usual():
 
 
 def test_missed_row_stands_for_all_that_an_outage_took():
-    """
-    How many, and from which occurrence to which, as instants.
-    """
+    """How many, and from which occurrence to which, as instants."""
     details = {
         "count": 1000,
         "more": True,
@@ -44,7 +40,5 @@ def test_missed_row_stands_for_all_that_an_outage_took():
 
 
 def test_other_details_are_nothing_missed():
-    """
-    A run that was forced has details, too.
-    """
+    """A run that was forced has details, too."""
     assert make_shown_operation(details={"force": True}).missed is None

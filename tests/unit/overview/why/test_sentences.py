@@ -173,26 +173,20 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
     ],
 )
 def test_row_says_why(given: dict[str, Any], known: Circumstances, sentence: str):
-    """
-    One sentence in the words of whoever refused, with both clocks.
-    """
+    """One sentence in the words of whoever refused, with both clocks."""
     assert sentence == tell(known, **given).text
 
 
 @pytest.mark.parametrize("state", ["running", "succeeded"])
 def test_run_that_does_what_it_should_has_nothing_to_say(state: str):
-    """
-    A sentence under each row would hide those that matter.
-    """
+    """A sentence under each row would hide those that matter."""
     assert tell_why(make_shown_operation(state=state), now=SIX) is None
 
 
 @pytest.mark.parametrize("state", list(OperationState))
 @pytest.mark.parametrize("reason", [None, "of a newer version: x", *Reason])
 def test_every_state_and_reason_has_an_end(state: str, reason: str | None):
-    """
-    Whatever a row holds, its sentence is one line that ends.
-    """
+    """Whatever a row holds, its sentence is one line that ends."""
     operation = make_shown_operation(state=state, reason=reason, error="a\nb\x00c")
     told = tell_why(operation, now=SIX)
 
@@ -204,9 +198,7 @@ def test_every_state_and_reason_has_an_end(state: str, reason: str | None):
 
 
 def test_error_of_a_megabyte_is_one_short_line():
-    """
-    A row stays a row.
-    """
+    """A row stays a row."""
     told = tell(state="failed", reason=Reason.STEP_FAILED, error="x" * 2**20)
 
     assert len(told.text) < 500
@@ -239,16 +231,12 @@ def test_error_of_a_megabyte_is_one_short_line():
 def test_row_says_what_can_be_done(
     given: dict[str, Any], known: Circumstances, remedies: list[Remedy]
 ):
-    """
-    The first is the button that helps; what cannot help is not offered.
-    """
+    """The first is the button that helps; what cannot help is not offered."""
     assert remedies == list(tell(known, **given).remedies)
 
 
 def test_same_failures_are_found_by_the_cause_of_one_of_them():
-    """
-    Others are found by their state and reason.
-    """
+    """Others are found by their state and reason."""
     failed = tell(state="failed", reason="step failed: refresh")
     skipped = tell(state="skipped", reason=Reason.OVERLAP)
 
@@ -257,9 +245,7 @@ def test_same_failures_are_found_by_the_cause_of_one_of_them():
 
 
 def test_operation_between_two_attempts_is_retrying():
-    """
-    It is pending, and has a reason; one with uncertain mails is that above all.
-    """
+    """It is pending, and has a reason; one with uncertain mails is that above all."""
     pending = make_shown_operation(state="pending")
     between = make_shown_operation(state="pending", reason=Reason.WORKER_LOST)
 

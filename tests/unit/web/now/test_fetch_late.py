@@ -23,9 +23,7 @@ DUE = datetime(2026, 10, 20, 2, 0, tzinfo=UTC)
     ],
 )
 def test_longest_wait_is_told(recorded: int, sent: int | None, started: int, text: str):
-    """
-    In seconds after it was due.
-    """
+    """In seconds after it was due."""
     at = [
         None if each is None else DUE + timedelta(seconds=each)
         for each in (recorded, sent, started)

@@ -24,18 +24,14 @@ PUBLISH = SeenStep("publish", StepState.PENDING)
 
 
 def test_rest_takes_as_long_as_usual():
-    """
-    What is left of the step that runs, and the steps after it.
-    """
+    """What is left of the step that runs, and the steps after it."""
     found = estimate_end([refresh(3), PUBLISH], USUAL, NOW)
 
     assert Estimate(NOW + 7 * MINUTE, 0.3) == found
 
 
 def test_steps_that_ended_count_for_the_share():
-    """
-    The run began with the first of them.
-    """
+    """The run began with the first of them."""
     ended = SeenStep("refresh", StepState.SUCCEEDED, NOW - 9 * MINUTE)
     runs = SeenStep("publish", StepState.RUNNING, NOW - MINUTE)
     found = estimate_end([ended, runs], USUAL, NOW)
@@ -44,9 +40,7 @@ def test_steps_that_ended_count_for_the_share():
 
 
 def test_step_that_takes_longer_goes_by_its_progress():
-    """
-    After 12 minutes 6 of 9 are done: 6 minutes are left.
-    """
+    """After 12 minutes 6 of 9 are done: 6 minutes are left."""
     found = estimate_end([refresh(12, 6, 9)], USUAL, NOW)
 
     assert found is not None
@@ -67,7 +61,5 @@ def test_step_that_takes_longer_goes_by_its_progress():
 def test_nothing_is_foretold_without_ground(
     steps: list[SeenStep], usual: dict[str, timedelta]
 ):
-    """
-    No end is better than a wrong one.
-    """
+    """No end is better than a wrong one."""
     assert estimate_end(steps, usual, NOW) is None

@@ -46,9 +46,7 @@ def test_each_kind_has_its_path():
 
 
 def test_heights_stay_within_their_room():
-    """
-    However many there are in a minute.
-    """
+    """However many there are in a minute."""
     rail = draw_rail(make_minutes({-1: {"succeeded": 10**6}}), LONDON, stuck={})
     low = float(rail.paths["succeeded"].partition("v-")[2])
 
@@ -56,18 +54,14 @@ def test_heights_stay_within_their_room():
 
 
 def test_small_counts_stay_small_where_all_are():
-    """
-    One run a minute does not fill the picture.
-    """
+    """One run a minute does not fill the picture."""
     rail = draw_rail(make_minutes({-1: {"succeeded": 1}}), LONDON, stuck={})
 
     assert float(rail.paths["succeeded"].partition("v-")[2]) < 22
 
 
 def test_ruler_tells_the_time_of_the_zone():
-    """
-    Full hours are marked; an offset of half an hour moves them.
-    """
+    """Full hours are marked; an offset of half an hour moves them."""
     london = draw_rail(make_minutes({}), LONDON, stuck={})
     kolkata = draw_rail(make_minutes({}), ZoneInfo("Asia/Kolkata"), stuck={})
 
@@ -80,9 +74,7 @@ def test_ruler_tells_the_time_of_the_zone():
 
 
 def test_stretches_are_shaded_with_their_cause():
-    """
-    Nobody led; a queue has no worker, until now.
-    """
+    """Nobody led; a queue has no worker, until now."""
     rail = draw_rail(
         make_minutes({}, Unled(THIS - 111 * MINUTE, THIS - 89 * MINUTE)),
         LONDON,
@@ -96,9 +88,7 @@ def test_stretches_are_shaded_with_their_cause():
 
 
 def test_what_began_before_the_rail_begins_with_it():
-    """
-    Nothing is drawn outside.
-    """
+    """Nothing is drawn outside."""
     rail = draw_rail(
         make_minutes({}, Unled(THIS - 999 * MINUTE, None)), LONDON, stuck={}
     )
@@ -109,9 +99,7 @@ def test_what_began_before_the_rail_begins_with_it():
 
 
 def test_table_has_the_same_figures():
-    """
-    Summed by a quarter of an hour.
-    """
+    """Summed by a quarter of an hour."""
     rail = draw_rail(
         make_minutes(
             {
@@ -138,9 +126,7 @@ def test_table_has_the_same_figures():
 
 
 def test_spark_lies_between_its_edges():
-    """
-    From the first to the last value; without any there is no line.
-    """
+    """From the first to the last value; without any there is no line."""
     hour = timedelta(hours=1)
     spark = draw_spark(
         {NOW - hour: timedelta(seconds=1), NOW: timedelta(seconds=4)}, NOW - hour, NOW

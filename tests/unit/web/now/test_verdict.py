@@ -58,9 +58,7 @@ FAILED = DayCounts(failed=55, causes=4, missed=5)
 def test_headline_names_the_gravest(
     findings: list[Finding], day: DayCounts | None, health: str, headline: str
 ):
-    """
-    One thing, so that somebody who was woken knows where to begin.
-    """
+    """One thing, so that somebody who was woken knows where to begin."""
     verdict = judge([WELL, *findings], day)
 
     assert health == verdict.health
@@ -68,9 +66,7 @@ def test_headline_names_the_gravest(
 
 
 def test_whatever_is_bad_is_an_alarm():
-    """
-    The scheduler first; of what only needs a look, what concerns every run.
-    """
+    """The scheduler first; of what only needs a look, what concerns every run."""
     verdict = judge([SILENT, BEHIND, FULL, WELL, UNLED], DayCounts())
 
     assert ["leader", "space", "queue"] == [each.kind for each in verdict.alarms]
@@ -78,9 +74,7 @@ def test_whatever_is_bad_is_an_alarm():
 
 
 def test_text_has_all_figures():
-    """
-    The gravest first, and that the rest works.
-    """
+    """The gravest first, and that the rest works."""
     day = DayCounts(failed=55, causes=4, missed=5, skipped=1, uncertain=1, late=12)
 
     assert (
@@ -91,9 +85,7 @@ def test_text_has_all_figures():
 
 
 def test_nothing_fine_is_said_of_what_is_not():
-    """
-    Nobody leads, so nobody ticks; and what is unknown is not called fine.
-    """
+    """Nobody leads, so nobody ticks; and what is unknown is not called fine."""
     unread = judge([WELL], None).text
 
     assert "ticks" not in judge([UNLED], DayCounts()).text
@@ -102,9 +94,7 @@ def test_nothing_fine_is_said_of_what_is_not():
 
 
 def test_new_installation_has_nothing_scheduled():
-    """
-    Nothing is due, and that is well.
-    """
+    """Nothing is due, and that is well."""
     verdict = judge([WELL], DayCounts(), has_actions=False)
 
     assert ("ok", "Ticking. Nothing is scheduled yet.") == (

@@ -63,9 +63,7 @@ def read_rows(folder: Path) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_gzip_is_undone(read: Read, tmp_path: Path, layers: int):
-    """
-    By what is in the file, once or twice, in several members.
-    """
+    """By what is in the file, once or twice, in several members."""
     data = gzip.compress(b"a,b\n1,x\n") + gzip.compress(b"2,y\n")
     for _ in range(layers - 1):
         data = gzip.compress(data)
@@ -90,9 +88,7 @@ def make_bomb(size: int, layers: int = 1) -> bytes:
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_gzip_bomb_is_stopped_at_the_bound(read: Read, tmp_path: Path, layers: int):
-    """
-    The message names domain, bound and setting; nothing larger was ever written.
-    """
+    """The message names domain, bound and setting; nothing larger was ever written."""
     (tmp_path / "bomb.csv").write_bytes(make_bomb(64 * MIB, layers))
 
     with pytest.raises(StepError) as caught:
@@ -117,9 +113,7 @@ def test_gzip_bomb_is_stopped_at_the_bound(read: Read, tmp_path: Path, layers: i
 def test_other_compression_is_refused(
     read: Read, tmp_path: Path, data: bytes, reason: str
 ):
-    """
-    Polars would undo it all in memory.
-    """
+    """Polars would undo it all in memory."""
     (tmp_path / "a.csv").write_bytes(data)
 
     with pytest.raises(StepError, match=reason) as caught:
@@ -130,9 +124,7 @@ def test_other_compression_is_refused(
 
 @pytest.mark.parametrize("kind", ["csv", "json", "ndjson", "parquet"])
 def test_rows_are_bounded(read: Read, tmp_path: Path, kind: str):
-    """
-    As many as the bound are read; one more is refused for good.
-    """
+    """As many as the bound are read; one more is refused for good."""
     frame = pl.DataFrame({"a": range(1000)})
     path = tmp_path / f"a.{kind}"
     getattr(frame, f"write_{kind}")(path)
@@ -149,9 +141,7 @@ def test_rows_are_bounded(read: Read, tmp_path: Path, kind: str):
 
 @pytest.mark.parametrize("kind", ["csv", "json", "ndjson", "parquet"])
 def test_columns_are_bounded(read: Read, tmp_path: Path, kind: str):
-    """
-    Before Polars makes a column of each.
-    """
+    """Before Polars makes a column of each."""
     frame = pl.DataFrame({f"a{number}": [1] for number in range(30)})
     path = tmp_path / f"a.{kind}"
     getattr(frame, f"write_{kind}")(path)
@@ -164,9 +154,7 @@ def test_columns_are_bounded(read: Read, tmp_path: Path, kind: str):
 def test_json_with_a_key_of_its_own_in_each_record_is_bounded(
     read: Read, tmp_path: Path
 ):
-    """
-    A million columns of a million rows come out of some megabytes.
-    """
+    """A million columns of a million rows come out of some megabytes."""
     records = [{f"k{number}": 1} for number in range(100_000)]
     (tmp_path / "a.json").write_text(json.dumps(records))
 
@@ -190,9 +178,7 @@ def test_dates_of_csv_are_dates_if_all_of_them_are(read: Read, tmp_path: Path):
 
 
 def test_large_json_is_read_in_little_memory(read: Read, tmp_path: Path):
-    """
-    A million records, 90 MB, of which a list takes several times as much.
-    """
+    """A million records, 90 MB, of which a list takes several times as much."""
     record = '{"id": %d, "name": "name %d", "amount": %d.5, "when": "2026-11-23 06:00"}'
     with (tmp_path / "a.json").open("w") as file:
         file.write("[\n")
@@ -207,9 +193,7 @@ def test_large_json_is_read_in_little_memory(read: Read, tmp_path: Path):
 
 
 def test_large_csv_is_read_in_little_memory(read: Read, tmp_path: Path):
-    """
-    120 MB, compressed, within the memory that the process is allowed.
-    """
+    """120 MB, compressed, within the memory that the process is allowed."""
     row = b"1234567,a text of some length,2.5,another text\n"
     with gzip.open(tmp_path / "a.csv.gz", "wb", compresslevel=1) as file:
         file.write(b"a,b,c,d\n")
@@ -223,9 +207,7 @@ def test_large_csv_is_read_in_little_memory(read: Read, tmp_path: Path):
 
 
 def test_memory_is_bounded(read: Read, tmp_path: Path):
-    """
-    Pages of Parquet that are far larger than the file end that process alone.
-    """
+    """Pages of Parquet that are far larger than the file end that process alone."""
     frame = pl.DataFrame({"a": ["x" * 1000]})
     wide = pl.concat([frame] * 2_000_000, rechunk=False)
     wide.write_parquet(tmp_path / "a.parquet", row_group_size=2_000_000)
@@ -241,9 +223,7 @@ def test_memory_is_bounded(read: Read, tmp_path: Path):
 def test_sql_is_read_in_batches_of_one_schema(
     read: Read, reader_url: str, tmp_path: Path
 ):
-    """
-    Late NULLs, late fractions and late texts decide the type of the whole column.
-    """
+    """Late NULLs, late fractions and late texts decide the type of the whole column."""
     query = (
         "select n as id, case when n > 1500 then n end as late,"
         " case when n = 1900 then 1.25::numeric else n end as price,"
@@ -273,9 +253,7 @@ def make_connection(url: str) -> SqlConnection:
 
 
 def test_rows_of_sql_are_bounded(read: Read, reader_url: str):
-    """
-    A query without an end is ended at the bound.
-    """
+    """A query without an end is ended at the bound."""
     query = (
         "with recursive t as (select 1 as n union all select n from t) select * from t"
     )
@@ -286,9 +264,7 @@ def test_rows_of_sql_are_bounded(read: Read, reader_url: str):
 
 
 def test_one_large_value_of_sql_is_bounded(read: Read, reader_url: str):
-    """
-    The driver holds it whole: its process ends, and the worker does not.
-    """
+    """The driver holds it whole: its process ends, and the worker does not."""
     query = "select repeat('x', 300000000)"
     connection = make_connection(reader_url)
 
@@ -299,9 +275,7 @@ def test_one_large_value_of_sql_is_bounded(read: Read, reader_url: str):
 
 
 def test_slow_query_is_ended_in_its_database(read: Read, reader_url: str):
-    """
-    At the bound nothing of it runs any more, whatever it set before it slept.
-    """
+    """At the bound nothing of it runs any more, whatever it set before it slept."""
     query = "select set_config('statement_timeout', '0', false), pg_sleep(600)"
     connection = make_connection(reader_url)
 
@@ -360,9 +334,7 @@ def test_query_leaves_nothing_to_others(read: Read, reader_url: str, *, fails: b
 def test_role_that_may_do_more_is_refused(
     read: Read, postgres_server_url: str, power: str, told: str
 ):
-    """
-    Its queries could end the sessions of other small apps, or read files.
-    """
+    """Its queries could end the sessions of other small apps, or read files."""
     role = f"powerful_{os.getpid()}_{uuid4().hex}"
     server = psycopg.connect(
         postgres_server_url.replace("+psycopg", ""), autocommit=True
@@ -400,9 +372,7 @@ def test_role_that_may_do_more_is_refused(
     ],
 )
 def test_postgresql_only_reads(read: Read, reader_url: str, query: str):
-    """
-    Nothing but one query can be declared, in a transaction that only reads.
-    """
+    """Nothing but one query can be declared, in a transaction that only reads."""
     connection = make_connection(reader_url)
 
     with pytest.raises(StepError) as caught:
@@ -426,9 +396,7 @@ def test_postgresql_only_reads(read: Read, reader_url: str, query: str):
     ],
 )
 def test_sqlite_only_reads_its_own_file(read: Read, tmp_path: Path, query: str):
-    """
-    No ATTACH, no PRAGMA, no extension, nothing written.
-    """
+    """No ATTACH, no PRAGMA, no extension, nothing written."""
     connection = make_sqlite(tmp_path / "s?%20.db")
 
     with pytest.raises(StepError) as caught:
@@ -448,9 +416,7 @@ def make_sqlite(path: Path) -> SqlConnection:
 
 
 def test_our_own_database_is_refused_under_any_name(read: Read, database_url: str):
-    """
-    The tables tell, not the address: another name of the host changes nothing.
-    """
+    """The tables tell, not the address: another name of the host changes nothing."""
     url = database_url.replace("127.0.0.1", "localhost")
 
     with pytest.raises(StepError, match="Minutehand's own database") as caught:
@@ -461,9 +427,7 @@ def test_our_own_database_is_refused_under_any_name(read: Read, database_url: st
 
 
 def test_apps_that_are_not_listed_have_no_connection(read: Read, tmp_path: Path):
-    """
-    And are not told whether there is one.
-    """
+    """And are not told whether there is one."""
     theirs = replace(make_sqlite(tmp_path / "s.db"), apps=("other",))
 
     with pytest.raises(StepError, match="has no such connection"):
@@ -471,9 +435,7 @@ def test_apps_that_are_not_listed_have_no_connection(read: Read, tmp_path: Path)
 
 
 def test_password_is_in_no_error(read: Read):
-    """
-    Neither if nobody listens, nor if the address cannot be read.
-    """
+    """Neither if nobody listens, nor if the address cannot be read."""
     for url in (
         "postgresql://reader:hunter%2F2@127.0.0.1:1/erp",
         "postgresql://reader:hunter2@[::1]x/erp",

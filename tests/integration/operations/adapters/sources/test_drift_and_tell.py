@@ -44,9 +44,7 @@ def read(tmp_path: Path) -> Read:
 def test_columns_are_compared_with_those_of_the_version_before(
     read: Read, tmp_path: Path
 ):
-    """
-    Of a file and of a query; the first version has none before it.
-    """
+    """Of a file and of a query; the first version has none before it."""
     (tmp_path / "x.csv").write_text("id,price,note\n1,2,x\n")
     first = read({"file": "x.csv"})
     before = (tmp_path / "out.parquet").rename(tmp_path / "before.parquet")
@@ -70,9 +68,7 @@ def test_columns_are_compared_with_those_of_the_version_before(
 def test_whatever_became_of_the_version_before_the_new_one_is_read(
     read: Read, tmp_path: Path, content: bytes | None
 ):
-    """
-    A file that is gone or damaged is compared with nothing.
-    """
+    """A file that is gone or damaged is compared with nothing."""
     (tmp_path / "x.csv").write_text("id\n1\n")
     before = tmp_path / "before.parquet"
     if content is not None:
@@ -85,9 +81,7 @@ def test_whatever_became_of_the_version_before_the_new_one_is_read(
 
 
 def test_it_is_told_how_far_each_kind_of_work_is(read: Read, tmp_path: Path):
-    """
-    Unpacking and records of JSON in bytes of what there is, rows of a query.
-    """
+    """Unpacking and records of JSON in bytes of what there is, rows of a query."""
     told: list[Reached | None] = []
     records = json.dumps([{"n": number} for number in range(5_000)])
     (tmp_path / "x.json.gz").write_bytes(gzip.compress(records.encode()))

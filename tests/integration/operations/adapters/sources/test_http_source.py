@@ -99,9 +99,7 @@ def read_first(web: WebServer, folder: Path) -> Fingerprint:
 
 
 def test_one_byte_shows_that_it_is_as_it_was(web: WebServer, tmp_path: Path):
-    """
-    The whole is not asked for if the answer to one byte has the same ETag.
-    """
+    """The whole is not asked for if the answer to one byte has the same ETag."""
     known = read_first(web, tmp_path)
 
     assert read(web, tmp_path, known) is None
@@ -112,9 +110,7 @@ def test_one_byte_shows_that_it_is_as_it_was(web: WebServer, tmp_path: Path):
 def test_whatever_a_changed_source_answers_to_a_range_it_is_read(
     web: WebServer, tmp_path: Path, ranged: int
 ):
-    """
-    A new ETag, a refusal of the range, or no answer: then the whole is asked for.
-    """
+    """A new ETag, a refusal of the range, or no answer: then the whole is asked for."""
     known = read_first(web, tmp_path)
     web.headers, web.ranged, web.body = {"ETag": '"2"'}, ranged, b"a\n1\n2\n3\n"
 
@@ -139,9 +135,7 @@ def test_server_that_refuses_ranges_is_still_recognized(
 
 
 def test_server_that_ignores_ranges_is_asked_once(web: WebServer, tmp_path: Path):
-    """
-    What it sends instead of one byte is the whole, and is used.
-    """
+    """What it sends instead of one byte is the whole, and is used."""
     known = read_first(web, tmp_path)
     web.headers, web.ranged = {"ETag": '"2"'}, 200
 
@@ -172,9 +166,7 @@ def test_the_etag_wins_and_doubt_reads(
     *,
     is_same: bool,
 ):
-    """
-    Times count only where neither answer has an ETag; a tag may become weak.
-    """
+    """Times count only where neither answer has an ETag; a tag may become weak."""
     web.headers = before
     known = read_first(web, tmp_path)
     web.headers = after
@@ -183,9 +175,7 @@ def test_the_etag_wins_and_doubt_reads(
 
 
 def test_time_of_this_very_second_proves_nothing(web: WebServer, tmp_path: Path):
-    """
-    A source may change twice within a second, of which its time tells only once.
-    """
+    """A source may change twice within a second, of which its time tells only once."""
     web.headers, web.date = {"Last-Modified": OLD}, OLD
     known = read_first(web, tmp_path)
 
@@ -196,9 +186,7 @@ def test_time_of_this_very_second_proves_nothing(web: WebServer, tmp_path: Path)
 def test_announced_length_beyond_the_bound_is_refused_at_once(
     web: WebServer, tmp_path: Path
 ):
-    """
-    Nothing is downloaded if the server says that it is too much.
-    """
+    """Nothing is downloaded if the server says that it is too much."""
     with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES") as caught:
         read(web, tmp_path, limits=DomainLimits(bytes=5))
 

@@ -31,16 +31,12 @@ def read(folder: Path, file: str, *, private: tuple[Path, ...] = ()) -> str:
 
 @pytest.mark.parametrize("file", ["data/a.csv", "./data//a.csv", "data/../data/a.csv"])
 def test_files_below_the_folder_are_read(folder: Path, file: str):
-    """
-    However they are written.
-    """
+    """However they are written."""
     assert "a\n1\n" == read(folder, file)
 
 
 def test_absolute_paths_below_the_folder_are_read(folder: Path):
-    """
-    Absolute or not makes no difference.
-    """
+    """Absolute or not makes no difference."""
     assert "a\n1\n" == read(folder, f"{folder}/data/a.csv")
 
 
@@ -49,9 +45,7 @@ def test_absolute_paths_below_the_folder_are_read(folder: Path):
     ["data/a.csv", "./data/../data/a.csv", "data/again.csv", "{folder}/data/a.csv"],
 )
 def test_links_within_the_folder_are_followed(folder: Path, text: str):
-    """
-    Links to files, to other links, relative or absolute.
-    """
+    """Links to files, to other links, relative or absolute."""
     (folder / "data" / "again.csv").symlink_to("../data/a.csv")
     (folder / "link.csv").symlink_to(text.format(folder=folder))
 
@@ -59,9 +53,7 @@ def test_links_within_the_folder_are_followed(folder: Path, text: str):
 
 
 def test_what_kubernetes_mounts_is_read(folder: Path):
-    """
-    A mounted configuration is a link through two names that begin with dots.
-    """
+    """A mounted configuration is a link through two names that begin with dots."""
     (folder / "..2026_11").mkdir()
     (folder / "..2026_11" / "k.csv").write_text("k")
     (folder / "..data").symlink_to("..2026_11")
@@ -83,9 +75,7 @@ def test_what_kubernetes_mounts_is_read(folder: Path):
     ],
 )
 def test_paths_that_lead_out_are_refused(folder: Path, file: str):
-    """
-    Two dots and absolute paths end at the border of the folder.
-    """
+    """Two dots and absolute paths end at the border of the folder."""
     with pytest.raises(StepError, match=r"leads out|zero byte") as caught:
         read(folder, file)
 
@@ -105,9 +95,7 @@ def test_paths_that_lead_out_are_refused(folder: Path, file: str):
     ],
 )
 def test_links_that_lead_out_are_refused(folder: Path, text: str):
-    """
-    Whether the link is the file itself or a folder on the way.
-    """
+    """Whether the link is the file itself or a folder on the way."""
     (folder / "link.csv").symlink_to(text)
     (folder / "data" / "up").symlink_to("../..")
 
@@ -117,9 +105,7 @@ def test_links_that_lead_out_are_refused(folder: Path, text: str):
 
 
 def test_links_in_a_circle_end(folder: Path):
-    """
-    A link to itself is refused.
-    """
+    """A link to itself is refused."""
     (folder / "a.csv").symlink_to("b.csv")
     (folder / "b.csv").symlink_to("a.csv")
 
@@ -128,9 +114,7 @@ def test_links_in_a_circle_end(folder: Path):
 
 
 def test_only_regular_files_are_read(folder: Path):
-    """
-    Folders, pipes and sockets are refused, and nobody waits for a writer.
-    """
+    """Folders, pipes and sockets are refused, and nobody waits for a writer."""
     os.mkfifo(folder / "pipe.csv")
     with socket.socket(socket.AF_UNIX) as listening:
         here = Path.cwd()
@@ -148,9 +132,7 @@ def test_only_regular_files_are_read(folder: Path):
 
 @pytest.mark.parametrize("file", [".env", ".git/config", "env.csv"])
 def test_hidden_files_are_refused(folder: Path, file: str):
-    """
-    A folder that is also a checkout keeps its secrets; links to them too.
-    """
+    """A folder that is also a checkout keeps its secrets; links to them too."""
     (folder / ".env").write_text("SECRET=1")
     (folder / ".git").mkdir()
     (folder / ".git" / "config").write_text("token")
@@ -161,9 +143,7 @@ def test_hidden_files_are_refused(folder: Path, file: str):
 
 
 def test_data_of_ours_below_the_folder_is_refused(folder: Path):
-    """
-    The workspace has the data of other apps, the database all there is.
-    """
+    """The workspace has the data of other apps, the database all there is."""
     database, workspace = folder / "m.sqlite3", folder / "workspace"
     database.write_text("x")
     (workspace / "other").mkdir(parents=True)
@@ -176,9 +156,7 @@ def test_data_of_ours_below_the_folder_is_refused(folder: Path):
 
 
 def test_folder_that_became_a_link_is_refused(folder: Path, tmp_path: Path):
-    """
-    Who may write beside the folder cannot move it.
-    """
+    """Who may write beside the folder cannot move it."""
     folder.rename(tmp_path / "moved")
     folder.symlink_to("/etc")
 

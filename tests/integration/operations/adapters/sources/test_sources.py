@@ -82,9 +82,7 @@ def read_rows(path: Path) -> list[tuple[object, ...]]:
 def test_files_are_read(
     sources: Reader, tmp_path: Path, name: str, content: str, rows: object
 ):
-    """
-    CSV and JSON become Parquet; every row decides the type of a column.
-    """
+    """CSV and JSON become Parquet; every row decides the type of a column."""
     write_old(tmp_path / name, content)
     target = tmp_path / "out.parquet"
 
@@ -126,9 +124,7 @@ def test_what_cannot_be_read_says_why(
     *,
     permanent: bool,
 ):
-    """
-    The message has the path and the reason; content does not mend itself.
-    """
+    """The message has the path and the reason; content does not mend itself."""
     gone = SqlConnection(SecretStr("sqlite:////no.db"), ("shop",))
     theirs = SqlConnection(SecretStr("sqlite:////no.db"), ("others",))
     sources.connections = {"gone": gone, "theirs": theirs}
@@ -148,9 +144,7 @@ def test_what_cannot_be_read_says_why(
 
 
 def test_unchanged_file_is_not_read(sources: Reader, tmp_path: Path):
-    """
-    Same time and size: reused. Another time, another source, or force: read.
-    """
+    """Same time and size: reused. Another time, another source, or force: read."""
     path = tmp_path / "a.csv"
     write_old(path, "a\n1\n")
     # ctime cannot be set; wait for it to be older than a tick of the file clock
@@ -181,9 +175,7 @@ def _now() -> float:
 
 
 def test_query_is_read_and_cannot_write(sources: Reader, tmp_path: Path):
-    """
-    SQL results become Parquet; the connection is read-only.
-    """
+    """SQL results become Parquet; the connection is read-only."""
     with sqlite3.connect(tmp_path / "s.db") as connection:
         connection.execute("create table t (a integer, b text, c text)")
         connection.execute("insert into t values (1, '50%', null), (2, ':x', null)")
@@ -204,9 +196,7 @@ def test_query_is_read_and_cannot_write(sources: Reader, tmp_path: Path):
 
 
 def test_query_on_postgres(reader_url: str, tmp_path: Path, sources: Reader):
-    """
-    Types of PostgreSQL arrive; a wrong query is permanent and names no password.
-    """
+    """Types of PostgreSQL arrive; a wrong query is permanent and names no password."""
     sources.connections["pg"] = SqlConnection(SecretStr(reader_url), ("shop",))
     query = (
         "select 1.5::numeric as n, now() as t, gen_random_uuid() as u, '{1}'::int[] a"
@@ -293,9 +283,7 @@ def test_unchanged_address_is_not_read(
     *,
     honours: bool,
 ):
-    """
-    By a 304 or by the same header, whether or not the server honours conditions.
-    """
+    """By a 304 or by the same header, whether or not the server honours conditions."""
     web.headers, web.honours_conditions = headers, honours
     source, target = {"url": f"{web.url}/a.csv?key=s3cret"}, tmp_path / "out"
     reading = sources.read(source, known=None, target=target)
@@ -314,9 +302,7 @@ def test_unchanged_address_is_not_read(
 def test_json_lines_are_known_by_their_media_type(
     sources: Reader, web: WebServer, tmp_path: Path, media_type: str, encoding: str
 ):
-    """
-    An address need not end in .jsonl; what is sent compressed is read, too.
-    """
+    """An address need not end in .jsonl; what is sent compressed is read, too."""
     lines = b'{"a": 1}\n{"a": 2}\n'
     web.body = gzip.compress(lines) if encoding else lines
     web.headers = {"Content-Type": media_type, "Content-Encoding": encoding}
@@ -328,9 +314,7 @@ def test_json_lines_are_known_by_their_media_type(
 
 
 def test_json_lines_are_known_by_the_format(sources: Reader, tmp_path: Path):
-    """
-    Both names of the format are accepted beside a file whose name does not tell.
-    """
+    """Both names of the format are accepted beside a file whose name does not tell."""
     write_old(tmp_path / "rows", '{"a": 1}\n')
     for name in ("jsonl", "ndjson"):
         target = tmp_path / f"{name}.parquet"
@@ -343,9 +327,7 @@ def test_json_lines_are_known_by_the_format(sources: Reader, tmp_path: Path):
 def test_address_without_any_sign_is_read(
     sources: Reader, web: WebServer, tmp_path: Path
 ):
-    """
-    In doubt it runs; the format comes from the media type.
-    """
+    """In doubt it runs; the format comes from the media type."""
     web.headers = {"Content-Type": "text/csv; charset=utf-8"}
     source, target = {"url": web.url}, tmp_path / "out"
     reading = sources.read(source, known=None, target=target)
@@ -366,9 +348,7 @@ def test_answers_that_are_no_data(
     *,
     permanent: bool,
 ):
-    """
-    4xx stays, 5xx passes; keys in the query are not in the message.
-    """
+    """4xx stays, 5xx passes; keys in the query are not in the message."""
     web.status, web.body = status, b""
 
     with pytest.raises(StepError, match=str(status)) as caught:
@@ -381,9 +361,7 @@ def test_answers_that_are_no_data(
 
 
 def test_dead_web_server_is_temporary(sources: Reader, tmp_path: Path):
-    """
-    A refused connection may pass.
-    """
+    """A refused connection may pass."""
     with pytest.raises(StepError) as caught:
         sources.read(
             {"url": "http://127.0.0.1:1/a.csv"}, known=None, target=tmp_path / "out"
@@ -422,9 +400,7 @@ def test_each_redirect_is_checked(
     location: str,
     reason: str,
 ):
-    """
-    A listed host cannot send us on to one that is not, nor for ever; nor a proxy.
-    """
+    """A listed host cannot send us on to one that is not, nor for ever; nor a proxy."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     web.status, web.headers = 302, {"Location": location.format(url=web.url)}
 
@@ -438,9 +414,7 @@ def test_each_redirect_is_checked(
 
 
 def test_answer_that_is_a_bomb_is_stopped(web: WebServer, tmp_path: Path):
-    """
-    What is sent with gzip is undone within the bound of bytes.
-    """
+    """What is sent with gzip is undone within the bound of bytes."""
     web.headers = {"Content-Encoding": "gzip"}
     web.body = gzip.compress(b"a\n" + b"1\n" * 1_000_000)
 
@@ -458,9 +432,7 @@ def test_answer_that_is_a_bomb_is_stopped(web: WebServer, tmp_path: Path):
 
 
 def test_long_answer_is_cut_at_the_bound(web: WebServer, tmp_path: Path):
-    """
-    Also what is not compressed.
-    """
+    """Also what is not compressed."""
     web.body = b"a\n" + b"1\n" * 1_000_000
 
     with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES"):
@@ -480,9 +452,7 @@ def test_long_answer_is_cut_at_the_bound(web: WebServer, tmp_path: Path):
     ],
 )
 def test_webhook_is_posted_and_judged(web: WebServer, status: int, outcome: Fate):
-    """
-    A listed address is called, signed; the answer decides; redirects are refused.
-    """
+    """A listed address is called, signed; the answer decides; redirects are refused."""
     web.status, web.headers = status, {"Location": f"{web.url}/elsewhere"}
     webhooks = RealWebhooks(secret="abc", allowed_hosts=("127.0.0.0/8",))
 
@@ -499,9 +469,7 @@ def test_webhook_is_posted_and_judged(web: WebServer, status: int, outcome: Fate
 
 
 def test_webhook_to_loopback_is_refused_unless_listed(web: WebServer):
-    """
-    Not listed: nothing is sent. Listed by name: it is.
-    """
+    """Not listed: nothing is sent. Listed by name: it is."""
     url = web.url.replace("127.0.0.1", "localhost")
     refused = RealWebhooks(secret="abc").post(url, message_id="1", body=b"", now=NOW)
     taken = RealWebhooks(secret="abc", allowed_hosts=("localhost",)).post(

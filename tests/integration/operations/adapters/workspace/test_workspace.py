@@ -90,9 +90,7 @@ def list_files(root: Path) -> list[str]:
 
 
 def test_staged_versions_are_found_again(workspace: RealWorkspace, tmp_path: Path):
-    """
-    Files have their place below the workspace, whatever the app is called.
-    """
+    """Files have their place below the workspace, whatever the app is called."""
     numbers = stage(workspace, "a", "b")
 
     assert {"a": 1, "b": 1} == numbers
@@ -107,9 +105,7 @@ def test_staged_versions_are_found_again(workspace: RealWorkspace, tmp_path: Pat
 
 
 def test_lost_claim_leaves_staging(workspace: RealWorkspace):
-    """
-    The guard is asked inside the transaction, before anything is written.
-    """
+    """The guard is asked inside the transaction, before anything is written."""
     path = workspace.draft_path(APP, "a")
     path.write_text("x")
     draft = DomainDraft("a", path, Reading(1, Fingerprint(source="s")))
@@ -121,9 +117,7 @@ def test_lost_claim_leaves_staging(workspace: RealWorkspace):
 
 
 def test_number_that_a_crash_left_is_not_overwritten(workspace: RealWorkspace):
-    """
-    A file nobody names keeps its number; the next version takes another.
-    """
+    """A file nobody names keeps its number; the next version takes another."""
     left = workspace.draft_path(APP, "a").with_name("1.parquet")
     left.write_text("left")
 
@@ -134,9 +128,7 @@ def test_number_that_a_crash_left_is_not_overwritten(workspace: RealWorkspace):
 
 
 def test_publish_moves_what_is_asked_and_rolls_back(workspace: RealWorkspace):
-    """
-    Data alone moves data alone; rolling back swaps it with what was live before.
-    """
+    """Data alone moves data alone; rolling back swaps it with what was live before."""
     stage(workspace, "a", "b")
     first = workspace.publish(APP, ("data",), now=NOW, guard=hold)
     again = workspace.publish(APP, ("data",), now=NOW, guard=hold)
@@ -156,9 +148,7 @@ def test_publish_moves_what_is_asked_and_rolls_back(workspace: RealWorkspace):
 
 @pytest.mark.parametrize("kind", ["data", "design"])
 def test_nothing_staged_cannot_be_published(workspace: RealWorkspace, kind: str):
-    """
-    The error is permanent and says what to do first; other kinds do not move.
-    """
+    """The error is permanent and says what to do first; other kinds do not move."""
     with workspace._engine.begin() as connection:
         connection.execute(
             app_documents.update()
@@ -176,9 +166,7 @@ def test_nothing_staged_cannot_be_published(workspace: RealWorkspace, kind: str)
 
 
 def test_what_is_staged_is_told_by_kind(workspace: RealWorkspace):
-    """
-    Documents are staged when they are applied, data when it is refreshed.
-    """
+    """Documents are staged when they are applied, data when it is refreshed."""
     kinds = ("data", "design", "permissions")
     before = workspace.fetch_staged(APP, kinds)
     stage(workspace, "a")
@@ -189,9 +177,7 @@ def test_what_is_staged_is_told_by_kind(workspace: RealWorkspace):
 
 
 def test_data_whose_file_is_gone_cannot_be_published(workspace: RealWorkspace):
-    """
-    Live never points to a file that is not there.
-    """
+    """Live never points to a file that is not there."""
     stage(workspace, "a")
     staged = workspace.fetch_domains(APP)[0].staged
     assert staged is not None
@@ -202,9 +188,7 @@ def test_data_whose_file_is_gone_cannot_be_published(workspace: RealWorkspace):
 
 
 def test_summary_has_the_figures_of_the_live_file(workspace: RealWorkspace):
-    """
-    Smallest, largest, sum and first rows come from the Parquet file.
-    """
+    """Smallest, largest, sum and first rows come from the Parquet file."""
     stage(workspace, "a", rows=4)
     workspace.publish(APP, ("data",), now=NOW, guard=hold)
 
@@ -217,9 +201,7 @@ def test_summary_has_the_figures_of_the_live_file(workspace: RealWorkspace):
 
 
 def test_figures_of_a_few_actions_are_kept(workspace: RealWorkspace):
-    """
-    Those that sent a summary last; deleted actions do not stay for ever.
-    """
+    """Those that sent a summary last; deleted actions do not stay for ever."""
     stage(workspace, "a")
     for number in range(MOST_ACTIONS + 2):
         figures = Former(NOW + timedelta(minutes=number), number, {"n": 1}).as_json()
@@ -280,9 +262,7 @@ def test_files_nobody_names_go_when_they_are_old(
 def test_version_rows_remember_their_operation(
     engine: sa.Engine, workspace: RealWorkspace
 ):
-    """
-    Each version says which operation made it, and has the digest of its file.
-    """
+    """Each version says which operation made it, and has the digest of its file."""
     stage(workspace, "a")
 
     with engine.connect() as connection:
@@ -293,9 +273,7 @@ def test_version_rows_remember_their_operation(
 def test_refresh_each_minute_leaves_few_versions(
     workspace: RealWorkspace, tmp_path: Path
 ):
-    """
-    Old ones go with each staging, and not only when maintenance runs.
-    """
+    """Old ones go with each staging, and not only when maintenance runs."""
     for minute in range(40):
         stage(workspace, "a", now=NOW + timedelta(minutes=minute))
 
@@ -307,9 +285,7 @@ def test_refresh_each_minute_leaves_few_versions(
 def test_app_with_no_room_keeps_what_is_in_use(
     workspace: RealWorkspace, tmp_path: Path
 ):
-    """
-    What nobody needs goes first; what does not fit then is refused, for good.
-    """
+    """What nobody needs goes first; what does not fit then is refused, for good."""
     stage(workspace, "a")
     workspace.publish(APP, ("data",), now=NOW, guard=hold)
     size = sum(path.stat().st_size for path in tmp_path.rglob("*.parquet"))
@@ -333,9 +309,7 @@ def test_app_with_no_room_keeps_what_is_in_use(
 
 
 def test_drafts_of_dead_workers_go_before_the_next(workspace: RealWorkspace):
-    """
-    A refresh that is killed again and again does not fill the disk.
-    """
+    """A refresh that is killed again and again does not fill the disk."""
     left = workspace.draft_path(APP, "a")
     young = workspace.draft_path(APP, "a")
     for path in (left, left.with_name(f"{left.name}.download"), young):
@@ -349,9 +323,7 @@ def test_drafts_of_dead_workers_go_before_the_next(workspace: RealWorkspace):
 
 
 def test_workspace_that_cannot_be_made_is_ours(engine: sa.Engine, tmp_path: Path):
-    """
-    Whatever is wrong with it, no domain is to blame.
-    """
+    """Whatever is wrong with it, no domain is to blame."""
     (tmp_path / "file").touch()
 
     with pytest.raises(PlatformError, match="cannot be used: Not a directory"):
@@ -388,9 +360,7 @@ def test_workspace_that_is_not_mounted_is_left_alone(
 def test_workspace_that_was_emptied_on_purpose_is_filled_anew(
     workspace: RealWorkspace, tmp_path: Path
 ):
-    """
-    Somebody says so by making a folder in it.
-    """
+    """Somebody says so by making a folder in it."""
     stage(workspace, "a")
     shutil.rmtree(tmp_path / "workspace")
     (tmp_path / "workspace" / "new").mkdir(parents=True)
@@ -413,9 +383,7 @@ def full_disk(allowed: int = 4096) -> Iterator[None]:
 def test_draft_that_does_not_fit_is_ours(
     workspace: RealWorkspace, tmp_path: Path, suffix: str
 ):
-    """
-    Polars says it in an error of its own, as it would of unreadable content.
-    """
+    """Polars says it in an error of its own, as it would of unreadable content."""
     source = tmp_path / f"sales.{suffix}"
     frame = pl.DataFrame({"n": range(9999)})
     frame.write_csv(source) if suffix == "csv" else frame.write_parquet(source)

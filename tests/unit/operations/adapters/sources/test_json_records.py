@@ -49,9 +49,7 @@ def test_records_are_those_of_the_library(
     *,
     ascii_only: bool,
 ):
-    """
-    Wherever the text is cut, also within a character; each record fits on a line.
-    """
+    """Wherever the text is cut, also within a character; each record fits on a line."""
     text = json.dumps(records, indent=indent, ensure_ascii=ascii_only)
     data = text.encode("utf-8", errors="surrogatepass")
 
@@ -63,9 +61,7 @@ def test_records_are_those_of_the_library(
 
 
 def test_one_object_is_one_record():
-    """
-    With a mark at its start, and space around it.
-    """
+    """With a mark at its start, and space around it."""
     file = io.BytesIO(b'\xef\xbb\xbf {"a": 1.10} \n')
 
     assert [({"a": 1.1}, '{"a": 1.10}')] == list(iterate_records(file))
@@ -88,25 +84,19 @@ def test_one_object_is_one_record():
     ],
 )
 def test_what_is_no_array_of_objects_is_refused(text: str, reason: str):
-    """
-    With a reason that its author understands.
-    """
+    """With a reason that its author understands."""
     with pytest.raises(JsonRecordsError, match=reason):
         list(iterate_records(io.BytesIO(text.encode())))
 
 
 def test_text_of_another_encoding_is_refused():
-    """
-    JSON is UTF-8.
-    """
+    """JSON is UTF-8."""
     with pytest.raises(JsonRecordsError, match="UTF-8"):
         list(iterate_records(io.BytesIO('[{"a": "é"}]'.encode("latin-1"))))
 
 
 def test_record_without_end_is_refused(monkeypatch: pytest.MonkeyPatch):
-    """
-    It is not kept in memory until the file ends.
-    """
+    """It is not kept in memory until the file ends."""
     monkeypatch.setattr(json_records, "LONGEST_RECORD", 1000)
     file = io.BytesIO(b'[{"a": "' + b"x" * 3_000_000)
 

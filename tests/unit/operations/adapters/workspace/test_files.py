@@ -25,17 +25,13 @@ names = st.text(st.characters(exclude_categories=["Cs"]))
     ],
 )
 def test_names_become_harmless(name: str, encoded: str):
-    """
-    Separators, dots, capitals and control characters are escaped.
-    """
+    """Separators, dots, capitals and control characters are escaped."""
     assert encoded == encode_name(name)
 
 
 @given(names)
 def test_any_name_is_one_short_visible_folder(name: str):
-    """
-    Never empty, hidden, a path, or longer than file systems take.
-    """
+    """Never empty, hidden, a path, or longer than file systems take."""
     encoded = encode_name(name)
 
     assert encoded
@@ -46,14 +42,10 @@ def test_any_name_is_one_short_visible_folder(name: str):
 
 @given(names, names)
 def test_different_names_are_different_folders(one: str, other: str):
-    """
-    No two names share a folder.
-    """
+    """No two names share a folder."""
     assert (one == other) == (encode_name(one) == encode_name(other))
 
 
 def test_long_names_differ_by_their_digest():
-    """
-    Names that begin alike for longer than a folder name stay apart.
-    """
+    """Names that begin alike for longer than a folder name stay apart."""
     assert encode_name("x" * 500 + "a") != encode_name("x" * 500 + "b")

@@ -9,9 +9,7 @@ from tests.unit.operations.mail.summary.made import make_sales, make_summary, wr
 
 
 def test_html_escapes_names_and_data():
-    """
-    Data of the app is text, whatever it looks like.
-    """
+    """Data of the app is text, whatever it looks like."""
     html = make_html(write())
 
     assert "<script>" not in html
@@ -21,9 +19,7 @@ def test_html_escapes_names_and_data():
 
 
 def test_bars_are_as_long_as_the_numbers():
-    """
-    The one of now is full, the one of before shorter.
-    """
+    """The one of now is full, the one of before shorter."""
     html = make_html(write())
 
     assert ["59px", "88px", "71px", "88px"] == re.findall(
@@ -32,9 +28,7 @@ def test_bars_are_as_long_as_the_numbers():
 
 
 def test_html_names_its_language_and_both_schemes():
-    """
-    A program that reads aloud, and one that is dark, must know.
-    """
+    """A program that reads aloud, and one that is dark, must know."""
     html = make_html(write(tag="fr"))
 
     assert '<html lang="fr">' in html
@@ -42,18 +36,14 @@ def test_html_names_its_language_and_both_schemes():
 
 
 def test_html_loads_nothing():
-    """
-    A mail that loads something tells its sender who reads it, and when.
-    """
+    """A mail that loads something tells its sender who reads it, and when."""
     html = make_html(write(make_summary(make_sales(former=None))))
 
     assert re.search(r"src=|url\(|https?:|<script|@import", html) is None
 
 
 def test_text_has_the_figures():
-    """
-    Rows, versions, figures and changes, without markup.
-    """
+    """Rows, versions, figures and changes, without markup."""
     text = make_text(write())
 
     assert "3 rows in 1 data set." in text
@@ -63,7 +53,5 @@ def test_text_has_the_figures():
 
 
 def test_column_without_values_has_no_figures():
-    """
-    A column of nothing but nulls is not among the figures.
-    """
+    """A column of nothing but nulls is not among the figures."""
     assert "empty" not in make_text(write())

@@ -51,9 +51,7 @@ def read_texts(stream: bytes) -> list[str]:
 @pytest.mark.parametrize("fonts", [None, find_fonts()], ids=["core", "host"])
 @pytest.mark.parametrize("tag", ["en", "fr"])
 def test_pdf_is_made_with_any_font(fonts: tuple[Path, Path] | None, tag: str):
-    """
-    Letters beyond Latin-1 never fail, with or without a font of the host.
-    """
+    """Letters beyond Latin-1 never fail, with or without a font of the host."""
     pdf = make_pdf(write(tag=tag), now=NOW, fonts=fonts)
 
     assert b"%PDF-" == pdf[:5]
@@ -61,9 +59,7 @@ def test_pdf_is_made_with_any_font(fonts: tuple[Path, Path] | None, tag: str):
 
 
 def test_pages_are_numbered():
-    """
-    Each says which it is, and of how many.
-    """
+    """Each says which it is, and of how many."""
     pages = draw(*[make_sales()] * 12)
 
     assert len(pages) > 2
@@ -95,9 +91,7 @@ def make_tall(number: int, figures: int, rows: int, *, described: bool) -> Summa
     )
 )
 def test_no_heading_is_left_alone(shapes: list[tuple[int, int, bool]]):
-    """
-    Below each heading there is a row of its table, or all that there is of it.
-    """
+    """Below each heading there is a row of its table, or all that there is of it."""
     parts = [
         make_tall(number, figures, rows, described=described)
         for number, (figures, rows, described) in enumerate(shapes)
@@ -121,9 +115,7 @@ def test_no_heading_is_left_alone(shapes: list[tuple[int, int, bool]]):
 
 
 def test_head_of_a_table_is_on_each_page():
-    """
-    Whoever turns the page sees which column is which.
-    """
+    """Whoever turns the page sees which column is which."""
     parts = [make_tall(1, 12, 0, described=False)] * 6
     pages = draw(*parts)
 
@@ -133,9 +125,7 @@ def test_head_of_a_table_is_on_each_page():
 
 
 def test_fonts_are_found_where_they_are(tmp_path: Path):
-    """
-    Both files must be there; the first folder that has them wins.
-    """
+    """Both files must be there; the first folder that has them wins."""
     (tmp_path / "DejaVuSans.ttf").touch()
     assert find_fonts([tmp_path]) is None
 
@@ -146,9 +136,7 @@ def test_fonts_are_found_where_they_are(tmp_path: Path):
 
 
 def test_cells_of_the_pdf_are_light():
-    """
-    Text in the tables is on white; only the title and the bars are dark.
-    """
+    """Text in the tables is on white; only the title and the bars are dark."""
     pdf = make_pdf(write(), now=NOW, fonts=None)
     drawn = b"".join(find_streams(pdf))
 

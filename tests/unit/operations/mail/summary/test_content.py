@@ -65,9 +65,7 @@ RULES = [
 def test_role_follows_from_name_type_and_values(
     name: str, low: float, high: float, total: float, count: int, role: ColumnRole
 ):
-    """
-    docs/steps.md has the same rules in words.
-    """
+    """docs/steps.md has the same rules in words."""
     kind = "Int64" if isinstance(low, int) else "Float64"
 
     assert role is find_role(Column(name, kind, low, high, total, count))
@@ -83,9 +81,7 @@ def test_role_follows_from_name_type_and_values(
     ],
 )
 def test_unit_says_more_than_the_values(unit: str | None, role: ColumnRole):
-    """
-    2,019 € are no year, and percentages are not added up.
-    """
+    """2,019 € are no year, and percentages are not added up."""
     column = Column("x", "Int64", 2000, 2026, 99999, 30)
 
     assert role is find_role(column, unit=unit)
@@ -94,9 +90,7 @@ def test_unit_says_more_than_the_values(unit: str | None, role: ColumnRole):
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("name", ["x", "year", ""])
 def test_odd_numbers_are_quantities(name: str, odd: float):
-    """
-    Whatever a column holds has a role.
-    """
+    """Whatever a column holds has a role."""
     assert ColumnRole.QUANTITY is find_role(Column(name, "Float64", odd, odd, odd, 20))
 
 
@@ -105,9 +99,7 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers()
 
 @given(now=NUMBERS, before=NUMBERS)
 def test_change_can_be_told_of_any_numbers(now: float, before: float):
-    """
-    Bars are between 0 and 1, and the longer one is whole.
-    """
+    """Bars are between 0 and 1, and the longer one is whole."""
     change = FigureChange(now, before)
 
     assert change.ratio is None or abs(change.ratio) < 10
@@ -130,27 +122,21 @@ def test_change_can_be_told_of_any_numbers(now: float, before: float):
 def test_difference_and_ratio(
     now: float, before: float, difference: float, ratio: float | None
 ):
-    """
-    What was next to nothing has no percentage; the order of a sum is no change.
-    """
+    """What was next to nothing has no percentage; the order of a sum is no change."""
     change = FigureChange(now, before)
 
     assert (difference, ratio) == (change.difference, change.ratio)
 
 
 def test_what_is_kept_is_what_the_next_one_reads():
-    """
-    Sums of quantities alone: no years, no ids.
-    """
+    """Sums of quantities alone: no years, no ids."""
     stored = json.loads(json.dumps(make_former(make_sales(), NOW)))
 
     assert Former(NOW, 3, {"amount": 1234567}) == read_former(stored)
 
 
 def test_sum_that_is_no_number_is_not_kept():
-    """
-    A database takes no NaN in JSON.
-    """
+    """A database takes no NaN in JSON."""
     odd = (Column("x", "Float64", 0.5, math.inf, math.nan, 3),)
     part = SummaryPart(type(SALES)("d", SALES.version, odd, ()), "d")
 
@@ -158,7 +144,5 @@ def test_sum_that_is_no_number_is_not_kept():
 
 
 def test_nothing_stored_is_nothing():
-    """
-    Whatever is there that is no object is no former summary.
-    """
+    """Whatever is there that is no object is no former summary."""
     assert read_former(None) is None

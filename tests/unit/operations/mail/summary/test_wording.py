@@ -38,9 +38,7 @@ def write_cell(value: object, tag: str = "en", kind: str = "String") -> str:
 
 
 def test_instants_are_in_the_zone_of_the_app():
-    """
-    With the name of the zone, once.
-    """
+    """With the name of the zone, once."""
     text = write()
 
     assert "Nov 23, 2026, 07:00 (Europe/Paris)" == text.instant
@@ -48,9 +46,7 @@ def test_instants_are_in_the_zone_of_the_app():
 
 
 def test_what_changed_is_told_with_bars():
-    """
-    The difference, its share of what was, and two lengths.
-    """
+    """The difference, its share of what was, and two lengths."""
     change = find_figure(make_sales(), "Turnover").change
 
     assert change is not None
@@ -59,9 +55,7 @@ def test_what_changed_is_told_with_bars():
 
 
 def test_former_summary_of_today_is_told_by_its_time():
-    """
-    Whoever runs an action twice must see which one is meant.
-    """
+    """Whoever runs an action twice must see which one is meant."""
     earlier = Former(NOW - timedelta(hours=2), 2, {})
 
     (part,) = write(make_summary(make_sales(former=earlier))).parts
@@ -70,9 +64,7 @@ def test_former_summary_of_today_is_told_by_its_time():
 
 
 def test_what_did_not_change_has_no_bars():
-    """
-    Two equal bars say nothing.
-    """
+    """Two equal bars say nothing."""
     same = make_sales(former=Former(NOW, 3, {"amount": 1234567}))
 
     assert ("unchanged", None) == (
@@ -82,9 +74,7 @@ def test_what_did_not_change_has_no_bars():
 
 
 def test_column_of_no_former_summary_is_new():
-    """
-    It is compared with nothing.
-    """
+    """It is compared with nothing."""
     change = find_figure(make_sales(former=Former(NOW, 3, {})), "Turnover").change
 
     assert change is not None
@@ -92,9 +82,7 @@ def test_column_of_no_former_summary_is_new():
 
 
 def test_first_summary_compares_nothing():
-    """
-    There is no column for changes, and no line for the number of rows.
-    """
+    """There is no column for changes, and no line for the number of rows."""
     (part,) = write(make_summary(make_sales(former=None))).parts
 
     assert (None, None) == (part.since, part.bars)
@@ -102,9 +90,7 @@ def test_first_summary_compares_nothing():
 
 
 def test_years_are_not_summed_and_ids_not_shown():
-    """
-    A year has a range without separators; an id has none.
-    """
+    """A year has a range without separators; an id has none."""
     year = find_figure(make_sales(), "year")
     (part,) = write().parts
 
@@ -114,18 +100,14 @@ def test_years_are_not_summed_and_ids_not_shown():
 
 @pytest.mark.parametrize(("wanted", "total"), [(True, "6,066"), (False, "")])
 def test_app_decides_what_is_summed(wanted: bool, total: str):  # noqa: FBT001
-    """
-    What app.json says wins over the rules.
-    """
+    """What app.json says wins over the rules."""
     part = make_sales(labels={"year": ColumnLabel(sum=wanted)})
 
     assert total == find_figure(part, "year").total
 
 
 def test_unit_stands_with_each_number():
-    """
-    And in the head of the column of bare ones.
-    """
+    """And in the head of the column of bare ones."""
     figure = find_figure(make_sales(), "Turnover")
     (part,) = write().parts
 
@@ -135,9 +117,7 @@ def test_unit_stands_with_each_number():
 
 
 def test_hidden_columns_are_named():
-    """
-    By their titles, up to a number of them.
-    """
+    """By their titles, up to a number of them."""
     columns = tuple(Column(f"c{number}", "String") for number in range(WIDE + 20))
     data = replace(SALES, columns=columns, head=(("x",) * len(columns),))
     part = SummaryPart(data, "d", labels={"c7": ColumnLabel("Seven")})
@@ -151,9 +131,7 @@ def test_hidden_columns_are_named():
 
 
 def test_figures_without_room_are_named():
-    """
-    A table of a thousand figures is read by nobody.
-    """
+    """A table of a thousand figures is read by nobody."""
     columns = tuple(Column(f"f{n}", "Float64", 0.5, 1.5, 9.5, 9) for n in range(14))
 
     (part,) = write(
@@ -165,9 +143,7 @@ def test_figures_without_room_are_named():
 
 
 def test_language_is_that_of_the_reader():
-    """
-    Sentences, numbers, plurals and dates.
-    """
+    """Sentences, numbers, plurals and dates."""
     text = write(tag="fr-CH")
 
     assert "fr-CH" == text.lang
@@ -205,18 +181,14 @@ def test_cell_is_for_people(value: object, text: str | None):
 
 
 def test_empty_summary_says_so():
-    """
-    Before the first publication there is nothing to summarize.
-    """
+    """Before the first publication there is nothing to summarize."""
     empty = replace(make_summary(), parts=())
 
     assert "Nothing was published yet" in write(empty).overview
 
 
 def test_column_of_app_json_that_the_data_lack_is_a_warning():
-    """
-    A typo in app.json is found by whoever reads the result.
-    """
+    """A typo in app.json is found by whoever reads the result."""
     part = make_sales(labels={"amuont": ColumnLabel("Turnover")})
 
     (warning,) = make_summary(part).find_warnings()
