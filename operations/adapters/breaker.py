@@ -9,7 +9,7 @@ wait without a slot, and one at a time tries the server, ever less often.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -126,12 +126,9 @@ class PatientMailer:
         self._mailer = mailer
         self._breaker = breaker
 
-    def session(self) -> AbstractContextManager[SendMail]:
-        """Return a session that asks the breaker before its first mail."""
-        return self._open()
-
     @contextmanager
-    def _open(self) -> Iterator[SendMail]:
+    def session(self) -> Iterator[SendMail]:
+        """Return a session that asks the breaker before its first mail."""
         with self._mailer.session() as send:
             yield _PatientSession(send, self._breaker)
 

@@ -12,7 +12,7 @@ import re
 import smtplib
 import ssl
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from email.errors import MessageError
 from email.message import EmailMessage
@@ -149,12 +149,9 @@ class FolderMailer:
         self._folder = folder
         self._senders = senders
 
-    def session(self) -> AbstractContextManager[SendMail]:
-        """Return a session; a folder needs none."""
-        return self._open()
-
     @contextmanager
-    def _open(self) -> Iterator[SendMail]:
+    def session(self) -> Iterator[SendMail]:
+        """Return a session; a folder needs none."""
         yield self._send
 
     def _send(self, mail: Mail, *, now: datetime) -> Sending:
@@ -193,12 +190,9 @@ class SmtpMailer:
         self._senders = senders
         self._timeout = timeout
 
-    def session(self) -> AbstractContextManager[SendMail]:
-        """Return a session that connects at its first mail and quits at the end."""
-        return self._open()
-
     @contextmanager
-    def _open(self) -> Iterator[SendMail]:
+    def session(self) -> Iterator[SendMail]:
+        """Return a session that connects at its first mail and quits at the end."""
         session = _SmtpSession(self._address, self._senders, self._timeout)
         try:
             yield session

@@ -39,7 +39,7 @@ from operations.cancel_and_retry import (
     lock_action_of,
 )
 from operations.claiming.obstacles import RESENT_KEY, RETURN_KEY
-from operations.mail.list_mails import MailFilter, count_mails
+from operations.mail.list_mails import MailFilter, count_mails, count_operations
 
 #: The states of operations that may have left mails which can be sent again.
 RESENT_STATES = frozenset({*RETRIED_STATES, OperationState.SUCCEEDED})
@@ -180,15 +180,6 @@ def resolve_asked(
         )
         raise ConflictError(msg)
     return resolve_mails(engine, wanted, resend=resend, by=by)
-
-
-def count_operations(connection: sa.Connection, wanted: MailFilter) -> int:
-    """Return how many operations have mails that are meant."""
-    return connection.execute(
-        sa.select(sa.func.count(deliveries.c.operation_id.distinct()))
-        .join_from(deliveries, operations)
-        .where(*wanted.match())
-    ).scalar_one()
 
 
 def foresee_mails(connection: sa.Connection, wanted: MailFilter) -> ResolvedMails:

@@ -7,8 +7,9 @@ operations/adapters/prune.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Literal
 
 from operations.ports import StepContext, StepResult
@@ -36,13 +37,12 @@ def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # no
     now, retention = context.now, context.ports.retention
     tasks = _list_tasks(context)
     removed: dict[str, int] = {}
-    for done, (name, prune_batch) in enumerate(tasks):
+    for done, (name, prune) in enumerate(tasks.items()):
         removed[name] = 0
-        batch = BATCH
-        most = BACKFILLS if name == "backfills" else BATCH
+        batch = most = BACKFILLS if name == "backfills" else BATCH
         while batch >= most:
             context.progress(done, len(tasks) + 1, f"{name}: {removed[name]}")
-            batch = prune_batch()
+            batch = prune(limit=most)
             removed[name] += batch
     context.progress(len(tasks), len(tasks) + 1, "leases")
     removed["leases"] = context.ports.prune.prune_leases(
@@ -54,60 +54,20 @@ def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # no
     return {"removed": dict(removed)}
 
 
-def _list_tasks(context: StepContext) -> tuple[tuple[str, Callable[[], int]], ...]:
-    """Return what is pruned, in this order: its name, and what prunes a batch of it."""
+def _list_tasks(context: StepContext) -> Mapping[str, Callable[..., int]]:
+    """Return what prunes a batch of each kind, in this order."""
     now, retention = context.now, context.ports.retention
     prune, workspace = context.ports.prune, context.ports.workspace
-    return (
-        (
-            "operations",
-            lambda: prune.prune_operations(
-                before=now - retention.operations, limit=BATCH
-            ),
-        ),
-        (
-            # after the operations that were recorded with them
-            "revisions",
-            lambda: prune.prune_revisions(
-                before=now - retention.operations, limit=BATCH
-            ),
-        ),
-        (
-            # after the operations whose mails they are
-            "mails",
-            lambda: prune.prune_mail_contents(
-                before=now - retention.operations, limit=BATCH
-            ),
-        ),
-        (
-            "events",
-            lambda: prune.prune_events(before=now - retention.events, limit=BATCH),
-        ),
-        (
-            "versions",
-            lambda: workspace.prune_versions(
-                keep=retention.versions, now=now, limit=BATCH
-            ),
-        ),
-        (
-            "files",
-            lambda: workspace.prune_files(before=now - DRAFT_AGE, limit=BATCH),
-        ),
-        (
-            "answers",
-            lambda: prune.prune_answers(before=now - ANSWER_AGE, limit=BATCH),
-        ),
-        ("sign_ins", lambda: prune.prune_sign_ins(before=now, limit=BATCH)),
-        (
-            "bulk_changes",
-            lambda: prune.prune_bulk_changes(
-                before=now - retention.operations, limit=BATCH
-            ),
-        ),
-        (
-            "backfills",
-            lambda: prune.prune_backfills(
-                before=now - retention.operations, limit=BACKFILLS
-            ),
-        ),
-    )
+    old = now - retention.operations
+    return {
+        "operations": partial(prune.prune_operations, before=old),
+        "revisions": partial(prune.prune_revisions, before=old),
+        "mails": partial(prune.prune_mail_contents, before=old),
+        "events": partial(prune.prune_events, before=now - retention.events),
+        "versions": partial(workspace.prune_versions, keep=retention.versions, now=now),
+        "files": partial(workspace.prune_files, before=now - DRAFT_AGE),
+        "answers": partial(prune.prune_answers, before=now - ANSWER_AGE),
+        "sign_ins": partial(prune.prune_sign_ins, before=now),
+        "bulk_changes": partial(prune.prune_bulk_changes, before=old),
+        "backfills": partial(prune.prune_backfills, before=old),
+    }

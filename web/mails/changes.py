@@ -17,8 +17,13 @@ from actions.small_apps.list_apps import fetch_names
 from models.errors import MinutehandError, UsageError
 from models.operation_state import DeliveryState
 from models.paging import Page
-from operations.mail.list_mails import MailFilter, count_mails, fetch_mails
-from operations.mail.resolve_mails import count_operations, resolve_asked
+from operations.mail.list_mails import (
+    MailFilter,
+    count_mails,
+    count_operations,
+    fetch_mails,
+)
+from operations.mail.resolve_mails import resolve_asked
 from operations.mail.trial import TestedMail, TestMailModel
 from serving.context import Context, Operator
 from serving.guarding import heavy

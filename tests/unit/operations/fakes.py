@@ -8,7 +8,7 @@ one the same) and adds plain lists to look at.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.errors import MessageError
@@ -320,13 +320,10 @@ class FakeMailer:
     mails: list[Mail] = field(default_factory=list)
     sessions: int = 0
 
-    def session(self) -> AbstractContextManager[SendMail]:
+    @contextmanager
+    def session(self) -> Iterator[SendMail]:
         """Return a session; count it."""
         self.sessions += 1
-        return self._open()
-
-    @contextmanager
-    def _open(self) -> Iterator[SendMail]:
         yield self._send
 
     def _send(self, mail: Mail, *, now: datetime) -> Sending:
@@ -480,14 +477,13 @@ class FakePrune:
     bulk_changes: int = 0
     backfills: int = 0
     cutoffs: dict[str, datetime] = field(default_factory=dict)
-    batches: list[int] = field(default_factory=list)
+    batches: dict[str, list[int]] = field(default_factory=dict)
 
-    def prune_operations(self, *, before: datetime, limit: int) -> int:
-        """Remove a batch."""
-        self.cutoffs["operations"] = before
-        removed = min(limit, self.operations)
-        self.operations -= removed
-        self.batches.append(removed)
+    def _prune(self, name: str, before: datetime, limit: int) -> int:
+        self.cutoffs[name] = before
+        removed = min(limit, getattr(self, name))
+        setattr(self, name, getattr(self, name) - removed)
+        self.batches.setdefault(name, []).append(removed)
         return removed
 
     def prune_revisions(self, *, before: datetime, limit: int) -> int:
@@ -495,47 +491,33 @@ class FakePrune:
         del before, limit
         return 0
 
+    def prune_operations(self, *, before: datetime, limit: int) -> int:
+        """Remove a batch."""
+        return self._prune("operations", before, limit)
+
     def prune_events(self, *, before: datetime, limit: int) -> int:
         """Remove a batch."""
-        self.cutoffs["events"] = before
-        removed = min(limit, self.events)
-        self.events -= removed
-        return removed
+        return self._prune("events", before, limit)
+
+    def prune_mail_contents(self, *, before: datetime, limit: int) -> int:
+        """Remove a batch."""
+        return self._prune("mail_contents", before, limit)
 
     def prune_answers(self, *, before: datetime, limit: int) -> int:
         """Remove a batch."""
-        self.cutoffs["answers"] = before
-        removed = min(limit, self.answers)
-        self.answers -= removed
-        return removed
-
-    def prune_bulk_changes(self, *, before: datetime, limit: int) -> int:
-        """Remove a batch."""
-        self.cutoffs["bulk_changes"] = before
-        removed = min(limit, self.bulk_changes)
-        self.bulk_changes -= removed
-        return removed
-
-    def prune_backfills(self, *, before: datetime, limit: int) -> int:
-        """Remove a batch."""
-        self.cutoffs["backfills"] = before
-        removed = min(limit, self.backfills)
-        self.backfills -= removed
-        return removed
+        return self._prune("answers", before, limit)
 
     def prune_sign_ins(self, *, before: datetime, limit: int) -> int:
         """Remove a batch."""
-        self.cutoffs["sign_ins"] = before
-        removed = min(limit, self.sign_ins)
-        self.sign_ins -= removed
-        return removed
+        return self._prune("sign_ins", before, limit)
 
-    def prune_mail_contents(self, *, before: datetime, limit: int) -> int:
-        """Remove up to *limit*."""
-        self.cutoffs["mails"] = before
-        removed = min(limit, self.mail_contents)
-        self.mail_contents -= removed
-        return removed
+    def prune_bulk_changes(self, *, before: datetime, limit: int) -> int:
+        """Remove a batch."""
+        return self._prune("bulk_changes", before, limit)
+
+    def prune_backfills(self, *, before: datetime, limit: int) -> int:
+        """Remove a batch."""
+        return self._prune("backfills", before, limit)
 
     def prune_leases(self, *, before: datetime) -> int:
         """Remove all."""

@@ -207,7 +207,7 @@ def test_maintenance_removes_everything_old_in_batches(world: World):
             "leases": 1,
         }
     } == result
-    assert [BATCH, BATCH, 0] == world.prune.batches
+    assert [BATCH, BATCH, 0] == world.prune.batches["operations"]
 
 
 def test_progress_of_maintenance_ends_with_everything_done(world: World):
