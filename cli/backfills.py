@@ -43,9 +43,10 @@ from dispatch.backfills.shown_backfills import (
     fetch_shown_backfills,
     find_backfill_id,
 )
-from models.json_form import get_members
+from models.door.documents import read_model
+from models.json_form import get_members, write_json
 from models.paging import Page
-from models.requests.backfills import DEFAULT_AT_ONCE, Which
+from models.requests.backfills import DEFAULT_AT_ONCE, BackfillModel, Which
 
 #: The most occurrences that people are shown; ``--json`` has all.
 _SHOWN = 20
@@ -93,30 +94,25 @@ def backfill(  # noqa: PLR0913 - the options of the command
     runs again. The scheduler records a few at a time, when nothing else waits.
     """
     since, end = read_period(from_, until)
-    assert since is not None  # --from is required
+    values = {"from": since, "until": end, "which": which, "at_once": at_once}
+    text = write_json({**values, "note": note})
+    asked = read_model(BackfillModel, text.encode(), noun="backfill")
     retention = get_settings().retention
     with read_database() as connection:
         uid = find_action(connection, action, app=app).uid
-        plan = plan_backfill(
-            connection, uid, since=since, until=end, which=which, retention=retention
-        )
-    count = plan.total
-    if dry_run or not count:
+        plan = plan_backfill(connection, uid, asked, retention=retention)
+    if dry_run or not plan.total:
         _print_plan(plan, json=json)
         return
     _confirm(plan, yes=yes)
     with write_database() as connection:
+        seen = {"until": plan.until, "expected_count": plan.total}
         backfill_id = start_backfill(
             connection,
             uid,
-            since=since,
-            until=plan.until,
-            which=which,
+            asked.model_copy(update=seen),
             retention=retention,
             by=get_actor(),
-            at_once=at_once,
-            note=note,
-            expected_count=count,
         )
         shown = fetch_shown_backfill(connection, backfill_id)
         leader = fetch_leader(connection)

@@ -55,27 +55,16 @@ def make_backfill(context: Operator, uid: str) -> Response:
     if asked.dry_run:
         with context.reading() as connection:
             plan = plan_backfill(
-                connection,
-                uid,
-                since=asked.since,
-                until=asked.until,
-                which=asked.which,
-                retention=retention,
-                app=context.app,
+                connection, uid, asked, retention=retention, app=context.app
             )
         return answer(plan)
     with context.writing() as connection:
         backfill_id = start_backfill(
             connection,
             uid,
-            since=asked.since,
-            until=asked.until,
-            which=asked.which,
+            asked,
             retention=retention,
             by=context.caller.name,
-            at_once=asked.at_once,
-            note=asked.note,
-            expected_count=asked.expected_count,
             app=context.app,
         )
         shown = fetch_shown_backfill(connection, backfill_id)

@@ -29,7 +29,7 @@ from models.fields.instants import format_instant
 from models.json_form import ASIDE
 from models.occurrence import make_operation_id
 from models.operation_state import OperationState
-from models.requests.backfills import Which
+from models.requests.backfills import BackfillModel, Which
 
 #: The most occurrences of one backfill.
 MOST_OCCURRENCES = 10_000
@@ -115,13 +115,11 @@ class Plan:
         return [each for each in self.occurrences if each.runs]
 
 
-def plan_backfill(  # noqa: PLR0913 - what is asked for
+def plan_backfill(
     connection: sa.Connection,
     uid: str,
+    asked: BackfillModel,
     *,
-    since: datetime,
-    until: datetime | None,
-    which: Which,
     retention: timedelta,
     app: str | None = None,
 ) -> Plan:
@@ -130,22 +128,20 @@ def plan_backfill(  # noqa: PLR0913 - what is asked for
 
     Args:
         uid: Of a time-driven action.
-        since: Aware, inclusive.
-        until: Aware, exclusive; not later than now. None: now.
-        which: Which of them would run.
+        asked: Of which period, and which of them would run.
         retention: How long finished operations are kept: what the action was to do
             before that is unknown, and does not run again.
         app: Uid of a small app; actions of others are unknown. None: any.
 
     Raises:
         NotFoundError: There is no such action, or it is deleted.
-        UsageError: Events drive the action, *until* is later than now or not after
-            *since*, or there are more than MOST_OCCURRENCES.
+        UsageError: Events drive the action, the period ends later than now or not
+            after it begins, or there are more than MOST_OCCURRENCES.
         ConflictError: The rule of the action can no longer be read.
     """
     row = _fetch_action(connection, uid, app)
     now = read_clock(connection)
-    until = now if until is None else until
+    since, until = asked.since, asked.until or now
     schedule = _read_schedule(row)
     _refuse_period(since, until, now)
     found = find_occurrences(schedule, since, until, limit=MOST_OCCURRENCES + 1)
@@ -158,14 +154,14 @@ def plan_backfill(  # noqa: PLR0913 - what is asked for
         )
         raise UsageError(msg)
     judge = _Judge(connection, row, schedule, now=now, retention=retention)
-    occurrences = judge.judge(found, which)
+    occurrences = judge.judge(found, asked.which)
     counts = Counter(each.recorded for each in occurrences)
     return Plan(
         action_uid=row.uid,
         app=row.app,
         since=since,
         until=until,
-        which=which,
+        which=asked.which,
         total=sum(each.runs for each in occurrences),
         by_recorded={each: counts[each] for each in Recorded if counts[each]},
         occurrences=occurrences,

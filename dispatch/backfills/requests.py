@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -28,7 +28,7 @@ from models.database.tables import (
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import OperationState
-from models.requests.backfills import DEFAULT_AT_ONCE, Which
+from models.requests.backfills import BackfillModel
 from operations.cancel_and_retry import cancel_each
 from operations.selecting import refuse_other_count
 
@@ -36,68 +36,49 @@ from operations.selecting import refuse_other_count
 MOST_AT_ONCE = 100
 
 
-def start_backfill(  # noqa: PLR0913 - what is asked for, by whom
+def start_backfill(
     connection: sa.Connection,
     uid: str,
+    asked: BackfillModel,
     *,
-    since: datetime,
-    until: datetime | None,
-    which: Which,
     retention: timedelta,
     by: str,
-    at_once: int = DEFAULT_AT_ONCE,
-    note: str | None = None,
-    expected_count: int | None = None,
     app: str | None = None,
 ) -> UUID:
     """
     Store a backfill of what ``plan_backfill`` lists; return its id.
 
     Args:
-        uid: As for ``plan_backfill``, as are the next ones.
-        since: Aware, inclusive.
-        until: Aware, exclusive. None: now.
-        which: Which of them run.
-        retention: How long finished operations are kept.
+        uid: As for ``plan_backfill``, as are *retention* and *app*.
+        asked: What is wanted; at once as many of its operations are live as it says,
+            from 1 to MOST_AT_ONCE. If runs of the action must not overlap, it is one.
         by: Who asks for it, such as ``root@host``.
-        at_once: How many of its operations are live at a time, from 1 to MOST_AT_ONCE.
-            If runs of the action must not overlap, it is one.
-        expected_count: How many the caller saw that would run. None: has not looked.
-        app: As for ``plan_backfill``.
 
     Raises:
         NotFoundError, UsageError: As ``plan_backfill``, or *at_once* is out of bounds.
         ConflictError: The rule cannot be read, nothing would run, or not the number
             that was expected.
     """
-    _refuse_at_once(at_once)
-    plan = plan_backfill(
-        connection,
-        uid,
-        since=since,
-        until=until,
-        which=which,
-        retention=retention,
-        app=app,
-    )
+    _refuse_at_once(asked.at_once)
+    plan = plan_backfill(connection, uid, asked, retention=retention, app=app)
     lock_action(connection, uid)  # it is not deleted until this is committed
     chosen = plan.chosen
-    refuse_other_count(len(chosen), expected_count)
+    refuse_other_count(len(chosen), asked.expected_count)
     _refuse_nothing(plan)
     backfill_id = uuid4()
     values: dict[str, Any] = {
         "action_uid": uid,
         "from_at": plan.since,
         "until_at": plan.until,
-        "which": which,
+        "which": asked.which,
         "total": len(chosen),
-        "at_once": at_once,
+        "at_once": asked.at_once,
     }
     connection.execute(
         sa.insert(backfills).values(
             id=backfill_id,
             app=plan.app,
-            note=note,
+            note=asked.note,
             requested_by=by,
             created_at=read_clock(connection),
             **values,
@@ -111,7 +92,7 @@ def start_backfill(  # noqa: PLR0913 - what is asked for, by whom
         "started",
         app=plan.app,
         after=values,
-        note=note,
+        note=asked.note,
     )
     return backfill_id
 

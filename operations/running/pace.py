@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from statistics import median
@@ -13,10 +13,12 @@ from uuid import UUID
 import sqlalchemy as sa
 from pydantic import JsonValue
 
+from models.database.engine import UtcDateTime
 from models.database.tables import CLAIMED_HEAVY, operation_steps, operations
-from models.operation_state import StepState
+from models.operation_state import OperationState, StepState
 from models.units import format_age, format_bytes
 from operations.domains import Reached
+from operations.running.taken import seconds_taken
 
 #: Number of latest operations from which an estimate is made.
 RUNS = 20
@@ -78,46 +80,85 @@ class Usual:
     runs: int
 
 
-def estimate_steps(
-    connection: sa.Connection, action_uid: str, names: Iterable[str]
-) -> dict[str, Usual]:
-    """
-    Return how long steps of an action usually take.
+@dataclass(frozen=True, slots=True)
+class UsualRun:
+    """How long runs took before: in all, and each step; of how many runs."""
 
-    Args:
-        action_uid: Uid of the action.
-        names: Names of its steps.
+    run: timedelta | None = None
+    steps: Mapping[str, Usual] = field(default_factory=dict)
+    runs: int = 0
 
-    Returns:
-        Estimates by name of the step, without steps that have not succeeded in the
-        latest RUNS operations of the action.
+
+def fetch_usual(
+    connection: sa.Connection, action_uids: Iterable[str]
+) -> dict[str, UsualRun]:
     """
-    recent = (
-        sa.select(operations.c.id)
-        .where(operations.c.action_uid == action_uid)
-        .order_by(operations.c.occurrence.desc())
-        .limit(RUNS)
-    )
+    Return how long runs of each action, and their steps, took: medians.
+
+    Of the successes among the latest RUNS operations of each action; a step may have
+    succeeded in one that failed.
+    """
+    chosen = sorted(set(action_uids))
+    if not chosen:
+        return {}
+    kept = operations.c
+    # One query for each action, in one statement: each is served by the index, while a
+    # window would look at all that the actions ever ran.
+    latest = sa.union_all(
+        *(
+            sa.select(
+                sa.select(
+                    *(kept.id, kept.action_uid, kept.state),
+                    seconds_taken().label("taken_s"),
+                )
+                .where(kept.action_uid == uid)
+                .order_by(kept.occurrence.desc())
+                .limit(RUNS)
+                .subquery()
+            )
+            for uid in chosen
+        )
+    ).subquery("latest")
     rows = connection.execute(
         sa.select(
+            latest.c.action_uid,
+            latest.c.id,
+            latest.c.state,
+            latest.c.taken_s,
             operation_steps.c.name,
-            operation_steps.c.started_at,
-            operation_steps.c.finished_at,
-        ).where(
-            operation_steps.c.operation_id.in_(recent),
-            operation_steps.c.name.in_(list(names)),
+            sa.type_coerce(operation_steps.c.started_at, UtcDateTime),
+            sa.type_coerce(operation_steps.c.finished_at, UtcDateTime),
+        )
+        .join_from(
+            latest, operation_steps, operation_steps.c.operation_id == latest.c.id
+        )
+        .where(
             operation_steps.c.state == StepState.SUCCEEDED,
             operation_steps.c.started_at.is_not(None),
             operation_steps.c.finished_at.is_not(None),
         )
     )
-    took: defaultdict[str, list[float]] = defaultdict(list)
-    for name, started_at, finished_at in rows:
-        took[name].append((finished_at - started_at).total_seconds())
+    took: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    whole: dict[str, dict[UUID, float]] = defaultdict(dict)
+    for uid, operation_id, state, taken_s, name, started_at, finished_at in rows:
+        took[uid][name].append((finished_at - started_at).total_seconds())
+        if state == OperationState.SUCCEEDED:
+            whole[uid][operation_id] = taken_s
     return {
-        name: Usual(timedelta(seconds=median(found)), len(found))
-        for name, found in took.items()
+        uid: UsualRun(
+            _find_median(whole[uid].values()) if whole[uid] else None,
+            {
+                name: Usual(_find_median(each), len(each))
+                for name, each in took[uid].items()
+            },
+            len(whole[uid]),
+        )
+        for uid in chosen
     }
+
+
+def _find_median(seconds: Iterable[float]) -> timedelta:
+    return timedelta(seconds=median(seconds))
 
 
 #: Seconds before a rate is told: the first bytes come from buffers.

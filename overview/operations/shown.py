@@ -40,7 +40,7 @@ from operations.list_operations import (
     require_operation,
 )
 from operations.operation_filter import OperationFilter
-from operations.running.pace import Usual, estimate_steps
+from operations.running.pace import Usual, fetch_usual
 from operations.running.taken import read_taken
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Why, find_mark, tell_why
@@ -212,7 +212,7 @@ def fetch_shown_operation(
     running = [s.name for s in shown.steps if s.state is StepState.RUNNING]
     if not running:
         return shown
-    usual = estimate_steps(connection, shown.action_uid, running)
+    usual = fetch_usual(connection, [shown.action_uid])[shown.action_uid].steps
     steps = tuple(
         estimate_end(step, usual[step.name]) if step.name in usual else step
         for step in shown.steps

@@ -55,18 +55,12 @@ def begin(context: Operator, uid: str) -> Response:
     try:
         with context.writing() as connection:
             zone = find_zone(get_action(connection, uid, app=context.app))
-            asked = _read(form, zone)
             backfill_id = start_backfill(
                 connection,
                 uid,
-                since=asked.since,
-                until=asked.until,
-                which=asked.which,
+                _read(form, zone),
                 retention=context.services.settings.retention,
                 by=context.caller.name,
-                at_once=asked.at_once,
-                note=asked.note,
-                expected_count=asked.expected_count,
                 app=context.app,
             )
     except MinutehandError as error:
@@ -113,13 +107,10 @@ def _show_plan(
         zone = find_zone(row)
         if form.get("from"):
             try:
-                asked = _read(form, zone)
                 found = plan_backfill(
                     connection,
                     uid,
-                    since=asked.since,
-                    until=asked.until,
-                    which=asked.which,
+                    _read(form, zone),
                     retention=context.services.settings.retention,
                     app=context.app,
                 )

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from statistics import median
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -15,11 +13,10 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from actions.read_rules import find_next_due
-from models.database.engine import UtcDateTime, read_clock
+from models.database.engine import read_clock
 from models.database.tables import (
     DUE_ACTIONS,
     LIVE,
-    operation_steps,
     operations,
     scheduled_actions,
 )
@@ -27,8 +24,7 @@ from models.decision import get_action_name
 from models.operation_state import OperationState, Queue, StepState, Trigger
 from operations.list_operations import fetch_steps
 from operations.operation_filter import belongs_to, is_tried_before
-from operations.running.pace import RUNS
-from operations.running.taken import seconds_taken
+from operations.running.pace import Usual, UsualRun, fetch_usual
 from overview.operations.shown import ProgressJson
 from overview.zones import find_zone
 
@@ -50,15 +46,6 @@ class SeenStep:
     started_at: datetime | None = None
     done: int = 0
     total: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class UsualRun:
-    """How long runs took before: in all, and each step; of how many runs."""
-
-    run: timedelta | None = None
-    steps: Mapping[str, timedelta] | None = None
-    runs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +121,7 @@ def fetch_under_way(
     steps = fetch_steps(connection, [row.id for row in rows])
     usual = fetch_usual(connection, {row.action_uid for row in rows})
     return [
-        _make(row, steps.get(row.id, []), usual.get(row.action_uid, UsualRun()), now)
-        for row in rows
+        _make(row, steps.get(row.id, []), usual[row.action_uid], now) for row in rows
     ]
 
 
@@ -168,7 +154,7 @@ def _make(
         step_number=ended + (shown is not None),
         step_count=len(seen),
         progress=row.progress if is_running else None,
-        estimate=estimate_end(seen, usual.steps or {}, now) if is_running else None,
+        estimate=estimate_end(seen, usual.steps, now) if is_running else None,
         usual=usual,
     )
 
@@ -185,7 +171,7 @@ def _see(row: sa.Row[Any]) -> SeenStep:
 
 
 def estimate_end(
-    steps: Sequence[SeenStep], usual: Mapping[str, timedelta], now: datetime
+    steps: Sequence[SeenStep], usual: Mapping[str, Usual], now: datetime
 ) -> Estimate | None:
     """
     Return when a run ends if the rest of it takes as long as usual.
@@ -202,7 +188,8 @@ def estimate_end(
     if at_work is None or at_work.started_at is None:
         return None
     spent = now - at_work.started_at
-    takes = usual.get(at_work.name)
+    known = usual.get(at_work.name)
+    takes = None if known is None else known.took
     if takes is None or spent > takes:
         if not 0 < at_work.done < at_work.total or spent <= timedelta():
             return None
@@ -212,75 +199,12 @@ def estimate_end(
         if each.state is StepState.PENDING:
             if each.name not in usual:
                 return None
-            rest += usual[each.name]
+            rest += usual[each.name].took
     began = [each.started_at for each in steps if each.started_at is not None]
     eta = at_work.started_at + takes + rest
     whole = (eta - min(began)).total_seconds()
     passed = (now - min(began)).total_seconds()
     return Estimate(eta, min(1.0, max(0.0, passed / whole)) if whole > 0 else 1.0)
-
-
-def fetch_usual(
-    connection: sa.Connection, action_uids: Iterable[str]
-) -> dict[str, UsualRun]:
-    """
-    Return how long runs of each action, and their steps, took: medians.
-
-    Of the successes among the latest RUNS operations of each action.
-    """
-    chosen = sorted(set(action_uids))
-    if not chosen:
-        return {}
-    kept = operations.c
-    # One query for each action, in one statement: each is served by the index, while a
-    # window would look at all that the actions ever ran.
-    latest = sa.union_all(
-        *(
-            sa.select(
-                sa.select(
-                    *(kept.id, kept.action_uid, kept.state),
-                    seconds_taken().label("taken_s"),
-                )
-                .where(kept.action_uid == uid)
-                .order_by(kept.occurrence.desc())
-                .limit(RUNS)
-                .subquery()
-            )
-            for uid in chosen
-        )
-    ).subquery("latest")
-    rows = connection.execute(
-        sa.select(
-            latest.c.action_uid,
-            latest.c.id,
-            latest.c.taken_s,
-            operation_steps.c.name,
-            sa.type_coerce(operation_steps.c.started_at, UtcDateTime),
-            sa.type_coerce(operation_steps.c.finished_at, UtcDateTime),
-        )
-        .join_from(
-            latest, operation_steps, operation_steps.c.operation_id == latest.c.id
-        )
-        .where(
-            latest.c.state == OperationState.SUCCEEDED,
-            operation_steps.c.state == StepState.SUCCEEDED,
-            operation_steps.c.started_at.is_not(None),
-            operation_steps.c.finished_at.is_not(None),
-        )
-    )
-    took: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    whole: dict[str, dict[UUID, float]] = defaultdict(dict)
-    for uid, operation_id, taken_s, name, started_at, finished_at in rows:
-        took[uid][name].append((finished_at - started_at).total_seconds())
-        whole[uid][operation_id] = taken_s
-    return {
-        uid: UsualRun(
-            timedelta(seconds=median(whole[uid].values())),
-            {name: timedelta(seconds=median(each)) for name, each in steps.items()},
-            len(whole[uid]),
-        )
-        for uid, steps in took.items()
-    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -481,7 +481,7 @@ class FakePrune:
 
     def _prune(self, name: str, before: datetime, limit: int) -> int:
         self.cutoffs[name] = before
-        removed = min(limit, getattr(self, name))
+        removed: int = min(limit, getattr(self, name))
         setattr(self, name, getattr(self, name) - removed)
         self.batches.setdefault(name, []).append(removed)
         return removed

@@ -15,7 +15,7 @@ from dispatch.backfills.requests import start_backfill
 from models.database.engine import Author, reading, writing
 from models.database.tables import backfill_occurrences, backfills
 from models.occurrence import make_operation_id
-from models.requests.backfills import Which
+from models.requests.backfills import BackfillModel, Which
 from tests.scheduling import (
     MONDAY,
     at,
@@ -54,19 +54,34 @@ def record_state(
     return operation_id
 
 
-def plan(engine: sa.Engine, uid: str, **changes: Any) -> Plan:
+def ask(**changes: Any) -> BackfillModel:
+    """Return what asks for a backfill of the week."""
+    given = {"since": MONDAY, "until": UNTIL, "which": Which.ALL}
+    return BackfillModel(**{**given, **changes})
+
+
+def plan(
+    engine: sa.Engine,
+    uid: str,
+    *,
+    retention: timedelta = KEPT,
+    app: str | None = None,
+    **changes: Any,
+) -> Plan:
     """Plan a backfill of the week."""
-    given = {"since": MONDAY, "until": UNTIL, "which": Which.ALL, "retention": KEPT}
+    asked = ask(**changes)
     with reading(engine) as connection:
-        return plan_backfill(connection, uid, **{**given, **changes})
+        return plan_backfill(connection, uid, asked, retention=retention, app=app)
 
 
-def start(engine: sa.Engine, uid: str, **changes: Any) -> UUID:
+def start(
+    engine: sa.Engine, uid: str, *, app: str | None = None, **changes: Any
+) -> UUID:
     """Start a backfill of the week, and return its id."""
-    given = {"since": MONDAY, "until": UNTIL, "which": Which.ALL, "retention": KEPT}
+    asked = ask(**{"at_once": 3, **changes})
     with writing(engine, author=ANN) as connection:
         return start_backfill(
-            connection, uid, by=ANN.name, **{"at_once": 3, **given, **changes}
+            connection, uid, asked, retention=KEPT, by=ANN.name, app=app
         )
 
 

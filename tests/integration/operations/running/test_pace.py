@@ -12,7 +12,7 @@ from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.operation_state import Queue
 from operations.claiming.claim import claim_operation
-from operations.running.pace import RUNS, Usual, estimate_steps, fetch_working
+from operations.running.pace import RUNS, Usual, fetch_usual, fetch_working
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -61,7 +61,7 @@ def test_step_usually_takes_the_median_of_its_latest_successes(engine: sa.Engine
     add_step(engine, other, "refresh", "succeeded", took=9000 * SECOND)
 
     with reading(engine) as connection:
-        found = estimate_steps(connection, "daily", ["refresh", "publish"])
+        found = fetch_usual(connection, ["daily"])["daily"].steps
 
     assert {"refresh": Usual(11 * SECOND, RUNS - 3)} == found
 

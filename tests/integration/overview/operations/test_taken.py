@@ -13,6 +13,7 @@ from actions.load.foresee import Whose
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.operation_state import OperationState, Queue, StepState
+from operations.running.pace import fetch_usual
 from operations.running.taken import ATTEMPTS_KEY
 from overview.actions.recent_runs import fetch_recent_runs
 from overview.installation.figures import fetch_spread
@@ -27,7 +28,6 @@ from tests.scheduling import (
     post,
     record_all,
 )
-from web.now.fetch_running import fetch_usual
 from web.timeline.fetch_timeline import fetch_timeline
 
 SECOND = timedelta(seconds=1)

@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from models.operation_state import StepState
+from operations.running.pace import Usual
 from web.now.fetch_running import Estimate, SeenStep, estimate_end
 
 NOW = datetime(2026, 10, 20, 2, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-USUAL = {"refresh": 8 * MINUTE, "publish": 2 * MINUTE}
+USUAL = {"refresh": Usual(8 * MINUTE, 3), "publish": Usual(2 * MINUTE, 3)}
 
 
 def refresh(minutes: float, done: int = 0, total: int = 0) -> SeenStep:
@@ -53,13 +54,16 @@ def test_step_that_takes_longer_goes_by_its_progress():
         ([refresh(9)], USUAL),  # longer than usual, and says nothing
         ([refresh(9, 9, 9)], USUAL),  # all is done, and it goes on
         ([refresh(1)], {}),  # never succeeded
-        ([refresh(1), PUBLISH], {"refresh": MINUTE * 8}),  # what follows is unknown
+        (
+            [refresh(1), PUBLISH],
+            {"refresh": USUAL["refresh"]},
+        ),  # what follows is unknown
         ([PUBLISH], USUAL),  # nothing runs
         ([], USUAL),
     ],
 )
 def test_nothing_is_foretold_without_ground(
-    steps: list[SeenStep], usual: dict[str, timedelta]
+    steps: list[SeenStep], usual: dict[str, Usual]
 ):
     """No end is better than a wrong one."""
     assert estimate_end(steps, usual, NOW) is None
