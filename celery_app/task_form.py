@@ -119,6 +119,7 @@ class TaskForms:
         kind = (
             *(task.queue, task.exchange, task.routing_key, task.priority, answers),
             *(task.expires_at is None, task.token is None, task.with_value),
+            task.limits_s,
         )
         if kind not in self._forms:
             self._forms[kind] = self._make_checked(task, answers)

@@ -379,6 +379,8 @@ class Link:
             args=list(task.args),
             kwargs=dict(task.kwargs),
             expires=None if task.expires_at is None else task.expires_at.isoformat(),
+            time_limit=task.limits_s[0],
+            soft_time_limit=task.limits_s[1],
             origin=anon_nodename(),
             **links,
         )

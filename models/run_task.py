@@ -93,6 +93,8 @@ class RunTaskModel(DocumentModel):
         priority: As Celery hands it to the broker, 0 to 255.
         expires: ISO 8601 duration since the task is sent; a worker that takes it later
             drops it.
+        time_limit: ISO 8601 duration after which its worker kills it; with
+            soft_time_limit it is told before. None: as its worker has it.
         wait: Whether the operation ends as the task does. None: it does not; a door
             that knows the settings writes True.
         within: ISO 8601 duration since the task is sent; if nothing has told of its end
@@ -119,6 +121,8 @@ class RunTaskModel(DocumentModel):
     )
     priority: int | None = Field(default=None, ge=0, le=255, examples=[5])
     expires: ElapsedText | None = Field(default=None, examples=["PT1H"])
+    time_limit: ElapsedText | None = Field(default=None, examples=["PT10M"])
+    soft_time_limit: ElapsedText | None = Field(default=None, examples=["PT9M"])
     wait: bool | None = Field(default=None, examples=[True], validate_default=True)
     within: ElapsedText | None = Field(default=None, examples=["PT1H"])
     returned: bool = True

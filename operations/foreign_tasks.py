@@ -76,6 +76,8 @@ class ForeignTask:
         connection: Name of the broker's connection. None: our own broker.
         priority: As for Celery. None: none is sent.
         expires_at: Aware UTC; a worker that takes the task later drops it. None: never.
+        limits_s: Seconds after which its worker kills it, and after which it is told
+            before. None: as its worker has it.
         headers: Of the message, besides Celery's own.
         app: Small app whose action asks for it. None: nobody's.
         token: Comes back with the answer that tells how the task ended. None: nobody
@@ -93,6 +95,7 @@ class ForeignTask:
     connection: str | None = None
     priority: int | None = None
     expires_at: datetime | None = None
+    limits_s: tuple[float | None, float | None] = (None, None)
     headers: Mapping[str, JsonValue] = field(default_factory=dict)
     app: str | None = None
     token: str | None = None
@@ -240,11 +243,16 @@ def make_task(
         expires_at=None
         if asked.expires is None
         else occasion.now + parse_elapsed(asked.expires),
+        limits_s=(_read_limit(asked.time_limit), _read_limit(asked.soft_time_limit)),
         headers={key: value for key, value in headers.items() if value is not None},
         app=occasion.app,
         token=token,
         with_value=asked.returned,
     )
+
+
+def _read_limit(text: str | None) -> float | None:
+    return None if text is None else parse_elapsed(text).total_seconds()
 
 
 def _write(at: datetime | None) -> str | None:

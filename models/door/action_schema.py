@@ -66,6 +66,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "connection": "Name of another broker in the settings. Left out: our own.",
         "priority": "0 to 255, as the broker understands it.",
         "expires": "ISO 8601 duration since it is sent; nobody begins it later.",
+        "time_limit": "ISO 8601 duration after which its worker ends it.",
+        "soft_time_limit": "ISO 8601 duration after which its worker warns it.",
         "wait": "Whether the operation ends as the task does. Left out: it does.",
         "within": "ISO 8601 duration; how long to wait. Left out: PT1H.",
         "returned": "Whether to keep what the task returns, which must be JSON.",

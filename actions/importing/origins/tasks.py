@@ -30,12 +30,55 @@ def _expire(draft: ActionDraft, step: _Step, expires: object) -> None:
         )
 
 
-#: What options of ``apply_async`` are here: a key of run_task, what writes it, or a
-#: sentence; of all others it is said that they are not kept.
+def _limit(key: str) -> Callable[[ActionDraft, _Step, Any], None]:
+    """Return what writes a limit in seconds as *key*."""
+
+    def write(draft: ActionDraft, step: _Step, seconds: object) -> None:
+        if isinstance(seconds, int | float):
+            step[key] = write_elapsed(math.ceil(seconds))
+        else:
+            draft.differences.append(f"Its {key} could not be read: set it by hand.")
+
+    return write
+
+
+def _serialize(draft: ActionDraft, _step: _Step, serializer: object) -> None:
+    if serializer != "json":
+        draft.differences.append(
+            f"It was sent as {serializer!r}, and is sent as JSON: its workers must"
+            " accept that (accept_content)."
+        )
+
+
+def _say(text: str) -> Callable[[ActionDraft, _Step, Any], None]:
+    """Return what says *text* of an option, of which nothing is kept."""
+    return lambda draft, _step, value: draft.differences.append(text.format(value))
+
+
+_OF_SQS = "It has an option of SQS, {!r}, to which Minutehand does not send."
+
+#: What becomes of options of ``apply_async``: a key of run_task, or what writes or says
+#: something; of all others it is said that they are not kept.
 _OPTIONS: Mapping[str, str | Callable[[ActionDraft, _Step, Any], None]] = {
     "priority": "priority",
     "headers": "headers",
     "expires": _expire,
+    "time_limit": _limit("time_limit"),
+    "soft_time_limit": _limit("soft_time_limit"),
+    "serializer": _serialize,
+    "countdown": _say(
+        "Its task began {} s after it was due (countdown), and begins at once: let the"
+        " rule be due later."
+    ),
+    "eta": _say(
+        "Its task began at one instant, {} (eta), and begins at once: let the rule be"
+        " due then."
+    ),
+    "shadow": _say("Celery logged it as {!r} (shadow), and logs the name of its task."),
+    "MessageGroupId": _say(_OF_SQS),
+    "MessageDeduplicationId": _say(_OF_SQS),
+    "MessageAttributes": _say(_OF_SQS),
+    "DelaySeconds": _say(_OF_SQS),
 }
 
 

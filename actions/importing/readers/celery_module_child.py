@@ -18,6 +18,9 @@ from typing import Any
 
 _FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 
+_OF_TASKS = ("queue", "priority", "expires", "routing_key", "exchange", "serializer")
+_PLACE = ("queue", "exchange", "routing_key")
+
 #: Options whose value is an object of Celery's or of the project.
 _LONGEST_TEXT = 200
 
@@ -54,11 +57,12 @@ def read_entry(app: Any, name: Any, entry: Any) -> dict[str, Any]:
         options = dict(given.pop("options", None) or {})
         # beat sends by the task itself where it knows it, with what the task says
         registered = app.tasks.get(task)
-        for option in ("queue", "priority", "expires", "routing_key", "exchange"):
+        for option in _OF_TASKS:
             value = getattr(registered, option, None)
             if value is not None:
                 options.setdefault(option, value)
-        options.setdefault("queue", find_queue(app, task, options))
+        options = add_route(app, task, options)
+        options.setdefault("serializer", app.conf.task_serializer)
         return {
             "name": str(name),
             "task": task,
@@ -72,12 +76,17 @@ def read_entry(app: Any, name: Any, entry: Any) -> dict[str, Any]:
         return {"name": str(name), "problem": problem[:_LONGEST_TEXT]}
 
 
-def find_queue(app: Any, task: str, options: dict[str, Any]) -> Any:
-    """Return the queue that the application's routes lead to; None: not by queues."""
-    if options.get("exchange") or options.get("routing_key"):
-        return None
+def add_route(app: Any, task: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return *options* with what the application's routes add to them."""
     route = app.amqp.router.route({}, task, (), {})
-    return route.get("queue") or app.conf.task_default_queue
+    added = {key: value for key, value in route.items() if key not in _PLACE}
+    if not any(options.get(key) for key in _PLACE):
+        if route.get("exchange"):
+            added["exchange"] = route["exchange"]
+            added["routing_key"] = route.get("routing_key")
+        else:
+            added["queue"] = route.get("queue") or app.conf.task_default_queue
+    return {**added, **options}
 
 
 def read_schedule(schedule: Any) -> dict[str, Any]:

@@ -84,6 +84,7 @@ KINDS: Sequence[dict[str, Any]] = (
     {"token": None},
     {"with_value": False},
     {"priority": 6},
+    {"limits_s": (600.0, None)},
     {"expires_at": datetime(2026, 1, 5, tzinfo=UTC)},
     {"args": [1, ODD, {"a": None}], "kwargs": {"b": [1.5, True], ODD: ODD}},
     {"headers": {"tenant": ODD, "minutehand-operation-id": "7"}},

@@ -180,17 +180,23 @@ def test_signals_routes_and_tasks_of_an_application_count(importing: Call):
         "print('noise on standard output')\n"
         "app = Celery('shop', broker='memory://')\n"
         "app.conf.task_default_queue = 'usual'\n"
-        "app.conf.task_routes = {'shop.b': {'queue': 'routed'}}\n"
+        "app.conf.task_routes = {\n"
+        "    'shop.b': {'queue': 'routed', 'priority': 7, 'time_limit': 60},\n"
+        "    'shop.c': {'exchange': 'mails', 'routing_key': 'daily'},\n"
+        "}\n"
         "@app.task(name='shop.a')\n"
         "def a(): pass\n"
         "@app.task(name='shop.b')\n"
         "def b(when): pass\n"
+        "@app.task(name='shop.c')\n"
+        "def c(): pass\n"
         "@app.on_after_finalize.connect\n"
         "def setup(sender, **_):\n"
         "    seven = crontab(hour=7, minute=0)\n"
         "    sender.add_periodic_task(seven, a.s(), name='first')\n"
         "    sender.add_periodic_task(seven, b.s(1), name='second')\n"
         "    sender.add_periodic_task(60, b.s(object()), name='third')\n"
+        "    sender.add_periodic_task(seven, c.s(), name='fourth')\n"
         "app.conf.beat_schedule = {'broken': {'task': 'x'}}\n"
     )
 
@@ -202,10 +208,16 @@ def test_signals_routes_and_tasks_of_an_application_count(importing: Call):
         if each["document"]
     }
 
-    assert {name: step["queue"] for name, step in steps.items()} == {
-        "first": "usual",
-        "second": "routed",
+    ways = {
+        name: (step.get("queue"), step.get("exchange"), step.get("routing_key"))
+        for name, step in steps.items()
     }
+    assert ways == {
+        "first": ("usual", None, None),
+        "second": ("routed", None, None),
+        "fourth": (None, "mails", "daily"),
+    }
+    assert (7, "PT1M") == (steps["second"]["priority"], steps["second"]["time_limit"])
     assert steps["second"]["args"] == [1]
     assert by_name["first"]["document"]["when"]["timezone"] == "UTC"
     assert "object object" in by_name["third"]["notes"][0]

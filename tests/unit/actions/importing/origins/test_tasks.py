@@ -52,6 +52,12 @@ def send(*args: Any, kwargs: Any = None, **options: Any) -> Imported:
             EXACT,
         ),
         ({"priority": None, "headers": {}, "link": []}, {"queue": "celery"}, EXACT),
+        (
+            {"time_limit": 600, "soft_time_limit": 0.5, "serializer": "json"},
+            {"queue": "celery", "time_limit": "PT10M", "soft_time_limit": "PT1S"},
+            EXACT,
+        ),
+        ({"time_limit": [1]}, {"queue": "celery"}, DIFFERS),
         ({"zeal": 5, "fate": "x"}, {"queue": "celery"}, DIFFERS),
         ({"expires": "2027-01-01T00:00:00"}, {"queue": "celery"}, DIFFERS),
         ({"expires": [1]}, {"queue": "celery"}, DIFFERS),
@@ -79,6 +85,26 @@ def test_what_is_not_kept_is_told():
     assert ["'fate'" in both.notes[0], "'zeal'" in both.notes[1]] == [True] * 2
     assert "routing key" in send(routing_key="mails").notes[0]
     assert get_document(ended)["ends_at"] == "2027-01-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [
+        ("serializer", "pickle", "must accept that (accept_content)"),
+        ("countdown", 30, "began 30 s after it was due"),
+        ("eta", "2027-01-01T00:00:00", "began at one instant, 2027-01-01T00:00:00"),
+        ("shadow", "night", "logged it as 'night'"),
+        ("MessageGroupId", "a", "an option of SQS, 'a'"),
+    ],
+)
+def test_what_an_option_did_is_told(option: str, value: object, word: str):
+    """
+    Where run_task has nothing like it.
+    """
+    found = send(**{option: value})
+
+    assert word in found.notes[0]
+    assert {"name": "proj.task", "queue": "celery"} == get_step(found)
 
 
 def test_arguments_are_kept():
