@@ -18,6 +18,7 @@ from actions.importing.origins.clock_times import (
     EVERY_MINUTE,
     EVERY_MONTH,
     EVERY_WEEKDAY,
+    WEEKDAY_NAMES,
     ClockFields,
     Dialect,
     name_counted_day,
@@ -61,8 +62,8 @@ _EXPRESSIONS = {
 _BAD = "APScheduler refuses {} in a trigger. Write the action by hand."
 _DIALECT = Dialect(_BAD, _BAD, _BAD, has_open_steps=True)
 
-#: The places of a weekday in a month, by the number that a store has for them.
-_PLACES = ("1st", "2nd", "3rd", "4th", "5th", "last")
+#: The places of a weekday in a month, in the order by which a store has them.
+_PLACES = {"1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5, "last": -1}
 
 _Rules = list[JsonValue]
 _State = Mapping[str, Any]
@@ -203,52 +204,51 @@ def _read_fields(fields: Iterable[Stored]) -> tuple[str, _CronDays]:
         CannotBeError: If that is finer than a minute, or an expression is unknown.
     """
     by_name = {each.state["name"]: each.state for each in fields}
+    texts = {
+        name: [_write(each) for each in by_name[name]["expressions"]]
+        for name in _FIELDS
+    }
     numbers: dict[str, frozenset[int]] = {}
-    given, counted = [], []
     for name, every in _FIELDS.items():
-        texts = []
-        for expression in by_name[name]["expressions"]:
-            kind = expression.kind.rpartition(":")[2]
-            texts.append(_write(kind, expression.state))
-            if kind == "WeekdayPositionExpression":
-                counted.append(expression.state)
-        plain = [text for text in texts if text != "last" and " " not in text]
-        numbers[name] = _DIALECT.read(",".join(plain), every, {}) if plain else _NONE
-        if not by_name[name].get("is_default"):
-            given.append(f"{name}={','.join(texts)}")
+        plain = ",".join(each for each in texts[name] if not each[-1:].isalpha())
+        numbers[name] = _DIALECT.read(plain, every, {}) if plain else _NONE
     if len(numbers["second"]) != 1:
         refuse(
             f"It runs {len(numbers['second'])} times a minute; a tick is a minute. Let"
             " a task of every minute do it in a loop, or leave the job where it is."
         )
+    weekdays = frozenset((day + 1) % 7 for day in numbers["day_of_week"])
     clock = ClockFields(
         numbers["minute"],
         numbers["hour"],
         numbers["day"],
         numbers["month"],
-        weekdays=frozenset((day + 1) % 7 for day in numbers["day_of_week"]),
+        weekdays,
         second=min(numbers["second"]),
         years=None if numbers["year"] == _FIELDS["year"] else numbers["year"],
     )
-    words = [
-        name_counted_day(
-            (each["weekday"] + 1) % 7,
-            -1 if _PLACES[each["option_num"]] == "last" else each["option_num"] + 1,
-        )
-        for each in counted
-        if each["weekday"] in numbers["day_of_week"]
+    counted = [
+        name_counted_day(WEEKDAY_NAMES[day], _PLACES[place])
+        for place, _, day in (each.partition(" ") for each in texts["day"])
+        if WEEKDAY_NAMES.get(day) in weekdays
     ]
-    days = [each.kind for each in by_name["day"]["expressions"]]
-    is_last = any(kind.endswith("LastDayOfMonthExpression") for kind in days)
-    return " ".join(given), _CronDays(clock, is_last, words, numbers["week"])
+    given = [
+        f"{name}={','.join(texts[name])}"
+        for name in _FIELDS
+        if not by_name[name].get("is_default")
+    ]
+    is_last = "last" in texts["day"]
+    return " ".join(given), _CronDays(clock, is_last, counted, numbers["week"])
 
 
-def _write(kind: str, state: _State) -> str:
+def _write(expression: Stored) -> str:
     """Return an expression as people write it."""
+    kind, state = expression.kind.rpartition(":")[2], expression.state
     if kind == "LastDayOfMonthExpression":
         return "last"
     if kind == "WeekdayPositionExpression":
-        return f"{_PLACES[state['option_num']]} {WEEKDAYS[state['weekday']].lower()}"
+        place, weekday = [*_PLACES][state["option_num"]], WEEKDAYS[state["weekday"]]
+        return f"{place} {weekday.lower()}"
     if kind not in _EXPRESSIONS:
         refuse(f"{kind} is not an expression of APScheduler's own. Write it by hand.")
     first, last, step = state.get("first"), state.get("last"), state.get("step")
