@@ -7,7 +7,8 @@ These are the steps of a wake, what can go wrong at each, and who repairs it:
 1. Lead, or stand by. If a leader dies or freezes, its lease runs out and a standby
    takes it; the higher fence rejects whatever the old leader still writes.
 2. Read the database's clock. A host clock that differs is only reported.
-   Between two minutes, step 7 is the only one that follows.
+   Between two minutes only step 7 follows; but where a task is due at a second of its
+   own, a look does steps 4 to 6 for such tasks alone, the minute's tick for the rest.
 3. Handle changes of time: a clock that was set back, pauses that have ended.
    If this step or one of the next three fails, the next wake does it again.
 4. Decide (``run_tick``) each occurrence since the last decision: a minute during which
@@ -40,13 +41,15 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from actions.due_rows import fetch_next_look
 from actions.leader import LeadershipLostError
-from actions.tick import TickReport, run_tick
+from actions.tick import TickReport, run_look, run_tick
 from celery_app.answer_reader import reading_answers
 from celery_app.assembly import SchedulerParts, make_presence, prepare_scheduler
 from celery_app.worker_start import keep_trying
 from dispatch.clocks import notice_clock_set_back
 from migrations.schema_revisions import explaining_schema
+from models.database.engine import reading
 from models.errors import MinutehandError, UnreachableError
 from overview.installation.metrics import giving_metrics
 from settings import Settings, read_notify_socket, read_settings
@@ -63,12 +66,19 @@ LEFT_S = 10.0
 #: Seconds between two looks at the lease and at what waits to be sent.
 PAUSE_S = 1.0
 
+#: Seconds that a look between ticks leaves for the upkeep before the next look.
+SHARE_S = 0.1
+
 
 class Scheduler(SchedulerParts):
     """One scheduler among any number; ``wake`` does all that is to be done now."""
 
     #: When the next tick is due. None: at the next wake.
     next_tick_at: datetime | None = None
+    #: When something is due before it, at its second. None: nothing is.
+    next_look_at: datetime | None = None
+    #: When the last tick was; a look leaves what was due by then to the next one.
+    _ticked_at: datetime | None = None
 
     def wake(self) -> float:
         """
@@ -95,10 +105,17 @@ class Scheduler(SchedulerParts):
             self.next_tick_at = None  # if we lead again, the first wake ticks
             return PAUSE_S
         now, read_at = self.read_clock(), self.monotonic()  # step 2
+        share_s = 0.0
         if self._is_tick_due(now):
             self.tick(now)
+        elif self.next_look_at is not None and now >= self.next_look_at:
+            self.look(now)
+            share_s = SHARE_S
         # Not for longer: a heartbeat may be due by then, or we may have to stop.
         until = min(self.monotonic() + PAUSE_S, self._find_end(now, read_at))
+        if self.next_look_at is not None:
+            look_at = read_at + (self.next_look_at - now).total_seconds()
+            until = min(until, max(look_at, self.monotonic() + share_s))
         self.upkeep.look(until=until)  # step 7
         return max(0.0, until - self.monotonic())
 
@@ -112,6 +129,7 @@ class Scheduler(SchedulerParts):
         started = self.monotonic()
         notice_clock_set_back(self.engine, self.leader, now=now)  # step 3
         self.next_tick_at = now.replace(second=0, microsecond=0) + MINUTE
+        self._ticked_at = now
         gives_way_at = self._find_end(now, started) - LEFT_S
         try:
             self.upkeep.end_pauses(now)
@@ -123,6 +141,7 @@ class Scheduler(SchedulerParts):
                 chunk=self.settings.chunk,
                 is_over=lambda: self.monotonic() >= gives_way_at,
             )
+            self.next_look_at = self._find_next_look()
         except MinutehandError:
             self.dispatcher.drop()
             TICKS.labels("failed").inc()
@@ -132,6 +151,37 @@ class Scheduler(SchedulerParts):
         for listener in self.on_tick:
             listener(report)
         return report
+
+    def look(self, now: datetime) -> TickReport:
+        """
+        Do as ``tick`` between two of them, for tasks that are due at their second.
+
+        Raises:
+            LeadershipLostError, UnreachableError: The next wake looks again.
+        """
+        assert self._ticked_at is not None  # a first tick has planned this
+        try:
+            report = run_look(
+                now,
+                since=self._ticked_at,
+                engine=self.engine,
+                dispatcher=self.dispatcher,
+                lookback=self.settings.lookback,
+                chunk=self.settings.chunk,
+            )
+            self.next_look_at = self._find_next_look()
+        except MinutehandError:
+            self.dispatcher.drop()
+            raise
+        return report
+
+    def _find_next_look(self) -> datetime | None:
+        assert self._ticked_at is not None  # a first tick has set both
+        assert self.next_tick_at is not None
+        with reading(self.engine) as connection:
+            return fetch_next_look(
+                connection, since=self._ticked_at, until=self.next_tick_at
+            )
 
     def stop(self) -> None:
         """Let a standby lead at once, if we lead."""

@@ -360,6 +360,8 @@ class Settings(BaseModel):
     maintenance_enabled: bool = True
     maintenance_at: Annotated[time, BeforeValidator(_read_clock)] = time(4)
     retention: Elapsed = timedelta(days=30)
+    #: The same of actions that are due more often than once a minute.
+    retention_below_minute: Elapsed = timedelta(days=1)
 
     task_queue: Annotated[str, AfterValidator(check_queue)] | None = None
     task_connections: Annotated[
@@ -599,13 +601,14 @@ class Settings(BaseModel):
                 "them would be missed.",
                 "Write at least PT1M.",
             )
-        if self.retention < max(day, self.lookback):
-            raise _clash(
-                "retention",
-                "is so short that an operation could be pruned while its occurrence "
-                "still counts as due, and then run again.",
-                f"Write at least {_iso(max(day, self.lookback))}.",
-            )
+        for name in ("retention", "retention_below_minute"):
+            if getattr(self, name) < max(day, self.lookback):
+                raise _clash(
+                    name,
+                    "is so short that an operation could be pruned while its "
+                    "occurrence still counts as due, and then run again.",
+                    f"Write at least {_iso(max(day, self.lookback))}.",
+                )
 
 
 def read_settings(

@@ -17,6 +17,7 @@ from actions.due_action import (
     DueAction,
     make_missed,
     make_operation,
+    make_overtaken,
     reach_back,
 )
 from actions.occurrences import Schedule, parse_timing
@@ -32,7 +33,7 @@ from models.fields.delay import Delay
 from models.fields.duration import Duration
 from models.fields.zone import load_zone
 from models.occurrence import make_missed_id
-from models.operation_state import OperationState, Reason
+from models.operation_state import OperationState, Queue, Reason
 
 #: Shared within one tick: the tally for each timing and start.
 Memo = dict[object, Tally]
@@ -58,13 +59,15 @@ def decide_time(
         RuleError: The timing can no longer be read.
     """
     assert action.timing is not None  # run_tick passes event-driven ones elsewhere
-    key = (action.timing, action.next_due_at)
+    key = (action.timing, action.next_due_at, action.queue is Queue.TASKS)
     found = memo.get(key)
     if found is None:
         found = _sort_out(action, parse_timing(action.timing), now, lookback)
         if found.is_plain:
             memo[key] = found
     missed = tuple(make_missed(action, *each) for each in found.missed)
+    if found.overtaken is not None:
+        missed += (make_overtaken(action, *found.overtaken),)
     run = tuple(make_operation(action, each) for each in found.run)
     return Decision(action.uid, action.revision, found.next_due_at, missed + run)
 
@@ -82,7 +85,13 @@ def _sort_out(
         start=action.next_due_at,
         now=now,
         effective_from=action.effective_from,
-        catch_up=CatchUp(action.catch_up, since, now - lookback, CATCH_UP_LIMIT),
+        catch_up=CatchUp(
+            action.catch_up,
+            since,
+            now - lookback,
+            CATCH_UP_LIMIT,
+            latest_only=schedule.is_below_minute and action.queue is Queue.TASKS,
+        ),
     )
 
 

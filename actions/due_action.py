@@ -115,5 +115,18 @@ def make_missed(
     )
 
 
+def make_overtaken(
+    action: DueAction,
+    first: datetime,
+    last: datetime,
+    count: int,
+    more: bool,  # noqa: FBT001 - as above
+) -> NewOperation:
+    """Return the one row that records occurrences overtaken by a later one."""
+    return make_missed(action, first, last, count, more)._replace(
+        state=OperationState.SKIPPED, reason=Reason.OVERTAKEN
+    )
+
+
 def _get_trigger(action: DueAction) -> Trigger:
     return Trigger.SCHEDULE if action.event is None else Trigger.EVENT

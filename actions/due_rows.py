@@ -55,14 +55,27 @@ _kept = scheduled_actions.c
 _IS_DUE = DUE_ACTIONS.of(scheduled_actions.name)
 
 
+#: What a look between two ticks decides: tasks that need no worker, at their second. It
+#: goes by when they are due, so whatever is due on the minute alone costs it nothing.
+_IS_LOOKED_AT = sa.and_(
+    _kept.next_due_at > sa.bindparam("since", type_=UtcDateTime),
+    _kept.queue == Queue.TASKS,
+    _kept.timing.is_not(None),
+)
+
+
 @cache
 def _turns_statement(
-    *, among: int | None = None, limit: int | None = None
+    *, among: int | None = None, limit: int | None = None, is_look: bool = False
 ) -> sa.Select[str]:
     # Materialized, or SQLite would scan all actions to have them sorted by app.
     due = (
         sa.select(_kept.uid, _kept.app, _kept.next_due_at)
-        .where(_IS_DUE, _kept.next_due_at <= sa.bindparam("now", type_=UtcDateTime))
+        .where(
+            _IS_DUE,
+            _kept.next_due_at <= sa.bindparam("now", type_=UtcDateTime),
+            *([_IS_LOOKED_AT] if is_look else []),
+        )
         .order_by(None if among is None else _kept.next_due_at)
         .limit(among)
         .cte("due")
@@ -82,6 +95,45 @@ def fetch_first_turns(connection: sa.Connection, *, now: datetime) -> Sequence[s
     They are in turn order, as ``fetch_turns`` says; fewer are all that is due.
     """
     return connection.scalars(_turns_statement(among=FIRST_TURNS), {"now": now}).all()
+
+
+def fetch_look(
+    connection: sa.Connection, *, since: datetime, now: datetime, limit: int
+) -> Sequence[str]:
+    """
+    Return the uids of what a look between two ticks decides, in turn order.
+
+    They are those that have been due for longest.
+
+    Args:
+        since: When the last tick was; aware UTC. What it left is for the next one.
+        now: Aware UTC.
+    """
+    statement = _turns_statement(among=limit, is_look=True)
+    return connection.scalars(statement, {"since": since, "now": now}).all()
+
+
+def fetch_next_look(
+    connection: sa.Connection, *, since: datetime, until: datetime
+) -> datetime | None:
+    """
+    Return when something is due that a look decides, between *since* and *until*.
+
+    Args:
+        since: When the last tick was; aware UTC.
+        until: When the next one is; aware UTC.
+    """
+    bounds = {"since": since, "until": until}
+    found: datetime | None = connection.scalar(_next_look_statement(), bounds)
+    return found
+
+
+@cache
+def _next_look_statement() -> sa.Executable:
+    is_before = _kept.next_due_at < sa.bindparam("until", type_=UtcDateTime)
+    return sa.select(sa.func.min(_kept.next_due_at)).where(
+        _IS_DUE, _IS_LOOKED_AT, is_before
+    )
 
 
 def fetch_turns(connection: sa.Connection, *, now: datetime) -> Sequence[str]:

@@ -84,6 +84,7 @@ class Schedule:
         instead: Where the occurrences of excluded days go; what *starts_at* and
             *ends_at* bound is where they arrive. None: they are left out.
         jitter: The longest delay of an occurrence; whole minutes, not negative.
+        is_below_minute: Whether a rule is due more often than once a minute.
     """
 
     rules: tuple[Rule, ...]
@@ -92,6 +93,7 @@ class Schedule:
     excluded: DaysOff = NO_DAYS
     jitter: timedelta = timedelta()
     instead: Instead | None = None
+    is_below_minute: bool = False
 
     @property
     def has_dates_only(self) -> bool:
@@ -204,6 +206,7 @@ def make_schedule(timing: TimingModel) -> Schedule:
         excluded=excluded,
         jitter=_read_jitter(timing.jitter),
         instead=timing.instead,
+        is_below_minute=timing.is_below_minute,
     )
 
 

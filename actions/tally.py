@@ -27,16 +27,18 @@ class CatchUp(NamedTuple):
         since: Occurrences due before this do not run, aware UTC.
         until: Occurrences due by this belong to the outage, aware UTC.
         limit: The most that run; also the most that are counted as missed.
+        latest_only: Whether only the last of those runs that are due after *until*.
     """
 
     runs: str
     since: datetime
     until: datetime
     limit: int
+    latest_only: bool = False
 
 
-class MissedTally(NamedTuple):
-    """A range of missed occurrences; *more*: there are more than *number*."""
+class RangeTally(NamedTuple):
+    """A range of occurrences that do not run; *more*: it has more than *number*."""
 
     first: datetime
     last: datetime
@@ -53,13 +55,16 @@ class Tally(NamedTuple):
         missed: The occurrences of an outage that do not run: at most one range before
             and one after those that do.
         next_due_at: When the first later occurrence is due. None: there is none.
+        overtaken: The occurrences that a later one of the same look spares. None: it
+            spares none.
         is_plain: Whether neither jitter nor an outage mattered, so that the tally holds
             for every action with the same rules and the same start.
     """
 
     run: tuple[datetime, ...]
-    missed: tuple[MissedTally, ...]
+    missed: tuple[RangeTally, ...]
     next_due_at: datetime | None
+    overtaken: RangeTally | None = None
     is_plain: bool = False
 
 
@@ -86,7 +91,7 @@ def tally(
         catch_up: Its ``until`` must not be after *now*.
     """
     if not schedule.jitter and start > catch_up.until:
-        return _tally_plain(schedule, start, now)
+        return _tally_plain(schedule, start, now, latest_only=catch_up.latest_only)
     window = []
     next_due_at = None
     since = max(start, catch_up.until + _RESOLUTION)
@@ -96,23 +101,36 @@ def tally(
             break
         window.append(due)
     chosen: list[Due] = []
-    missed: list[MissedTally] = []
+    missed: list[RangeTally] = []
     if start <= catch_up.until:
         if window and catch_up.runs == "latest":
             catch_up = catch_up._replace(runs="none")  # a later one runs anyway
         chosen, missed = _make_up_for(schedule, uid, start, effective_from, catch_up)
-    run = tuple(due.occurrence for due in chosen + window)
-    return Tally(run, tuple(missed), next_due_at)
+    run = [due.occurrence for due in window]
+    overtaken = _overtake(run) if catch_up.latest_only else None
+    run = [due.occurrence for due in chosen] + run[0 if overtaken is None else -1 :]
+    return Tally(tuple(run), tuple(missed), next_due_at, overtaken)
 
 
-def _tally_plain(schedule: Schedule, start: datetime, now: datetime) -> Tally:
-    """Return the tally without jitter and outage: every occurrence runs."""
+def _tally_plain(
+    schedule: Schedule, start: datetime, now: datetime, *, latest_only: bool
+) -> Tally:
+    """Return the tally without jitter and outage: every occurrence runs, or one."""
     run = []
     occurrence = schedule.next_from(start)
     while occurrence is not None and occurrence <= now:
         run.append(occurrence)
         occurrence = schedule.next_from(occurrence + _SECOND)
-    return Tally(tuple(run), (), occurrence, is_plain=True)
+    overtaken = _overtake(run) if latest_only else None
+    run = run[0 if overtaken is None else -1 :]
+    return Tally(tuple(run), (), occurrence, overtaken, is_plain=True)
+
+
+def _overtake(run: Sequence[datetime]) -> RangeTally | None:
+    """Return all of *run* but the last, as one range; None: there is no other."""
+    if len(run) < 2:
+        return None
+    return RangeTally(run[0], run[-2], len(run) - 1, more=False)
 
 
 def _make_up_for(
@@ -121,7 +139,7 @@ def _make_up_for(
     start: datetime,
     effective_from: datetime,
     catch_up: CatchUp,
-) -> tuple[list[Due], list[MissedTally]]:
+) -> tuple[list[Due], list[RangeTally]]:
     """
     Return what runs and what is missed of ``[start, catch_up.until]``.
 
@@ -160,7 +178,7 @@ def _find_last_due(
 
 def _find_missed(
     schedule: Schedule, first: Due, last: Due, chosen: Sequence[Due], limit: int
-) -> list[MissedTally]:
+) -> list[RangeTally]:
     """Return the ranges from *first* to *last* that lie before and after *chosen*."""
     if not chosen:
         return [_count(schedule, first.occurrence, last.occurrence, limit)]
@@ -182,6 +200,6 @@ def _find_missed(
 
 def _count(
     schedule: Schedule, first: datetime, last: datetime, limit: int
-) -> MissedTally:
+) -> RangeTally:
     count = count_occurrences(schedule, first, last + _SECOND, limit=limit + 1)
-    return MissedTally(first, last, min(count, limit), count > limit)
+    return RangeTally(first, last, min(count, limit), count > limit)

@@ -26,6 +26,7 @@ from actions.due_rows import (
     fetch_due_revisions,
     fetch_events,
     fetch_first_turns,
+    fetch_look,
     stream_turns,
 )
 from models.database.engine import reading
@@ -150,6 +151,35 @@ def run_tick(
                 break
     tick.land()
     tick.report.sent += dispatcher.finish()
+    return tick.report
+
+
+def run_look(
+    now: datetime,
+    *,
+    since: datetime,
+    engine: sa.Engine,
+    dispatcher: Dispatching,
+    lookback: timedelta = LOOKBACK,
+    chunk: int = CHUNK,
+) -> TickReport:
+    """
+    Decide what is due between two ticks: tasks that need no worker, at their second.
+
+    Args:
+        now: Aware UTC, by the database's clock.
+        since: When the last tick was, aware UTC. What it left is for the next one.
+        engine: As for ``run_tick``, as all that follows.
+        chunk: The most actions of a look; the next one finds the others.
+
+    Raises:
+        LeadershipLostError, UnreachableError: As ``run_tick``.
+    """
+    tick = _Tick(TickReport(now), engine, dispatcher, lookback)
+    with reading(engine) as connection:
+        uids = fetch_look(connection, since=since, now=now, limit=chunk)
+    if uids:
+        tick.settle(uids)
     return tick.report
 
 

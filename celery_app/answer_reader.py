@@ -43,6 +43,11 @@ log = structlog.get_logger()
 #: Seconds between two looks at what has come.
 EVERY_S = 1.0
 
+#: The same for so many looks after an answer: more will come, and what is due each
+#: second is to end before it is due again.
+SOON_S = 0.2
+_SOON_LOOKS = 10
+
 #: Seconds for which a broker that could not be asked is left alone.
 REST_S = 15.0
 
@@ -256,10 +261,11 @@ def _start(reader: AnswerReader, stop: threading.Event) -> None:
 
 
 def _run(reader: AnswerReader, stop: threading.Event) -> None:
+    soon = 0
     try:
-        while not stop.wait(EVERY_S):
+        while not stop.wait(SOON_S if soon else EVERY_S):
             try:
-                reader.look()
+                soon = _SOON_LOOKS if reader.look() else max(0, soon - 1)
             except (MinutehandError, sa.exc.SQLAlchemyError) as error:
                 # The next look tries again; what was not kept was not taken off.
                 log.warning(Event.ANSWERS_UNREAD, error=str(error))

@@ -209,7 +209,11 @@ def make_worker(settings: Settings) -> Worker:
         ),
         tasks=CeleryTaskSender(settings, partial(_read_installation, engine)),
         prune=DatabasePrune(engine),
-        retention=Retention(operations=settings.retention, mails=settings.keep_mails),
+        retention=Retention(
+            operations=settings.retention,
+            below_minute=settings.retention_below_minute,
+            mails=settings.keep_mails,
+        ),
     )
     heart = Heart(
         engine, lease=settings.operation_lease, every=settings.operation_heartbeat

@@ -24,7 +24,7 @@ class NewOperation(NamedTuple):
             manual run, the instant at which it was requested; for a backfill, the past
             occurrence that runs after all.
         event_at: The instant of the event that caused the occurrence, if one did.
-        details: JSON: ``{"first", "last", "count"}`` of a missed row,
+        details: JSON: ``{"first", "last", "count"}`` of a row for several occurrences,
             ``{"force": true}`` of a manual one.
     """
 

@@ -82,6 +82,7 @@ class Reason(StrEnum):
 
     OVERLAP = "overlap"
     QUEUE_FULL = "queue full"
+    OVERTAKEN = "overtaken"
     OUTAGE = "outage"
     RECORDED_LATE = "recorded late"
     WORKER_LOST = "worker lost"

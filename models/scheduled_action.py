@@ -42,17 +42,20 @@ from models.fields.strict_model import (
 )
 from models.fields.weekday import WEEKDAYS
 from models.fields.zone import load_zone
-from models.operation import MAILING_STEPS, STEP_MODELS, OperationModel
-from models.operation_state import Overlap
+from models.operation import MAILING_STEPS, RUN_TASK, STEP_MODELS, OperationModel
+from models.operation_state import Overlap, Queue
 from models.recipients import RecipientFilterModel
 from models.run_task import CELERY_KEYS
 from models.when import (
     KINDS,
     CatchUpModel,
     EventModel,
+    IntervalModel,
+    TimeModel,
     WhenModel,
     WorkingDayModel,
     choose_when,
+    is_below_minute,
 )
 
 #: A spread over more than a day would move occurrences to another day.
@@ -176,6 +179,21 @@ class ScheduledActionModel(DocumentModel):
         """The weekdays that *except* names; Monday is 0."""
         return _join_weekdays(self.except_)
 
+    @property
+    def is_below_minute(self) -> bool:
+        """Whether it is due more often than once a minute, and looked at between."""
+        is_sent_by_leader = self.operations.queue is Queue.TASKS
+        return is_sent_by_leader and any(
+            is_below_minute(rule) for _, rule in self._place_rules()
+        )
+
+    def _place_rules(self) -> Iterator[tuple[tuple[str | int, ...], TimeModel]]:
+        """Yield the rules of time, each with where it is."""
+        if isinstance(self.when, tuple):
+            yield from ((("when", index), rule) for index, rule in enumerate(self.when))
+        elif isinstance(self.when, TimeModel):
+            yield ("when",), self.when
+
     @field_validator("when")
     @classmethod
     def _check_placeholders(cls, when: WhenModel, info: ValidationInfo) -> WhenModel:
@@ -250,17 +268,30 @@ class ScheduledActionModel(DocumentModel):
         return instead
 
     @model_validator(mode="after")
+    def _refuse_interval_below_minute(self) -> Self:
+        """Refuse seconds where a worker would have to do more than send a task."""
+        if self.operations.queue is Queue.TASKS:
+            return self
+        for place, rule in self._place_rules():
+            if isinstance(rule, IntervalModel) and is_below_minute(rule):
+                said = f"{show(rule.every)} is shorter than a minute."
+                hint = f"Write PT1M or more; less is for {RUN_TASK} as the only step."
+                loc = (*place, "every")
+                problem = refuse(Complaint(said, hint), loc=loc, value=rule.every)
+                raise refuse_all("when", [problem])
+
+        return self
+
+    @model_validator(mode="after")
     def _refuse_impossible_working_day(self) -> Self:
         """Refuse the 25th working day, which no month has if weekends are free."""
-        rules = self.when if isinstance(self.when, tuple) else (self.when,)
         most = count_working_days(self.excepted_weekdays)
-        for index, rule in enumerate(rules):
+        for place, rule in self._place_rules():
             if isinstance(rule, WorkingDayModel) and abs(rule.working_day) > most:
-                place = (index,) if isinstance(self.when, tuple) else ()
                 said = f"No month has {abs(rule.working_day)} working days."
                 hint = f"Write at most {most}, or the last: -1."
                 complaint = Complaint(said, hint)
-                loc = ("when", *place, "working_day")
+                loc = (*place, "working_day")
                 raise refuse_all(
                     "when", [refuse(complaint, loc=loc, value=rule.working_day)]
                 )

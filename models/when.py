@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -45,6 +45,8 @@ from models.fields.zone import load_zone
 
 #: The key of the default zone in the context of a validation.
 DEFAULT_TIMEZONE = "default_timezone"
+
+_MINUTE = timedelta(minutes=1)
 
 #: Rules of one action; more are better written as one rule, or as several actions.
 MOST_RULES = 20
@@ -97,7 +99,7 @@ class IntervalModel(_ZonedModel):
     A fixed grid: *anchor* plus n times *every* (ISO 8601 duration).
 
     Args:
-        every: At least PT1M.
+        every: At least PT1M; of an action that only runs a task, at least PT1S.
         anchor: ISO 8601 date and time; local time in *timezone* if it has no offset.
             None: the creation of the action, filled in when it is stored.
     """
@@ -209,6 +211,19 @@ EVENT_KINDS: Mapping[str, type[EventModel]] = {
     "after": AfterEventModel,
 }
 KINDS: Mapping[str, type[TimeModel | EventModel]] = {**TIME_KINDS, **EVENT_KINDS}
+
+
+def is_below_minute(rule: TimeModel) -> bool:
+    """Tell whether *rule* is due more often than once a minute."""
+    match rule:
+        case IntervalModel():
+            every = parse_interval(rule.every)
+            return not every.is_calendar and every.rest < _MINUTE
+        case CalendarModel():
+            return len(CalendarExpression.parse(rule.calendar).seconds) > 1
+        case _:
+            return False
+
 
 #: What other schedulers call our kinds.
 _FOREIGN = {
@@ -433,3 +448,8 @@ class TimingModel(DocumentModel):
     weekdays: tuple[int, ...] = ()
     instead: Instead | None = None
     jitter: str | None = None
+
+    @property
+    def is_below_minute(self) -> bool:
+        """Whether a rule is due more often than once a minute."""
+        return any(map(is_below_minute, self.when))

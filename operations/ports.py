@@ -278,8 +278,15 @@ class Webhooks(Protocol):
 class Prune(Protocol):
     """Removes old rows in batches; each call is one short transaction."""
 
-    def prune_operations(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* operations final before *before*; return how many."""
+    def prune_operations(
+        self, *, before: datetime, limit: int, below_minute: bool = False
+    ) -> int:
+        """
+        Remove at most *limit* operations final before *before*; return how many.
+
+        Args:
+            below_minute: Only of actions that are due more often than once a minute.
+        """
 
     def prune_revisions(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* old revisions that nothing needs any more."""
@@ -313,12 +320,14 @@ class Retention:
 
     Args:
         operations: Final operations, counted from the day they became final.
+        below_minute: The same of actions that are due more often than once a minute.
         events: Events, counted from the day they were recorded.
         versions: Versions of each domain, besides those in use.
         mails: Whether what mails said is kept at all, as long as their operations.
     """
 
     operations: timedelta = timedelta(days=30)
+    below_minute: timedelta = timedelta(days=1)
     events: timedelta = timedelta(days=400)  # beyond any "a year after" rule
     versions: int = 5
     mails: bool = True

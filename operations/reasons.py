@@ -24,6 +24,10 @@ REASONS: Final[Mapping[Reason, str]] = {
         "a hundred runs of the action (for the same user) were already waiting,"
         " and overlap is queue"
     ),
+    Reason.OVERTAKEN: (
+        "its rule is due more often than once a minute, and a later occurrence was"
+        " due by the same look, too; one row for all that it overtook"
+    ),
     Reason.OUTAGE: (
         "it was older than the look-back when a scheduler came back, and"
         " catch_up does not include it"

@@ -113,9 +113,9 @@ def audit_action(
     single: dict[datetime, list[RecordedOperation]] = defaultdict(list)
     ranges = []
     for operation in scheduled:
-        missed = operation.missed_range
-        if missed is not None:
-            ranges.append(missed)
+        covered = operation.covered_range
+        if covered is not None:
+            ranges.append(covered)
         elif since <= operation.occurrence < until:
             single[operation.occurrence].append(operation)
     for occurrence, operations in single.items():
@@ -129,7 +129,7 @@ def audit_action(
         if count == 0 and occurrence not in made_up_for:
             findings.append(AuditFault(Fault.MISS, uid, occurrence, "no decision"))
         elif count > 1 and covering:
-            detail = "it was recorded as missed, and also decided on its own"
+            detail = "it was recorded as missed or overtaken, and decided on its own"
             findings.append(AuditFault(Fault.DOUBLED, uid, occurrence, detail))
     return sorted(findings, key=lambda each: (each.occurrence, each.fault))
 

@@ -133,7 +133,7 @@ def find_undecided(
         keeps: May judge users as they are now, although they may have changed since.
     """
     known = {(each.occurrence, each.user_id) for each in decided}
-    ranges = [each.missed_range for each in decided if each.missed_range is not None]
+    ranges = [each.covered_range for each in decided if each.covered_range is not None]
     for expected in find_expected(revisions, events):
         if (
             (expected.occurrence, expected.user_id) not in known

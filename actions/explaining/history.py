@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -31,7 +31,7 @@ from models.database.tables import (
     small_apps,
 )
 from models.errors import NotFoundError
-from models.operation_state import OperationState, Trigger
+from models.operation_state import OperationState, Reason, Trigger
 
 _revised = scheduled_action_revisions.c
 _REVISION = (
@@ -67,6 +67,9 @@ _OPERATION = tuple(
         "details",
     )
 )
+
+#: How long a range of overtaken occurrences is at most, as far as it is looked for.
+_OVERTAKEN_WITHIN = timedelta(hours=1)
 
 
 def fetch_history(
@@ -140,15 +143,19 @@ def fetch_bounded_history(
     if after is not None:
         key = sa.tuple_(kept.occurrence, sa.func.coalesce(kept.user_id, ""))
         query = query.where(key > sa.tuple_(*after))
-    # A range of missed occurrences may begin before.
-    overlapping = sa.select(*_OPERATION).where(
-        *of_action,
+    # A range of occurrences that did not run may begin before.
+    missed = sa.and_(
         TROUBLED.of(),
         kept.state == OperationState.MISSED,
         kept.finished_at >= since,
         kept.occurrence < since,
     )
-    rows = [*connection.execute(overlapping.limit(limit)), *connection.execute(query)]
+    queries = [
+        sa.select(*_OPERATION).where(*of_action, missed).limit(limit),
+        sa.select(*_OPERATION).where(*of_action, _overtaken(since, since)).limit(limit),
+        query,
+    ]
+    rows = [row for each in queries for row in connection.execute(each)]
     return replace(
         history,
         operations=tuple(RecordedOperation(**row._asdict()) for row in rows),
@@ -388,10 +395,19 @@ def fetch_rule_events(
 
 
 def _concerns(since: datetime, until: datetime) -> sa.ColumnElement[bool]:
-    """Match decisions about ``[since, until)``, and missed rows that may overlap it."""
+    """Match decisions about ``[since, until)``, and ranges that may overlap it."""
     occurrence = operations.c.occurrence
-    # A missed row has the first occurrence of its range, which may lie far back.
+    # Such a row has the first occurrence of its range, which may lie far back.
     return sa.or_(
         sa.and_(occurrence >= since, occurrence < until),
         sa.and_(operations.c.state == OperationState.MISSED, occurrence < until),
+        _overtaken(since, until),
     )
+
+
+def _overtaken(since: datetime, until: datetime) -> sa.ColumnElement[bool]:
+    """Match rows of overtaken occurrences that may overlap a period."""
+    occurrence, reason = operations.c.occurrence, operations.c.reason
+    # Their range is no longer than the look-back; an hour keeps the search short.
+    begin = since - _OVERTAKEN_WITHIN
+    return sa.and_(reason == Reason.OVERTAKEN, occurrence >= begin, occurrence < until)

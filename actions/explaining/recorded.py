@@ -11,6 +11,9 @@ from uuid import UUID
 from models.operation_state import OperationState
 from models.revision import EXITS, Change
 
+#: States of rows that may stand for several occurrences.
+_OF_SEVERAL = frozenset({OperationState.MISSED, OperationState.SKIPPED})
+
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -67,9 +70,11 @@ class RecordedOperation:
     details: dict[str, Any] | None
 
     @property
-    def missed_range(self) -> tuple[datetime, datetime] | None:
-        """First and last occurrence of a missed row; None for any other."""
-        if self.state != OperationState.MISSED or not self.details:
+    def covered_range(self) -> tuple[datetime, datetime] | None:
+        """First and last of the occurrences that it stands for; None for any other."""
+        if self.state not in _OF_SEVERAL or not self.details:
+            return None
+        if "first" not in self.details:
             return None
         first, last = self.details["first"], self.details["last"]
         return datetime.fromisoformat(first), datetime.fromisoformat(last)

@@ -82,7 +82,7 @@ def list_moments(
     known = {each.key: each for each in _list_decided(history, begin, until)}
     missed = replace(
         history,
-        operations=tuple(o for o in history.operations if o.missed_range is not None),
+        operations=tuple(o for o in history.operations if o.covered_range is not None),
     )
     for found in (
         _list_timed(missed, begin, until, limit + 1),
@@ -99,7 +99,7 @@ def _list_decided(
 ) -> Iterator[Moment]:
     """Yield the occurrences that have operations of their own."""
     for operation in history.operations:
-        if operation.missed_range is not None:
+        if operation.covered_range is not None:
             continue
         if not since <= operation.occurrence < until:
             continue

@@ -154,24 +154,38 @@ def explain(history: History, at: datetime) -> list[WhyAnswer]:
     """
     Say why the action ran in the minute of *at*, or did not run.
 
+    A rule that is due more often is asked about the second.
+
     Args:
         history: Of the action; its decisions must cover that minute.
         at: Aware, any zone.
 
     Returns:
-        One answer for each operation of that minute (event-driven actions have one
+        One answer for each operation of that time (event-driven actions have one
         for each user); else exactly one.
     """
-    minute = at.replace(second=0, microsecond=0)
+    begin = at.replace(microsecond=0)
+    unit = _SECOND if _is_below_minute(history, at) else _MINUTE
+    if unit is _MINUTE:
+        begin = begin.replace(second=0)
     here = [
         operation
         for operation in history.operations
-        if minute <= operation.occurrence < minute + _MINUTE
-        and operation.missed_range is None
+        if begin <= operation.occurrence < begin + unit
+        and operation.covered_range is None
     ]
     if here:
         return [_explain_decided(history, operation) for operation in here]
-    return [_explain_absence(history, at, minute)]
+    return [_explain_absence(history, at, begin, unit)]
+
+
+def _is_below_minute(history: History, at: datetime) -> bool:
+    """Tell whether the rule was due more often than once a minute *at* an instant."""
+    in_force = [each for each in history.revisions if each.recorded_at <= at]
+    timing = in_force[-1].timing if in_force else None
+    with suppress(RuleError):
+        return timing is not None and parse_timing(timing).is_below_minute
+    return False
 
 
 def _explain_decided(history: History, operation: RecordedOperation) -> WhyAnswer:
@@ -222,7 +236,9 @@ def _describe_early_tick(history: History, operation: RecordedOperation) -> str:
     return f"decided at {at} by a tick for a later instant (tick --at)"
 
 
-def _explain_absence(history: History, at: datetime, minute: datetime) -> WhyAnswer:
+def _explain_absence(
+    history: History, at: datetime, begin: datetime, unit: timedelta
+) -> WhyAnswer:
     in_force = [each for each in history.revisions if each.recorded_at <= at]
     if not in_force:
         first = history.revisions[0]
@@ -245,19 +261,20 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> WhyAns
             f"the action was deleted at {history.show(gone_at)}",
         )
     if revision.timing is None:
-        return _explain_event_absence(history, minute, in_force)
+        return _explain_event_absence(history, begin, in_force)
     try:
         schedule = parse_timing(revision.timing)
     except RuleError as error:
         out = _explain_out(history, revision, in_force, at)
         unreadable = Verdict.UNREADABLE, f"the rule cannot be read: {error}"
         return _answer(history, *(out or unreadable))
-    due = find_occurrences(schedule, minute, minute + _MINUTE, limit=1)
-    earliest = max(minute - _NEAREST_WITHIN, _get_beginning(history.revisions[0]))
-    previous = find_last(schedule, earliest - timedelta.resolution, minute - _SECOND)
-    following = schedule.next_from(minute + _MINUTE)
-    moved = None if due else describe_departure(schedule, minute)
-    text = moved or "the rule is not due in this minute"
+    due = find_occurrences(schedule, begin, begin + unit, limit=1)
+    earliest = max(begin - _NEAREST_WITHIN, _get_beginning(history.revisions[0]))
+    previous = find_last(schedule, earliest - timedelta.resolution, begin - _SECOND)
+    following = schedule.next_from(begin + unit)
+    moved = None if due else describe_departure(schedule, begin)
+    named = "minute" if unit is _MINUTE else "second"
+    text = moved or f"the rule is not due in this {named}"
     if gone_at is not None:
         text += f"; the action was deleted at {history.show(gone_at)}"
         if following is not None and following >= gone_at:
@@ -364,7 +381,7 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
     Say why an occurrence of the rule has no operation of its own.
 
     Args:
-        history: Of the action; of its operations, those that were missed count.
+        history: Of the action; of its operations, those that stand for several count.
         revision: The one that was in force at *occurrence*.
         occurrence: Aware UTC.
         due_at: When it was to be sent, aware UTC.
@@ -373,13 +390,11 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
         In a word, in a sentence, and the operation that is about it, if there is one.
     """
     for operation in history.operations:
-        missed = operation.missed_range
-        if missed is not None and missed[0] <= occurrence <= missed[1]:
-            return (
-                Verdict.MISSED,
-                _explain_missed(history, operation, *missed),
-                operation.id,
-            )
+        covered = operation.covered_range
+        if covered is not None and covered[0] <= occurrence <= covered[1]:
+            verdict, _ = STATE_WORDS[OperationState(operation.state)]
+            text = _explain_missed(history, operation, *covered)
+            return verdict, text, operation.id
     in_force = [r for r in history.revisions if r.number <= revision.number]
     out = _explain_out(history, revision, in_force, occurrence)
     if out is not None:
@@ -414,6 +429,9 @@ def _explain_missed(
 ) -> str:
     """Say why the occurrences from *first* to *last* did not run."""
     period = f"from {history.show(first)} to {history.show(last)}"
+    if operation.reason == Reason.OVERTAKEN:
+        at = history.show(operation.recorded_at)
+        return f"the occurrences {period} were overtaken by a later one at {at}"
     if operation.reason is not None and operation.reason.startswith(Reason.RESTORED):
         return (
             f"the occurrences {period} lie between a backup and its restoration at "

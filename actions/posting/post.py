@@ -365,7 +365,7 @@ def derive(
         event, zone = action.when.after, action.when.timezone
         delay = join_delay(action.when.delay, action.when.at)
     queue = action.operations.queue
-    skips = queue is Queue.HEAVY and event is None
+    skips = event is None and (queue is Queue.HEAVY or action.is_below_minute)
     return {
         "name": action.name,
         "queue": Queue.DEFAULT if app == SYSTEM_APP else queue,

@@ -6,7 +6,7 @@ A preview shows what the tick will do, since both ask the same schedule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -29,6 +29,7 @@ from actions.previews.sentences import describe, format_day
 from actions.when.searching import find_occurrences
 from models.fields.instants import format_instant
 from models.json_form import ASIDE
+from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
 from models.when import DueDateModel, IntervalModel, TimingModel
 
@@ -48,7 +49,7 @@ class PreviewOccurrence:
     Args:
         at: Aware UTC; together with the uid, it identifies the run.
         timezone: The former name of ``zone``.
-        sent_at: Aware UTC; the tick at which it is sent, jitter included.
+        sent_at: Aware UTC; the tick or second at which it is sent, jitter included.
         moved_from: The excepted days, local, from which it was moved.
         notes: What may surprise about this occurrence.
     """
@@ -124,14 +125,19 @@ def make_preview(
     rules = [make_read_rule(rule) for rule in schedule.rules]
     either = find_either_days(action)
     found = _find_first(schedule, start, end, count)
+    at_second = action.operations.queue is Queue.TASKS
     occurrences = _annotate(schedule, found, action.uid, viewer_zone)
+    if not at_second:
+        occurrences = tuple(map(_wait_for_tick, occurrences))
     if not found:
         notes.append(_explain_nothing(schedule, timing, start, end))
     full = len(found) == count and found
     seen_until = found[-1] if full else (end or start + HORIZON)
     notes += [f"{each.message} {each.hint}".rstrip() for each in either]
     notes += describe_left_out(schedule, start, seen_until)
-    notes += _describe_sending(schedule, found, action.uid)
+    if not at_second and any(at.second for at in found):
+        notes.append("Finer than a minute: sent at the next tick, on the minute.")
+    notes += _describe_jitter(schedule, action.uid)
     nights = find_touched_nights(schedule, rules, start)
     notes += [each.describe() for each in nights]
     notes += _describe_grids(timing, rules, start)
@@ -169,7 +175,6 @@ def _annotate(
         due_at = at if uid is None else schedule.due_at(at, uid)
         if due_at > at:
             notes.append(f"sent {(due_at - at) // _MINUTE} min later (jitter)")
-        sent_at = due_at + (-due_at.second % 60) * _SECOND
         viewer = at.astimezone(viewer_zone)
         shown.append(
             PreviewOccurrence(
@@ -180,7 +185,7 @@ def _annotate(
                 offset=_format_offset(local),
                 viewer_text=viewer.isoformat(),
                 viewer_zone=viewer_zone.key,
-                sent_at=sent_at,
+                sent_at=due_at,
                 moved_from=moved_from,
                 notes=tuple(notes),
                 local=local,
@@ -188,6 +193,11 @@ def _annotate(
             )
         )
     return tuple(shown)
+
+
+def _wait_for_tick(each: PreviewOccurrence) -> PreviewOccurrence:
+    """Return what is sent on the minute, if it is not a task that the leader sends."""
+    return replace(each, sent_at=each.sent_at + (-each.sent_at.second % 60) * _SECOND)
 
 
 class PlacedOccurrence(NamedTuple):
@@ -266,20 +276,16 @@ def _explain_nothing(
     return "Never due again: no date matches within the bounds."
 
 
-def _describe_sending(
-    schedule: Schedule, found: list[datetime], uid: str | None
-) -> list[str]:
-    """Return notes on when the occurrences are sent."""
-    notes = []
-    if any(at.second for at in found):
-        notes.append("Finer than a minute: sent at the next tick, on the minute.")
-    if schedule.jitter and uid is None:
-        minutes = schedule.jitter // _MINUTE
-        notes.append(
-            f"Each run is sent up to {minutes} min later; how much follows from the "
-            "uid, which this action does not have yet."
-        )
-    return notes
+def _describe_jitter(schedule: Schedule, uid: str | None) -> list[str]:
+    """Return a note on how late the occurrences are sent, if that is not known yet."""
+    if not schedule.jitter or uid is not None:
+        return []
+    minutes = schedule.jitter // _MINUTE
+    note = (
+        f"Each run is sent up to {minutes} min later; how much follows from the "
+        "uid, which this action does not have yet."
+    )
+    return [note]
 
 
 def _describe_grids(

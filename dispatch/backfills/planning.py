@@ -28,8 +28,11 @@ from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
 from models.json_form import ASIDE
 from models.occurrence import make_operation_id
-from models.operation_state import OperationState
+from models.operation_state import OperationState, Reason
 from models.requests.backfills import BackfillModel, Which
+
+#: What is due more often than once a minute may be kept no longer; see Retention.
+_KNOWN_BELOW_MINUTE = timedelta(days=1)
 
 #: The most occurrences of one backfill.
 MOST_OCCURRENCES = 10_000
@@ -228,6 +231,8 @@ class _Judge:
         self._connection = connection
         self._action = row
         self._schedule = schedule
+        if schedule.is_below_minute:
+            retention = min(retention, _KNOWN_BELOW_MINUTE)
         self._known_from = now - retention
         is_ticked = get_action_state(row) == "active"
         # What a tick is going to decide is left to it.
@@ -285,7 +290,10 @@ class _Judge:
         rows = self._connection.execute(
             sa.select(operations.c.details, operations.c.reason).where(
                 operations.c.action_uid == self._action.uid,
-                operations.c.state == OperationState.MISSED,
+                sa.or_(
+                    operations.c.state == OperationState.MISSED,
+                    operations.c.reason == Reason.OVERTAKEN,
+                ),
                 operations.c.occurrence <= found[-1],
             )
         )

@@ -89,7 +89,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "timezone": "IANA name of its zone, unless the expression names one.",
     },
     "IntervalModel": {
-        "every": "ISO 8601 duration, at least PT1M; days are of the calendar.",
+        "every": "ISO 8601 duration, at least PT1M, of a lone run_task PT1S; days"
+        " are of the calendar.",
         "timezone": "IANA name of the zone whose calendar and clocks it follows.",
         "anchor": "An instant of the grid. Left out: the creation of the action.",
     },

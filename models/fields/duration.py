@@ -25,8 +25,9 @@ from models.fields.zone import first_instant_at
 #: the range of a datetime.
 LONGEST_YEARS = 100
 
-#: An interval is never finer than the ticks that look for its occurrences.
-SHORTEST_INTERVAL = timedelta(minutes=1)
+#: Occurrences fall on whole seconds. Which actions may have less than a minute, the
+#: action itself knows.
+SHORTEST_INTERVAL = timedelta(seconds=1)
 
 _MONTHS_OF_YEAR = 12
 _DAYS_OF_YEAR = 365.25
@@ -195,15 +196,15 @@ class Duration:
 
 def parse_interval(text: str) -> Duration:
     """
-    Read the ``every`` of an interval: at least a minute, on whole seconds.
+    Read the ``every`` of an interval: at least a second, on whole seconds.
 
     Raises:
         RuleError: As ``Duration.parse``, or if it is shorter or has a fraction.
     """
     every = Duration.parse(text)
     if not every.is_calendar and every.rest < SHORTEST_INTERVAL:
-        msg = f"{text!r} is shorter than a minute, the time between two ticks."
-        raise RuleError(msg, "Write PT1M or more.")
+        msg = f"{text!r} is shorter than a second."
+        raise RuleError(msg, "Write PT1S or more.")
     if every.rest % _SECOND:
         msg = f"{text!r} has a fraction of a second; occurrences fall on whole seconds."
         raise RuleError(msg, "Write whole seconds.")

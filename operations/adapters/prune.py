@@ -30,8 +30,9 @@ from models.database.tables import (
     sign_ins,
 )
 from models.fields.delay import Delay
-from models.operation_state import FINAL_STATES
+from models.operation_state import FINAL_STATES, Queue, Trigger
 from models.revision import EXITS, Change
+from models.when import TimingModel
 
 #: The row of the scheduler's lease carries the fence, which must never start again.
 SCHEDULER_LEASE = "scheduler"
@@ -44,32 +45,53 @@ class DatabasePrune:
         """Take the engine of the worker's own process."""
         self._engine = engine
 
-    def prune_operations(self, *, before: datetime, limit: int) -> int:
+    def prune_operations(
+        self, *, before: datetime, limit: int, below_minute: bool = False
+    ) -> int:
         """
         Remove at most *limit* operations that were final before *before*.
 
         Steps and delivery marks go with them.
+
+        Args:
+            below_minute: Only what the rules of actions made that are due more often
+                than once a minute.
         """
         undecided = sa.exists().where(
             scheduled_actions.c.uid == operations.c.action_uid,
             scheduled_actions.c.deleted_at.is_(None),
             scheduled_actions.c.next_due_at <= operations.c.occurrence,
         )
-        old = (
-            sa.select(operations.c.id)
-            .where(
-                operations.c.recorded_at < before,
-                operations.c.state.in_(sorted(FINAL_STATES)),
-                sa.func.coalesce(operations.c.finished_at, operations.c.recorded_at)
-                < before,
-                ~undecided,
-            )
-            .order_by(operations.c.recorded_at)
-            .limit(limit)
+        old = sa.select(operations.c.id).where(
+            operations.c.recorded_at < before,
+            operations.c.state.in_(sorted(FINAL_STATES)),
+            sa.func.coalesce(operations.c.finished_at, operations.c.recorded_at)
+            < before,
+            ~undecided,
         )
+        if below_minute:
+            # By the index of an action's occurrences, for few of all are theirs.
+            old = old.where(
+                operations.c.action_uid.in_(self._find_below_minute()),
+                operations.c.occurrence < before,
+                operations.c.trigger == Trigger.SCHEDULE,
+            ).limit(limit)
+        else:
+            old = old.order_by(operations.c.recorded_at).limit(limit)
         # it may have been reopened by a retry since we looked
         still = operations.c.state.in_(sorted(FINAL_STATES))
         return self._delete_found(operations, old, still)
+
+    def _find_below_minute(self) -> list[str]:
+        """Return the uids of the actions that are due more often than once a minute."""
+        kept = scheduled_actions.c
+        are_tasks = kept.queue == Queue.TASKS, kept.timing.is_not(None)
+        query = sa.select(kept.timing).where(*are_tasks).distinct()
+        with reading(self._engine) as connection:
+            timings = connection.scalars(query)
+            few = [each for each in timings if _is_below_minute(each)]
+            uids = sa.select(kept.uid).where(*are_tasks, kept.timing.in_(few))
+            return list(connection.scalars(uids))
 
     def prune_revisions(self, *, before: datetime, limit: int) -> int:
         """
@@ -235,3 +257,10 @@ class DatabasePrune:
                 return 0
             deletion = sa.delete(table).where(key.in_(keys), *still)
             return connection.execute(deletion).rowcount
+
+
+def _is_below_minute(timing: str) -> bool:
+    try:
+        return TimingModel.model_validate_json(timing).is_below_minute
+    except ValueError:
+        return False  # unreadable, and in quarantine

@@ -61,6 +61,11 @@ def _list_tasks(context: StepContext) -> Mapping[str, Callable[..., int]]:
     old = now - retention.operations
     return {
         "operations": partial(prune.prune_operations, before=old),
+        "operations_below_minute": partial(
+            prune.prune_operations,
+            before=now - retention.below_minute,
+            below_minute=True,
+        ),
         "revisions": partial(prune.prune_revisions, before=old),
         "mails": partial(prune.prune_mail_contents, before=old),
         "events": partial(prune.prune_events, before=now - retention.events),

@@ -24,6 +24,9 @@ from actions.importing.origins.clock_times import (
 from actions.importing.origins.imported import ActionDraft, Table, refuse
 from actions.importing.origins.tasks import run_task
 from models.fields.elapsed import write_elapsed
+from models.operation_state import Overlap
+
+_MINUTE_S = 60
 
 BOTH_DAYS = (
     "Day of month and weekday must both hold, so it is a calendar rule: a cron rule"
@@ -85,6 +88,11 @@ def add_interval(draft: ActionDraft, seconds: float, begins: datetime | None) ->
     """
     draft.rule = f"every {seconds:g} s"
     add_grid(draft, write_elapsed(read_interval(seconds)), begins)
+    if seconds < _MINUTE_S:
+        # Where such a grid begins makes no difference; that its runs may overlap, which
+        # is not our default there, does.
+        draft.differences.pop()
+        draft.document["overlap"] = Overlap.ALLOW.value
 
 
 def add_grid(draft: ActionDraft, every: str, begins: datetime | None) -> None:

@@ -42,7 +42,6 @@ _SHAPES = [(length, first) for length in range(28, 32) for first in range(7)]
 
 _TERM = re.compile(r"([*?]|\w+)(?:-(\w+))?(?:/(\w+))?")
 
-_SHORTEST_S = 60
 _HOUR = timedelta(hours=1)
 
 
@@ -266,13 +265,12 @@ def read_interval(seconds: float) -> int:
     Return the whole seconds of an interval.
 
     Raises:
-        CannotBeError: If it is shorter than a minute or has a fraction.
+        CannotBeError: If it is shorter than a second or has a fraction.
     """
-    if seconds < _SHORTEST_S:
+    if seconds < 1:
         refuse(
-            f"Every {seconds:g} s is below a minute, the time between two ticks."
-            " Let a task of every minute do it in a loop, or leave this entry where"
-            " it is."
+            f"Every {seconds:g} s is below a second. Let a task of every second do it"
+            " in a loop, or leave this entry where it is."
         )
     if seconds != int(seconds):
         refuse(f"Every {seconds} s has a fraction of a second. Write whole seconds.")

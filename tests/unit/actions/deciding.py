@@ -95,8 +95,9 @@ def ran(operations: Iterable[NewOperation]) -> list[datetime]:
 
 def missed(
     operations: Iterable[NewOperation],
+    state: OperationState = OperationState.MISSED,
 ) -> list[tuple[datetime, datetime, int, bool]]:
-    """Return first, last, count and "more" of what is recorded as missed."""
+    """Return first, last, count and "more" of the rows for several occurrences."""
     return [
         (
             datetime.fromisoformat(str(o.details["first"])),
@@ -105,7 +106,7 @@ def missed(
             bool(o.details["more"]),
         )
         for o in operations
-        if o.state is OperationState.MISSED and o.details is not None
+        if o.state is state and o.details is not None
     ]
 
 

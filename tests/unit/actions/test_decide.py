@@ -12,7 +12,7 @@ from actions.due_action import CATCH_UP_LIMIT
 from actions.occurrences import Schedule, parse_timing
 from actions.when.rule import Rule
 from models.occurrence import make_missed_id, make_operation_id
-from models.operation_state import OperationState, Reason, Trigger
+from models.operation_state import OperationState, Queue, Reason, Trigger
 from tests.unit.actions.deciding import (
     DAY,
     LOOKBACK,
@@ -317,3 +317,40 @@ def test_actions_with_one_rule_share_the_search():
     assert [3, 3, 2] == [len(each.operations) for each in decisions]
     assert 2 == len(memo)
     assert make_operation_id("second", at("12:01")) == decisions[1].operations[0].id
+
+
+def test_of_seconds_the_latest_runs_and_one_row_tells_of_the_others():
+    """
+    The row is skipped, not missed: nothing was wrong.
+    """
+    action = make_action({"every": "PT10S"}, next_due_at=at("07:00:10"))
+
+    decision = decide(action._replace(queue=Queue.TASKS), at("07:01:03"))
+
+    row, run = decision.operations
+    assert (OperationState.SKIPPED, Reason.OVERTAKEN, at("07:00:10")) == (
+        row.state,
+        row.reason,
+        row.occurrence,
+    )
+    expected = (at("07:00:10"), at("07:00:50"), 5, False)
+    assert [expected] == missed([row], OperationState.SKIPPED)
+    assert make_operation_id("uid", at("07:01")) == run.id
+    assert at("07:01:10") == decision.next_due_at
+
+
+def test_what_a_worker_does_is_not_overtaken():
+    """
+    The same calendar rule of a mail runs for each occurrence, as it always did; the two
+    share no answer in one tick.
+    """
+    memo: Memo = {}
+    mail = make_action({"calendar": "*-*-* *:*:0/20"}, next_due_at=at("07:00:20"))
+    task = mail._replace(queue=Queue.TASKS)
+
+    runs = [
+        ran(decide_time(each, now=at("07:01"), lookback=LOOKBACK, memo=memo).operations)
+        for each in (mail, task, mail)
+    ]
+
+    assert [3, 1, 3] == [len(each) for each in runs]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from actions.due_action import CATCH_UP_LIMIT
 from actions.occurrences import parse_timing
 from actions.when.searching import find_occurrences
+from models.operation_state import OperationState, Queue
 from tests.unit.actions.deciding import (
     LOOKBACK,
     MONDAY,
@@ -130,3 +131,44 @@ def test_any_outage_runs_or_misses_each_occurrence_once(
         exact = sum(1 for each in expected if first <= each <= last)
         assert (min(exact, CATCH_UP_LIMIT), exact > CATCH_UP_LIMIT) == (count, more)
     assert len(operations) == len({each.id for each in operations})
+
+
+BELOW_MINUTE = st.sampled_from(
+    [
+        {"every": "PT1S"},
+        {"every": "PT7S", "anchor": "2026-03-01T00:00:03Z"},
+        {"calendar": "*-*-* *:*:0/20", "timezone": "Europe/Paris"},
+        {"calendar": "*-*-* 02:30..40:05,35", "timezone": "Europe/Paris"},
+        [{"every": "PT40S"}, {"cron_rule": "* * * * *"}],
+    ]
+)
+LOOKS = st.lists(st.floats(min_value=0.2, max_value=900), max_size=12)
+
+
+@given(BELOW_MINUTE, STARTS, st.sampled_from([None, "PT1M"]), LOOKS)
+def test_of_seconds_the_latest_of_each_look_runs(
+    when: object, start: datetime, jitter: str | None, gaps: list[float]
+):
+    """
+    Each other occurrence lies in exactly one range: overtaken, or of an outage.
+    """
+    action = make_action(when, next_due_at=start, jitter=jitter)
+    ticks = Ticks(action._replace(queue=Queue.TASKS))
+    instants = make_instants(start, gaps)
+    expected = find_all(ticks, start, instants[-1])
+    runs: list[datetime] = []
+
+    for now in instants:
+        before = len(ticks.operations)
+        ticks.tick(now)
+        found = ran(ticks.operations[before:])
+        assert len(found) <= 1
+        runs += found
+
+    ranges = missed(ticks.operations) + missed(ticks.operations, OperationState.SKIPPED)
+    for occurrence in expected:
+        inside = [r for r in ranges if r[0] <= occurrence <= r[1]]
+        assert 1 == runs.count(occurrence) + len(inside), occurrence
+    assert set(runs) <= set(expected)
+    assert len(expected) == len(runs) + sum(r[2] for r in ranges)
+    assert len(ticks.operations) == len({each.id for each in ticks.operations})

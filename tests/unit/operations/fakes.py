@@ -476,6 +476,7 @@ class FakePrune:
     sign_ins: int = 0
     bulk_changes: int = 0
     backfills: int = 0
+    operations_below_minute: int = 0
     cutoffs: dict[str, datetime] = field(default_factory=dict)
     batches: dict[str, list[int]] = field(default_factory=dict)
 
@@ -491,9 +492,12 @@ class FakePrune:
         del before, limit
         return 0
 
-    def prune_operations(self, *, before: datetime, limit: int) -> int:
+    def prune_operations(
+        self, *, before: datetime, limit: int, below_minute: bool = False
+    ) -> int:
         """Remove a batch."""
-        return self._prune("operations", before, limit)
+        name = "operations_below_minute" if below_minute else "operations"
+        return self._prune(name, before, limit)
 
     def prune_events(self, *, before: datetime, limit: int) -> int:
         """Remove a batch."""

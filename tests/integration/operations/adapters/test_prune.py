@@ -114,6 +114,46 @@ def test_operations_go_unless_their_occurrence_could_come_again(engine: sa.Engin
     assert {each["id"] for each in kept} == left
 
 
+def test_what_is_due_more_often_than_each_minute_goes_sooner(engine: sa.Engine):
+    """
+    Of such tasks what the rule made; not a run that somebody asked for, and nothing of
+    an action that is due each minute, or that cannot be read.
+    """
+    old = NOW - timedelta(days=2)
+    timings = {
+        "second": '{"when":[{"every":"PT1S","anchor":"2026-01-01T00:00:00Z"}]}',
+        "minute": '{"when":[{"cron_rule":"* * * * *","timezone":"UTC"}]}',
+        "unreadable": '{"when":[{"cron_rule":"* * * * *","timezone":"Gone"}]}',
+    }
+    gone = make_operation(old, action_uid="second")
+    kept = [
+        make_operation(old, action_uid="second", trigger="manual"),
+        make_operation(NOW, action_uid="second"),
+        make_operation(old, action_uid="minute"),
+        make_operation(old, action_uid="unreadable"),
+    ]
+    with engine.begin() as connection:
+        connection.execute(
+            scheduled_actions.insert(),
+            [
+                make_action(uid, queue="tasks", timing=timing, next_due_at=NOW)
+                for uid, timing in timings.items()
+            ],
+        )
+        connection.execute(operations.insert(), [gone, *kept])
+    prune, before = DatabasePrune(engine), NOW - timedelta(days=1)
+
+    counts = [
+        prune.prune_operations(before=before, limit=9, below_minute=True)
+        for _ in range(2)
+    ]
+
+    with engine.connect() as connection:
+        left = set(connection.execute(sa.select(operations.c.id)).scalars())
+    assert [1, 0] == counts
+    assert {each["id"] for each in kept} == left
+
+
 def test_events_go_unless_an_action_waits_for_them(engine: sa.Engine):
     """An event stays for the longest delay that an action adds to it."""
     day = timedelta(days=1)

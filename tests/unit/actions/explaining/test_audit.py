@@ -151,15 +151,16 @@ def test_each_kind_of_fault_is_found_and_nothing_else() -> None:
     assert expected == find(timing, decided)
 
 
-def test_a_missed_range_is_a_decision_about_each_occurrence_within() -> None:
+@pytest.mark.parametrize("state", ["missed", "skipped"])
+def test_a_range_is_a_decision_about_each_occurrence_within(state: str) -> None:
     """
-    What an outage overtook is decided once, by the row of its range.
+    What an outage or a later occurrence overtook is decided once, by one row.
     """
     timing = TIMINGS["cron"]
     decided = decide(timing)
     first, last = decided[4].occurrence, decided[11].occurrence
     details = {"first": first.isoformat(), "last": last.isoformat(), "count": 8}
-    missed = make_operation(2000, first, state="missed", details=details)
+    missed = make_operation(2000, first, state=state, details=details)
 
     assert [] == find(timing, [*decided[:4], missed, *decided[12:]])
 

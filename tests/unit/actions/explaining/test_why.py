@@ -540,3 +540,48 @@ def test_instants_are_told_by_the_clock_of_the_action_and_in_utc(
     answer = ask(history, CREATED - MINUTE)
 
     assert answer.text.endswith(" before 2026-11-02 10:00:00 +01:00 (09:00:00Z)")
+
+
+SECONDS = replace(
+    FIRST, timing='{"when":[{"every":"PT5S","anchor":"2026-11-02T09:00Z"}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict", "text"),
+    [
+        (0, Verdict.SKIPPED, "overtaken by a later one at 2026-11-09 07:00:10Z"),
+        (5, Verdict.SKIPPED, "overtaken"),
+        (10, Verdict.RAN, "it succeeded"),
+        (12, Verdict.NOT_DUE, "the rule is not due in this second"),
+        (15, Verdict.UNEXPLAINED, "no decision is recorded"),
+    ],
+)
+def test_rule_below_a_minute_is_asked_about_the_second(
+    seconds: int, verdict: Verdict, text: str
+) -> None:
+    """
+    One answer for the second, and none for each of the minute.
+    """
+    at = MONDAY + timedelta(seconds=10)
+    details = {
+        "first": MONDAY.isoformat(),
+        "last": (MONDAY + timedelta(seconds=5)).isoformat(),
+        "count": 2,
+        "more": False,
+    }
+    overtaken = make_operation(
+        id=UUID(int=2),
+        state="skipped",
+        reason="overtaken",
+        recorded_at=at,
+        details=details,
+    )
+    history = make_history(
+        overtaken, make_operation(occurrence=at), revisions=(SECONDS,)
+    )
+
+    answer = ask(history, MONDAY + timedelta(seconds=seconds))
+
+    assert verdict == answer.verdict
+    assert text in answer.text

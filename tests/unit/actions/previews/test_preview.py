@@ -281,11 +281,26 @@ def test_months_may_be_counted_from_the_first_day_there_is() -> None:
     ]
 
 
+def test_tasks_alone_are_sent_at_their_second() -> None:
+    """
+    The leader sends them itself, and looks between two ticks.
+    """
+    fields = {"operations": {"run_task": {"name": "shop.look"}}}
+
+    shown = preview({"every": "PT20S"}, fields, count=4)
+
+    assert [0, 20, 40, 60] == [
+        (each.sent_at - NOVEMBER).total_seconds() for each in shown.occurrences
+    ]
+    assert () == shown.notes
+
+
 def test_seconds_wait_for_the_next_tick() -> None:
     """
     What falls between two ticks is sent at the later one, and the preview says so.
     """
-    shown = preview({"calendar": "*:*:0/30"}, count=3)
+    fields = {"operations": {"send_email": {"template": "hello"}}}
+    shown = preview({"calendar": "*:*:0/30"}, fields, count=3)
 
     minute = datetime(2026, 11, 21, 0, 1, tzinfo=UTC)
     assert [NOVEMBER, minute, minute] == [each.sent_at for each in shown.occurrences]

@@ -229,8 +229,8 @@ def test_an_interval_may_be_a_minute_or_more(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("PT59S", "'PT59S' is shorter than a minute"),
-        ("PT0S", "'PT0S' is shorter than a minute"),
+        ("PT0.9S", "'PT0.9S' is shorter than a second"),
+        ("PT0S", "'PT0S' is shorter than a second"),
         ("PT90.5S", "'PT90.5S' has a fraction of a second"),
         ("1h", "'1h' is not an ISO 8601 duration."),
     ],

@@ -97,8 +97,8 @@ def test_what_celery_refuses_cannot_be(text: str):
 @pytest.mark.parametrize(
     ("schedule", "words"),
     [
-        ({"kind": "interval", "seconds": 10.0}, "in a loop"),
-        ({"kind": "interval", "seconds": 0}, "below a minute"),
+        ({"kind": "interval", "seconds": 0.5}, "in a loop"),
+        ({"kind": "interval", "seconds": 0}, "below a second"),
         ({"kind": "interval", "seconds": 90.5}, "fraction"),
         (
             {"kind": "solar", "event": "sunset", "latitude": 1, "longitude": 2},
@@ -166,3 +166,15 @@ def test_zone_of_the_host_is_told():
 
     assert found.verdict is ImportVerdict.EXACT
     assert "Read in UTC" in found.notes[0]
+
+
+def test_seconds_are_exact():
+    """
+    Beat, too, sends each, whether or not the former one is over.
+    """
+    found = beat(kind="interval", seconds=10.0)
+
+    assert found.verdict is ImportVerdict.EXACT
+    assert found.document is not None
+    assert "allow" == found.document["overlap"]
+    assert "PT10S" == get_when(found)["every"]

@@ -86,7 +86,6 @@ def test_schedules_of_django(kind: str, schedule: Any, columns: Any, when: Any):
     ("kind", "schedule", "columns", "words"),
     [
         ("interval", {"every": 3, "period": "days"}, {}, "PT72H"),
-        ("interval", {"every": 9, "period": "seconds"}, {}, "below a minute"),
         ("clocked", {"clocked_time": "2026-01-01 08:00:00"}, {}, "has passed"),
         ("crontab", TOKYO, {"one_off": True}, "runs once"),
         (

@@ -105,7 +105,7 @@ def test_schedules(schedule: str, expected: dict[str, str]):
         ("0 0 0 * * *", "five fields"),
         ("TZ=UTC 0 0 * * *", "timeZone"),
         ("0 0 5-1 * *", "refuses '5-1'"),
-        ("@every 5s", "below a minute"),
+        ("@every 500ms", "below a second"),
         (5, "no schedule"),
         ("0 0 31 2 *", "never due"),
     ],
