@@ -27,7 +27,8 @@ from models.database.tables import (
 )
 from models.operation_state import OperationState
 from models.paging import Page, Part, Position
-from models.requests.action_filter import ActionFilterModel, ActionState, Trouble
+from models.requests.action_filter import ActionFilterModel, Trouble
+from models.revision import ActionState
 
 #: How many of the latest failed and missed operations are looked at for actions in
 #: trouble. Finding out which of them are their action's last run takes 10 µs each.

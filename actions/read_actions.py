@@ -22,7 +22,7 @@ from models.database.tables import (
 )
 from models.json_form import ASIDE
 from models.operation_state import OperationState
-from models.requests.action_filter import ActionState
+from models.revision import ActionState
 
 #: How many of an action's latest operations are searched for its last success.
 LOOKED_BACK = 1000

@@ -21,7 +21,7 @@ from models.errors import RuleError
 from models.fields.delay import Delay
 from models.fields.zone import load_zone
 from models.json_form import ASIDE
-from models.requests.action_filter import ActionState
+from models.revision import ActionState
 
 #: Later than any occurrence.
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)

@@ -1,8 +1,18 @@
-"""Why a scheduled action has a new revision. Pure."""
+"""Whether a scheduled action runs, and why it has a new revision. Pure."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+
+class ActionState(StrEnum):
+    """Whether an action runs; if several of these hold, the last of them counts."""
+
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    PAUSED = "paused"
+    QUARANTINED = "quarantined"
+    DELETED = "deleted"
 
 
 class Change(StrEnum):

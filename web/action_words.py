@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from models.requests.action_filter import ActionFilterModel, ActionState, Trouble
+from models.requests.action_filter import ActionFilterModel, Trouble
+from models.revision import ActionState
 from overview.actions.recent_runs import RecentRun, RecentRuns
 from overview.actions.shown import ShownAction
 from web.actions.fetch_counts import ActionCounts

@@ -20,9 +20,9 @@ from actions.pausing.pause_state import (
     Pause,
     fetch_pause,
     fetch_paused_apps,
-    write_pause,
 )
 from actions.pausing.spread import is_spreading
+from actions.pausing.write_pause import write_pause
 from actions.posting.revisions import SCHEDULER, lock_actions
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.operation_state import Queue

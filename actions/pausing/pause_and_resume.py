@@ -29,8 +29,8 @@ from actions.pausing.pause_state import (
     note_pause,
     refuse_other_pause,
     tag_pause,
-    write_pause,
 )
+from actions.pausing.write_pause import write_pause
 from actions.posting.revisions import (
     change_actions,
     get_app_of,
@@ -45,8 +45,7 @@ from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
 from models.json_form import ASIDE
-from models.requests.action_filter import ActionState
-from models.revision import Change
+from models.revision import ActionState, Change
 
 _kept = scheduled_actions.c
 

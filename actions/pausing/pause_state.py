@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
 import sqlalchemy as sa
 
-from actions.posting.revisions import change_actions
 from models.database.engine import read_clock
 from models.database.journal import note_change
 from models.database.tables import installation, scheduled_actions, small_apps
@@ -233,34 +231,6 @@ def fetch_pause(
     if row is None:
         return None
     return get_pause(row, INSTALLATION if app is None else APP)
-
-
-def pause_posted(connection: sa.Connection, uids: Sequence[str], pause: Pause) -> None:
-    """Pause actions that are posted while their app is paused."""
-    rows = connection.execute(
-        sa.select(scheduled_actions).where(_kept.uid.in_(uids))
-    ).all()
-    by = OPERATOR if pause.scope == INSTALLATION else pause.by
-    write_pause(connection, rows, pause, by=by)
-
-
-def write_pause(
-    connection: sa.Connection,
-    rows: Sequence[sa.Row[Any]],
-    pause: Pause,
-    *,
-    by: str | None,
-    at: datetime | None = None,
-) -> None:
-    """Write *pause* into locked actions, as of *at* (aware UTC; None: now)."""
-    values = pause.as_action_columns()
-    written_at = at or read_clock(connection)
-    changes = [
-        # Never before an earlier revision, even if the tick is late and it was edited.
-        (row, {**values, "updated_at": max(row.updated_at, written_at)})
-        for row in rows
-    ]
-    change_actions(connection, changes, Change.PAUSED, by=by, note=pause.told)
 
 
 def fetch_pauses(

@@ -20,8 +20,8 @@ from actions.pausing.pause_state import (
     OPERATOR,
     fetch_pause,
     get_pause,
-    write_pause,
 )
+from actions.pausing.write_pause import write_pause
 from actions.posting.revisions import lock_actions
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.operation_state import Queue

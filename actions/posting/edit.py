@@ -41,8 +41,7 @@ from models.fields.strict_model import show
 from models.fields.task_rules import TaskRules
 from models.json_form import ASIDE
 from models.occurrence import LOOKBACK
-from models.requests.action_filter import ActionState
-from models.revision import Change
+from models.revision import ActionState, Change
 from models.scheduled_action import ScheduledActionModel
 
 #: The most actions of one text: some seconds of work.

@@ -17,7 +17,8 @@ import sqlalchemy as sa
 
 from actions.lookup import SYSTEM_APP
 from actions.occurrences import find_due, parse_timing
-from actions.pausing.pause_state import Pause, hold_pause, pause_posted
+from actions.pausing.pause_state import Pause, hold_pause
+from actions.pausing.write_pause import pause_posted
 from actions.posting.noting import note_deleted, note_posted, note_replaced
 from actions.posting.refusals import (
     Taken,

@@ -11,17 +11,8 @@ from models.fields.field_types import Uid
 from models.fields.strict_model import DocumentModel, Most
 from models.operation_state import Queue
 from models.requests.operations import LONGEST_TEXT, MOST_NAMED
+from models.revision import ActionState
 from models.when import KINDS
-
-
-class ActionState(StrEnum):
-    """Whether an action runs; if several of these hold, the last of them counts."""
-
-    ACTIVE = "active"
-    INACTIVE = "inactive"
-    PAUSED = "paused"
-    QUARANTINED = "quarantined"
-    DELETED = "deleted"
 
 
 class Trouble(StrEnum):

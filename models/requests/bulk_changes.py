@@ -12,10 +12,11 @@ from models.errors import RuleError
 from models.fields.field_types import Instant
 from models.fields.strict_model import DocumentModel
 from models.json_form import write_json
-from models.requests.action_filter import ActionFilterModel, ActionState
+from models.requests.action_filter import ActionFilterModel
 from models.requests.operations import (
     OperationFilterModel,
 )
+from models.revision import ActionState
 
 #: Characters of a note.
 LONGEST_NOTE = 1000

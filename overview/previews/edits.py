@@ -28,7 +28,7 @@ from models.database.engine import read_clock
 from models.database.journal import rolled_back
 from models.errors import NotFoundError, Problem, RuleError
 from models.json_form import ASIDE
-from models.requests.action_filter import ActionState
+from models.revision import ActionState
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing
 from models.when import EventModel

@@ -16,7 +16,7 @@ from actions.read_rules import find_problem
 from models.database.engine import read_clock
 from models.errors import InvalidDocumentError, Problem
 from models.fields.instants import format_instant
-from models.requests.action_filter import ActionState
+from models.revision import ActionState
 from models.when import TimingModel
 from overview.recipients import read_stored
 

@@ -14,8 +14,7 @@ from actions.posting.post import SeenAction
 from actions.read_actions import RevisionNote
 from models.errors import MinutehandError, NotFoundError
 from models.paging import Page, Part
-from models.requests.action_filter import ActionState
-from models.revision import OF_DOCUMENT
+from models.revision import OF_DOCUMENT, ActionState
 from overview.actions.revisions import (
     ComparedRevisions,
     compare_revisions,

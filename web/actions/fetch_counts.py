@@ -28,9 +28,9 @@ from models.operation_state import OperationState, Queue
 from models.requests.action_filter import (
     ActionFilterModel,
     ActionKind,
-    ActionState,
     Trouble,
 )
+from models.revision import ActionState
 
 #: The most actions that are looked at: 20 ms. Of more, indexes still know how many
 #: there are of each app and in each state.

@@ -18,9 +18,9 @@ from models.paging import Page, Part
 from models.requests.action_filter import (
     ActionFilterModel,
     ActionKind,
-    ActionState,
     Trouble,
 )
+from models.revision import ActionState
 from overview.actions.shown import ActionWithRuns, fetch_action_part
 from serving.context import Context, Viewer
 from web.action_words import (

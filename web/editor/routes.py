@@ -32,7 +32,7 @@ from models.errors import (
 )
 from models.operation import MAILING_STEPS
 from models.paging import Page
-from models.requests.action_filter import ActionState
+from models.revision import ActionState
 from overview.actions.revisions import fetch_shown_revision
 from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.apps.small_apps import fetch_app_part

@@ -20,7 +20,7 @@ from actions.read_actions import get_action_state, is_one_of
 from models.database.tables import operations, scheduled_actions, small_apps
 from models.decision import get_action_name
 from models.operation_state import OperationState
-from models.requests.action_filter import ActionState
+from models.revision import ActionState
 from operations.operation_filter import belongs_to
 
 #: The most hits of each kind.

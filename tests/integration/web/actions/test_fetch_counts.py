@@ -13,9 +13,9 @@ from models.operation_state import Queue
 from models.requests.action_filter import (
     ActionFilterModel,
     ActionKind,
-    ActionState,
     Trouble,
 )
+from models.revision import ActionState
 from tests.scheduling import (
     MONDAY,
     REFRESH,
