@@ -49,7 +49,7 @@ from operations.operation_filter import (
     read_id,
     read_period,
 )
-from operations.running.taken import seconds_taken
+from operations.running.pace import seconds_taken
 
 #: Operations that are not final, of one action and user, of which a preview tells.
 _MOST_LIVE = 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import sqlalchemy as sa
 from pydantic import ValidationError
@@ -21,13 +22,9 @@ from operations.adapters.app_users import (
     count_left_out,
     count_recipients,
     fetch_addressed,
-    fetch_users_after,
+    fetch_judged,
 )
 from operations.recipients import INSIDE, User, judge
-
-#: How many users one part looks at for those that are inside, or outside. If there are
-#: more, the part may have few entries or none, and the list goes on all the same.
-USERS_LOOKED_AT = 1000
 
 #: Users that are shown of those who get the mails, and of those who are left out.
 FIRST_SHOWN = 10
@@ -207,21 +204,15 @@ def fetch_recipient_part(
     action = read_stored(uid, row.document)
     on_event = isinstance(action.when, EventModel)
     now = read_clock(connection)
-    after = page.read_after(str)
-    last = None if after is None else after[0]
-    most = page.limit if inside is None else max(page.limit, USERS_LOOKED_AT)
-    users = fetch_users_after(connection, row.app, last, limit=most + 1)
-    found: list[Recipient] = []
-    following = None
-    for number, user in enumerate(users):
-        if number == most or len(found) == page.limit:
-            following = (users[number - 1].id,)
-            break
-        judged = judge_recipient(action, user, now=now)
-        if inside in {None, judged.is_in}:
-            found.append(judged)
+    part = fetch_judged(
+        connection,
+        row.app,
+        page,
+        partial(judge_recipient, action, now=now),
+        None if inside is None else lambda each: each.is_in is inside,
+    )
     return RecipientPart(
-        Part(found, following),
+        part,
         count_inside(connection, row.app, action),
         on_event,
         _find_unknown(connection, row.app, action),

@@ -14,7 +14,7 @@ from models.database.engine import read_clock
 from models.database.tables import operations
 from models.operation_state import Overlap, Queue
 from operations.record import count_live
-from operations.running.taken import read_taken, seconds_taken
+from operations.running.pace import read_taken, seconds_taken
 from operations.sending.order import has_sendable
 
 #: Latest runs that are asked how long a run takes.

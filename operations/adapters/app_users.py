@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 import sqlalchemy as sa
 
@@ -18,6 +19,7 @@ from models.database.tables import (
     users,
 )
 from models.fields.zone import load_zone
+from models.paging import Page, Part
 from models.recipients import RecipientFilterModel, Standing
 from operations.mail.message import MailingApp, Template, make_letterhead
 from operations.recipients import User
@@ -72,6 +74,40 @@ def fetch_users_after(
         query = query.where(users.c.id > after)
     ids = connection.execute(query.order_by(users.c.id).limit(limit)).scalars().all()
     return fetch_users(connection, app, ids)
+
+
+#: How many users one part looks at for those that are inside, or outside. If there are
+#: more, the part may have few entries or none, and the list goes on all the same.
+USERS_LOOKED_AT = 1000
+
+_Judged = TypeVar("_Judged")
+
+
+def fetch_judged(
+    connection: sa.Connection,
+    app: str,
+    page: Page,
+    judge: Callable[[User], _Judged],
+    is_wanted: Callable[[_Judged], bool] | None,
+) -> Part[_Judged]:
+    """
+    Return a part of what *judge* says of the users of *app*, by their ids.
+
+    Args:
+        page: Its position is the id of a user.
+        is_wanted: Which are in the part. None: all.
+    """
+    after = page.read_after(str)
+    most = page.limit if is_wanted is None else max(page.limit, USERS_LOOKED_AT)
+    users = fetch_users_after(connection, app, after and after[0], limit=most + 1)
+    found: list[_Judged] = []
+    for number, user in enumerate(users):
+        if number == most or len(found) == page.limit:
+            return Part(found, (users[number - 1].id,))
+        judged = judge(user)
+        if is_wanted is None or is_wanted(judged):
+            found.append(judged)
+    return Part(found, None)
 
 
 def count_recipients(

@@ -20,7 +20,7 @@ from models.database.tables import operations
 from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import RETURN_KEY
 from operations.operation_log import shorten
-from operations.running.taken import ATTEMPTS_KEY
+from operations.running.pace import ATTEMPTS_KEY
 
 #: The attempts that are kept, the latest: what waits for a full disk has many.
 MOST_KEPT = 20

@@ -16,7 +16,7 @@ from actions.lookup import get_action
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import UNCERTAIN, deliveries, operations
 from models.operation_state import OperationState, Trigger
-from operations.running.taken import read_taken, seconds_taken
+from operations.running.pace import read_taken, seconds_taken
 
 #: The most of one action; and of each of a list, so that one with 200 reads 4,000.
 MOST_RUNS = 100

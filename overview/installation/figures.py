@@ -41,7 +41,7 @@ from models.operation_state import (
     Trigger,
 )
 from operations.fleet.processes import ProcessRole, Seen
-from operations.running.taken import seconds_taken
+from operations.running.pace import seconds_taken
 
 #: Operations among which the last success is looked for.
 _LATEST = 1_000

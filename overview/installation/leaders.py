@@ -76,22 +76,24 @@ def fetch_leaders(connection: sa.Connection) -> Leaders:
     """Return who leads, the last ten who led, and who stands by."""
     holder = fetch_holder(connection)
     led = fetch_leaderships(connection, limit=_MOST)
-    standbys = [
-        each
-        for each in fetch_processes(connection)
-        if each.process.role is ProcessRole.SCHEDULER
-        and each.is_alive
-        and not (
-            holder is not None
-            and not holder.is_stale
-            and (each.process.hostname, each.process.pid)
-            == (holder.hostname, holder.pid)
-        )
-    ]
+    leads = None if holder is None or holder.is_stale else holder
+    standbys = find_standbys(fetch_processes(connection), leads)
     now = read_clock(connection)
     since = led[-1].acquired_at if led else now
     unled = fetch_unled(connection, since=since)
     return Leaders(holder, find_reigns(led, holder, unled, now=now), standbys)
+
+
+def find_standbys(seen: Iterable[Seen], holder: Holder | None) -> list[Seen]:
+    """Return the living schedulers but for *holder*."""
+    leads = None if holder is None else (holder.hostname, holder.pid)
+    return [
+        each
+        for each in seen
+        if each.process.role is ProcessRole.SCHEDULER
+        and each.is_alive
+        and (each.process.hostname, each.process.pid) != leads
+    ]
 
 
 def find_reigns(

@@ -26,12 +26,12 @@ from models.operation import MAILING_STEPS
 from models.paging import Page, Part
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
-from operations.adapters.app_users import fetch_users_after
+from operations.adapters.app_users import fetch_judged
 from operations.list_operations import make_unknown
 from operations.mail.deliver import read_frozen
 from operations.mail.list_mails import MailState
 from operations.recipients import INSIDE, User, judge
-from overview.recipients import USERS_LOOKED_AT, read_stored, say_standing
+from overview.recipients import read_stored, say_standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,28 +112,23 @@ def fetch_mailed_part(
     mailing = _find_mailing(connection, operation_id, step, app)
     if mailing is None:
         return MailedPart(Part((), None), None, None, ())
-    after = page.read_after(str)
-    last = None if after is None else after[0]
-    most = page.limit if inside is None else max(page.limit, USERS_LOOKED_AT)
-    app_uid = mailing.operation.app
-    users = fetch_users_after(connection, app_uid, last, limit=most + 1)
     now = read_clock(connection)
-    found: list[tuple[User, bool, str]] = []
-    following = None
-    for number, user in enumerate(users):
-        if number == most or len(found) == page.limit:
-            following = (users[number - 1].id,)
-            break
-        is_in, reason = _judge(mailing, user, now)
-        if inside in {None, is_in}:
-            found.append((user, is_in, reason))
-    marks = _fetch_marks(connection, mailing, [user.id for user, _, _ in found])
+    part = fetch_judged(
+        connection,
+        mailing.operation.app,
+        page,
+        lambda user: (user, *_judge(mailing, user, now)),
+        None if inside is None else lambda judged: judged[1] is inside,
+    )
+    marks = _fetch_marks(connection, mailing, [user.id for user, _, _ in part.entries])
     entries = [
         MailedUser(user, is_in, reason, *marks.get(user.id, (None, None)))
-        for user, is_in, reason in found
+        for user, is_in, reason in part.entries
     ]
     count = None if mailing.frozen is None else len(mailing.frozen)
-    return MailedPart(Part(entries, following), mailing.step, count, mailing.warnings)
+    return MailedPart(
+        Part(entries, part.following), mailing.step, count, mailing.warnings
+    )
 
 
 def _find_mailing(

@@ -40,8 +40,7 @@ from operations.list_operations import (
     require_operation,
 )
 from operations.operation_filter import OperationFilter
-from operations.running.pace import Usual, fetch_usual
-from operations.running.taken import read_taken
+from operations.running.pace import Usual, fetch_usual, read_taken
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Why, find_mark, tell_why
 
@@ -136,7 +135,7 @@ class ShownOperation:
         told: Why it did not run, or waits. None: it runs, or ran well.
         is_claimed: Whether a worker has claimed it. The worker of a canceled operation
             stops at its next progress point.
-        took: How long it ran: see operations/running/taken.py. None: it has not, or
+        took: How long it ran: see operations/running/pace.py. None: it has not, or
             still runs.
     """
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from models.operation_state import OperationState, Reason, StepState, Trigger
 from operations.foreign_tasks import make_task_id
+from operations.running.pace import ATTEMPTS_KEY
 from operations.running.past_attempts import AttemptOutcome, PastAttempt
-from operations.running.taken import ATTEMPTS_KEY
 from tests.seeded.actions import SeededAction
 from tests.seeded.apps import People
 from tests.seeded.causes import Cause

@@ -25,7 +25,7 @@ from models.operation_state import (
     OperationState,
     Queue,
 )
-from operations.running.taken import read_taken, seconds_taken
+from operations.running.pace import read_taken, seconds_taken
 from web.timeline.lanes import LaneRun, LaneStretch
 
 #: How long before the window an operation that has ended may have been recorded.

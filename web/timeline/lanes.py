@@ -22,7 +22,7 @@ class LaneRun(NamedTuple):
 
     Args:
         finished_at: None: it is still to be done.
-        took: How long it ran: see operations/running/taken.py. None: it has not, or
+        took: How long it ran: see operations/running/pace.py. None: it has not, or
             still runs.
     """
 

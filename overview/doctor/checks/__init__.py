@@ -12,16 +12,14 @@ from overview.doctor.checks.apps import (
     look_at_sources,
     look_at_zones,
 )
-from overview.doctor.checks.broker import (
-    look_at_broker,
-    look_at_strangers,
-    look_at_tasks,
-)
 from overview.doctor.checks.database import (
+    look_at_broker,
     look_at_database,
     look_at_grants,
     look_at_pooler,
     look_at_schema,
+    look_at_strangers,
+    look_at_tasks,
 )
 from overview.doctor.checks.hosts import (
     look_at_clocks,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from actions.leader import Holder, get_last_tick_at, get_send_failure, get_set_back
 from actions.pausing.pause_state import fetch_pauses
 from models.units import format_age
-from operations.fleet.processes import ProcessRole, Seen
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import LAG_LONG, LOST_BEATS, TICK_LATE_AFTER
 from overview.installation.figures import fetch_lag
+from overview.installation.leaders import find_standbys
 
 _UNLED = (
     "Until one leads, nothing new is recorded or sent. What falls due meanwhile runs if"
@@ -63,17 +63,6 @@ def look_at_leader(view: View) -> Iterator[Finding]:
 def describe_leader(holder: Holder) -> str:
     """Name the process that leads."""
     return f"{holder.hostname} (pid {holder.pid})"
-
-
-def find_standbys(seen: Sequence[Seen], holder: Holder) -> list[Seen]:
-    """Return the living schedulers that would take over from *holder*."""
-    return [
-        each
-        for each in seen
-        if each.process.role is ProcessRole.SCHEDULER
-        and each.is_alive
-        and (each.process.hostname, each.process.pid) != (holder.hostname, holder.pid)
-    ]
 
 
 def _name_starter(view: View) -> str:

@@ -13,8 +13,7 @@ from actions.load.foresee import Whose
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.operation_state import OperationState, Queue, StepState
-from operations.running.pace import fetch_usual
-from operations.running.taken import ATTEMPTS_KEY
+from operations.running.pace import ATTEMPTS_KEY, fetch_usual
 from overview.actions.recent_runs import fetch_recent_runs
 from overview.installation.figures import fetch_spread
 from overview.operations.shown import fetch_shown_operation
