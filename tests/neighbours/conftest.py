@@ -23,11 +23,16 @@ def rabbit_url(rabbit: Victim) -> Iterator[str]:
 @pytest.fixture(
     params=["redis_url", pytest.param("rabbit_url", marks=pytest.mark.rabbit)]
 )
+def broker_url(request: pytest.FixtureRequest) -> str:
+    """Give an empty broker of each sort."""
+    return str(request.getfixturevalue(request.param))
+
+
+@pytest.fixture
 def installation(
-    request: pytest.FixtureRequest, postgres_url: str, tmp_path: Path
+    broker_url: str, postgres_url: str, tmp_path: Path
 ) -> Iterator[Installation]:
     """Give an installation on PostgreSQL and that broker, in which nothing runs out."""
-    broker_url = request.getfixturevalue(request.param)
     made = Installation(postgres_url, broker_url, tmp_path, dict(PATIENT))
     yield made
     made.engine.dispose()

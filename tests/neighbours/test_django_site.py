@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import sqlalchemy as sa
 
 from models.database.engine import reading
 from models.database.tables import operation_steps, operations
 from operations.foreign_tasks import make_task_id
+from tests.acceptance.test_celery_project import BEAT
+from tests.acceptance.test_readme import Home
 from tests.chaos.installation import Installation, make_worker_command
 from tests.chaos.steps import EFFECTS
 from tests.neighbours.django_site.tasks import is_to_fail
 from tests.neighbours.meeting import record_runs
 from tests.neighbours.project import Project
-from tests.servers import run_process, wait_until
+from tests.servers import ROOT, run_process, wait_until
 
 #: Tasks of each side.
 COUNT = 100
@@ -84,3 +87,27 @@ def read_lines(installation: Installation, name: str) -> list[str]:
     path = installation.folder / "neighbours"
     lines = path.read_text().splitlines()
     return [line for line in lines if line.startswith(f"{name} ")]
+
+
+def test_a_scheduler_takes_the_place_of_its_beat(
+    broker_url: str, tmp_path: Path
+) -> None:
+    """
+    As docs/celery-project.md says, with nothing else of ours.
+    """
+    site = Project("django_site", "site", "site", broker_url, tmp_path)
+    environ = {
+        **site.environ,
+        "PYTHONPATH": str(ROOT),
+        "MINUTEHAND_WEB_ADDRESS": "none",
+    }
+    pasted = BEAT.replace("redis://redis:6379/0", broker_url)
+    pasted = pasted.replace(
+        "celery-beat shop ", "celery-beat tests.neighbours.django_site "
+    )
+
+    with site.worker():
+        told = Home(tmp_path, environ).run(f"set -e -m\n{pasted}")
+
+    assert [7] == site.fetch_done()
+    assert "succeeded" in told

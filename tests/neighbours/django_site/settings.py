@@ -12,3 +12,6 @@ USE_TZ = True
 CELERY_BROKER_URL = os.environ.get(BROKER, "memory://")
 CELERY_TASK_DEFAULT_QUEUE = "site"
 CELERY_TASK_IGNORE_RESULT = True
+CELERY_BEAT_SCHEDULE = {
+    "hourly report": {"task": "site.count", "schedule": 3600.0, "args": (7,)}
+}
