@@ -54,7 +54,10 @@ _GRACE = 2 * SECOND
 def run_scheduler(world: World, process: Process) -> None:
     """Be ``scheduler_server.run``, on a host that is not always fast."""
     settings = Settings(
-        lookback=world.lookback, chunk=world.chunk, home=Path("nowhere")
+        lookback=world.lookback,
+        chunk=world.chunk,
+        home=Path("nowhere"),
+        notice_mail="ops@example.org" if world.emphasis.strain else None,
     )
 
     def monotonic() -> float:
@@ -82,6 +85,9 @@ def run_scheduler(world: World, process: Process) -> None:
         return
     while True:
         pause = max(0.001, scheduler.wake())
+        if world.is_strained():
+            world.loop.sleep(int(pause * SECOND))
+            continue
         # A pause of a second costs a simulated hour 3,600 looks at nothing: most
         # hosts here are slow, but none sleeps through the start of a minute for long.
         slowness = world.slowness if scheduler.leader.fence is not None else 40

@@ -65,6 +65,18 @@ def check_ending(world: World) -> None:
     _check_events(world)
     _check_mails(world)
     _check_steps(world)
+    if world.emphasis.strain:
+        _check_side_work(world)
+
+
+def _check_side_work(world: World) -> None:
+    """All that was to be done beside ticks is done."""
+    (left,) = world.database.raw.execute(
+        "SELECT (SELECT count(*) FROM small_apps WHERE paused_at NOT NULL"
+        " OR spread NOT NULL) + (SELECT count(*) FROM leases"
+        " WHERE adopting NOT NULL OR recomputed_until NOT NULL)"
+    ).fetchone()
+    _insist(left == 0, "something is left to do beside ticks")
 
 
 def _check_decisions(world: World) -> None:

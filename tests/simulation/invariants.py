@@ -38,6 +38,9 @@ _MARKS = {
     "sent": set[str](),
 }
 
+#: The most that a tick may be late while the database answers; see README.md.
+LATE = timedelta(seconds=2)
+
 _FINAL = frozenset(state.value for state in FINAL_STATES)
 
 
@@ -64,10 +67,13 @@ class Invariants:
         database: Asked for the few things that the log does not say.
 
         clock_goes_back: Whether the database's clock may be set back in this world.
+
+        punctual_until: Until then, no tick of a leader is late but its first.
     """
 
     database: SimulatedDatabase
     clock_goes_back: bool
+    punctual_until: datetime
     owners: dict[str, Process] = field(default_factory=dict)
     decided: dict[tuple[str, ...], str] = field(default_factory=dict)
     missed: list[Missed] = field(default_factory=list)
@@ -130,8 +136,8 @@ class Invariants:
         _insist((fence is not None) == by_leader, f"{id_} recorded under {fence}")
         if by_leader:
             self._check_revision(id_, action)
-        if trigger == "manual":
-            return
+        if trigger in {"manual", "notice"}:
+            return  # of no occurrence
         if details and state == OperationState.MISSED:
             said = json.loads(details)
             self.missed.append(
@@ -267,6 +273,7 @@ class Invariants:
             self.ticks.append(new_ticked)
             self.ended.append((new_ticked, now))
             self._check_fence(process)
+            self._check_minute(ticked, new_ticked)
         if holder is None or new_holder == holder:
             return
         believed = process.runs.leader.fence
@@ -283,6 +290,16 @@ class Invariants:
             _insist(
                 new_fence == fence + 1, f"fence {fence} was followed by {new_fence}"
             )
+
+    def _check_minute(self, ticked: str | None, new_ticked: str) -> None:
+        """A tick begins with its minute, while the database answers."""
+        after, at = (
+            datetime.fromisoformat(each) for each in (ticked or new_ticked, new_ticked)
+        )
+        if not after < at < self.punctual_until:
+            return  # the first, or that of a clock that was set back
+        due_at = after.replace(second=0, microsecond=0) + timedelta(minutes=1)
+        _insist(at - due_at <= LATE, f"the tick of {due_at} began at {at}")
 
     def _anything(self, _process: Process, _entry: Entry, _held: set[str]) -> None:
         """Accept it; the fence is judged for all of a commit."""

@@ -28,6 +28,7 @@ import operations.sending.tasks
 from actions.leader import Leader
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import TaskOutbox
+from dispatch.upkeep import Upkeep
 from models.database.engine import Identifier, db_now, read_clock, writing
 from models.database.tables import (
     AWAITING,
@@ -98,6 +99,15 @@ def release_any(self: Leader) -> None:
     with writing(self._engine) as connection:
         connection.execute(sa.update(leases).values(holder=None, expires_at=db_now()))
     self._fence = None
+
+
+def look_until_all_is_done(self: Upkeep, *, until: float) -> None:
+    """Do what there is to do, whatever minute begins meanwhile."""
+    del until
+    _UPKEEP(self, until=float("inf"))
+
+
+_UPKEEP = Upkeep.look
 
 
 # -- decisions -----------------------------------------------------------------

@@ -30,6 +30,7 @@ import tests.simulation.actors
 from actions.leader import Leader
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import TaskOutbox
+from dispatch.upkeep import Upkeep
 from operations.mail.delivery_marks import DeliveryMarks
 from tests.simulation import mistakes
 from tests.simulation.world import Emphasis
@@ -97,6 +98,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "leadership",
         _with(Leader, "release", mistakes.release_any),
         emphasis=Emphasis(outages=("stop_frozen_leader",) * 6),
+    ),
+    Mutant(
+        "side work that does not stop for the minute",
+        "minute",
+        _with(Upkeep, "look", mistakes.look_until_all_is_done),
+        emphasis=Emphasis(strain=True),
     ),
     Mutant(
         "advance without revision",

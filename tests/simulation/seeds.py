@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from unittest.mock import patch
 
 import structlog
@@ -12,6 +12,7 @@ import structlog
 import actions.leader
 import dispatch.manual_runs
 import operations.claiming.claim
+from tests.simulation.strain import in_small_parts
 from tests.simulation.world import Emphasis, Report, World
 
 
@@ -38,7 +39,8 @@ def simulate(
         InvariantError: A promise was broken.
     """
     world = World(seed, hours=hours, say=say, emphasis=emphasis)
-    with _quiet(), _ids_of(world):
+    parts = in_small_parts() if emphasis.strain else nullcontext()
+    with _quiet(), _ids_of(world), parts:
         return world.run()
 
 

@@ -46,6 +46,7 @@ def test_there_are_many() -> None:
         "finality",
         "leadership",
         "mail",
+        "minute",
         "start",
         "task",
     } == kinds

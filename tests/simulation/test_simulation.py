@@ -41,6 +41,16 @@ def test_an_hour_of_faults_breaks_no_promise(seed: int) -> None:
     assert report.figures["operations"] > 0
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_no_tick_is_late_while_the_database_answers(seed: int) -> None:
+    """
+    Whatever else there is to do, and all of it is done in the end.
+    """
+    report = simulate(seed, emphasis=Emphasis(strain=True))
+
+    assert report.figures["ticks"] > 5
+
+
 def test_a_seed_replays_byte_for_byte() -> None:
     """
     Another process with other hashes lives through the same world.

@@ -37,6 +37,7 @@ from tests.simulation.outages import plan_outages
 from tests.simulation.own_tasks import TheirApplication, check_task
 from tests.simulation.ports import MailServer
 from tests.simulation.scenario import set_up
+from tests.simulation.strain import strain
 
 #: The deadline of a database call: settings.database_timeout.
 DEADLINE = 10 * SECOND
@@ -74,11 +75,14 @@ class Emphasis:
         races: How many times as often people edit while a tick decides.
 
         outages: Of outages.Outages, besides those that are drawn.
+
+        strain: Whether nothing fails for a while, and much is to be done: strain.py.
     """
 
     clock_jumps: bool | None = None
     races: float = 1
     outages: tuple[str, ...] = ()
+    strain: bool = False
 
 
 _AS_DRAWN = Emphasis()
@@ -137,11 +141,20 @@ class World:
         self.slowness = self.rng.choice([12, 25, 40])
         intensity = self.rng.choice([0.2, 1, 1, 2, 4])
         self.faults = Faults(self.rng, intensity, emphasis.races)
+        #: Until then no tick may be late.
+        self.strained_until = 0
+        if emphasis.strain:
+            self.length = self.strained_until = 6 * MINUTE
+            self.clock_jumps, self.chunk, self.faults.intensity = False, 1, 0
         self.broker = Broker(self.loop, self.rng, self.faults)
         self.database = get_database()
         self.engine = self.database.engine
         self.mail_server = MailServer(self.rng, self._expect_mail, trouble=1.0)
-        self.invariants = Invariants(self.database, self.clock_jumps)
+        self.invariants = Invariants(
+            self.database,
+            self.clock_jumps,
+            punctual_until=self.start + timedelta(microseconds=self.strained_until),
+        )
         self.theirs = TheirApplication(
             *(self.loop, self.rng, self.faults, self.database_clock),
             *(self._expect_task, self.invariants.tasks),
@@ -207,7 +220,8 @@ class World:
 
     def _reach_database(self, process: Process) -> Place:
         """Get through to the database, and say where in its work *process* is."""
-        self.loop.sleep(self.rng.randrange(200, 20_000))
+        slow = 15 if self.is_strained() else 1
+        self.loop.sleep(slow * self.rng.randrange(200, 20_000))
         down = max(self.down_until, process.cut_off.get("database", 0))
         if self.loop.now < down:
             self.loop.sleep(min(down - self.loop.now, DEADLINE))
@@ -228,6 +242,10 @@ class World:
             self.invariants.judge(task.process, entries)
         except InvariantError as error:
             self._violation = self._violation or error
+
+    def is_strained(self) -> bool:
+        """Tell whether a leader has much to do, on a host that sleeps no longer."""
+        return self.loop.now < self.strained_until
 
     def suffer(self, place: Place) -> None:
         """Freeze, die or break at a call that is not the database's."""
@@ -340,9 +358,12 @@ class World:
         self.database.enter(self)
         try:
             set_up(self.engine, self.start)
+            if self.emphasis.strain:
+                strain(self.engine, self.start)
             self.database.take_log()
             self._people_the_world()
-            plan_outages(self)
+            if not self.emphasis.strain:
+                plan_outages(self)
             self.loop.run(self.length)
             self._calm_down()
             self._wait_until_final()
