@@ -8,21 +8,21 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from actions.explaining.why import WhyAnswer
-from actions.read_actions import RevisionNote
-from api.answers import ROOT, ListJson, answer, answer_list
-from api.guarding import ApiRoute
-from models.errors import RuleError
-from models.fields.field_types import Instant
-from overview.actions.occurrences import (
+from actions.explaining.occurrence_list import (
     ShownOccurrence,
     fetch_occurrence_part,
 )
-from overview.actions.revisions import (
+from actions.explaining.why import WhyAnswer
+from actions.read_actions import RevisionNote
+from actions.read_revisions import (
     ShownRevision,
     fetch_revision_part,
     fetch_shown_revision,
 )
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.guarding import ApiRoute
+from models.errors import RuleError
+from models.fields.field_types import Instant
 from overview.why.instant import explain_asked
 from serving.context import Viewer
 from serving.cursors import Paged

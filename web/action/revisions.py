@@ -12,15 +12,16 @@ from starlette.responses import Response
 from actions.posting.edit import roll_back
 from actions.posting.post import SeenAction
 from actions.read_actions import RevisionNote
-from models.errors import MinutehandError, NotFoundError
-from models.paging import Page, Part
-from models.revision import OF_DOCUMENT, ActionState
-from overview.actions.revisions import (
+from actions.read_revisions import (
     ComparedRevisions,
     compare_revisions,
     fetch_revision_part,
     fetch_shown_revision,
 )
+from models.errors import MinutehandError, NotFoundError
+from models.paging import Page, Part
+from models.requests.action_filter import ActionState
+from models.revision import OF_DOCUMENT, ActionState
 from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.previews.new import FullPreview
 from serving.access.roles import Role

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from actions.read_actions import RevisionNote
+from actions.read_revisions import compare_revisions, fetch_revision_part
 from models.door.differences import ValueDifference
 from models.errors import NotFoundError
 from models.paging import Page
 from models.revision import OF_DOCUMENT
-from overview.actions.revisions import compare_revisions, fetch_revision_part
 from overview.actions.shown import fetch_shown_action
 from web.editor.document_text import write_text
 from web.editor.draft import Draft

@@ -19,6 +19,7 @@ from actions.lookup import SYSTEM_APP, fetch_app
 from actions.posting.edit import OneOutcome, post_text, replace_text
 from actions.posting.post import SeenAction
 from actions.previews.sentences import tell_nth
+from actions.read_revisions import fetch_shown_revision
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from dispatch.manual_runs import run_now
 from models.database.engine import read_clock
@@ -33,7 +34,6 @@ from models.errors import (
 from models.operation import MAILING_STEPS
 from models.paging import Page
 from models.revision import ActionState
-from overview.actions.revisions import fetch_shown_revision
 from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.apps.small_apps import fetch_app_part
 from overview.previews.new import AppCalendar, fetch_app_calendar

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from actions.explaining.occurrence_list import ShownOccurrence, fetch_occurrence_part
 from dispatch.manual_runs import run_now
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_action_revisions
 from models.errors import NotFoundError, UsageError
 from models.paging import Page, Part
-from overview.actions.occurrences import ShownOccurrence, fetch_occurrence_part
 from tests.scheduling import (
     MINUTE,
     add_app,
