@@ -33,6 +33,9 @@ _MOST_FIELDS = 2000
 #: The digits of the largest number of a form: no count or version comes near it.
 _MOST_DIGITS = 15
 
+#: The greatest number that a revision may have in the database.
+LARGEST_REVISION = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -107,6 +110,14 @@ def read_number(text: str) -> int | str:
     """
     is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
     return int(text) if is_number else text
+
+
+def read_revision(text: str | None) -> int | None:
+    """Return the number of a revision; of nonsense, None."""
+    if not text or not (text.isascii() and text.isdigit()) or len(text) > 10:
+        return None
+    number = int(text)
+    return number if 1 <= number <= LARGEST_REVISION else None
 
 
 def is_own_path(text: str) -> bool:

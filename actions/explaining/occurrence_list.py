@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
 from actions.explaining.expected_events import read_event_rule
 from actions.explaining.history import fetch_bounded_history
-from actions.explaining.recorded import Revision
 from actions.explaining.timeline import Moment, list_moments
 from actions.explaining.why import Verdict
 from actions.occurrences import parse_timing
@@ -112,29 +110,12 @@ def fetch_occurrence_part(
 
 def _place(moment: Moment) -> ShownOccurrence:
     revision = moment.revision
-    if revision is None or revision.timing is None:
-        return _make_shown(moment, _get_zone(revision), ())
-    placed = place_occurrence(parse_timing(revision.timing), moment.at)
-    return _make_shown(moment, placed.zone, tuple(placed.notes))
-
-
-def _make_shown(
-    moment: Moment, zone: ZoneInfo, notes: tuple[str, ...]
-) -> ShownOccurrence:
-    return ShownOccurrence(
-        occurrence=make_local_time(moment.at, zone),
-        due_at=moment.due_at,
-        user=moment.user_id,
-        verdict=moment.verdict,
-        text=moment.text,
-        operation=moment.operation_id,
-        state=moment.state,
-        reason=moment.reason,
-        notes=notes,
-        moment=moment,
-    )
-
-
-def _get_zone(revision: Revision | None) -> ZoneInfo:
-    rule = None if revision is None else read_event_rule(revision.document)
-    return load_zone("UTC" if rule is None else rule.when.timezone)
+    notes: tuple[str, ...] = ()
+    if revision is not None and revision.timing is not None:
+        placed = place_occurrence(parse_timing(revision.timing), moment.at)
+        zone, notes = placed.zone, tuple(placed.notes)
+    else:
+        rule = None if revision is None else read_event_rule(revision.document)
+        zone = load_zone("UTC" if rule is None else rule.when.timezone)
+    occurrence = make_local_time(moment.at, zone)
+    return ShownOccurrence(occurrence, *moment[1:8], notes, moment)

@@ -8,8 +8,9 @@ was in force, and is explained as ``why`` explains it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from actions.explaining.expected_events import read_event_rule
@@ -29,8 +30,7 @@ from models.revision import Change
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """
     One occurrence of an action, and what became or will become of it.
 

@@ -67,8 +67,6 @@ SUPERSEDED_SHOWN = 100
 #: schedule takes effect anew.
 _SCHEDULE = ("timing", "event", "delay", "zone", "starts_at", "ends_at")
 
-_RESOLUTION = timedelta.resolution
-
 
 @dataclass(frozen=True, slots=True)
 class Posting:

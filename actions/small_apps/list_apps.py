@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,12 +16,6 @@ from models.database.tables import (
     templates,
     users,
 )
-
-#: Later than any occurrence.
-_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
-
-#: How many of an action's latest operations are searched for its last success.
-LOOKED_BACK = 1000
 
 _kept = scheduled_actions.c
 

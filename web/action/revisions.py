@@ -30,7 +30,7 @@ from serving.refusals import find_status
 from web.clocks import find_zone
 from web.editor.document_text import write_text
 from web.editor.draft import Draft, Judged, judge
-from web.forms import make_refused, read_form
+from web.forms import LARGEST_REVISION, make_refused, read_form, read_revision
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
 from web.reading import Unread, read_part
@@ -40,8 +40,6 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 #: Revisions on one page.
 _SHOWN = 50
-
-_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +56,13 @@ def show_revisions(context: Viewer, uid: str) -> Response:
     """Show the revisions, and how the two that were chosen differ."""
     action = _read_action(context, uid)
     query = context.request.query_params
-    before = _read_number(query.get("before"))
+    before = read_revision(query.get("before"))
     page = Page(_SHOWN, None if before is None else (before,))
 
     def read(connection: sa.Connection) -> Part[RevisionNote]:
         return fetch_revision_part(connection, uid, page, app=context.app)
 
-    old, new = _read_number(query.get("old")), _read_number(query.get("new"))
+    old, new = read_revision(query.get("old")), read_revision(query.get("new"))
     compared: _Compared | Unread | None = None
     missing = ""
     if old is not None:
@@ -102,7 +100,7 @@ def restore(context: Editor, uid: str, revision: int) -> Response:
         with context.writing() as connection:
             outcome = roll_back(
                 connection,
-                SeenAction(uid, context.app, _read_number(form.get("current")) or 0),
+                SeenAction(uid, context.app, read_revision(form.get("current")) or 0),
                 _check_number(revision),
                 terms=context.sign(form.get("note") or None),
             )
@@ -160,14 +158,6 @@ def _read_action(context: Context, uid: str) -> ShownAction:
         return fetch_shown_action(connection, uid, app=context.app, count=0)
 
 
-def _read_number(text: str | None) -> int | None:
-    """Return the number of a revision; of nonsense, None."""
-    if not text or not (text.isascii() and text.isdigit()) or len(text) > 10:
-        return None
-    number = int(text)
-    return number if 1 <= number <= _LARGEST else None
-
-
 def _check_number(revision: int) -> int:
     """
     Return the number of a revision.
@@ -175,7 +165,7 @@ def _check_number(revision: int) -> int:
     Raises:
         NotFoundError: It is none that a database could have.
     """
-    if not 1 <= revision <= _LARGEST:
+    if not 1 <= revision <= LARGEST_REVISION:
         msg = f"there is no revision {revision}"
         raise NotFoundError(msg)
     return revision

@@ -53,7 +53,7 @@ from web.editor.conflict import Meanwhile, fetch_meanwhile
 from web.editor.document_text import write_text
 from web.editor.draft import Draft, foresee, judge, take_proposal
 from web.editor.starters.starters import Starter, get_starter, list_starters
-from web.forms import Form, Refused, make_refused, read_form, read_number
+from web.forms import Form, Refused, make_refused, read_form, read_revision
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
 from web.preferences import read_preferences
@@ -131,12 +131,12 @@ def show_stored(context: Editor, uid: str) -> Response:
     """Show a stored action as text, or one of its earlier revisions."""
     action = _read_action(context, uid)
     document = action.written
-    wanted = context.request.query_params.get("revision", "")
+    wanted = read_revision(context.request.query_params.get("revision"))
     attempt = _NONE
-    if wanted.isascii() and wanted.isdigit() and len(wanted) < 10:
+    if wanted is not None:
         try:
             with context.reading() as connection:
-                document = fetch_shown_revision(connection, uid, int(wanted)).document
+                document = fetch_shown_revision(connection, uid, wanted).document
         except NotFoundError as error:
             attempt = _Attempt(make_refused(error))
     draft = Draft(write_text(document), action.app, uid, action.document_revision)
@@ -149,8 +149,7 @@ def change_stored(context: Editor, uid: str) -> Response:
     """Check, build or save a stored action."""
     form = read_form(context.body)
     action = _read_action(context, uid, deleted=True)
-    read = form.get("revision")
-    revision = int(read) if read.isascii() and read.isdigit() and len(read) < 10 else 0
+    revision = read_revision(form.get("revision")) or 0
     return _answer(context, form, Draft("", action.app, uid, revision), action)
 
 
@@ -170,9 +169,8 @@ def _answer(
         elif asked in {"save", "run", "overwrite"}:
             _refuse_left_out(form)
             if asked == "overwrite":
-                current = read_number(form.get("current"))
-                revision = current if isinstance(current, int) else 0
-                draft = replace(draft, revision=revision)
+                current = read_revision(form.get("current")) or 0
+                draft = replace(draft, revision=current)
             outcome = _save(context, draft, form.get("note") or None)
             return _go_on(context, outcome, is_run=asked == "run")
     except MinutehandError as error:
