@@ -20,7 +20,6 @@ from actions.read_revisions import (
 )
 from models.errors import MinutehandError, NotFoundError
 from models.paging import Page, Part
-from models.requests.action_filter import ActionState
 from models.revision import OF_DOCUMENT, ActionState
 from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.previews.new import FullPreview
