@@ -368,6 +368,7 @@ TOLD_AGAIN_S = 60.0
 _REPEATING = frozenset(
     {
         Event.SYSTEMD_UNREACHABLE,
+        Event.SCHEMA_REFUSED,
         Event.DATABASE_UNREACHABLE,
         Event.CLOCK_SKEWED,
         Event.SEND_FAILED,
@@ -382,8 +383,11 @@ _REPEATING = frozenset(
 _CHATTY = (
     "uvicorn.error",
     *("alembic", "amqp", "fontTools", "httpcore2", "httpx2", "kombu"),
-    *("celery.app.trace", "celery.worker.strategy"),
+    "celery.worker.strategy",
 )
+
+#: Warns of each message that we put back, with a trace; we say why, once a minute.
+_WORDY = "celery.app.trace"
 
 
 def configure_logging(
@@ -427,6 +431,7 @@ def configure_logging(
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.root.level))
+    logging.getLogger(_WORDY).setLevel(max(logging.ERROR, logging.root.level))
 
     lines = _Lines(target)
     structlog.configure(

@@ -257,6 +257,20 @@ def test_another_cause_is_told_at_once() -> None:
     assert [line["error"] for line in lines] == ["refused", "no answer"]
 
 
+def test_message_that_is_put_back_each_second_is_told_once() -> None:
+    """
+    By us, who know why; Celery has a line with a trace for each time.
+    """
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    for number in range(3):
+        structlog.get_logger().error(Event.SCHEMA_REFUSED, error="it is at 0002")
+        logging.getLogger("celery.app.trace").warning("Task quick[%s] reject", number)
+    logging.getLogger("celery.app.trace").error("raised unexpected")
+
+    assert len(stream.getvalue().splitlines()) == 1 + 1
+
+
 def test_what_happens_often_is_told_each_time() -> None:
     """
     Two operations that fail alike are two.
