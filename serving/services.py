@@ -117,7 +117,7 @@ class Services:
         return [*near, *far], age_s
 
     async def recall_far(self) -> tuple[list[Finding], float | None]:
-        """Return what was last found outside, and its age; nobody waits for it."""
+        """Return what was last found outside, and its age; what hangs is not new."""
         return await self.far.get() or ([], None)
 
     def _make_trials(self, renderer: ChildRenderer) -> Trials:

@@ -38,10 +38,12 @@ class Shared(Generic[_Answer]):
     Args:
         make: Called in a thread of its own, which is none of those of requests.
         kept_for: How old the answer may be; errors are kept as well.
+        patience_s: For how long ``get`` waits for a new one.
     """
 
     make: Callable[[], _Answer]
     kept_for: timedelta
+    patience_s: float = 1.0
     _made: _Made[_Answer] | None = None
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
     _meanwhile: asyncio.Task[object] | None = None
@@ -68,13 +70,14 @@ class Shared(Generic[_Answer]):
         """
         Return the last answer, however old, and how many seconds old it is.
 
-        Nobody waits: if it is too old, another is made meanwhile. None: none was made
-        yet, or the last attempt failed.
+        If it is too old, another is made, for which nobody waits for long. None: none
+        was made yet, or the last attempt failed.
         """
+        if self._made is None or self._is_old(self._made):
+            if self._meanwhile is None or self._meanwhile.done():
+                self._meanwhile = asyncio.create_task(self._make_quietly())
+            await asyncio.wait({self._meanwhile}, timeout=self.patience_s)
         made = self._made
-        is_at_it = self._meanwhile is not None and not self._meanwhile.done()
-        if not is_at_it and (made is None or self._is_old(made)):
-            self._meanwhile = asyncio.create_task(self._make_quietly())
         if made is None or isinstance(made.outcome, MinutehandError):
             return None
         return made.outcome, _now_s() - made.at

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import jsonschema
@@ -25,6 +26,7 @@ from telemetry import Event
 from tests.integration.api.conftest import APP, OTHER, Web, make_settings
 from tests.presence import give_sign, make_worker
 from tests.scheduling import edit, get_now, make_document, make_operation, record_all
+from tests.servers import PATIENCE_S
 
 OURS, THEIRS = make_operation(0), make_operation(1)
 
@@ -239,6 +241,29 @@ def test_failure_is_shared_too():
 
     assert {UnreachableError} == {type(each) for each in found}
     assert 1 == len(calls)
+
+
+def test_what_was_found_long_ago_is_looked_at_again():
+    """
+    Who opens a page is not told what was so in the night, unless a look takes long.
+    """
+    may_end = threading.Event()
+    numbers = count()
+
+    def look() -> int:
+        number = next(numbers)
+        assert number < 2 or may_end.wait(PATIENCE_S)
+        return number
+
+    async def test() -> list[int]:
+        shared = Shared(look, timedelta(0), patience_s=PATIENCE_S)
+        told = [await shared.get() for _ in range(2)]
+        shared.patience_s = 0
+        told.append(await shared.get())
+        may_end.set()
+        return [number for number, _age_s in filter(None, told)]
+
+    assert [0, 1, 1] == asyncio.run(test())
 
 
 def test_request_that_could_not_be_served_is_in_the_log(
