@@ -66,7 +66,9 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         """
 
         default_steps = tuple(
-            "celery_app.remote_control:Control" if step.endswith(":Control") else step
+            f"celery_app.remote_control:{step.rpartition(':')[2]}"
+            if step.endswith((":Control", ":Tasks"))
+            else step
             for step in celery_consumer.Consumer.Blueprint.default_steps
             if not step.endswith((":DelayedDelivery", ":Mingle", ":Gossip"))
         )

@@ -13,6 +13,8 @@ from typing import Any
 
 from celery.worker import pidbox
 from celery.worker.consumer import control as celery_control
+from celery.worker.consumer import tasks as celery_tasks
+from celery.worker.consumer.events import Events
 from celery.worker.control import Panel
 
 from celery_app.received import UnreadableError
@@ -117,8 +119,16 @@ class _Pidbox(pidbox.Pidbox):  # type: ignore[misc]  # Celery has no type hints
         return str(self.node.mailbox.exchange.name)
 
 
+class Tasks(celery_tasks.Tasks):  # type: ignore[misc]  # as above
+    """Celery's step that takes messages; its own needs the one that greets others."""
+
+    requires = (Events,)
+
+
 class Control(celery_control.Control):  # type: ignore[misc]  # as above
     """The step of Celery's consumer that listens, with our ``Pidbox``."""
+
+    requires = (Tasks,)
 
     def __init__(self, c: Any, **options: Any) -> None:
         """Prepare; listen to nothing yet."""

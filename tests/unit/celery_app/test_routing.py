@@ -122,3 +122,19 @@ def test_no_queues_for_countdowns_are_declared():
 
     assert not [step for step in steps if "delayed" in step]
     assert any(step.endswith(":Tasks") for step in steps)
+
+
+def test_no_worker_greets_the_others():
+    """
+    They would take it for a stranger's command; a step that needs another brings it in.
+    """
+    blueprint = Consumer.Blueprint()
+    blueprint.steps = blueprint.claim_steps()
+    order = [step.name for step in blueprint._finalize_steps(blueprint.steps)]
+
+    assert not [name for name in order if name.endswith((".Mingle", ".Gossip"))]
+    places = [
+        next(n for n, name in enumerate(order) if name.endswith(f".{each}"))
+        for each in ("Connection", "Events", "Tasks", "Control", "Evloop")
+    ]
+    assert places == sorted(places)
