@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from actions.leader import Holder, get_last_tick_at, get_send_failure, get_set_back
 from actions.pausing.pause_state import fetch_pauses
+from models.database.engine import TOLERATED_SKEW
 from models.units import format_age
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import LAG_LONG, LOST_BEATS, TICK_LATE_AFTER
@@ -74,10 +75,14 @@ def look_at_tick(view: View) -> Iterator[Finding]:
     ticked_at = get_last_tick_at(view.connection)
     holder = view.holder
     is_led = holder is not None and not holder.is_stale
+    is_late = is_tick_late(holder, ticked_at, view.now)
     found = "there has never been one"
     if ticked_at is not None:
         found = f"the last one was {format_age(view.now - ticked_at)} ago"
-    if not is_tick_late(holder, ticked_at, view.now):
+        if is_ahead(ticked_at, view.now):
+            found = f"the last one lies {format_age(ticked_at - view.now)} ahead"
+            ticked_at = None  # since when there is none is unknown
+    if not is_late:
         yield Finding("tick", Health.GOOD, found)
     elif not is_led:
         # The leader's finding says why, and what to do.
@@ -96,8 +101,13 @@ def is_tick_late(
 ) -> bool:
     """Return whether a tick is due that has not come; *now* is the database's clock."""
     led_since = None if holder is None or holder.is_stale else holder.acquired_at
-    since = max((e for e in (ticked_at, led_since) if e is not None), default=None)
-    return since is None or now - since > TICK_LATE_AFTER
+    known = [e for e in (ticked_at, led_since) if e and not is_ahead(e, now)]
+    return not known or now - max(known) > TICK_LATE_AFTER
+
+
+def is_ahead(at: datetime, now: datetime) -> bool:
+    """Return whether *at* is of a clock that was set back since."""
+    return at - now > TOLERATED_SKEW
 
 
 def look_at_set_back(view: View) -> Iterator[Finding]:

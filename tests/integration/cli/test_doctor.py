@@ -83,10 +83,15 @@ def test_without_a_scheduler_two_things_are_bad(call: Call):
     assert {"leader", "tick"} == bad
 
 
-@pytest.mark.parametrize(("age", "health"), [(MINUTE, "ok"), (2 * MINUTE, "bad")])
+@pytest.mark.parametrize(
+    ("age", "health"), [(MINUTE, "ok"), (2 * MINUTE, "bad"), (-MINUTE, "bad")]
+)
 @pytest.mark.usefixtures("leader")
 def test_leader_that_does_not_tick_is_bad(call: Call, age: timedelta, health: str):
-    """A leader that renews its lease and ticks no more is found out."""
+    """
+    A leader that renews its lease and ticks no more is found out, also if its last tick
+    lies ahead: it ticks at once when the clock was set back.
+    """
     with writing(get_engine()) as connection:
         connection.execute(
             sa.update(leases).values(
