@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from models.database.engine import reading
 from models.database.tables import backfills, changes
-from serving.access.roles import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.integration.dispatch.backfills.backfilling import make_backfiller
 from tests.scheduling import fetch_all, post
@@ -82,14 +81,6 @@ def test_it_is_canceled(web: Web):
     assert [("started", f"admin of {APP}"), ("canceled", f"admin of {APP}")] == noted
 
 
-def test_another_count_is_a_conflict(web: Web):
-    """The answer names both."""
-    answer = web.post(PATH, {**WEEK, "expected_count": 6})
-
-    assert answer.status_code == 409
-    assert "match 7, but 6 were expected" in answer.json()["detail"]
-
-
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
@@ -110,19 +101,6 @@ def test_unfit_bodies_are_refused(
 
     assert answer.status_code == status
     assert words in answer.text.replace('\\"', "'")
-
-
-def test_role_must_suffice(web: Web):
-    """Who may only read sees them, and starts none, not even to look."""
-    refused = web.post(PATH, WEEK, role=Role.VIEWER)
-
-    assert refused.status_code == 403
-    begun = web.post(PATH, WEEK, role=Role.OPERATOR)
-    path = f"/backfills/{begun.json()['id']}"
-    assert (202, 200) == (
-        begun.status_code,
-        web.get(path, role=Role.VIEWER).status_code,
-    )
 
 
 def test_tenants_know_nothing_of_each_other(web: Web):

@@ -150,14 +150,6 @@ def test_uncertain_mails_are_confirmed(web: Web, engine: sa.Engine):
     assert "sent" == state
 
 
-@pytest.mark.parametrize("path", ["/mails/resend", "/mails/confirm"])
-def test_viewer_changes_nothing(web: Web, path: str):
-    """Who may only read is refused."""
-    body = {"operation_id": str(OURS.id)}
-
-    assert 403 == web.post(path, body, role=Role.VIEWER).status_code
-
-
 @pytest.fixture
 def _templates(web: Web) -> None:
     """Give the app two templates, one of which cannot be rendered."""

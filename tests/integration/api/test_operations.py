@@ -452,18 +452,6 @@ def test_what_is_no_id_is_unknown(web: Web, method: str, route: str):
     assert 404 == answer.status_code
 
 
-@pytest.mark.parametrize("route", ["cancel", "retry"])
-def test_who_may_only_read_changes_nothing(web: Web, route: str):
-    """403 names the role that is needed."""
-    operation_id = add(web)
-
-    answer = web.post(f"/operations/{operation_id}/{route}", role=Role.VIEWER)
-
-    assert 403 == answer.status_code
-    assert "operator" in answer.json()["detail"]
-    assert "pending" == get(web.engine, operation_id).state
-
-
 def test_failures_of_one_cause_are_found(web: Web):
     """By one of them."""
     failed = {"state": "failed", "reason": "step failed: publish"}

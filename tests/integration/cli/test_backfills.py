@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,6 @@ import pytest
 from actions.leader import Leader
 from cli.connection import get_engine, get_settings
 from dispatch.backfills.progress import Backfiller
-from models.database.engine import read_clock, reading
-from models.fields.instants import format_instant
 from tests.integration.cli.calling import Call, write_action
 
 WEEK = ("--from", "2026-01-05T00:00Z", "--until", "2026-01-12T00:00Z")
@@ -118,16 +115,3 @@ def test_nothing_to_run_is_no_error(call: Call):
 
     assert 0 == answer.code
     assert "The rule is not due" in answer.out
-
-
-def test_future_is_refused(call: Call):
-    """It runs by itself."""
-    with reading(get_engine()) as connection:
-        later = format_instant(read_clock(connection) + timedelta(days=1))
-
-    answer = call(
-        "actions", "backfill", "hello", "--from", "2026-01-05Z", "--until", later
-    )
-
-    assert 2 == answer.code
-    assert "runs by itself" in answer.err or "--from" in answer.err
