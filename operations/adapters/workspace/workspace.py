@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -132,36 +132,27 @@ class RealWorkspace:
                 source=row["source"],
                 staged=self._make_version(row, "staged"),
                 live=self._make_version(row, "live"),
-                folder=_path_or_none(row["source_folder"]),
+                folder=row["source_folder"] and Path(row["source_folder"]),
                 labels=row["labels"] or {},
                 summarized=row["summarized"] or {},
             )
             for row in rows
         )
 
-    def _make_version(
-        self, row: Mapping[str, object] | sa.RowMapping, side: str
-    ) -> Version | None:
+    def _make_version(self, row: sa.RowMapping, side: str) -> Version | None:
         found = {name: row[f"{side}_{name}"] for name in _COLUMNS}
-        number, path, size = found["version"], found["path"], found["bytes"]
-        created_at, rows = found["created_at"], found["rows"]
-        if number is None:
+        if found["version"] is None:
             return None
-        # columns of the table that are never null
-        assert isinstance(number, int)
-        assert isinstance(rows, int)
-        assert isinstance(size, int)
-        assert isinstance(created_at, datetime)
         return Version(
-            number=number,
-            path=self._root / str(path),
-            rows=rows,
-            size=size,
-            created_at=created_at,
+            number=found["version"],
+            path=self._root / found["path"],
+            rows=found["rows"],
+            size=found["bytes"],
+            created_at=found["created_at"],
             fingerprint=Fingerprint(
-                source=str(found["source_digest"] or ""),
-                etag=_text_or_none(found["etag"]),
-                last_modified=_text_or_none(found["last_modified"]),
+                source=found["source_digest"] or "",
+                etag=found["etag"],
+                last_modified=found["last_modified"],
             ),
         )
 
@@ -443,14 +434,6 @@ def _is_version(side: sa.FromClause, pointer: str) -> sa.ColumnElement[bool]:
         side.c.domain == domains.c.name,
         side.c.version == domains.c[pointer],
     )
-
-
-def _path_or_none(value: str | None) -> Path | None:
-    return None if value is None else Path(value)
-
-
-def _text_or_none(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _sync_and_hash(path: Path) -> str:
