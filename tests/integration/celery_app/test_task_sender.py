@@ -19,7 +19,7 @@ from operations.foreign_tasks import ForeignTask, TaskAnswer
 from settings import read_settings
 from tests.integration.celery_app.test_operations import deaf_broker
 from tests.project import run_project
-from tests.servers import find_free_port, wait_until
+from tests.servers import find_free_port, run_redis, wait_until
 
 Send = Callable[..., str]
 
@@ -218,6 +218,38 @@ def test_options_of_a_project_are_taken_over(redis_url: str, tmp_path: Path):
             ),
             what="the worker to be known",
         )
+
+    assert [TaskAnswer("a token", succeeded=True)] == kept
+
+
+def test_sentinels_lead_to_their_master(redis_url: str, tmp_path: Path):
+    """
+    Tasks go there, and their answers come from there; one of two is down.
+    """
+    master = redis_url.rpartition("//")[2].partition("/")[0].replace(":", " ")
+    config = tmp_path / "sentinel.conf"
+    config.write_text(f"sentinel monitor main {master} 1\n")
+    options = {"master_name": "main"}
+    rules = json.dumps({"shop": {"transport_options": options}})
+    kept: list[TaskAnswer] = []
+    with run_redis("--sentinel", config=config) as sentinel:
+        place = sentinel.url.replace("redis://", "sentinel://")
+        url = f"sentinel://127.0.0.1:{find_free_port()}/0;{place}"
+        variables = {
+            "MINUTEHAND_TASK_CONNECTIONS": f"shop={url}",
+            "MINUTEHAND_TASK_RULES": rules,
+        }
+        settings = read_settings(variables, env_file=None)
+        sender = CeleryTaskSender(settings, lambda: "installation")
+
+        def has_answered() -> bool:
+            sender.receive("shop", kept.extend, limit=10)
+            return bool(kept)
+
+        theirs: dict[str, object] = {"broker_transport_options": options}
+        with run_project(tmp_path, url, "reports", settings=theirs):
+            sender.send(make_task(token="a token"))
+            wait_until(has_answered, what="the answer")
 
     assert [TaskAnswer("a token", succeeded=True)] == kept
 

@@ -1,16 +1,19 @@
-"""A task that was stored before anybody waited for its end."""
+"""Tasks that were stored before anybody waited for their end, and whose they are."""
 
 from __future__ import annotations
 
 import json
+from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
 
-from actions.posting.edit import Terms, patch_text, roll_back
+from actions.posting.edit import Terms, patch_text, post_text, roll_back
 from actions.posting.post import SeenAction
 from models.database.engine import writing
-from models.fields.task_rules import TaskRules
+from models.errors import InvalidDocumentError
+from models.fields.task_rules import ConnectionRules, TaskRules
+from overview.previews.new import PreviewTerms, preview_text
 from tests.scheduling import add_app, fetch_action, post
 
 TERMS = Terms(task_rules=TaskRules("minutehand"))
@@ -44,3 +47,34 @@ def test_change_of_something_else_does_not_make_it_wait(
     rolled_back = fetch_action(engine, uid).document["operations"]["run_task"]
 
     assert {**TASK, "wait": False} == patched == rolled_back
+
+
+def test_connection_of_another_app_is_refused_at_post_and_preview(engine: sa.Engine):
+    """
+    And when a stored action is changed.
+    """
+    add_app(engine)
+    uid = post(engine, operations={"run_task": {**TASK, "wait": True}}).uid
+    listed = {None: ConnectionRules(apps=["crm"])}
+    terms = Terms(task_rules=TaskRules("minutehand", by_connection=listed))
+    document = dict(fetch_action(engine, uid).document)
+    refusals = []
+    with writing(engine) as connection:
+        for ask in (
+            lambda: post_text(
+                connection, "app", json.dumps({**document, "name": "new"}), terms=terms
+            ),
+            lambda: patch_text(connection, SeenAction(uid), "{}", terms=terms),
+            lambda: preview_text(
+                connection,
+                "app",
+                json.dumps(document),
+                terms=terms,
+                asked=PreviewTerms(ZoneInfo("UTC")),
+            ),
+        ):
+            with pytest.raises(InvalidDocumentError) as caught:
+                ask()
+            refusals.append([each.pointer for each in caught.value.problems])
+
+    assert [["/operations/run_task/connection"]] * 3 == refusals
