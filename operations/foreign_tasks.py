@@ -127,7 +127,7 @@ class ForeignTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class TaskOccasion:
     """
     Which operation runs, and for whom.
 
@@ -162,7 +162,7 @@ def make_task_id(operation_id: UUID) -> UUID:
     return str_to_uuid(f"{operation_id} | run_task")
 
 
-def make_values(occasion: Occasion) -> dict[str, JsonValue]:
+def make_values(occasion: TaskOccasion) -> dict[str, JsonValue]:
     """Return what placeholders stand for, the same in each attempt."""
     return {
         "occurrence": _write(occasion.occurrence),
@@ -201,7 +201,7 @@ def name_task(operation_id: UUID, asked: RunTaskModel) -> ForeignTask:
 
 
 def make_task(
-    occasion: Occasion,
+    occasion: TaskOccasion,
     asked: RunTaskModel,
     looked_up: Mapping[str, JsonValue],
     *,

@@ -32,7 +32,7 @@ from operations.domains import (
     Reading,
     Tell,
 )
-from operations.foreign_tasks import Occasion, TaskSender
+from operations.foreign_tasks import TaskOccasion, TaskSender
 from operations.mail.message import Mail, MailingApp, Rendered, Sending, Template
 from operations.mail.summary.content import Figures
 from operations.operation_log import LogLevel
@@ -349,7 +349,7 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class StepContext(Occasion):
+class StepContext(TaskOccasion):
     """
     What a step knows about the operation it is part of.
 

@@ -38,7 +38,7 @@ from models.operation_state import FINAL_STATES, OperationState, Reason, Trigger
 from models.run_task import RunTaskModel
 from operations.back_off import RETRY_DELAY, make_pause
 from operations.claiming.obstacles import can_nothing_stop, find_obstacle
-from operations.foreign_tasks import ForeignTask, Occasion, make_task, make_token
+from operations.foreign_tasks import ForeignTask, TaskOccasion, make_task, make_token
 from operations.sending.order import Message
 from operations.task_ends import TaskEnd, step_statement
 
@@ -277,7 +277,7 @@ def _make(
     if asked is None:
         return mark_failed(message, f"its action cannot be read: {revision.error}")
     when = document["when"]
-    occasion = Occasion(
+    occasion = TaskOccasion(
         operation_id=row.id,
         app=row.app,
         action_uid=row.action_uid,
