@@ -1,12 +1,13 @@
 """
-What PostgreSQL itself spends on each page, list and command with a million operations.
+What PostgreSQL spends on pages, lists, commands and programs with a million operations.
 
 Run it as ``python -m benchmarks.database_time``. Fills a PostgreSQL of its own, asks
 ``minutehand web`` for each page and the largest lists of the API, calls commands that
 people type, and reads in the server's log how much CPU the statements of each took
 together: see statement_log.py. Each is to stay below 50 ms, the first time, when the
-web process has kept nothing, and in the middle of several. ``--statements`` prints the
-dearest statement of what is beyond that.
+web process has kept nothing, and in the middle of several. So is each turn of what the
+leader and workers do, while 300,000 operations wait beside the million; it is done in
+this process. ``--statements`` prints the dearest statement of what is beyond that.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ from benchmarks.servers import Servers, empty, run_servers
 from benchmarks.sizes import fill
 from benchmarks.soak import Quick
 from benchmarks.statement_log import LOGGING, StatementLog
+from celery_app.answer_reader import AnswerReader
+from celery_app.task_sender import CeleryTaskSender
+from dispatch.noticer import Noticer
 from models.database.engine import make_engine
+from operations.adapters.prune import DatabasePrune
+from operations.claiming.claim import claim_operation
 from tests.servers import find_free_port, run_process, wait_for_port
 
 #: What the statements of one answer are to take together, at most.
@@ -41,6 +47,12 @@ GOAL_MS = 50.0
 
 #: Of a request.
 _PATIENCE_S = 30.0
+
+#: Operations that wait while programs take their turns.
+WAITING = 300_000
+
+#: Messages that a turn sends at most, and rows that one removes.
+_FEW = 100
 
 #: Columns of a statement that is printed.
 _SHOWN = 300
@@ -89,6 +101,24 @@ _APPS = """
 insert into small_apps (uid, name, created_at, updated_at)
 select 'app-' || n, 'App ' || n, now(), now() from generate_series(0, 19) n
 """
+#: Of each hundred that wait, 80 may be sent, five are heavy, five wait in line, and ten
+#: are tasks whose end is waited for.
+_WAITING = """
+insert into operations (id, action_uid, action_revision, app, trigger, triggered_by,
+    occurrence, queue, overlap, state, reason, attempt, recorded_at, send_at, sends)
+select gen_random_uuid(), 'action-' || n, 1, 'app-' || n %% 20, 'schedule', 'waits', at,
+    case when kind < 5 then 'heavy' when kind < 15 then 'tasks' else 'quick' end,
+    case when kind < 95 then 'allow' else 'queue' end, 'pending',
+    case when kind between 5 and 14 then 'waits for a task: nothing' end, 0, at,
+    case when kind between 5 and 14 then now() + interval '1 day' else at end, 0
+from (select n %% 90000 as n, n %% 100 as kind, now() - n * interval '10 ms' as at
+    from generate_series(1, %s) n) made
+"""
+_QUEUED = """
+update operations set state = 'queued', sent_at = now(), sends = 1, lane = 1
+where queue = 'quick' and state = 'pending' and hashtext(cast(id as text)) > 0
+"""
+_ONE_QUEUED = "select id from operations where state = 'queued' limit 1"
 _FAILED = "select id from operations where state = 'failed' limit 1"
 
 
@@ -180,6 +210,35 @@ def prepare(servers: Servers, count: int) -> str:
     return str(found[0])
 
 
+def list_turns(servers: Servers) -> list[Case]:
+    """Let 300,000 operations wait; return a turn of each thing that programs do."""
+    with psycopg.connect(servers.dsn, autocommit=True) as connection:
+        connection.execute(_WAITING, (WAITING,))
+        connection.execute(_QUEUED)
+        connection.execute("vacuum analyze")
+        (queued,) = connection.execute(_ONE_QUEUED).fetchall()[0]
+    peer = Quick(servers, 0, 0)
+    peer.load()
+    scheduler, engine = peer.scheduler, peer.scheduler.engine
+    dispatcher = scheduler.dispatcher
+    # What is read and written of each message is not the question here.
+    dispatcher.outbox.chunk = _FEW
+    prune, old = DatabasePrune(engine), datetime.now(UTC) - timedelta(days=1)
+    sender = CeleryTaskSender(scheduler.settings)
+    turns: dict[str, Callable[[], object]] = {
+        "tick with nothing due": lambda: scheduler.tick(scheduler.read_clock()),
+        "part of what is sent": dispatcher.send_waiting,
+        "rescue": dispatcher.rescue,
+        "notices": Noticer(engine, scheduler.leader, mail=("a@example.org",)).look,
+        "claim": lambda: claim_operation(engine, queued, worker="benchmark"),
+        "answers": AnswerReader(engine, sender, lambda *_: None).look,
+        "operations removed": lambda: prune.prune_operations(before=old, limit=_FEW),
+        "revisions removed": lambda: prune.prune_revisions(before=old, limit=_FEW),
+        "events removed": lambda: prune.prune_events(before=old, limit=_FEW),
+    }
+    return [Case(f"> {name}", turn) for name, turn in turns.items()]
+
+
 def measure_all(servers: Servers, options: argparse.Namespace) -> bool:
     """Measure pages, lists and commands; return whether all reach the goal."""
     failed = prepare(servers, options.operations)
@@ -213,8 +272,11 @@ def measure_all(servers: Servers, options: argparse.Namespace) -> bool:
         ]
         measure(cases, log, options.rounds)
         measure(calls, log, 1)
-    print_table([*cases, *calls], statements=options.statements)
-    return not any(each.is_over for each in (*cases, *calls))
+        turns = list_turns(servers)
+        measure(turns, log, options.rounds)
+    found = [*cases, *calls, *turns]
+    print_table(found, statements=options.statements)
+    return not any(each.is_over for each in found)
 
 
 def main() -> int:

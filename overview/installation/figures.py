@@ -35,6 +35,7 @@ from models.json_form import ASIDE
 from models.operation_state import (
     FINAL_STATES,
     TROUBLED_STATES,
+    WORKER_QUEUES,
     OperationState,
     Queue,
     Reason,
@@ -374,7 +375,7 @@ def count_finished(
 def find_scheduled_queues(
     connection: sa.Connection, *, app: str | None = None
 ) -> set[Queue]:
-    """Return the queues of actions (of *app*) that will run, unless it changes."""
+    """Return our workers' queues of actions (of *app*) that will run as they are."""
     kept = scheduled_actions.c
     will_run = (
         kept.active,
@@ -389,7 +390,7 @@ def find_scheduled_queues(
     owned = {Queue.DEFAULT: [kept.app == SYSTEM_APP]}
     return {
         queue
-        for queue in Queue
+        for queue in WORKER_QUEUES
         if connection.execute(
             sa.select(
                 sa.exists().where(kept.queue == queue, *will_run, *owned.get(queue, ()))
