@@ -54,11 +54,10 @@ _GRACE = 2 * SECOND
 def run_scheduler(world: World, process: Process) -> None:
     """Be ``scheduler_server.run``, on a host that is not always fast."""
     settings = Settings(
-        lookback=world.lookback,
-        chunk=world.chunk,
-        home=Path("nowhere"),
-        notice_mail="ops@example.org" if world.emphasis.strain else None,
+        lookback=world.lookback, chunk=world.chunk, home=Path("nowhere")
     )
+    if world.emphasis.strain:
+        settings = settings.model_copy(update={"notice_mail": "ops@example.org"})
 
     def monotonic() -> float:
         return world.monotonic(process)
