@@ -55,7 +55,7 @@ def test_connection_of_another_app_is_refused_at_post_and_preview(engine: sa.Eng
     """
     add_app(engine)
     uid = post(engine, operations={"run_task": {**TASK, "wait": True}}).uid
-    listed = {None: ConnectionRules(apps=["crm"])}
+    listed: dict[str | None, ConnectionRules] = {None: ConnectionRules(["crm"])}
     terms = Terms(task_rules=TaskRules("minutehand", by_connection=listed))
     document = dict(fetch_action(engine, uid).document)
     refusals = []
