@@ -9,7 +9,7 @@ from pathlib import Path
 
 from models.errors import UnreachableError
 from tests.chaos.faults import Chaos
-from tests.chaos.verdict import Verdict, judge
+from tests.chaos.ledger import Verdict, judge
 from tests.chaos.world import World, run_world
 
 #: After the last fault everything must be final within this. What waits in line

@@ -12,7 +12,7 @@ from tests.drill import (
     faults_platform,
     faults_processes,
 )
-from tests.drill.case import Case
+from tests.chaos.case import Case
 from tests.drill.world import World
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import redis
 
 from tests.chaos.faults import fill
-from tests.drill.apps import SEND
-from tests.drill.case import Case
+from tests.chaos.apps import SEND
+from tests.chaos.case import Case
 from tests.drill.world import World
 
 #: Messages that wait when Redis goes.

@@ -7,9 +7,9 @@ import sqlalchemy as sa
 from models.database.engine import reading
 from models.database.tables import breakers, deliveries
 from models.operation_state import DeliveryState
-from tests.drill.apps import MAIL
-from tests.drill.case import Case
-from tests.drill.mails import Mood
+from tests.chaos.apps import MAIL
+from tests.chaos.case import Case
+from tests.chaos.mails import Mood
 from tests.drill.world import World
 
 #: Each lasts at least so long; a minute of ticks meets most of them.

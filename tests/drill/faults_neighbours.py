@@ -12,8 +12,8 @@ from celery_app.app import make_app
 from celery_app.routing import find_broker_names
 from models.operation_state import Queue
 from tests.chaos.installation import Installation
-from tests.drill.apps import APPS, SEND
-from tests.drill.case import Case
+from tests.chaos.apps import APPS, SEND
+from tests.chaos.case import Case
 from tests.drill.world import World
 from tests.neighbours.hostile import FORMS, make_envelope
 from tests.neighbours.meeting import (

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from tests.drill.apps import APPS, DATA, SEND, find_source
-from tests.drill.case import Case
+from tests.chaos.apps import APPS, DATA, SEND, find_source
+from tests.chaos.case import Case
 from tests.drill.world import ROLE, World, find_tree
 
 _REVOKED_S = 15.0

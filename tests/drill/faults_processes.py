@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.drill.apps import DATA, MAIL, SEND
-from tests.drill.case import Case
+from tests.chaos.apps import DATA, MAIL, SEND
+from tests.chaos.case import Case
 from tests.drill.world import LEASES, World, find_tree
 from tests.servers import wait_until
 

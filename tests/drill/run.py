@@ -17,7 +17,7 @@ import redis
 import sqlalchemy as sa
 
 from models.errors import UnreachableError
-from tests.drill.case import Case, shorten
+from tests.chaos.case import Case, shorten
 from tests.drill.faults import FAULTS, Fault
 from tests.drill.verdict import Verdict, judge
 from tests.drill.world import Load, World, run_world

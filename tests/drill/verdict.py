@@ -16,16 +16,16 @@ from actions.leader import get_last_tick_at
 from models.database.engine import reading
 from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import FINAL_STATES, OperationState
-from tests.chaos.verdict import (
+from tests.chaos.ledger import (
     Broken,
     Rows,
     audit,
     judge_mails,
     judge_operations,
 )
-from tests.drill.apps import USERS
-from tests.drill.case import Case
-from tests.drill.mails import MoodyMailServer
+from tests.chaos.apps import USERS
+from tests.chaos.case import Case
+from tests.chaos.mails import MoodyMailServer
 from tests.drill.world import World
 
 #: How an operation may end here: nothing that the drill does is an app's mistake.

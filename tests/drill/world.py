@@ -42,10 +42,10 @@ from tests.chaos.servers import (
     run_faulty_postgres,
     run_faulty_redis,
 )
-from tests.drill.apps import APPS, EVENT, TASK_QUEUE, USERS, add_apps
-from tests.drill.case import Said
-from tests.drill.mails import MoodyMailServer, run_moody_mail_server
-from tests.drill.space import Space, make_space
+from tests.chaos.apps import APPS, EVENT, TASK_QUEUE, USERS, add_apps
+from tests.chaos.case import Said
+from tests.chaos.mails import MoodyMailServer, run_moody_mail_server
+from tests.chaos.space import Space, make_space
 from tests.programs import find_program
 from tests.project import make_project
 from tests.scheduling import get_now

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from uuid import uuid4
 
-from tests.chaos.verdict import Broken
-from tests.drill.case import NAMED_WITHIN_S, Case, Said
+from tests.chaos.ledger import Broken
+from tests.chaos.case import NAMED_WITHIN_S, Case, Said
 from tests.drill.verdict import attribute
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
