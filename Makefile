@@ -104,12 +104,8 @@ test-rabbit: $(STAMP) ## Run the tests that need rabbitmq-server (Debian: apt-ge
 	$(PYTEST) tests/conformance tests/neighbours tests/rabbit -m rabbit $(ARGS)
 
 .PHONY: chaos
-chaos: $(STAMP) ## Kill, freeze and cut off everything at random for five minutes (ARGS=--seed 1)
-	$(BIN)/python -m tests.chaos --seconds 300 $(ARGS)
-
-.PHONY: drill
-drill: $(STAMP) ## Do each fault of operation once to a whole installation, ten minutes (ARGS="--only disk")
-	$(BIN)/python -m tests.drill --minutes 10 $(ARGS)
+chaos: $(STAMP) ## Do each fault to a whole installation, and storms of all, ten minutes and more (ARGS="--faults disk")
+	$(BIN)/python -m tests.chaos $(ARGS)
 
 .PHONY: simulate
 simulate: $(STAMP) ## Live through hours of faults in simulated time (SEEDS=, HOURS=, ARGS=)

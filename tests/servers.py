@@ -283,21 +283,8 @@ def run_postgres(options: Sequence[str] = _POSTGRES_OPTIONS) -> Iterator[Server]
         options: Of the server, as on its command line.
     """
     with make_folder("postgres") as folder:
-        user = _UNPRIVILEGED if os.geteuid() == 0 else None
-        binaries = _find_postgres(folder, user)
-        data, log = folder / "data", folder / "log"
-        if user is not None:
-            shutil.chown(folder, user)
-        subprocess.run(
-            [
-                *(binaries / "initdb", "-D", data, "-U", "minutehand"),
-                *("-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"),
-            ],
-            check=True,
-            capture_output=True,
-            cwd=folder,
-            user=user,
-        )
+        binaries, data, user = make_cluster(folder)
+        log = folder / "log"
         with contextlib.ExitStack() as stack:
             for attempt in range(1, _PORT_ATTEMPTS + 1):
                 port = find_free_port()
@@ -322,12 +309,37 @@ def run_postgres(options: Sequence[str] = _POSTGRES_OPTIONS) -> Iterator[Server]
                 else:
                     break
             # It listens before it is ready, and refuses whoever comes too early.
-            wait_until(lambda: _accepts(port), what="PostgreSQL")
+            wait_until(lambda: accepts_sql(port), what="PostgreSQL")
             url = f"postgresql+psycopg://minutehand@127.0.0.1:{port}/postgres"
             yield Server(url, process)
 
 
-def _accepts(port: int) -> bool:
+def make_cluster(folder: Path) -> tuple[Path, Path, str | None]:
+    """
+    Make in *folder* what a PostgreSQL needs that trusts whoever comes from this host.
+
+    Returns:
+        Where its programs are, and its data; and who may run it.
+    """
+    user = _UNPRIVILEGED if os.geteuid() == 0 else None
+    binaries, data = _find_postgres(folder, user), folder / "data"
+    if user is not None:
+        shutil.chown(folder, user)
+    subprocess.run(
+        [
+            *(binaries / "initdb", "-D", data, "-U", "minutehand"),
+            *("-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"),
+        ],
+        check=True,
+        capture_output=True,
+        cwd=folder,
+        user=user,
+    )
+    return binaries, data, user
+
+
+def accepts_sql(port: int) -> bool:
+    """Tell whether a PostgreSQL on *port* takes connections by now."""
     dsn = f"host=127.0.0.1 port={port} user=minutehand dbname=postgres"
     try:
         psycopg.connect(dsn, connect_timeout=5).close()

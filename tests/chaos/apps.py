@@ -1,8 +1,9 @@
-"""Twenty small apps with a hundred scheduled actions each, as real ones are mixed."""
+"""Small apps with a hundred scheduled actions each, as real ones are mixed."""
 
 from __future__ import annotations
 
 import random
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,34 +12,48 @@ import sqlalchemy as sa
 from actions.posting.post import post_actions
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from models.database.engine import writing
+from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.door.documents import read_action_object
 from models.small_app import SmallAppModel
+from tests.scheduling import get_now
 
-APPS = tuple(f"app-{number:02}" for number in range(1, 21))
 USERS = ("ada", "ben")
 
 #: What the event-driven actions wait for.
 EVENT = "app.ordered"
 
-#: Of the project that ``run_task`` sends to, which is not ours.
-TASK = "shop.report"
-TASK_QUEUE = "shop"
+#: The project that ``run_task`` sends to, which is not ours, and has its own broker.
+PROJECT = "shop"
 
-#: Names of one action in each app, which the faults run by hand.
-MAIL, DATA, SEND = "mail by hand", "data by hand", "task by hand"
+#: Names of one action in each app, which the faults run by hand: a mail, data, a task
+#: by a worker of ours, one straight from the leader.
+MAIL, DATA, SEND, TASK = "mail by hand", "data by hand", "send by hand", "task by hand"
+
+#: How long the end of a task is waited for.
+WITHIN = timedelta(minutes=2)
+
+#: How long every action has been there when the work begins; inside the window, so that
+#: much is due at once.
+BACKDATED = timedelta(minutes=3)
 
 _MAIL = {"send_email": {"template": "hello"}}
-# It does not wait: FLUSHALL takes some of them.
-_TASK = {"run_task": {"name": TASK, "queue": TASK_QUEUE, "wait": False}}
+_TO_PROJECT = {"name": "shop.report", "queue": PROJECT, "connection": PROJECT}
+_TASK = {"run_task": {**_TO_PROJECT, "within": "PT2M"}}
+_SEND = {"run_task": {**_TO_PROJECT, "wait": False}}
 _HEAVY = {"refresh": True, "publish": True}
 _ALL = {"recipients": {"groups": ["all"]}}
+_LINE = {**_ALL, "overlap": "queue"}
+_NEVER = {"cron_rule": "0 0 29 2 *"}
 
 #: Kinds: what, for whom, when (``{n}`` is a minute), and how many in each app.
 _SHARES: tuple[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], int], ...] = (
-    ("mail each minute", _MAIL, _ALL, {"cron_rule": "* * * * *"}, 4),
-    ("mail", _MAIL, _ALL, {"cron_rule": "{five}-59/5 * * * *"}, 16),
+    ("mail each minute", _MAIL, _ALL, {"cron_rule": "* * * * *"}, 3),
+    ("mails in line", _MAIL, _LINE, {"cron_rule": "* * * * *"}, 1),
+    ("mail", _MAIL, _ALL, {"cron_rule": "{five}-59/5 * * * *"}, 15),
+    ("mail and task", _MAIL | _TASK, _ALL, {"cron_rule": "{five}-59/5 * * * *"}, 2),
     ("task each minute", _TASK, {}, {"cron_rule": "* * * * *"}, 3),
-    ("task", _TASK, {}, {"cron_rule": "{four}-59/4 * * * *"}, 22),
+    ("task", _TASK, {}, {"cron_rule": "{four}-59/4 * * * *"}, 16),
+    ("unwaited task", _SEND, {}, {"cron_rule": "{four}-59/4 * * * *"}, 5),
     ("every two minutes", _TASK, {}, {"every": "PT2M"}, 4),
     ("data", _HEAVY, {}, {"cron_rule": "{five}-59/5 * * * *"}, 2),
     ("refresh", {"refresh": True}, {}, {"cron_rule": "{three}-59/3 * * * *"}, 1),
@@ -46,10 +61,11 @@ _SHARES: tuple[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], int], 
     ("mail on event", _MAIL, {}, {"on": EVENT}, 2),
     ("task on event", _TASK, {}, {"on": EVENT}, 2),
     ("daily", _MAIL, _ALL, {"cron_rule": "{n} 7 * * 1", "timezone": "Asia/Tokyo"}, 20),
-    ("weekdays", _TASK, {}, {"calendar": "Mon..Fri *-*-* 09:{n}:00"}, 20),
-    (MAIL, _MAIL, _ALL, {"cron_rule": "0 0 29 2 *"}, 1),
-    (DATA, _HEAVY, {}, {"cron_rule": "0 0 29 2 *"}, 1),
-    (SEND, _TASK, {}, {"cron_rule": "0 0 29 2 *"}, 1),
+    ("weekdays", _TASK, {}, {"calendar": "Mon..Fri *-*-* 09:{n}:00"}, 19),
+    (MAIL, _MAIL, _ALL, _NEVER, 1),
+    (DATA, _HEAVY, {}, _NEVER, 1),
+    (SEND, _SEND, {}, _NEVER, 1),
+    (TASK, _TASK, {}, _NEVER, 1),
 )
 
 
@@ -80,15 +96,17 @@ def find_source(folder: Path, app: str) -> Path:
     return folder / "apps" / app / "sales.csv"
 
 
-def add_apps(engine: sa.Engine, folder: Path, rng: random.Random) -> dict[str, str]:
+def add_apps(
+    engine: sa.Engine, folder: Path, rng: random.Random, count: int
+) -> dict[str, dict[str, str]]:
     """
-    Add all apps with all actions, and a file for each below *folder*.
+    Add *count* apps with all actions, and a file for each below *folder*.
 
     Returns:
-        Uids of the actions, by ``app/name``.
+        Uids of the actions, by app and name.
     """
     uids = {}
-    for app in APPS:
+    for app in (f"app-{number:02}" for number in range(1, count + 1)):
         source = find_source(folder, app)
         source.parent.mkdir(parents=True)
         source.write_text("day,sales\n2026-01-01,1\n")
@@ -113,6 +131,27 @@ def add_apps(engine: sa.Engine, folder: Path, rng: random.Random) -> dict[str, s
         with writing(engine) as connection:
             apply_small_app(connection, model, ApplyTerms(source.parent))
             posted = post_actions(connection, app, actions)
-        for document, each in zip(documents, posted, strict=True):
-            uids[f"{app}/{document['name']}"] = each.uid
+        names = (document["name"] for document in documents)
+        uids[app] = {name: p.uid for name, p in zip(names, posted, strict=True)}
     return uids
+
+
+def backdate_actions(engine: sa.Engine) -> datetime:
+    """Let every action have been there for a while; return since when."""
+    since = get_now(engine).replace(second=0, microsecond=0) - BACKDATED
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(scheduled_actions).values(
+                created_at=since,
+                effective_from=since,
+                next_due_at=sa.case(
+                    (scheduled_actions.c.next_due_at.is_not(None), since)
+                ),
+            )
+        )
+        connection.execute(
+            sa.update(scheduled_action_revisions).values(
+                recorded_at=since, effective_from=since
+            )
+        )
+    return since

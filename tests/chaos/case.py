@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 #: Doctor has to name a cause within this, counted from the beginning of the fault.
@@ -21,13 +21,10 @@ class Said:
     Args:
         lines: ``health subject: detail``, or what it wrote when it could not look.
 
-        exit_code: Of the command.
-
         took_s: How long it took, in seconds.
     """
 
-    lines: tuple[str, ...]
-    exit_code: int
+    lines: Sequence[str]
     took_s: float
 
     def find(self, pattern: str) -> str | None:
@@ -38,30 +35,34 @@ class Said:
 @dataclass
 class Case:
     """
-    One fault of the drill.
+    One fault, as it happened.
 
     Args:
-        name: As for ``--only``.
+        name: As for ``--faults``.
 
-        title: For people.
+        is_strict: Whether each run that is asked for has to succeed.
 
-        begun_at: Aware UTC, by the clock of the database.
+        begun_at: Aware UTC.
 
         notes: What was seen; told with the verdict.
 
         wrong: What should not have been; none is a PASS.
 
-        must_end: Operations that were asked for because of it, and have to succeed.
+        must_end: Operations that were asked for because of it.
     """
 
     name: str
-    title: str
-    begun_at: datetime
+    is_strict: bool = True
+    begun_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     notes: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     must_end: list[UUID] = field(default_factory=list)
     monotonic: Callable[[], float] = time.monotonic
-    _started_s: float | None = None
+    _started_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Count the time of the fault from now on."""
+        self.start()
 
     def start(self) -> None:
         """Count the time of the fault from now on."""
@@ -70,7 +71,6 @@ class Case:
     @property
     def age_s(self) -> float:
         """Seconds since the fault began."""
-        assert self._started_s is not None  # started
         return self.monotonic() - self._started_s
 
     def expect_doctor(self, ask: Callable[[], Said], pattern: str) -> None:

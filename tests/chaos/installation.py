@@ -22,8 +22,8 @@ import sqlalchemy as sa
 
 from dispatch.manual_runs import run_now
 from migrations.schema import migrate
-from models.database.engine import make_engine, reading, writing
-from models.database.tables import operations, small_apps
+from models.database.engine import db_now, make_engine, reading, writing
+from models.database.tables import PENDING, operations, small_apps
 from models.operation_state import FINAL_STATES, Queue
 from settings import Settings, read_settings
 from tests.chaos.steps import EFFECTS
@@ -190,26 +190,11 @@ class Installation:
 
     def hurry(self) -> None:
         """Let what waits for its next attempt be tried at once."""
+        waits = sa.update(operations).where(
+            PENDING.of(), operations.c.send_at > db_now()
+        )
         with writing(self.engine) as connection:
-            connection.execute(
-                sa.text(
-                    "update operations set send_at = statement_timestamp()"
-                    " where state = 'pending' and send_at > statement_timestamp()"
-                )
-            )
-
-    def hurry_all(self) -> None:
-        """Let retries be due, and what Redis forgot have been sent long ago."""
-        self.hurry()
-        with writing(self.engine) as connection:
-            connection.execute(
-                sa.text(
-                    "update operations set sent_at = sent_at - interval '2 minutes'"
-                    " where state = 'queued'"
-                    " and sent_at > statement_timestamp() - interval '2 minutes'"
-                    " and sent_at < statement_timestamp() - interval '5 seconds'"
-                )
-            )
+            connection.execute(waits.values(send_at=db_now()))
 
     def count_effects(self, operation_id: UUID, *, done: bool = False) -> int:
         """Return how often a step of the operation began, or (*done*) came through."""

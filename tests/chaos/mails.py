@@ -1,18 +1,21 @@
-"""A mail server that breaks in four ways, and can be mended."""
+"""A mail server that breaks in four ways, kills who sends, and can be mended."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum, auto
 
+import psutil
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from tests.chaos.servers import run_blackhole
-from tests.chaos.world import kill_client
 from tests.mail_server import MailServer
 from tests.servers import PATIENCE_S, find_free_port
 
@@ -35,13 +38,16 @@ class MoodyMailServer(MailServer):
     Args:
         deadly: So many senders are still to be killed, each in the middle of a mail.
 
-        killed: So many were.
+        deadly_every: Of so many mails one costs its sender its life. None: none.
+
+        killed: When each was, aware UTC.
 
         dropped: Mails in whose middle it broke off.
     """
 
     deadly: int = 0
-    killed: int = 0
+    deadly_every: int | None = None
+    killed: list[datetime] = field(default_factory=list)
     dropped: int = 0
     mood: Mood = Mood.WELL
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -102,12 +108,24 @@ class MoodyMailServer(MailServer):
             server.transport.abort()
             return "451 nobody reads this"
         answer = await super().handle_DATA(server, session, envelope)
-        if self.deadly > 0:
+        every = self.deadly_every
+        is_chosen = every is not None and len(self.messages) % every == 0
+        if self.deadly > 0 or is_chosen:
             assert session.peer is not None  # it is connected
-            done = kill_client(int(session.peer[1]))
-            self.deadly -= done
-            self.killed += done
+            if _kill_client(int(session.peer[1])):
+                self.deadly = max(0, self.deadly - 1)
+                self.killed.append(datetime.now(UTC))
+        await asyncio.sleep(0.02)
         return answer
+
+
+def _kill_client(port: int) -> bool:
+    """Kill the process whose end of a connection is *port*; tell whether it died."""
+    for connection in psutil.net_connections("tcp"):
+        if connection.laddr and connection.laddr.port == port and connection.pid:
+            os.kill(connection.pid, signal.SIGKILL)
+            return True
+    return False
 
 
 @contextmanager

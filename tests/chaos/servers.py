@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,17 +18,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-import psycopg
 import redis
 
 from tests.servers import (
-    _UNPRIVILEGED,
     PATIENCE_S,
-    _find_postgres,
     _find_redis,
+    accepts_sql,
     configure_pgbouncer,
     find_free_port,
     is_listening,
+    make_cluster,
     make_folder,
     run_process,
     wait_until,
@@ -124,6 +122,15 @@ class Victim:
         """End it in order."""
         self._stack.close()
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Start it, and end it in order after the block."""
+        try:
+            self.start()
+            yield
+        finally:
+            self.stop()
+
     def freeze(self) -> None:
         """Let it accept connections, which the kernel does, and answer nothing."""
         self._signal_tree(signal.SIGSTOP)
@@ -193,21 +200,7 @@ def run_faulty_postgres(clock: Clock | None = None) -> Iterator[Victim]:
         clock: What it takes for the time. None: what the machine does.
     """
     with make_folder("postgres") as folder:
-        user = _UNPRIVILEGED if os.geteuid() == 0 else None
-        binaries = _find_postgres(folder, user)
-        data = folder / "data"
-        if user is not None:
-            shutil.chown(folder, user)
-        subprocess.run(
-            [
-                *(binaries / "initdb", "-D", data, "-U", "minutehand"),
-                *("-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"),
-            ],
-            check=True,
-            capture_output=True,
-            cwd=folder,
-            user=user,
-        )
+        binaries, data, user = make_cluster(folder)
         port = find_free_port()
         url = f"postgresql+psycopg://minutehand@127.0.0.1:{port}/postgres"
         server = Victim(
@@ -221,17 +214,14 @@ def run_faulty_postgres(clock: Clock | None = None) -> Iterator[Victim]:
                 *("-c", "log_min_messages=fatal"),
             ],
             folder / "log",
-            lambda: _answers_sql(port),
+            lambda: accepts_sql(port),
             url,
             user=user,
             stop_signal=signal.SIGINT,
             environ=clock.environ if clock else {},
         )
-        try:
-            server.start()
+        with server.running():
             yield server
-        finally:
-            server.stop()
 
 
 @contextmanager
@@ -247,20 +237,8 @@ def run_faulty_pgbouncer(postgres_url: str) -> Iterator[Victim]:
             made.url,
             user=made.user,
         )
-        try:
-            server.start()
+        with server.running():
             yield server
-        finally:
-            server.stop()
-
-
-def _answers_sql(port: int) -> bool:
-    dsn = f"host=127.0.0.1 port={port} user=minutehand dbname=postgres"
-    try:
-        psycopg.connect(dsn, connect_timeout=2).close()
-    except psycopg.OperationalError:
-        return False
-    return True
 
 
 @contextmanager
@@ -285,11 +263,8 @@ def run_faulty_redis(*, persistent: bool = False) -> Iterator[Victim]:
             lambda: _answers_ping(url),
             url,
         )
-        try:
-            server.start()
+        with server.running():
             yield server
-        finally:
-            server.stop()
 
 
 def _answers_ping(url: str) -> bool:
