@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+
+from celery_app.worker_start import PAUSE_S, keep_trying
 from cli.connection import get_engine, get_settings
 from cli.output import print_note
 from cli.sign_in_links import tell_how_to_sign_in
@@ -28,7 +31,9 @@ def web() -> None:
         log_format=settings.log_format,
         color=is_color_wanted(),
     )
-    check_schema(get_engine())
+    engine = get_engine()
+    # It may start before its database, or during a failover; Ctrl-C ends the wait.
+    keep_trying(lambda: check_schema(engine), threading.Event(), PAUSE_S)
     server = WebServer(settings, make_app)
     print_note(f"The pages and the HTTP API answer at {server.url}. Ctrl-C stops it.")
     tell_how_to_sign_in(server.url)

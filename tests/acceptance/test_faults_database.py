@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,13 @@ from scheduler_server import make_scheduler
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim, run_faulty_postgres
 from tests.scheduling import MINUTE, edit_action, fetch_all, get, get_now
-from tests.servers import PATIENCE_S, wait_until
+from tests.servers import (
+    PATIENCE_S,
+    find_free_port,
+    is_listening,
+    run_process,
+    wait_until,
+)
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +108,29 @@ def test_worker_that_starts_without_database_begins_when_it_is_there(
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(PATIENCE_S) == 0
     restart(installation, database)
+
+
+def test_web_that_starts_without_database_answers_when_it_is_there(
+    installation: Installation, database: Victim
+) -> None:
+    """
+    As a scheduler and a worker do: nobody has to start it again.
+    """
+    port = find_free_port()
+    installation.options["WEB_ADDRESS"] = f"127.0.0.1:{port}"
+    command = (sys.executable, "-m", "cli.main", "web")
+    log = installation.folder / "web.log"
+    database.kill()
+    with run_process(command, log=log, environ=installation.environ) as web:
+        wait_until(
+            lambda: installation.read_log("web") or web.poll() is not None,
+            what="the pages to notice",
+        )
+        assert "database_unreachable" in installation.read_log("web")
+        restart(installation, database)
+        wait_until(lambda: is_listening(port), what="the pages")
+
+        assert web.poll() is None
 
 
 def set_read_only(database: Victim, value: str) -> None:
