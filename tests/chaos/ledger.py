@@ -406,6 +406,7 @@ def judge_mails(
 ) -> Iterator[Broken]:
     """Compare what arrived with the marks, and marks with who should have a mail."""
     arrived = Counter(str(mail["Message-ID"]).strip() for mail in messages)
+    states = {row.id: row.state for row in rows}
     known = set()
     marked: dict[UUID, set[str]] = defaultdict(set)
     for mark in marks:
@@ -425,6 +426,8 @@ def judge_mails(
         if mark.state == DeliveryState.FAILED and count:
             text = f"{where} is marked as failed, and arrived"
             yield Broken(text, operation_id)
+        if mark.state == DeliveryState.FAILED and states[operation_id] == "succeeded":
+            yield Broken(f"{where} failed, and it succeeded", operation_id)
         if mark.state == DeliveryState.SENDING:
             yield Broken(f"{where} is still said to be on its way", operation_id)
     for message_id in arrived.keys() - known:

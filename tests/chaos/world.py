@@ -222,7 +222,7 @@ class World:
         give_up_at = time.monotonic() + timeout_s
         while True:
             # A server that is away, or cuts its clients off, may be well in a moment.
-            with suppress(sa.exc.OperationalError, UnreachableError, redis.RedisError):
+            with suppress(sa.exc.DBAPIError, UnreachableError, redis.RedisError):
                 if predicate():
                     return
             self.look()
