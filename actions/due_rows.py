@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from actions.decide import EventCandidate
 from actions.due_action import ActionRevision, DueAction
+from actions.leader import get_set_back
 from actions.occurrences import next_due_at, parse_timing
 from actions.posting.revisions import SCHEDULER, change_action
 from actions.when.event import event_window
@@ -32,6 +33,7 @@ from models.database.tables import (
     DUE_ACTIONS,
     events,
     installation,
+    operations,
     scheduled_actions,
     small_apps,
 )
@@ -40,7 +42,7 @@ from models.decision import Decision
 from models.errors import RuleError
 from models.fields.delay import Delay
 from models.fields.zone import load_zone
-from models.operation_state import Overlap, Queue
+from models.operation_state import OperationState, Overlap, Queue, Trigger
 from models.revision import Change
 
 #: The most uids that are read ahead, in turn order, if no server keeps them for us.
@@ -225,6 +227,45 @@ def fetch_due(
     turn = {uid: number for number, uid in enumerate(uids)}
     found.sort(key=lambda action: turn[action.uid])
     return found
+
+
+def skip_decided(
+    connection: sa.Connection, actions: Sequence[DueAction], *, before: datetime
+) -> list[DueAction]:
+    """
+    Return *actions*, those due before *before* only after what they have decided.
+
+    The clock was set back, due instants with it, and came right by a leap: what was
+    decided before is not missed. What an action decides, it decides in order.
+
+    Args:
+        before: Aware UTC; what is due later runs, and does not run twice.
+    """
+    late = {each.uid: each.revision for each in actions if each.next_due_at <= before}
+    if not late or get_set_back(connection) is None:
+        return list(actions)
+    kept = operations.c
+    found = connection.execute(
+        sa.select(kept.action_uid, kept.action_revision, sa.func.max(kept.occurrence))
+        .where(
+            kept.action_uid.in_(sorted(late)),
+            kept.trigger == Trigger.SCHEDULE,
+            kept.state != OperationState.MISSED,
+        )
+        .group_by(kept.action_uid, kept.action_revision)
+    )
+    decided = {(uid, revision): last + _RESOLUTION for uid, revision, last in found}
+    return [
+        each._replace(
+            next_due_at=max(
+                each.next_due_at,
+                decided.get((each.uid, each.revision), each.next_due_at),
+            )
+        )
+        if each.uid in late
+        else each
+        for each in actions
+    ]
 
 
 @cache

@@ -27,6 +27,7 @@ from actions.due_rows import (
     fetch_events,
     fetch_first_turns,
     fetch_look,
+    skip_decided,
     stream_turns,
 )
 from models.database.engine import reading
@@ -258,7 +259,7 @@ class _Tick:
         now = self.report.now
         return [
             _decide(*each, now=now, lookback=self.lookback, memo=self.memo)
-            for each in _read(self.engine, uids, now)
+            for each in _read(self.engine, uids, now, self.lookback)
         ]
 
     def _quarantine(self, action: ActionRevision, reason: str) -> None:
@@ -276,9 +277,12 @@ class _Tick:
 _Due = tuple[DueAction, Sequence[EventCandidate], datetime | None]
 
 
-def _read(engine: sa.Engine, uids: Sequence[str], now: datetime) -> list[_Due]:
+def _read(
+    engine: sa.Engine, uids: Sequence[str], now: datetime, lookback: timedelta
+) -> list[_Due]:
     with reading(engine) as connection:
         actions = fetch_due(connection, uids, now=now)
+        actions = skip_decided(connection, actions, before=now - lookback)
         waiting = [each for each in actions if each.event is not None]
         events, following = fetch_events(connection, waiting, now=now)
     return [(a, events.get(a.uid, ()), following.get(a.uid)) for a in actions]

@@ -52,7 +52,7 @@ def test_what_is_wrong_belongs_to_the_fault_before_it() -> None:
 
 def test_what_is_wrong_before_all_faults_belongs_to_none() -> None:
     """
-    Nor does what has no time: it fails the drill all the same.
+    Nor does what has no time: it fails all the same.
     """
     cases = make_cases()
     broken = [Broken("early", occurrence=NOON - MINUTE), Broken("unknown")]
@@ -88,7 +88,7 @@ def test_doctor_that_names_it_late_fails() -> None:
 
 def test_doctor_that_never_names_it_fails() -> None:
     """
-    The drill goes on, and tells what doctor said instead.
+    It goes on, and tells what doctor said instead.
     """
     case = make_case(count(0.0, 50.0))
 

@@ -184,12 +184,16 @@ def test_doctor_tells_until_the_clock_has_caught_up(
     assert "set back by 2 h" in again.detail
 
 
-def test_ticks_go_on_at_once(engine: sa.Engine, world: World):
+def live(engine: sa.Engine, world: World, *until: tuple[float, timedelta]) -> list[int]:
     """
-    The hour that the clock shows a second time has all its ticks, and runs nothing of
-    what ran before a second time.
+    Let a scheduler live through the minutes of an action that is due each second one.
+
+    Args:
+        until: How many minutes of the world, and by how much its clock is wrong then.
+
+    Returns:
+        The minutes at which it ticked.
     """
-    world.fast_by = timedelta()
     add_revision(engine, when={"cron_rule": "*/2 * * * *"})
     edit_action(engine, "daily", next_due_at=SEVEN, effective_from=SEVEN)
     scheduler = Scheduler(
@@ -202,20 +206,53 @@ def test_ticks_go_on_at_once(engine: sa.Engine, world: World):
     )
     ticks: list[datetime] = []
     scheduler.on_tick.append(lambda report: ticks.append(report.now))
-
-    def live(until: float) -> None:
-        while world.now < until:
+    for minutes, world.fast_by in until:
+        while world.now < minutes * 60:
             world.now += max(0.01, scheduler.wake())
+    return [round((each - SEVEN) / MINUTE) for each in ticks]
 
-    live(5 * 60)
-    world.fast_by = -3 * MINUTE
-    live(10 * 60)
 
-    minutes = [round((each - SEVEN) / MINUTE) for each in ticks]
-    assert [0, 1, 2, 3, 4, 2, 3, 4, 5, 6] == minutes
-    assert [0, 2, 4, 6] == [
-        (row.occurrence - SEVEN) // MINUTE for row in fetch_all(engine)
-    ]
+def fetch_minutes(engine: sa.Engine) -> list[tuple[int, str]]:
+    """Return the minute of each occurrence, and what became of it."""
+    rows = fetch_all(engine)
+    return [((row.occurrence - SEVEN) // MINUTE, row.state) for row in rows]
+
+
+def test_ticks_go_on_at_once(engine: sa.Engine, world: World):
+    """
+    The hour that the clock shows a second time has all its ticks, and runs nothing of
+    what ran before a second time.
+    """
+    ticks = live(engine, world, (5, timedelta()), (10, -3 * MINUTE))
+
+    assert [0, 1, 2, 3, 4, 2, 3, 4, 5, 6] == ticks
+    assert [0, 2, 4, 6] == [minute for minute, _state in fetch_minutes(engine)]
+
+
+def test_what_ran_before_is_not_missed_when_the_clock_comes_right(
+    engine: sa.Engine, world: World
+):
+    """
+    What was due later, while the clock was wrong, is missed once it comes right.
+    """
+    live(engine, world, (9, timedelta()), (10, -8 * MINUTE), (22, timedelta()))
+
+    ran = [(minute, "queued") for minute in (0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)]
+    assert ran == fetch_minutes(engine)
+
+
+def test_only_what_is_new_is_missed_when_the_clock_comes_right_late(
+    engine: sa.Engine, world: World
+):
+    """
+    Nobody led then; one row begins after the last occurrence that was decided.
+    """
+    live(engine, world, (9, timedelta()), (10, -8 * MINUTE), (11, 9 * MINUTE))
+
+    ran = [(minute, "queued") for minute in (0, 2, 4, 6, 8)]
+    missed, *rest = fetch_minutes(engine)[5:]
+    assert ran == fetch_minutes(engine)[:5]
+    assert (missed, rest) == ((10, "missed"), [(16, "queued"), (18, "queued")])
 
 
 def test_outage_that_begins_as_an_earlier_one_is_recorded_too(engine: sa.Engine):
