@@ -17,8 +17,6 @@ import sqlalchemy as sa
 
 from actions.decide import EventCandidate
 from actions.due_action import ActionRevision, DueAction
-from actions.leader import get_set_back
-from actions.occurrences import next_due_at, parse_timing
 from actions.posting.revisions import SCHEDULER, change_action
 from actions.when.event import event_window
 from models.database.engine import (
@@ -33,16 +31,14 @@ from models.database.tables import (
     DUE_ACTIONS,
     events,
     installation,
-    operations,
     scheduled_actions,
     small_apps,
 )
 from models.database.transaction import AtOnce, Transaction
 from models.decision import Decision
-from models.errors import RuleError
 from models.fields.delay import Delay
 from models.fields.zone import load_zone
-from models.operation_state import OperationState, Overlap, Queue, Trigger
+from models.operation_state import Overlap, Queue
 from models.revision import Change
 
 #: The most uids that are read ahead, in turn order, if no server keeps them for us.
@@ -227,45 +223,6 @@ def fetch_due(
     turn = {uid: number for number, uid in enumerate(uids)}
     found.sort(key=lambda action: turn[action.uid])
     return found
-
-
-def skip_decided(
-    connection: sa.Connection, actions: Sequence[DueAction], *, before: datetime
-) -> list[DueAction]:
-    """
-    Return *actions*, those due before *before* only after what they have decided.
-
-    The clock was set back, due instants with it, and came right by a leap: what was
-    decided before is not missed. What an action decides, it decides in order.
-
-    Args:
-        before: Aware UTC; what is due later runs, and does not run twice.
-    """
-    late = {each.uid: each.revision for each in actions if each.next_due_at <= before}
-    if not late or get_set_back(connection) is None:
-        return list(actions)
-    kept = operations.c
-    found = connection.execute(
-        sa.select(kept.action_uid, kept.action_revision, sa.func.max(kept.occurrence))
-        .where(
-            kept.action_uid.in_(sorted(late)),
-            kept.trigger == Trigger.SCHEDULE,
-            kept.state != OperationState.MISSED,
-        )
-        .group_by(kept.action_uid, kept.action_revision)
-    )
-    decided = {(uid, revision): last + _RESOLUTION for uid, revision, last in found}
-    return [
-        each._replace(
-            next_due_at=max(
-                each.next_due_at,
-                decided.get((each.uid, each.revision), each.next_due_at),
-            )
-        )
-        if each.uid in late
-        else each
-        for each in actions
-    ]
 
 
 @cache
@@ -478,47 +435,3 @@ def fetch_events(
         {uid: candidates[number] for uid, number in number_of.items()},
         {uid: following[number] for uid, number in number_of.items()},
     )
-
-
-def recompute_due(
-    connection: sa.Connection, *, now: datetime, after: str, at_most: int
-) -> str | None:
-    """
-    Recompute when some actions are due next, after the clock was set back to *now*.
-
-    What is due by then stays due. Occurrences that ran before the clock was set back
-    have their rows, and do not run again.
-
-    Args:
-        now: Aware UTC.
-        after: Only actions whose uid is greater.
-        at_most: How many to look at.
-
-    Returns:
-        The greatest uid of those that were looked at; None if there are no more.
-    """
-    found: sa.Result[Any] = connection.execute(
-        sa.select(_kept.uid, _kept.revision, _kept.timing, _kept.effective_from)
-        .where(
-            _kept.uid > after,
-            _kept.deleted_at.is_(None),
-            _kept.active,
-            _kept.timing.is_not(None),
-            sa.or_(_kept.next_due_at.is_(None), _kept.next_due_at > now),
-        )
-        .order_by(_kept.uid)
-        .limit(at_most)
-    )
-    rows = found.all()
-    decisions = []
-    for row in rows:
-        try:
-            schedule = parse_timing(row.timing)
-        except RuleError:
-            continue  # it is in quarantine, or will be when it is due
-        since, start = now - _RESOLUTION, row.effective_from
-        due_at = next_due_at(schedule, row.uid, after=since, effective_from=start)
-        decisions.append(Decision(row.uid, row.revision, due_at))
-    if decisions:
-        advance(connection, decisions)
-    return rows[-1].uid if len(rows) == at_most else None

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 import structlog
 from pydantic import ValidationError
 
+from actions.clock_set_back import skip_decided
 from actions.decide import EventCandidate, Memo, decide_event, decide_time
 from actions.due_action import ActionRevision, DueAction
 from actions.due_rows import (
@@ -27,7 +28,6 @@ from actions.due_rows import (
     fetch_events,
     fetch_first_turns,
     fetch_look,
-    skip_decided,
     stream_turns,
 )
 from models.database.engine import reading

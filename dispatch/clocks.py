@@ -20,7 +20,7 @@ from actions.adopting_zones import (
     begin_adoption,
     date_adoption_back,
 )
-from actions.due_rows import recompute_due
+from actions.clock_set_back import recompute_due
 from actions.leader import (
     Leader,
     SetBack,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.due_rows import recompute_due
+from actions.clock_set_back import recompute_due
 from actions.posting.post import delete_action
 from actions.posting.revisions import lock_action
 from models.database.engine import read_clock, reading, writing

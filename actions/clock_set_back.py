@@ -1,0 +1,105 @@
+"""What follows for actions when the database's clock was set back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from actions.due_action import DueAction
+from actions.due_rows import advance
+from actions.leader import get_set_back
+from actions.occurrences import next_due_at, parse_timing
+from models.database.tables import operations, scheduled_actions
+from models.decision import Decision
+from models.errors import RuleError
+from models.operation_state import OperationState, Trigger
+
+_RESOLUTION = timedelta.resolution
+
+_kept = scheduled_actions.c
+
+
+def recompute_due(
+    connection: sa.Connection, *, now: datetime, after: str, at_most: int
+) -> str | None:
+    """
+    Recompute when some actions are due next, after the clock was set back to *now*.
+
+    What is due by then stays due. Occurrences that ran before the clock was set back
+    have their rows, and do not run again.
+
+    Args:
+        now: Aware UTC.
+        after: Only actions whose uid is greater.
+        at_most: How many to look at.
+
+    Returns:
+        The greatest uid of those that were looked at; None if there are no more.
+    """
+    found: sa.Result[Any] = connection.execute(
+        sa.select(_kept.uid, _kept.revision, _kept.timing, _kept.effective_from)
+        .where(
+            _kept.uid > after,
+            _kept.deleted_at.is_(None),
+            _kept.active,
+            _kept.timing.is_not(None),
+            sa.or_(_kept.next_due_at.is_(None), _kept.next_due_at > now),
+        )
+        .order_by(_kept.uid)
+        .limit(at_most)
+    )
+    rows = found.all()
+    decisions = []
+    for row in rows:
+        try:
+            schedule = parse_timing(row.timing)
+        except RuleError:
+            continue  # it is in quarantine, or will be when it is due
+        since, start = now - _RESOLUTION, row.effective_from
+        due_at = next_due_at(schedule, row.uid, after=since, effective_from=start)
+        decisions.append(Decision(row.uid, row.revision, due_at))
+    if decisions:
+        advance(connection, decisions)
+    return rows[-1].uid if len(rows) == at_most else None
+
+
+def skip_decided(
+    connection: sa.Connection, actions: Sequence[DueAction], *, before: datetime
+) -> list[DueAction]:
+    """
+    Return *actions*, those due before *before* only after what they have decided.
+
+    The clock was set back, due instants with it, and came right by a leap: what was
+    decided before is not missed. What an action decides, it decides in order.
+
+    Args:
+        before: Aware UTC; what is due later runs, and does not run twice.
+    """
+    late = {each.uid: each.revision for each in actions if each.next_due_at <= before}
+    if not late or get_set_back(connection) is None:
+        return list(actions)
+    kept = operations.c
+    found = connection.execute(
+        sa.select(kept.action_uid, kept.action_revision, sa.func.max(kept.occurrence))
+        .where(
+            kept.action_uid.in_(sorted(late)),
+            kept.trigger == Trigger.SCHEDULE,
+            kept.state != OperationState.MISSED,
+        )
+        .group_by(kept.action_uid, kept.action_revision)
+    )
+    decided = {(uid, revision): last + _RESOLUTION for uid, revision, last in found}
+    return [
+        each._replace(
+            next_due_at=max(
+                each.next_due_at,
+                decided.get((each.uid, each.revision), each.next_due_at),
+            )
+        )
+        if each.uid in late
+        else each
+        for each in actions
+    ]
