@@ -392,8 +392,7 @@ def _name_longer_outages(
         sa.select(kept.id, kept.action_uid, kept.occurrence, kept.details).where(
             kept.action_uid.in_({row.action_uid for row in ranges}),
             kept.occurrence.in_({row.occurrence for row in ranges}),
-            kept.state == OperationState.MISSED,
-            kept.reason == Reason.OUTAGE,
+            kept.reason.in_((Reason.OUTAGE, Reason.OVERTAKEN)),
         )
     ).all()
     ids = {row.id for row in recorded}

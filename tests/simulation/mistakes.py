@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
@@ -18,6 +19,7 @@ import sqlalchemy as sa
 
 import actions.due_rows
 import actions.leader
+import actions.tick
 import operations.cancel_and_retry
 import operations.claiming.claim
 import operations.claiming.statements
@@ -26,6 +28,9 @@ import operations.running.step_records
 import operations.sending.order
 import operations.sending.tasks
 from actions.leader import Leader
+from actions.tally import Tally, tally
+from actions.tick import Dispatched, TickReport
+from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import TaskOutbox
 from dispatch.upkeep import Upkeep
@@ -435,3 +440,38 @@ def close_no_steps(_connection: sa.Connection, _operation_id: Any) -> None:
 def abandon_none(_connection: sa.Connection, _id: Any, *, error: str) -> None:
     """Leave open what a lost worker left running."""
     del error
+
+
+_run_look = actions.tick.run_look
+
+
+def look_without_moving(
+    now: datetime, *, dispatcher: Dispatcher, **given: Any
+) -> TickReport:
+    """Leave actions due at what a look has decided."""
+    return _run_look(now, dispatcher=_Standing(dispatcher), **given)
+
+
+@dataclass
+class _Standing:
+    """Dispatches decisions, and leaves their actions where they are."""
+
+    real: Dispatcher
+
+    def dispatch(self, decisions: Sequence[Decision]) -> Dispatched:
+        """Move nothing on."""
+        stay = [
+            each._replace(next_due_at=each.operations[0].occurrence)
+            for each in decisions
+            if each.operations
+        ]
+        return self.real.dispatch(stay)
+
+    def __getattr__(self, name: str) -> Any:
+        """Do the rest as ever."""
+        return getattr(self.real, name)
+
+
+def forget_overtaken(*given: Any, **named: Any) -> Tally:
+    """Let the latest run, and say nothing of the others."""
+    return tally(*given, **named)._replace(overtaken=None)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
+import actions.decide
 import actions.due_action
 import actions.leader
 import dispatch.dispatcher
@@ -26,6 +27,7 @@ import operations.rescue
 import operations.running.attempt
 import operations.running.step_records
 import operations.task_ends
+import scheduler_server
 import tests.simulation.actors
 from actions.leader import Leader
 from dispatch.outbox import Outbox
@@ -115,6 +117,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "next_due_at never moved",
         "decision",
         _with(dispatch.dispatcher, "ask_advance", mistakes.advance_nothing),
+    ),
+    Mutant(
+        "look that does not move",
+        "decision",
+        _with(scheduler_server, "run_look", mistakes.look_without_moving),
+        emphasis=Emphasis(clock_jumps=False, seconds=True),
+    ),
+    Mutant(
+        "overtaken without a row",
+        "decision",
+        _with(actions.decide, "tally", mistakes.forget_overtaken),
+        emphasis=Emphasis(clock_jumps=False, seconds=True),
     ),
     Mutant(
         "moved without recording",

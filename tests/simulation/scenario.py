@@ -68,8 +68,17 @@ ACTIONS: dict[str, dict[str, Any]] = {
     },
 }
 
+#: Due more often than once a minute; not in every world, for it takes long.
+OFTEN: dict[str, Any] = {
+    "uid": "often",
+    "name": "often",
+    "operations": _TASK,
+    "when": {"every": "PT20S"},
+    "overlap": "allow",
+}
+
 #: The actions with a task of somebody's own.
-TASKED = frozenset({"task", "hook", "once", "other"})
+TASKED = frozenset({"task", "hook", "once", "other", "often"})
 
 #: Those whose operations end as their tasks do.
 WAITING = frozenset({"task", "hook"})
@@ -83,8 +92,13 @@ def make_document(uid: str, **changes: Any) -> dict[str, Any]:
     return {"uid": uid, "name": uid, **ACTIONS[uid], **changes}
 
 
-def set_up(engine: sa.Engine, start: datetime) -> None:
-    """Make the small apps, their people and their actions; the clock shows *start*."""
+def set_up(engine: sa.Engine, start: datetime, *, seconds: bool) -> None:
+    """
+    Make the small apps, their people and their actions; the clock shows *start*.
+
+    Args:
+        seconds: Whether one is due more often than once a minute.
+    """
     due_date = (start + timedelta(minutes=20)).isoformat()
     with writing(engine) as connection:
         for app in (APP, OTHER_APP):
@@ -105,3 +119,5 @@ def set_up(engine: sa.Engine, start: datetime) -> None:
             action = read_action_object(make_document(uid, **changes))
             app = OTHER_APP if uid == _ELSEWHERE else APP
             post_action(connection, app, action)
+        if seconds:
+            post_action(connection, APP, read_action_object(OFTEN))

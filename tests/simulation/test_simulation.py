@@ -51,6 +51,16 @@ def test_no_tick_is_late_while_the_database_answers(seed: int) -> None:
     assert report.figures["ticks"] > 5
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_seconds_break_no_promise(seed: int) -> None:
+    """
+    Nor where something is due between two ticks.
+    """
+    emphasis = Emphasis(seconds=True)
+
+    assert simulate(seed, emphasis=emphasis).figures["operations"] > 0
+
+
 def test_a_seed_replays_byte_for_byte() -> None:
     """
     Another process with other hashes lives through the same world.

@@ -77,12 +77,15 @@ class Emphasis:
         outages: Of outages.Outages, besides those that are drawn.
 
         strain: Whether nothing fails for a while, and much is to be done: strain.py.
+
+        seconds: Whether an action is due more often than once a minute.
     """
 
     clock_jumps: bool | None = None
     races: float = 1
     outages: tuple[str, ...] = ()
     strain: bool = False
+    seconds: bool = False
 
 
 _AS_DRAWN = Emphasis()
@@ -357,7 +360,7 @@ class World:
         """
         self.database.enter(self)
         try:
-            set_up(self.engine, self.start)
+            set_up(self.engine, self.start, seconds=self.emphasis.seconds)
             if self.emphasis.strain:
                 strain(self.engine, self.start)
             self.database.take_log()
