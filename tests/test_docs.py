@@ -55,9 +55,7 @@ def find_anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_relative_links_lead_somewhere(page: Path) -> None:
-    """
-    The file that a link names is there, and has the heading that it names.
-    """
+    """The file that a link names is there, and has the heading that it names."""
     broken = []
     for link in _LINK.findall(_FENCES.sub("", page.read_text(encoding="utf-8"))):
         if "://" in link or link.startswith("mailto:"):
@@ -72,9 +70,7 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["docs", "docs/adr"])
 def test_every_page_can_be_found(folder: str) -> None:
-    """
-    Some page links to it.
-    """
+    """Some page links to it."""
     linked = {
         (page.parent / link.partition("#")[0]).resolve()
         for page in PAGES
@@ -87,9 +83,7 @@ def test_every_page_can_be_found(folder: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_files_and_functions_that_a_page_names_are_there(page: Path) -> None:
-    """
-    As seen from the root: a folder, a file, or ``file:function``.
-    """
+    """As seen from the root: a folder, a file, or ``file:function``."""
     text = page.read_text(encoding="utf-8")
     gone = [
         name
@@ -103,9 +97,7 @@ def test_files_and_functions_that_a_page_names_are_there(page: Path) -> None:
 
 @pytest.mark.parametrize("name", ["Makefile", ".ci/run"])
 def test_files_that_a_script_names_are_there(name: str) -> None:
-    """
-    A target that runs tests fails long after they were moved.
-    """
+    """A target that runs tests fails long after they were moved."""
     named = re.findall(r"(?<![\w./-])tests/[\w./-]*\w", (ROOT / name).read_text())
 
     assert [] == [path for path in named if not (ROOT / path).exists()]
@@ -257,24 +249,18 @@ def read_synopses() -> dict[str, list[Synopsis]]:
 
 @pytest.mark.parametrize("command", CALLS)
 def test_every_command_is_described(command: str) -> None:
-    """
-    docs/cli.md has an entry for it.
-    """
+    """docs/cli.md has an entry for it."""
     assert command in read_synopses()
 
 
 def test_every_command_that_is_described_is_there() -> None:
-    """
-    An entry of docs/cli.md is about something that can be called.
-    """
+    """An entry of docs/cli.md is about something that can be called."""
     assert {*read_synopses()} == {*CALLS}
 
 
 @pytest.mark.parametrize("command", CALLS)
 def test_every_option_is_described(command: str) -> None:
-    """
-    The entry of its command has it, but for --json, which the page says of all.
-    """
+    """The entry of its command has it, but for --json, which the page says of all."""
     described = {
         option
         for synopsis in read_synopses()[command]
@@ -291,9 +277,7 @@ def test_every_option_is_described(command: str) -> None:
 
 @pytest.mark.parametrize("command", CALLS)
 def test_every_argument_is_described(command: str) -> None:
-    """
-    The line of its command has the same words for them as its --help.
-    """
+    """The line of its command has the same words for them as its --help."""
     described = {
         word for synopsis in read_synopses()[command] for word in synopsis.arguments
     }
@@ -303,9 +287,7 @@ def test_every_argument_is_described(command: str) -> None:
 
 @pytest.mark.parametrize("command", CALLS)
 def test_every_option_that_a_call_shows_is_there(command: str) -> None:
-    """
-    The command takes what stands behind it in docs/cli.md.
-    """
+    """The command takes what stands behind it in docs/cli.md."""
     taken = {
         spelling
         for spellings in load_parameters(command).options
@@ -319,9 +301,7 @@ def test_every_option_that_a_call_shows_is_there(command: str) -> None:
 
 
 def test_every_option_that_the_text_names_is_there() -> None:
-    """
-    Some command takes what docs/cli.md speaks of.
-    """
+    """Some command takes what docs/cli.md speaks of."""
     text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
     named = {
         option
@@ -341,16 +321,12 @@ def test_every_option_that_the_text_names_is_there() -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_every_step_is_described(step: str) -> None:
-    """
-    docs/steps.md has a heading for it.
-    """
+    """docs/steps.md has a heading for it."""
     assert step in find_anchors(ROOT / "docs/steps.md")
 
 
 def test_every_field_of_an_action_is_described() -> None:
-    """
-    docs/actions.md has a row for each.
-    """
+    """docs/actions.md has a row for each."""
     text = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
     rows = text.partition("\n## ")[0]
     fields = ScheduledActionModel.model_fields.items()
@@ -361,9 +337,7 @@ def test_every_field_of_an_action_is_described() -> None:
 
 
 def test_defaults_of_an_action_are_those_of_the_page() -> None:
-    """
-    Where docs/actions.md gives one as JSON: to write it down changes nothing.
-    """
+    """Where docs/actions.md gives one as JSON: to write it down changes nothing."""
     text = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
     rows = text.partition("\n## ")[0]
     written = re.findall(r"^\| `(\w+)` \| `(.*?)` \|", rows, re.MULTILINE)
@@ -379,9 +353,7 @@ def test_defaults_of_an_action_are_those_of_the_page() -> None:
 
 
 def test_every_kind_of_when_is_described() -> None:
-    """
-    docs/actions.md has a row for each, and so has the README.
-    """
+    """docs/actions.md has a row for each, and so has the README."""
     text = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
     section = text.partition("\n## when\n")[2].partition("\n## ")[0]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -394,9 +366,7 @@ def test_every_kind_of_when_is_described() -> None:
 
 
 def test_the_example_of_an_action_is_accepted() -> None:
-    """
-    The whole document at the top of docs/actions.md has every optional field.
-    """
+    """The whole document at the top of docs/actions.md has every optional field."""
     text = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
@@ -412,9 +382,7 @@ def test_the_example_of_an_action_is_accepted() -> None:
 def test_every_field_of_a_small_app_is_described(
     model: type[DocumentModel], section: str
 ) -> None:
-    """
-    docs/apps.md has each in the first column of its table.
-    """
+    """docs/apps.md has each in the first column of its table."""
     text = (ROOT / "docs/apps.md").read_text(encoding="utf-8")
     text = text.partition(f"\n## {section}\n")[2] if section else text
     firsts = re.findall(r"^\| (`.*?) \|", text.partition("\n## ")[0], re.MULTILINE)
@@ -425,9 +393,7 @@ def test_every_field_of_a_small_app_is_described(
 
 
 def test_the_example_of_a_small_app_is_accepted() -> None:
-    """
-    The whole document at the top of docs/apps.md has every part, and each source.
-    """
+    """The whole document at the top of docs/apps.md has every part, and each source."""
     text = (ROOT / "docs/apps.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 

@@ -142,9 +142,7 @@ def pyproject() -> dict[str, dict[str, dict[str, list[str]]]]:
 
 
 def test_only_settings_reads_the_environment() -> None:
-    """
-    A setting that is read elsewhere is neither checked nor documented.
-    """
+    """A setting that is read elsewhere is neither checked nor documented."""
     readers = {
         name_of(path)
         for path in SOURCES
@@ -156,9 +154,7 @@ def test_only_settings_reads_the_environment() -> None:
 
 
 def test_pure_core_has_no_clock() -> None:
-    """
-    Time goes in as an argument; import-linter cannot see ``datetime.now``.
-    """
+    """Time goes in as an argument; import-linter cannot see ``datetime.now``."""
     found = [
         f"{name_of(path)}:{line}: {dotted}"
         for path in SOURCES
@@ -173,9 +169,7 @@ def test_pure_core_has_no_clock() -> None:
 def test_import_contracts_guard_the_whole_pure_core(
     pyproject: dict[str, dict[str, dict[str, list[dict[str, list[str]]]]]],
 ) -> None:
-    """
-    Every pure module that exists is named in pyproject.toml.
-    """
+    """Every pure module that exists is named in pyproject.toml."""
     contracts = pyproject["tool"]["importlinter"]["contracts"]
     (pure,) = (
         contract["source_modules"]
@@ -190,9 +184,7 @@ def test_import_contracts_guard_the_whole_pure_core(
 
 
 def test_settings_and_telemetry_import_nothing_above_models() -> None:
-    """
-    import-linter does not look into single files.
-    """
+    """import-linter does not look into single files."""
     ours = {*PACKAGES, "settings", "telemetry", "scheduler_server"}
 
     assert find_imports(ROOT / "settings.py") & ours == {"models"}
@@ -200,9 +192,7 @@ def test_settings_and_telemetry_import_nothing_above_models() -> None:
 
 
 def test_celery_app_is_about_celery() -> None:
-    """
-    What needs neither Celery nor a broker has its room below.
-    """
+    """What needs neither Celery nor a broker has its room below."""
     others = {
         name_of(path)
         for path in SOURCES
@@ -215,9 +205,7 @@ def test_celery_app_is_about_celery() -> None:
 
 
 def test_only_the_command_line_imports_the_scheduler() -> None:
-    """
-    scheduler_server.py is an entry point, at the top of all.
-    """
+    """scheduler_server.py is an entry point, at the top of all."""
     importers = {
         name_of(path).partition("/")[0]
         for path in SOURCES
@@ -280,9 +268,7 @@ def test_faces_only_format(path: Path) -> None:
 
 
 def test_all_errors_are_caught_in_few_places_only() -> None:
-    """
-    ``except Exception`` elsewhere would hide bugs.
-    """
+    """``except Exception`` elsewhere would hide bugs."""
     catchers = {
         name_of(path)
         for path in SOURCES
@@ -296,9 +282,7 @@ def test_all_errors_are_caught_in_few_places_only() -> None:
 
 
 def test_packages_have_no_logic_of_their_own() -> None:
-    """
-    An ``__init__.py`` is empty, or a table of what the package holds.
-    """
+    """An ``__init__.py`` is empty, or a table of what the package holds."""
     full = [
         name_of(path)
         for path in SOURCES
@@ -310,9 +294,7 @@ def test_packages_have_no_logic_of_their_own() -> None:
 
 
 def test_modules_are_named_for_what_they_hold() -> None:
-    """
-    No drawer for odds and ends.
-    """
+    """No drawer for odds and ends."""
     vague = [name_of(path) for path in SOURCES + TESTS if path.stem in VAGUE_NAMES]
 
     assert vague == []
@@ -342,9 +324,7 @@ def test_modules_and_functions_can_be_taken_in() -> None:
 
 
 def test_modules_say_what_they_are_for() -> None:
-    """
-    Every module that holds something starts with a docstring.
-    """
+    """Every module that holds something starts with a docstring."""
     silent = [
         name_of(path)
         for path in SOURCES + TESTS
@@ -411,9 +391,7 @@ def test_locks_fit_the_project(
 
 @pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements*.lock")), ids=name_of)
 def test_locks_have_hashes_and_no_addresses(lock: Path) -> None:
-    """
-    The same files are installed from whatever index a machine uses.
-    """
+    """The same files are installed from whatever index a machine uses."""
     text = lock.read_text()
     entries = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
 

@@ -136,9 +136,7 @@ def find_steps_that_use(name: str) -> set[str]:
 def test_list_holds_all_there_is(
     place: str, listed: set[object], whole: set[object]
 ) -> None:
-    """
-    What is added to the enum has its entry in each list that is looked up by it.
-    """
+    """What is added to the enum has its entry in each list that is looked up by it."""
     assert set(whole) == set(listed), place
 
 
@@ -160,16 +158,12 @@ def test_every_series_is_there_from_the_start(
 
 
 def test_mailing_steps_are_those_that_freeze_recipients() -> None:
-    """
-    A step that mails to the recipients of the action is told to have some.
-    """
+    """A step that mails to the recipients of the action is told to have some."""
     assert MAILING_STEPS == find_steps_that_use("freeze_recipients")
 
 
 def test_heavy_steps_are_those_that_move_what_an_app_stages_or_publishes() -> None:
-    """
-    No two such operations of an app may run at once, so each is in HEAVY_STEPS.
-    """
+    """No two such operations of an app may run at once, so each is in HEAVY_STEPS."""
     moving = {
         step
         for step, names in ((each, find_attributes(each)) for each in STEPS)
@@ -180,9 +174,7 @@ def test_heavy_steps_are_those_that_move_what_an_app_stages_or_publishes() -> No
 
 
 def test_what_may_be_reopened_is_what_may_become_pending_again() -> None:
-    """
-    Retry, resend and backfill move as TRANSITIONS says, and nothing else reopens.
-    """
+    """Retry, resend and backfill move as TRANSITIONS says, and nothing else reopens."""
     reopened = {state for state in FINAL_STATES if TRANSITIONS[state]}
 
     assert reopened == RESENT_STATES | BACKFILLED_STATES
@@ -192,16 +184,12 @@ def test_what_may_be_reopened_is_what_may_become_pending_again() -> None:
 
 
 def test_backfills_know_each_state_of_an_operation() -> None:
-    """
-    What is recorded of an occurrence is a state, or that there is none.
-    """
+    """What is recorded of an occurrence is a state, or that there is none."""
     assert {str(each) for each in OperationState} < {str(each) for each in Recorded}
 
 
 def test_steps_are_open_while_the_operation_can_be() -> None:
-    """
-    A state is open for a step exactly if an operation of that name is live.
-    """
+    """A state is open for a step exactly if an operation of that name is live."""
     live = {state.value for state in LIVE_STATES}
 
     assert {state for state in StepState if state.value in live} == OPEN_STEPS

@@ -103,9 +103,7 @@ def show(shown: Preview) -> list[tuple[str, str, str]]:
 
 
 def test_every_example_is_on_the_page() -> None:
-    """
-    Each document once, and none that is not there.
-    """
+    """Each document once, and none that is not there."""
     files = {path.stem for path in EXAMPLES.glob("*.json")} - OTHERS
 
     assert sorted(files) == sorted(each.name for each in read_sections())

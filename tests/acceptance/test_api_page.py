@@ -77,9 +77,7 @@ def run(command: list[str], environ: dict[str, str]) -> str:
 
 
 def test_client_in_curl(environ: dict[str, str]):
-    """
-    It previews, posts, runs, waits and cancels.
-    """
+    """It previews, posts, runs, waits and cancels."""
     demand_program("curl")
     told = run(["sh", "-euc", CURL], environ)
 
@@ -97,9 +95,7 @@ def test_client_in_curl(environ: dict[str, str]):
     ids=["python", "javascript"],
 )
 def test_client_in_a_program(environ: dict[str, str], program: list[str], text: str):
-    """
-    It prints when the action would run, and how the two runs ended.
-    """
+    """It prints when the action would run, and how the two runs ended."""
     if program[0] == "node":
         demand_program("nodejs")
     done = subprocess.run(

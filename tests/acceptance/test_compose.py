@@ -57,9 +57,7 @@ def environment_of(service: Service) -> dict[str, str]:
 
 
 def test_compose_file_fits_the_specification(compose: dict[str, Any]) -> None:
-    """
-    The file is valid by the schema of the Compose specification.
-    """
+    """The file is valid by the schema of the Compose specification."""
     schema = files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
     validator = jsonschema.Draft7Validator(json.loads(schema.read_text()))
 
@@ -67,25 +65,19 @@ def test_compose_file_fits_the_specification(compose: dict[str, Any]) -> None:
 
 
 def test_there_is_a_service_for_each_process(compose: dict[str, Any]) -> None:
-    """
-    One service for each kind of process, beside database and broker.
-    """
+    """One service for each kind of process, beside database and broker."""
     assert set(compose["services"]) == {"postgres", "redis", *OURS}
 
 
 def test_no_service_is_reachable_from_outside(compose: dict[str, Any]) -> None:
-    """
-    Whoever wants a port to the world has to ask for it.
-    """
+    """Whoever wants a port to the world has to ask for it."""
     services = compose["services"].items()
 
     assert [name for name, service in services if "ports" in service] == []
 
 
 def test_services_that_last_are_watched_and_restarted(compose: dict[str, Any]) -> None:
-    """
-    Each has a health check, a time to stop in, and comes back.
-    """
+    """Each has a health check, a time to stop in, and comes back."""
     for name in (*LASTING, "postgres", "redis"):
         service = compose["services"][name]
 
@@ -95,16 +87,12 @@ def test_services_that_last_are_watched_and_restarted(compose: dict[str, Any]) -
 
 
 def test_two_schedulers_can_run(compose: dict[str, Any]) -> None:
-    """
-    Nothing ties a replica to one name or one host port.
-    """
+    """Nothing ties a replica to one name or one host port."""
     assert "container_name" not in compose["services"]["scheduler"]
 
 
 def test_schema_is_migrated_before_anything_runs(compose: dict[str, Any]) -> None:
-    """
-    A process never meets a schema that is not its version's.
-    """
+    """A process never meets a schema that is not its version's."""
     for name in LASTING:
         depends_on = compose["services"][name]["depends_on"]
 
@@ -114,9 +102,7 @@ def test_schema_is_migrated_before_anything_runs(compose: dict[str, Any]) -> Non
 
 
 def test_volumes_are_declared(compose: dict[str, Any]) -> None:
-    """
-    No data lands in a volume without a name.
-    """
+    """No data lands in a volume without a name."""
     used = {
         volume.partition(":")[0]
         for service in compose["services"].values()
@@ -146,9 +132,7 @@ def mount(environ: dict[str, str], secrets: Path) -> dict[str, str]:
 def test_settings_of_a_service_are_accepted(
     compose: dict[str, Any], secrets: Path, name: str
 ) -> None:
-    """
-    Every variable is a setting, with a value that can be right.
-    """
+    """Every variable is a setting, with a value that can be right."""
     environ = mount(environment_of(compose["services"][name]), secrets)
     settings = read_settings(environ, env_file=None)
     fields = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields}
@@ -161,9 +145,7 @@ def test_settings_of_a_service_are_accepted(
 
 
 def test_secrets_are_made_once(secrets: Path) -> None:
-    """
-    The command changes none that is there, and keeps other users of the host out.
-    """
+    """The command changes none that is there, and keeps other users of the host out."""
     before = {path.name: path.read_text() for path in secrets.iterdir()}
 
     subprocess.run(["sh", ROOT / "deploy" / "make-secrets.sh", secrets], check=True)
@@ -175,9 +157,7 @@ def test_secrets_are_made_once(secrets: Path) -> None:
 def test_secrets_are_files_that_the_command_makes(
     compose: dict[str, Any], secrets: Path
 ) -> None:
-    """
-    No password has a default, or is in the environment or on a command line.
-    """
+    """No password has a default, or is in the environment or on a command line."""
     declared = {name: each["file"] for name, each in compose["secrets"].items()}
     used = {
         name
@@ -207,9 +187,7 @@ def test_containers_have_no_more_rights_than_they_need(
 
 
 def test_database_and_broker_have_no_way_out(compose: dict[str, Any]) -> None:
-    """
-    Only workers reach the world, and nothing of the world reaches the data.
-    """
+    """Only workers reach the world, and nothing of the world reaches the data."""
     internal = {
         name
         for name, each in compose["networks"].items()
@@ -226,9 +204,7 @@ def test_database_and_broker_have_no_way_out(compose: dict[str, Any]) -> None:
 
 
 def test_each_queue_has_a_worker(compose: dict[str, Any]) -> None:
-    """
-    Heavy operations never wait behind quick ones; nothing waits for nobody.
-    """
+    """Heavy operations never wait behind quick ones; nothing waits for nobody."""
     queues = {
         name: re.findall(
             r"--queues=(\S+)", " ".join(compose["services"][name]["command"])
@@ -240,9 +216,7 @@ def test_each_queue_has_a_worker(compose: dict[str, Any]) -> None:
 
 
 def test_image_has_all_that_runs() -> None:
-    """
-    .dockerignore lets every package and file of the application through.
-    """
+    """.dockerignore lets every package and file of the application through."""
     allowed = {
         line.removeprefix("!")
         for line in (ROOT / ".dockerignore").read_text().splitlines()
@@ -259,9 +233,7 @@ def test_image_has_all_that_runs() -> None:
 
 
 def test_image_does_not_run_as_root() -> None:
-    """
-    The last USER of the Dockerfile is not root.
-    """
+    """The last USER of the Dockerfile is not root."""
     users = re.findall(r"^USER (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
 
     assert users[-1:] == ["minutehand"]
@@ -466,9 +438,7 @@ def test_services_do_what_they_are_for(stack: Stack) -> None:
 def test_health_of_a_scheduler_is_that_of_its_loop(
     stack: Stack, postgres_url: str
 ) -> None:
-    """
-    A standby is as healthy as a leader that ticks; none is when nobody ticks.
-    """
+    """A standby is as healthy as a leader that ticks; none is when nobody ticks."""
     wait_until(lambda: stack.is_healthy("scheduler"), what="a tick")
     leader = stack.processes["scheduler"]
     leader_port, stack.metrics_port = stack.metrics_port, str(find_free_port())

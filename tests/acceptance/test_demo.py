@@ -99,9 +99,7 @@ def test_demo_shows_what_no_cron_does(tmp_path: Path):
 
 
 def test_demo_leaves_other_folders_alone(tmp_path: Path):
-    """
-    A folder with anything else in it is refused, not emptied.
-    """
+    """A folder with anything else in it is refused, not emptied."""
     (tmp_path / "thesis.txt").write_text("years of work")
 
     done = _run(tmp_path, "demo", "--home", str(tmp_path))
@@ -163,9 +161,7 @@ def test_up_survives_being_killed(tmp_path: Path):
 
 
 def test_curl_lines_of_the_demo_work_as_pasted(tmp_path: Path):
-    """
-    They preview, post, run, watch and cancel both of the original actions.
-    """
+    """They preview, post, run, watch and cancel both of the original actions."""
     demand_program("curl")
     home, log = tmp_path / "demo", tmp_path / "log"
     environ = {"PATH": "/usr/bin:/bin"}

@@ -89,9 +89,7 @@ def empty(url: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["redis", "amqp"])
 def test_broker_that_never_answers_costs_one_deadline(scheme: str) -> None:
-    """
-    A half-open connection, accepted by a kernel, ends after the broker timeout.
-    """
+    """A half-open connection, accepted by a kernel, ends after the broker timeout."""
     with run_blackhole() as port:
         sender = make_sender(f"{scheme}://127.0.0.1:{port}//")
 
@@ -100,9 +98,7 @@ def test_broker_that_never_answers_costs_one_deadline(scheme: str) -> None:
 
 
 def test_broker_that_freezes_costs_one_deadline(broker: Victim) -> None:
-    """
-    Whether connected already or connecting anew; afterwards it is used again.
-    """
+    """Whether connected already or connecting anew; afterwards it is used again."""
     sender = make_sender(broker.url)
     sender.send(make_messages())
     broker.freeze()
@@ -134,9 +130,7 @@ def test_batch_is_one_round_trip(broker: Victim) -> None:
 
 
 def test_queues_without_messages_are_found(broker: Victim) -> None:
-    """
-    Redis has no empty lists; a queue that is not there is empty.
-    """
+    """Redis has no empty lists; a queue that is not there is empty."""
     empty(broker.url)
     sender = make_sender(broker.url)
     sender.send(make_messages())
@@ -160,9 +154,7 @@ def scheduler(postgres_engine: sa.Engine, broker: Victim, tmp_path: Path) -> Sch
 def test_half_an_hour_without_broker_loses_and_repeats_nothing(
     scheduler: Scheduler, broker: Victim
 ) -> None:
-    """
-    Every minute is recorded, and sent when the broker is back: once each, by age.
-    """
+    """Every minute is recorded, and sent when the broker is back: once each, by age."""
     engine = scheduler.engine
     start = get_now(engine).replace(second=0, microsecond=0)
     add_app(engine)
@@ -194,9 +186,7 @@ def test_half_an_hour_without_broker_loses_and_repeats_nothing(
 def test_frozen_broker_does_not_stall_the_loop(
     scheduler: Scheduler, broker: Victim
 ) -> None:
-    """
-    The scheduler goes on recording and keeps its lease; then everything is sent.
-    """
+    """The scheduler goes on recording and keeps its lease; then everything is sent."""
     engine = scheduler.engine
     start = get_now(engine).replace(second=0, microsecond=0)
     add_app(engine)

@@ -83,9 +83,7 @@ def test_database_that_crashes_loses_nothing(
 def test_worker_that_starts_without_database_begins_when_it_is_there(
     installation: Installation, database: Victim
 ) -> None:
-    """
-    It takes no message before it knows which installation it is of.
-    """
+    """It takes no message before it knows which installation it is of."""
     database.kill()
     with installation.worker() as worker:
         wait_until(
@@ -113,9 +111,7 @@ def test_worker_that_starts_without_database_begins_when_it_is_there(
 def test_web_that_starts_without_database_answers_when_it_is_there(
     installation: Installation, database: Victim
 ) -> None:
-    """
-    As a scheduler and a worker do: nobody has to start it again.
-    """
+    """As a scheduler and a worker do: nobody has to start it again."""
     port = find_free_port()
     installation.options["WEB_ADDRESS"] = f"127.0.0.1:{port}"
     command = (sys.executable, "-m", "cli.main", "web")
@@ -191,9 +187,7 @@ def test_database_that_is_read_only_for_a_while_costs_no_process(
 def test_frozen_database_costs_a_deadline(
     installation: Installation, database: Victim
 ) -> None:
-    """
-    No call hangs: psycopg gives up two seconds after the database timeout.
-    """
+    """No call hangs: psycopg gives up two seconds after the database timeout."""
     settings = installation.settings
     scheduler = make_scheduler(settings)
     scheduler.wake()
@@ -217,9 +211,7 @@ def test_frozen_database_costs_a_deadline(
 def test_frozen_database_does_not_hold_up_a_stop(
     installation: Installation, database: Victim
 ) -> None:
-    """
-    A scheduler that is told to stop ends, though nobody takes its lease back.
-    """
+    """A scheduler that is told to stop ends, though nobody takes its lease back."""
     with installation.scheduler() as scheduler:
         wait_until(
             lambda: "lease_acquired" in installation.read_log("scheduler"),
@@ -238,9 +230,7 @@ def test_frozen_database_does_not_hold_up_a_stop(
 def test_minutes_without_database_are_made_up_for(
     installation: Installation, database: Victim
 ) -> None:
-    """
-    What was due while it was away, and is in the window, is recorded after.
-    """
+    """What was due while it was away, and is in the window, is recorded after."""
     installation.options["LEASE_TTL"] = "PT1H"
     uid = installation.add("sleep", 0, when={"cron_rule": "* * * * *"})
     scheduler = make_scheduler(installation.settings)

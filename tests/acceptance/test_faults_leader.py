@@ -40,9 +40,7 @@ def wait_for_log(installation: Installation, name: str, event: str, count: int) 
 def test_standby_takes_over_from_a_leader_that_was_killed(
     installation: Installation,
 ) -> None:
-    """
-    Not before its lease has run out, and soon after.
-    """
+    """Not before its lease has run out, and soon after."""
     with installation.scheduler("first") as first:
         wait_for_leader(installation, first.pid)
         with installation.scheduler("second") as second:
@@ -63,9 +61,7 @@ def test_standby_takes_over_from_a_leader_that_was_killed(
 def test_standby_takes_over_at_once_from_a_leader_that_stops(
     installation: Installation,
 ) -> None:
-    """
-    A planned stop gives the lease away; nobody waits for it to run out.
-    """
+    """A planned stop gives the lease away; nobody waits for it to run out."""
     installation.options["LEASE_TTL"] = "PT1H"
     with installation.scheduler("first") as first:
         wait_for_leader(installation, first.pid)
@@ -80,9 +76,7 @@ def test_standby_takes_over_at_once_from_a_leader_that_stops(
 
 
 def test_frozen_leader_demotes_itself_when_it_wakes(installation: Installation) -> None:
-    """
-    It finds its lease taken, writes nothing and stands by.
-    """
+    """It finds its lease taken, writes nothing and stands by."""
     with installation.scheduler("first") as first:
         wait_for_leader(installation, first.pid)
         with installation.scheduler("second") as second:
@@ -156,9 +150,7 @@ def count_waiting(installation: Installation) -> int:
 def test_three_schedulers_that_start_together_have_one_leader(
     installation: Installation,
 ) -> None:
-    """
-    The lease is taken in one statement; an occurrence is recorded once.
-    """
+    """The lease is taken in one statement; an occurrence is recorded once."""
     # Nor does one that the machine keeps waiting lose it.
     installation.options["LEASE_TTL"] = "PT1H"
     engine = installation.engine

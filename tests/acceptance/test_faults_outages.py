@@ -59,9 +59,7 @@ def count_waiting(installation: Installation) -> int:
 def test_worker_outlives_a_broker_that_goes_under_a_full_queue(
     installation: Installation, broker: Victim
 ) -> None:
-    """
-    Again and again, in the middle of taking; then it takes what is left.
-    """
+    """Again and again, in the middle of taking; then it takes what is left."""
     with installation.worker() as worker:
         for _ in range(5):
             fill(installation, WAITING)
@@ -133,9 +131,7 @@ def count_troubles(installation: Installation, name: str) -> int:
 def test_broker_that_refuses_costs_no_process(
     installation: Installation, admin: redis.Redis
 ) -> None:
-    """
-    Whatever it says, all go on by themselves when it serves again.
-    """
+    """Whatever it says, all go on by themselves when it serves again."""
     rows = []
     with installation.scheduler() as scheduler, installation.worker() as worker:
         for hurt, heal in REFUSALS.values():
@@ -160,9 +156,7 @@ def test_broker_that_refuses_costs_no_process(
 def test_worker_waits_for_a_broker_that_refuses_from_the_start(
     installation: Installation, admin: redis.Redis
 ) -> None:
-    """
-    It is started with the machine, maybe before its rights are granted.
-    """
+    """It is started with the machine, maybe before its rights are granted."""
     hurt, heal = REFUSALS["rights revoked"]
     refuse(admin, hurt)
     with installation.worker() as worker, installation.scheduler():

@@ -27,9 +27,7 @@ def fetch_step_states(installation: Installation, operation_id: UUID) -> list[st
 
 
 def test_poison_stops_after_its_attempts(scheduled: Installation) -> None:
-    """
-    A step that kills its process is tried three times, each loss noticed at once.
-    """
+    """A step that kills its process is tried three times, each loss noticed at once."""
     # Far away, so that it is not the lease that ends.
     scheduled.options["OPERATION_LEASE"] = "PT1H"
     with scheduled.worker():
@@ -52,9 +50,7 @@ def test_poison_stops_after_its_attempts(scheduled: Installation) -> None:
 
 
 def test_time_limits_end_in_a_final_state(scheduled: Installation) -> None:
-    """
-    The soft one asks, the hard one kills; both fail with the reason, and once.
-    """
+    """The soft one asks, the hard one kills; both fail with the reason, and once."""
     # Far enough from each other for a machine that has much else to do.
     scheduled.options |= {"QUICK_SOFT_LIMIT": "PT2S", "QUICK_HARD_LIMIT": "PT9S"}
     scheduled.options["OPERATION_LEASE"] = "PT1H"
@@ -74,9 +70,7 @@ def test_time_limits_end_in_a_final_state(scheduled: Installation) -> None:
 
 
 def test_worker_that_was_killed_is_replaced(scheduled: Installation) -> None:
-    """
-    When its lease has run out, another worker does the operation again.
-    """
+    """When its lease has run out, another worker does the operation again."""
     gate = scheduled.folder / "gate"
     with scheduled.worker("first", concurrency=1) as first:
         asked = scheduled.run("wait_for", str(gate))
@@ -99,9 +93,7 @@ def test_worker_that_was_killed_is_replaced(scheduled: Installation) -> None:
 def test_worker_frozen_past_its_lease_writes_nothing(
     scheduled: Installation,
 ) -> None:
-    """
-    Another one has finished; what the first writes when it wakes is refused.
-    """
+    """Another one has finished; what the first writes when it wakes is refused."""
     gate = scheduled.folder / "gate"
     with scheduled.worker("first", concurrency=1) as first:
         asked = scheduled.run("wait_deaf", str(gate))
@@ -175,9 +167,7 @@ def count_drops(installation: Installation) -> int:
 
 
 def test_operation_is_canceled_in_any_state(scheduled: Installation) -> None:
-    """
-    One that has not begun never does; one that runs stops at its next progress.
-    """
+    """One that has not begun never does; one that runs stops at its next progress."""
     never = str(scheduled.folder / "never")
     pending, queued, running = (scheduled.run("wait_for", never) for _ in range(3))
     scheduled.wait_for_state(pending, "queued")
@@ -212,9 +202,7 @@ def do_cancel(installation: Installation, operation_id: UUID) -> None:
 def test_messages_that_the_broker_forgot_are_sent_again(
     scheduled: Installation,
 ) -> None:
-    """
-    After two minutes, when its queue is empty.
-    """
+    """After two minutes, when its queue is empty."""
     asked = scheduled.run("sleep", 0)
     scheduled.wait_for_state(asked, "queued")
     with redis.Redis.from_url(scheduled.broker_url) as client:

@@ -112,18 +112,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def test_the_action_it_shows_is_the_example() -> None:
-    """
-    What is posted below is what was read above.
-    """
+    """What is posted below is what was read above."""
     (document,) = read_blocks("json")
 
     assert (EXAMPLES / "action.json").read_text() == document
 
 
 def test_entry_of_celery_beat_becomes_the_document_beside_it(home: Home) -> None:
-    """
-    An import writes what the README shows, and says that it is the same.
-    """
+    """An import writes what the README shows, and says that it is the same."""
     (entries,), (document,) = read_blocks("python"), read_blocks("jsonc")
     (home.folder / "shop.py").write_text(
         "from celery import Celery\n"
@@ -205,9 +201,7 @@ def find_id(text: str) -> str:
 def test_production_commands_do_what_they_say(
     home: Home, unmigrated_url: str, redis_url: str
 ) -> None:
-    """
-    From an empty database to a heavy and a quick operation that each worker did.
-    """
+    """From an empty database to a heavy and a quick operation that each worker did."""
     commands = [strip_comment(line) for line in PRODUCTION]
     exports = [each for each in commands if each.startswith("export ")]
     migrate, scheduler, quick, heavy, web, status = commands[len(exports) :]
@@ -278,9 +272,7 @@ def test_each_when_is_due_as_the_table_says(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """
-    ``preview`` takes every example, and shows what stands beside it.
-    """
+    """``preview`` takes every example, and shows what stands beside it."""
     path = tmp_path / "action.json"
     path.write_text(
         json.dumps(

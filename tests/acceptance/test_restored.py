@@ -168,9 +168,7 @@ def be_at_once(engine: sa.Engine) -> None:
 def test_nobody_is_mailed_twice_after_a_restore(
     mailing: Installation, mail_server: MailServer
 ) -> None:
-    """
-    What ran after the dump does not run again, and each occurrence is explained.
-    """
+    """What ran after the dump does not run again, and each occurrence is explained."""
     engine = mailing.engine
     programs = find_postgres_programs()
     uid = add_mailing(mailing)

@@ -28,9 +28,7 @@ def count(installation: Installation, *where: sa.ColumnElement[bool]) -> int:
 def test_first_operation_of_an_app_waits_for_no_backlog(
     scheduled: Installation,
 ) -> None:
-    """
-    What came later, of another app, runs before what the first had piled up.
-    """
+    """What came later, of another app, runs before what the first had piled up."""
     gate = scheduled.folder / "gate"
     crowded = scheduled.add("wait_for", str(gate))
     calm = scheduled.add("sleep", 0)

@@ -25,9 +25,7 @@ def wait_for_log(installation: Installation, words: str) -> None:
 
 
 def test_warm_shutdown_finishes_what_runs(installation: Installation) -> None:
-    """
-    SIGTERM: nothing new is begun, and the worker ends when its operations have.
-    """
+    """SIGTERM: nothing new is begun, and the worker ends when its operations have."""
     gate = installation.folder / "gate"
     running = installation.run("wait_for", str(gate))
     with installation.worker("first", concurrency=1) as first:
@@ -76,9 +74,7 @@ def test_cold_shutdown_gives_back_what_runs(installation: Installation) -> None:
 
 
 def test_second_interrupt_gives_back_what_runs(installation: Installation) -> None:
-    """
-    Ctrl-C twice: the same as SIGQUIT.
-    """
+    """Ctrl-C twice: the same as SIGQUIT."""
     gate = installation.folder / "gate"
     running = installation.run("wait_deaf", str(gate))
     with installation.worker("first", concurrency=1) as first:

@@ -61,9 +61,7 @@ def analyze(verb: str, root: Path, *arguments: str) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_unit_is_valid(root: Path, name: str) -> None:
-    """
-    Systemd has nothing to say of it.
-    """
+    """Systemd has nothing to say of it."""
     unit = root / f"etc/systemd/system/minutehand-{name}.service"
 
     said = analyze("verify", root, "--man=no", str(unit)).splitlines()
@@ -73,9 +71,7 @@ def test_unit_is_valid(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_unit_has_few_rights(root: Path, name: str) -> None:
-    """
-    A program that is taken over can do little, by systemd's own judgement.
-    """
+    """A program that is taken over can do little, by systemd's own judgement."""
     said = analyze("security", root, "--offline=true", f"minutehand-{name}.service")
 
     (exposure,) = re.findall(r"exposure level for \S+: ([\d.]+)", said)
@@ -84,9 +80,7 @@ def test_unit_has_few_rights(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_command_of_unit_exists(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """
-    With its options: the help of the command knows each.
-    """
+    """With its options: the help of the command knows each."""
     text = find_unit(name).read_text()
     (line,) = re.findall(
         r"^ExecStart=/opt/minutehand/bin/minutehand (.*)$", text, re.MULTILINE

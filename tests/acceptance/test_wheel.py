@@ -92,9 +92,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_wheel_has_what_it_needs_and_no_more(wheel: Path):
-    """
-    Templates, examples and migrations are in it; tests and documentation are not.
-    """
+    """Templates, examples and migrations are in it; tests and documentation are not."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
 
@@ -111,9 +109,7 @@ def test_wheel_has_what_it_needs_and_no_more(wheel: Path):
 
 
 def test_installed_program_works_away_from_the_checkout(installed: Run):
-    """
-    Help, a preview of an example, a database of its own, and a page's templates.
-    """
+    """Help, a preview of an example, a database of its own, and a page's templates."""
     example = str(ROOT / "cli" / "examples" / "weekly-update.json")
 
     assert 0 == installed("--help").returncode

@@ -15,9 +15,7 @@ NIGHTLY = "/actions/nightly-warehouse-load"
 
 
 def test_the_list_is_filtered_and_chosen_with_keys(looker: Looker, site: Site):
-    """
-    Down with j, chosen with x, and p asks before they are paused.
-    """
+    """Down with j, chosen with x, and p asks before they are paused."""
     page = looker.open(site, "/actions?app=harbour-logistics&text=load")
     expect(page.locator("h1")).to_contain_text("failed last time")
     expect(page.locator("#list")).to_contain_text("Nightly warehouse load")
@@ -38,9 +36,7 @@ def test_the_list_is_filtered_and_chosen_with_keys(looker: Looker, site: Site):
 
 
 def test_an_action_tells_what_it_does(looker: Looker, site: Site):
-    """
-    Its three zones, clock changes, pictures and recipients; and why, when asked.
-    """
+    """Its three zones, clock changes, pictures and recipients; and why, when asked."""
     page = looker.open(site, NIGHTLY)
     for text in ("02:30 comes twice", "Europe/London, ", "get its mails now"):
         expect(page.locator("main")).to_contain_text(text)
@@ -56,9 +52,7 @@ def test_an_action_tells_what_it_does(looker: Looker, site: Site):
 
 
 def test_an_action_is_paused_in_place_and_undone(looker: Looker, own_site: Site):
-    """
-    The key opens the question; what is wrong with the end is said beside it.
-    """
+    """The key opens the question; what is wrong with the end is said beside it."""
     looker.watch.expected.add(422)
     page = looker.open(own_site, NIGHTLY)
     page.keyboard.press("p")
@@ -78,9 +72,7 @@ def test_an_action_is_paused_in_place_and_undone(looker: Looker, own_site: Site)
 
 @pytest.mark.parametrize("script", [True, False])
 def test_it_runs_and_backfills(looker: Looker, own_site: Site, *, script: bool):
-    """
-    First what it would do, then the list, and how far it is; also without script.
-    """
+    """First what it would do, then the list, and how far it is; also without script."""
     looker.watch.expected.add(404)
     page = looker.open(own_site, f"{NIGHTLY}/run", script=script)
     page.get_by_label("publish").uncheck()
@@ -97,9 +89,7 @@ def test_it_runs_and_backfills(looker: Looker, own_site: Site, *, script: bool):
 
 
 def test_on_a_phone_nothing_is_cut_off(looker: Looker, site: Site):
-    """
-    Neither in the list, nor on the page of an action, nor in a question.
-    """
+    """Neither in the list, nor on the page of an action, nor in a question."""
     for path in (
         "/actions?trouble=any",
         f"{NIGHTLY}/run",

@@ -80,9 +80,7 @@ def test_page_is_for_everybody(
 
 
 def test_keyboard_reaches_everything(looker: Looker, site: Site, path: str):
-    """
-    Tab alone comes to each control, and is seen there.
-    """
+    """Tab alone comes to each control, and is seen there."""
     page = looker.open(site, path)
 
     assert [] == [*walk_with_keyboard(page)]
@@ -90,9 +88,7 @@ def test_keyboard_reaches_everything(looker: Looker, site: Site, path: str):
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_empty_page_says_what_to_do(looker: Looker, empty_site: Site, width: int):
-    """
-    Also where there is nothing yet, each page is whole.
-    """
+    """Also where there is nothing yet, each page is whole."""
     for page in _open_each(looker, empty_site, width):
         check_width(page)
         check_axe(page)
@@ -122,9 +118,7 @@ _ADD_ROWS = """
 
 
 def test_contrast_is_looked_at_wherever_it_differs(looker: Looker, site: Site):
-    """
-    Rows that are seen as those before them are passed over, and no others.
-    """
+    """Rows that are seen as those before them are passed over, and no others."""
     page = looker.open(site, "/keys")
     page.evaluate(_ADD_ROWS, ["black", "black", "black"])
     check_axe(page, only="color-contrast")

@@ -23,9 +23,7 @@ PLANNED = "/calendar/planned?from=2026-10-20T03:00:00Z&until=2026-10-20T04:00:00
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_what_is_planned_is_for_everybody(looker: Looker, site: Site, width: int):
-    """
-    Nothing is found by axe or cut off, and the keyboard reaches everything.
-    """
+    """Nothing is found by axe or cut off, and the keyboard reaches everything."""
     page = looker.open(site, PLANNED, width=width)
     check_axe(page)
     check_width(page)
@@ -38,9 +36,7 @@ def test_what_is_planned_is_for_everybody(looker: Looker, site: Site, width: int
 
 @pytest.mark.parametrize("script", [True, False])
 def test_a_week_is_looked_through(looker: Looker, site: Site, *, script: bool):
-    """
-    Earlier and later, of one app, down to the actions of an hour.
-    """
+    """Earlier and later, of one app, down to the actions of an hour."""
     page = looker.open(site, "/calendar", script=script)
     expect(page.get_by_role("heading", level=1)).to_contain_text(
         "19 to 25 October. The clocks go back on Sunday."
@@ -70,9 +66,7 @@ def test_a_week_is_looked_through(looker: Looker, site: Site, *, script: bool):
 
 
 def test_keys_lead_through_the_weeks(looker: Looker, site: Site):
-    """
-    And Enter opens the hour that has the focus.
-    """
+    """And Enter opens the hour that has the focus."""
     page = looker.open(site, "/calendar")
     for key, path in (
         ("[", "/calendar?week=2026-W42"),

@@ -86,9 +86,7 @@ class Named:
 
 @pytest.mark.parametrize(("width", "theme"), [(WIDE, "light"), (NARROW, "dark")])
 def test_pages_are_for_everybody(looker: Looker, site: Site, width: int, theme: str):
-    """
-    Nothing is found by axe, or cut off, on any of them.
-    """
+    """Nothing is found by axe, or cut off, on any of them."""
     for path in Named(site):
         page = looker.open(site, path, width=width, theme=theme)
         check_width(page)
@@ -97,9 +95,7 @@ def test_pages_are_for_everybody(looker: Looker, site: Site, width: int, theme: 
 
 
 def test_keyboard_reaches_everything(looker: Looker, site: Site):
-    """
-    Of the pages with the most to do; keys open what asks.
-    """
+    """Of the pages with the most to do; keys open what asks."""
     named = Named(site)
     for path in (named.domain, named.event):
         assert [] == [*walk_with_keyboard(looker.open(site, path))]
@@ -112,9 +108,7 @@ def test_keyboard_reaches_everything(looker: Looker, site: Site):
 
 @pytest.mark.parametrize("script", [True, False])
 def test_each_act_of_the_pages(looker: Looker, own_site: Site, *, script: bool):
-    """
-    With and without script: paused and resumed, published and rolled back, sent.
-    """
+    """With and without script: paused and resumed, published and rolled back, sent."""
     named = Named(own_site)
     page = looker.open(own_site, named.app, script=script)
     page.get_by_role("link", name="Pause").first.click()
@@ -150,9 +144,7 @@ def _press(page: Page, name: str) -> None:
 
 
 def test_mail_can_neither_run_nor_load_nor_lead_away(looker: Looker, own_site: Site):
-    """
-    Whoever wrote it, in its frame or opened alone.
-    """
+    """Whoever wrote it, in its frame or opened alone."""
     named = Named(own_site)
     with writing(own_site.engine) as connection:
         connection.execute(
@@ -186,9 +178,7 @@ def test_mail_can_neither_run_nor_load_nor_lead_away(looker: Looker, own_site: S
 
 
 def test_empty_installation_says_how_to_begin(looker: Looker, empty_site: Site):
-    """
-    With commands that work as they are pasted.
-    """
+    """With commands that work as they are pasted."""
     for path, told in (
         ("/apps", "No small app yet."),
         ("/mails", "No mail yet"),

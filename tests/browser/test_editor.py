@@ -61,9 +61,7 @@ def find_action(site: Site) -> str:
 
 
 def test_problems_are_told_while_one_types(looker: Looker, site: Site):
-    """
-    The sentence, the problems at their lines, and what was probably meant.
-    """
+    """The sentence, the problems at their lines, and what was probably meant."""
     page = looker.open(site, NIGHTLY)
     text, sentence = page.locator("#document"), page.locator("#preview .large")
     expect(sentence).to_contain_text("Every day at 02:30")
@@ -103,9 +101,7 @@ _COUNT_PARSED = """
 
 
 def test_late_answer_takes_nothing_away(looker: Looker, site: Site):
-    """
-    What is written while a check is under way is newer than what that answers to.
-    """
+    """What is written while a check is under way is newer than what that answers to."""
     page = open_still(looker, site, NIGHTLY)
     held: list[Route] = []
 
@@ -245,9 +241,7 @@ def test_rule_is_built_by_hand(
     when: dict[str, str | int],
     told: str,
 ):
-    """
-    With the keyboard: it is told while one types, and written when one says so.
-    """
+    """With the keyboard: it is told while one types, and written when one says so."""
     page = open_still(looker, site, WEEKDAYS)
     text, says = page.locator("#document"), page.locator("#when-says")
     before = json.loads(text.input_value())
@@ -278,9 +272,7 @@ def test_rule_is_built_by_hand(
 
 
 def test_first_action_takes_a_minute(looker: Looker, empty_site: Site):
-    """
-    From an installation that has nothing: choose, and save by key.
-    """
+    """From an installation that has nothing: choose, and save by key."""
     looker.watch.expected = {404}  # while there is no page of an action
     page = looker.open(empty_site, "/actions/new")
     with leaving(page):
@@ -311,18 +303,14 @@ def test_pages_are_for_everybody(looker: Looker, site: Site, width: int, theme: 
 
 
 def test_everything_is_reached_with_the_keyboard(looker: Looker, site: Site):
-    """
-    And the text field lets go of the focus.
-    """
+    """And the text field lets go of the focus."""
     page = looker.open(site, f"/actions/{find_action(site)}/edit")
 
     assert [] == [*walk_with_keyboard(page)]
 
 
 def test_without_script_a_button_checks(looker: Looker, own_site: Site):
-    """
-    Problems, a proposal, a builder, a revision saved and compared.
-    """
+    """Problems, a proposal, a builder, a revision saved and compared."""
     looker.watch.expected = {404, 422}  # 404: while there is no page of an action
     uid = find_action(own_site)
     page = looker.open(own_site, f"/actions/{uid}/edit", script=False)

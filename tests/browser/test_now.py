@@ -23,9 +23,7 @@ from tests.seeded.sites import Site
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_page_tells_what_is_wrong(looker: Looker, site: Site, width: int, theme: str):
-    """
-    The verdict is the largest; nothing is found by axe, and nothing is cut off.
-    """
+    """The verdict is the largest; nothing is found by axe, and nothing is cut off."""
     page = looker.open(site, "/", width=width, theme=theme)
 
     expect(page.locator("h1")).to_contain_text("no worker takes quick")
@@ -42,9 +40,7 @@ def test_page_tells_what_is_wrong(looker: Looker, site: Site, width: int, theme:
 
 
 def test_everything_is_paused_in_place_and_resumed(looker: Looker, own_site: Site):
-    """
-    The key opens the question; undo takes it back.
-    """
+    """The key opens the question; undo takes it back."""
     page = looker.open(own_site, "/")
     page.keyboard.press("p")
     dialog = page.locator("dialog")
@@ -74,9 +70,7 @@ def test_keyboard_reaches_everything(looker: Looker, site: Site):
 
 
 def test_empty_installation_leads_to_a_first_action(looker: Looker, empty_site: Site):
-    """
-    Without a script, too: one address, one button.
-    """
+    """Without a script, too: one address, one button."""
     looker.watch.expected = {404}  # the page of the action
     for width in (WIDE, NARROW):
         page = looker.open(empty_site, "/", width=width)
@@ -93,9 +87,7 @@ def test_empty_installation_leads_to_a_first_action(looker: Looker, empty_site: 
 
 @pytest.mark.parametrize("path", ["/guide", "/begin", "/search?q=a", "/pause"])
 def test_small_pages_are_for_everybody(looker: Looker, site: Site, path: str):
-    """
-    Nothing is found by axe, and nothing is cut off.
-    """
+    """Nothing is found by axe, and nothing is cut off."""
     for width in (WIDE, NARROW):
         page = looker.open(site, path, width=width)
         check_axe(page)
@@ -103,9 +95,7 @@ def test_small_pages_are_for_everybody(looker: Looker, site: Site, path: str):
 
 
 def test_viewer_of_an_app_sees_its_app_without_buttons(looker: Looker, site: Site):
-    """
-    Who has one app meets no other, and cannot pause.
-    """
+    """Who has one app meets no other, and cannot pause."""
     page = looker.open(site, "/", role=Role.VIEWER, app="kestrel-air")
 
     expect(page.locator("#next")).to_contain_text("kestrel-air")

@@ -24,9 +24,7 @@ from tests.seeded.sites import Site
 
 @pytest.mark.parametrize("script", [True, False])
 def test_key_signs_in_and_leads_back(looker: Looker, site: Site, *, script: bool):
-    """
-    Who asked for a page without being signed in comes to it afterwards.
-    """
+    """Who asked for a page without being signed in comes to it afterwards."""
     with writing(site.engine) as connection:
         key = create_key(connection, app=None, role=Role.VIEWER).text
     page = looker.open(site, "/keys?from=before", role=None, script=script)
@@ -59,9 +57,7 @@ def test_link_signs_in(looker: Looker, site: Site, role: Role | None):
 
 
 def test_link_signs_in_without_script(looker: Looker, site: Site):
-    """
-    Its secret is pasted, as the page says.
-    """
+    """Its secret is pasted, as the page says."""
     with writing(site.engine) as connection:
         link = make_link(connection, Caller(None, "ada", Role.ADMIN, None))
     page = looker.open(site, f"/sign-in#{link}", role=None, script=False)
@@ -75,9 +71,7 @@ def test_link_signs_in_without_script(looker: Looker, site: Site):
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_page_is_for_everybody(looker: Looker, site: Site, width: int, theme: str):
-    """
-    Nothing is found by axe or cut off, and the keyboard reaches everything.
-    """
+    """Nothing is found by axe or cut off, and the keyboard reaches everything."""
     looker.watch.expected = {403}
     page = looker.open(site, "/sign-in", role=None, width=width, theme=theme)
     check_axe(page)

@@ -25,9 +25,7 @@ PATHS = (
 
 @pytest.mark.parametrize(("width", "theme"), [(WIDE, "light"), (NARROW, "dark")])
 def test_pages_are_for_everybody(looker: Looker, site: Site, width: int, theme: str):
-    """
-    Nothing is found by axe, and nothing is wider than the window.
-    """
+    """Nothing is found by axe, and nothing is wider than the window."""
     for path in PATHS:
         page = looker.open(site, path, width=width, theme=theme)
         check_axe(page)
@@ -36,9 +34,7 @@ def test_pages_are_for_everybody(looker: Looker, site: Site, width: int, theme: 
 
 
 def test_keyboard_reaches_everything(looker: Looker, site: Site):
-    """
-    What is there to press is reached by the tabulator alone.
-    """
+    """What is there to press is reached by the tabulator alone."""
     page = looker.open(site, "/workers")
 
     assert [] == [*walk_with_keyboard(page)]
@@ -66,9 +62,7 @@ def test_queue_is_paused_in_place(looker: Looker, own_site: Site):
 
 
 def test_key_is_made_without_script(looker: Looker, own_site: Site):
-    """
-    Its text is on the page that follows, and on no other.
-    """
+    """Its text is on the page that follows, and on no other."""
     page = looker.open(own_site, "/settings", script=False)
     with leaving(page):
         page.get_by_role("link", name="Make a key…").first.click()

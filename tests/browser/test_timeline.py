@@ -33,9 +33,7 @@ def test_a_week_is_for_everybody(looker: Looker, site: Site, width: int):
 
 @pytest.mark.parametrize("script", [True, False])
 def test_a_stretch_is_looked_through(looker: Looker, site: Site, *, script: bool):
-    """
-    Closer, earlier, of one app and queue.
-    """
+    """Closer, earlier, of one app and queue."""
     page = looker.open(site, "/timeline", script=script)
     lanes = page.locator("#lanes li")
     expect(page.get_by_role("heading", level=1)).to_contain_text("overlap")
@@ -59,9 +57,7 @@ def test_a_stretch_is_looked_through(looker: Looker, site: Site, *, script: bool
 
 
 def test_keys_move_and_zoom(looker: Looker, site: Site):
-    """
-    As the links do.
-    """
+    """As the links do."""
     page = looker.open(site, "/timeline")
     for key, query in (
         ("-", "span=24h"),

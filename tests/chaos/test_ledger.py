@@ -35,9 +35,7 @@ def make_case(seconds: Iterator[float]) -> Case:
 
 
 def test_what_is_wrong_belongs_to_the_fault_before_it() -> None:
-    """
-    By when its operation was recorded, or its occurrence due.
-    """
+    """By when its operation was recorded, or its occurrence due."""
     cases, known = make_cases(), uuid4()
     broken = [
         Broken("recorded", known),
@@ -51,9 +49,7 @@ def test_what_is_wrong_belongs_to_the_fault_before_it() -> None:
 
 
 def test_what_is_wrong_before_all_faults_belongs_to_none() -> None:
-    """
-    Nor does what has no time: it fails all the same.
-    """
+    """Nor does what has no time: it fails all the same."""
     cases = make_cases()
     broken = [Broken("early", occurrence=NOON - MINUTE), Broken("unknown")]
 
@@ -62,9 +58,7 @@ def test_what_is_wrong_before_all_faults_belongs_to_none() -> None:
 
 
 def test_doctor_is_asked_until_it_names_the_cause() -> None:
-    """
-    What it says of other things does not count.
-    """
+    """What it says of other things does not count."""
     case = make_case(count(0.0, 1.0))
     answers = iter([WELL, ILL])
 
@@ -75,9 +69,7 @@ def test_doctor_is_asked_until_it_names_the_cause() -> None:
 
 
 def test_doctor_that_names_it_late_fails() -> None:
-    """
-    Right, but an operator was left alone for too long.
-    """
+    """Right, but an operator was left alone for too long."""
     case = make_case(count(0.0, NAMED_WITHIN_S + 1.0))
 
     case.expect_doctor(lambda: ILL, "^bad broker")
@@ -87,9 +79,7 @@ def test_doctor_that_names_it_late_fails() -> None:
 
 
 def test_doctor_that_never_names_it_fails() -> None:
-    """
-    It goes on, and tells what doctor said instead.
-    """
+    """It goes on, and tells what doctor said instead."""
     case = make_case(count(0.0, 50.0))
 
     case.expect_doctor(lambda: ILL, "^bad queue")
@@ -138,16 +128,12 @@ GOOD = ("pending", "queued", "running", "succeeded")
 
 
 def test_what_ends_once_is_well() -> None:
-    """
-    Recorded, sent, claimed, ended.
-    """
+    """Recorded, sent, claimed, ended."""
     assert [] == find(make_ledger(MAIL, *GOOD))
 
 
 def test_what_ends_twice_is_found() -> None:
-    """
-    Unless somebody tried it again by hand.
-    """
+    """Unless somebody tried it again by hand."""
     twice = (*GOOD[:3], "failed", *GOOD)
     again = "operation ended 2 times, reopened 1 times"
 
@@ -159,18 +145,14 @@ def test_what_ends_twice_is_found() -> None:
 
 
 def test_a_way_that_there_is_not_is_found() -> None:
-    """
-    Whoever wrote it.
-    """
+    """Whoever wrote it."""
     found = find(make_ledger(MAIL, "pending", "missed", "succeeded"))
 
     assert "operation went from missed by missed to succeeded" in found
 
 
 def test_a_task_that_ran_twice_is_explained_or_wrong() -> None:
-    """
-    By what was done to whom it went through, and counted.
-    """
+    """By what was done to whom it went through, and counted."""
     ledger = make_ledger(TASK, "pending", "succeeded", row={"queue": "tasks"})
     task_id = str(str_to_uuid(f"{ledger.rows[0].id} | run_task"))
     ledger.ran[task_id] += 2
@@ -182,18 +164,14 @@ def test_a_task_that_ran_twice_is_explained_or_wrong() -> None:
 
 
 def test_a_task_that_never_ran_is_found() -> None:
-    """
-    Its operation says that it succeeded.
-    """
+    """Its operation says that it succeeded."""
     ledger = make_ledger(TASK, "pending", "succeeded", row={"queue": "tasks"})
 
     assert ["operation succeeded, and its task never ran"] == find(ledger)
 
 
 def test_a_late_tick_is_found_where_somebody_could_tick() -> None:
-    """
-    Not in a minute in which a scheduler or the database was hurt.
-    """
+    """Not in a minute in which a scheduler or the database was hurt."""
     late = {"recorded_at": NOON + 3 * SECOND}
     killed = Happening("kill", "scheduler-1", NOON - SECOND, NOON)
 

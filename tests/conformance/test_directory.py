@@ -63,9 +63,7 @@ def directory(request: pytest.FixtureRequest) -> Directory:
 
 
 def test_users_come_by_id(directory: Directory) -> None:
-    """
-    With their groups, and none of another app.
-    """
+    """With their groups, and none of another app."""
     assert (ANN, BEN) == directory.fetch_users("shop")
     assert () == directory.fetch_users("other")
     assert BEN == directory.get_user("shop", BEN.id)
@@ -74,9 +72,7 @@ def test_users_come_by_id(directory: Directory) -> None:
 
 
 def test_templates_belong_to_their_app(directory: Directory) -> None:
-    """
-    One that is not there is None; their names are in order.
-    """
+    """One that is not there is None; their names are in order."""
     assert [HELLO, BYE, None] == [
         directory.get_template("shop", name) for name in ("hello", "bye", "none")
     ]
@@ -86,9 +82,7 @@ def test_templates_belong_to_their_app(directory: Directory) -> None:
 
 
 def test_app_is_as_its_mails_show_it(directory: Directory) -> None:
-    """
-    One that is not there is None.
-    """
+    """One that is not there is None."""
     app = directory.get_app("shop")
 
     assert app is not None
@@ -97,9 +91,7 @@ def test_app_is_as_its_mails_show_it(directory: Directory) -> None:
 
 
 def test_locales_come_by_address(directory: Directory) -> None:
-    """
-    Of users of the app who have one.
-    """
+    """Of users of the app who have one."""
     asked = [ANN.email, BEN.email, "nobody@example.org"]
     expected = {user.email: user.locale for user in (ANN, BEN) if user.locale}
 

@@ -104,9 +104,7 @@ def make_mail(number: int, address: str = "ann@example.org") -> Mail:
 
 
 def test_mails_of_a_session_arrive_in_order(case: Case) -> None:
-    """
-    Each once, under its own id.
-    """
+    """Each once, under its own id."""
     outcomes = case.send(*map(make_mail, range(3)))
 
     assert [Fate.SENT] * 3 == outcomes
@@ -114,18 +112,14 @@ def test_mails_of_a_session_arrive_in_order(case: Case) -> None:
 
 
 def test_session_without_mails_sends_nothing(case: Case) -> None:
-    """
-    It need not even connect.
-    """
+    """It need not even connect."""
     assert [] == case.send()
     assert [] == case.fetch_ids()
 
 
 @pytest.mark.parametrize("address", ["", "ann", "a b@x.org", "a@x.org,b@x.org"])
 def test_what_is_not_an_address_is_refused(case: Case, address: str) -> None:
-    """
-    The others of the session arrive.
-    """
+    """The others of the session arrive."""
     outcomes = case.send(make_mail(0, address), make_mail(1))
 
     assert [Fate.REFUSED, Fate.SENT] == outcomes
@@ -133,9 +127,7 @@ def test_what_is_not_an_address_is_refused(case: Case, address: str) -> None:
 
 
 def test_server_that_refuses_one_takes_the_others(case: Case) -> None:
-    """
-    What is refused has certainly not left.
-    """
+    """What is refused has certainly not left."""
     if case.refuse is None:
         return  # nobody is there to refuse anything
     case.refuse("ben@example.org")

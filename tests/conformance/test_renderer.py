@@ -25,9 +25,7 @@ def renderer(request: pytest.FixtureRequest) -> Iterator[Renderer]:
 
 
 def test_mails_come_in_the_order_of_the_recipients(renderer: Renderer) -> None:
-    """
-    Only HTML is escaped; what the template lacks, the mail lacks.
-    """
+    """Only HTML is escaped; what the template lacks, the mail lacks."""
     template = Template("t", "Hi {{ name }}", None, "<b>{{ name }}</b>")
     names = ("Ann", "<Ben>", "Çem")
 
@@ -41,9 +39,7 @@ def test_mails_come_in_the_order_of_the_recipients(renderer: Renderer) -> None:
 
 
 def test_nobody_is_no_mail(renderer: Renderer) -> None:
-    """
-    An empty list is as good as any other.
-    """
+    """An empty list is as good as any other."""
     assert [] == renderer.render(Template("t", "s", "x", None), [])
 
 

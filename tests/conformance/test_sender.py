@@ -165,9 +165,7 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
 
 
 def test_all_messages_come_to_their_queues(case: Case) -> None:
-    """
-    Each once, under its own id, and in their order where order is kept.
-    """
+    """Each once, under its own id, and in their order where order is kept."""
     quick, heavy = make_messages(30), make_messages(2, Queue.HEAVY)
 
     case.run(lambda: case.sender.send([*quick, *heavy]))
@@ -179,9 +177,7 @@ def test_all_messages_come_to_their_queues(case: Case) -> None:
 
 
 def test_queues_that_hold_nothing_are_found(case: Case) -> None:
-    """
-    All of them, before anything was sent.
-    """
+    """All of them, before anything was sent."""
     found: list[set[Queue]] = []
 
     case.run(lambda: found.append(case.sender.find_empty_queues()))
@@ -191,9 +187,7 @@ def test_queues_that_hold_nothing_are_found(case: Case) -> None:
 
 @pytest.mark.parametrize("ask", ["send", "find_empty_queues"])
 def test_broker_that_is_away_is_unreachable(case: Case, ask: str) -> None:
-    """
-    Whatever it is asked, within the deadline, and never with another error.
-    """
+    """Whatever it is asked, within the deadline, and never with another error."""
     sender = case.cut_off()
     arguments = [make_messages(2)] if ask == "send" else []
     caught: list[BrokerUnreachableError] = []

@@ -64,9 +64,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 
 
 def test_rows_are_read_into_the_target(case: Case) -> None:
-    """
-    How many there are is told, and what the source said of its state.
-    """
+    """How many there are is told, and what the source said of its state."""
     case.write("a.csv", 3)
 
     reading = case.read("a.csv")
@@ -78,9 +76,7 @@ def test_rows_are_read_into_the_target(case: Case) -> None:
 
 
 def test_source_that_is_as_it_was_is_not_read(case: Case) -> None:
-    """
-    Until it changes.
-    """
+    """Until it changes."""
     case.write("a.csv", 3)
     first = case.read("a.csv")
     assert first is not None
@@ -95,9 +91,7 @@ def test_source_that_is_as_it_was_is_not_read(case: Case) -> None:
 
 
 def test_state_of_another_source_means_nothing(case: Case) -> None:
-    """
-    A domain whose source was changed is read, whatever the other one said.
-    """
+    """A domain whose source was changed is read, whatever the other one said."""
     for name in ("a.csv", "b.csv"):
         case.write(name, 3)
     first = case.read("a.csv")
@@ -109,9 +103,7 @@ def test_state_of_another_source_means_nothing(case: Case) -> None:
 
 
 def test_missing_source_fails_for_good(case: Case) -> None:
-    """
-    The message names domain and file.
-    """
+    """The message names domain and file."""
     with pytest.raises(
         StepError, match=r"domain sales: source file none\.csv"
     ) as caught:

@@ -99,9 +99,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 def test_tasks_wait_in_the_order_they_were_sent(case: Case) -> None:
-    """
-    In their queue alone, with name, id and arguments as they were given.
-    """
+    """In their queue alone, with name, id and arguments as they were given."""
     queues = [case.send("reports", number) for number in range(3)]
 
     assert ["reports"] * 3 == queues
@@ -113,17 +111,13 @@ def test_tasks_wait_in_the_order_they_were_sent(case: Case) -> None:
 
 
 def test_queue_that_is_not_named_is_that_of_the_settings(case: Case) -> None:
-    """
-    The caller is told which.
-    """
+    """The caller is told which."""
     assert case.send(None) == "default"
     assert 1 == len(case.fetch("default"))
 
 
 def test_broker_that_is_away_is_temporary(case: Case) -> None:
-    """
-    The operation is tried again, for nothing is wrong with it.
-    """
+    """The operation is tried again, for nothing is wrong with it."""
     with pytest.raises(StepError) as caught:
         send(case.cut_off(), "reports", 1)
 

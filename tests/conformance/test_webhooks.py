@@ -21,9 +21,7 @@ NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
 @dataclass
 class Case:
-    """
-    Webhooks, an address that takes requests, and what it was sent: id and body.
-    """
+    """Webhooks, an address that takes requests, and what it was sent: id and body."""
 
     webhooks: Webhooks
     url: str
@@ -72,9 +70,7 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
 
 
 def test_request_arrives_under_its_id(case: Case) -> None:
-    """
-    As often as it is posted: who gets it tells a repetition by its id.
-    """
+    """As often as it is posted: who gets it tells a repetition by its id."""
     sendings = [
         case.webhooks.post(case.url, message_id="1", body=b"{}", now=NOW)
         for _ in range(2)
@@ -86,9 +82,7 @@ def test_request_arrives_under_its_id(case: Case) -> None:
 
 @pytest.mark.parametrize("url", ["", "nowhere", "ftp://example.org/x"])
 def test_what_is_not_an_address_of_the_web_is_refused(case: Case, url: str) -> None:
-    """
-    With words that say which; nothing is sent.
-    """
+    """With words that say which; nothing is sent."""
     sending = case.webhooks.post(url, message_id="1", body=b"{}", now=NOW)
 
     assert sending.outcome is Fate.REFUSED

@@ -95,9 +95,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 
 
 def test_domains_come_by_name(case: Case) -> None:
-    """
-    Each with its source, and nothing of another app.
-    """
+    """Each with its source, and nothing of another app."""
     found = case.workspace.fetch_domains(APP)
 
     assert [("a", {"file": "a"}), ("b", {"file": "b"})] == [
@@ -107,9 +105,7 @@ def test_domains_come_by_name(case: Case) -> None:
 
 
 def test_what_was_staged_is_found_again(case: Case) -> None:
-    """
-    With what was read from where, and a file that is there; the draft is not.
-    """
+    """With what was read from where, and a file that is there; the draft is not."""
     draft = case.draft("a")
     numbers = case.workspace.stage(
         APP, [draft], operation_id=OPERATION, now=NOW, guard=hold
@@ -125,9 +121,7 @@ def test_what_was_staged_is_found_again(case: Case) -> None:
 
 
 def test_versions_are_numbered_by_domain(case: Case) -> None:
-    """
-    From 1, one more each time.
-    """
+    """From 1, one more each time."""
     case.stage("a")
 
     assert {"a": 2, "b": 1} == case.stage("a", "b")
@@ -135,18 +129,14 @@ def test_versions_are_numbered_by_domain(case: Case) -> None:
 
 
 def test_nothing_is_staged_without_drafts(case: Case) -> None:
-    """
-    A refresh that found all as it was does not ask for its claim.
-    """
+    """A refresh that found all as it was does not ask for its claim."""
     found = case.workspace.stage(APP, [], operation_id=OPERATION, now=NOW, guard=lose)
 
     assert {} == found
 
 
 def test_lost_claim_stages_and_publishes_nothing(case: Case) -> None:
-    """
-    The guard is asked before anything is written.
-    """
+    """The guard is asked before anything is written."""
     case.stage("a")
     drafts = [case.draft("a")]
 
@@ -159,9 +149,7 @@ def test_lost_claim_stages_and_publishes_nothing(case: Case) -> None:
 
 
 def test_kinds_that_are_staged_are_found(case: Case) -> None:
-    """
-    In the order they were asked for, and none of another app.
-    """
+    """In the order they were asked for, and none of another app."""
     before = case.workspace.fetch_staged(APP, KINDS)
     case.stage("b")
 
@@ -171,9 +159,7 @@ def test_kinds_that_are_staged_are_found(case: Case) -> None:
 
 
 def test_publishing_moves_what_is_asked_for_once(case: Case) -> None:
-    """
-    What is live already does not move.
-    """
+    """What is live already does not move."""
     case.stage("a", "b")
 
     data = case.publish("data")
@@ -188,9 +174,7 @@ def test_publishing_moves_what_is_asked_for_once(case: Case) -> None:
 
 @pytest.mark.parametrize("missing", ["data", "permissions"])
 def test_nothing_is_published_if_something_is_missing(case: Case, missing: str) -> None:
-    """
-    The error is permanent, and what comes before it does not move either.
-    """
+    """The error is permanent, and what comes before it does not move either."""
     with pytest.raises(StepError, match=f"nothing staged for {missing}") as caught:
         case.publish("design", missing)
 
@@ -199,9 +183,7 @@ def test_nothing_is_published_if_something_is_missing(case: Case, missing: str) 
 
 
 def test_data_whose_file_is_gone_is_not_published(case: Case) -> None:
-    """
-    Live never points to a file that is not there.
-    """
+    """Live never points to a file that is not there."""
     case.stage("a", "b")
     gone = case.workspace.fetch_domains(APP)[0].staged
     assert gone is not None
@@ -215,9 +197,7 @@ def test_data_whose_file_is_gone_is_not_published(case: Case) -> None:
 
 
 def test_rolling_back_swaps_with_what_was_live_before(case: Case) -> None:
-    """
-    Twice is as before; what was live only once stays.
-    """
+    """Twice is as before; what was live only once stays."""
     case.stage("a", "b")
     case.publish("data", "design")
     case.stage("a")
@@ -233,9 +213,7 @@ def test_rolling_back_swaps_with_what_was_live_before(case: Case) -> None:
 
 
 def test_drafts_that_are_not_staged_are_removed(case: Case) -> None:
-    """
-    Those that were never written, too.
-    """
+    """Those that were never written, too."""
     written, unwritten = case.draft("a").path, case.workspace.draft_path(APP, "a")
 
     case.workspace.discard([written, unwritten])
@@ -261,9 +239,7 @@ def test_only_live_data_is_summarized(case: Case) -> None:
 
 
 def test_figures_of_a_summary_stay_with_the_domain(case: Case) -> None:
-    """
-    By action; what an action keeps replaces what it kept, and no domain is made.
-    """
+    """By action; what an action keeps replaces what it kept, and no domain is made."""
     case.stage("a")
     case.publish("data")
     for rows in (1, 2):

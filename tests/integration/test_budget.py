@@ -104,9 +104,7 @@ def copy_action(engine: sa.Engine, uid: str, count: int, prefix: str) -> None:
 
 
 def test_ten_thousand_due_share_their_statements(postgres_engine: sa.Engine):
-    """
-    At most 0.05 statements and 0.01 commits for an occurrence, sending included.
-    """
+    """At most 0.05 statements and 0.01 commits for an occurrence, sending included."""
     engine = postgres_engine
     add_app(engine)
     uid = post_at(engine, SEVEN)
@@ -122,9 +120,7 @@ def test_ten_thousand_due_share_their_statements(postgres_engine: sa.Engine):
 
 
 def test_cost_follows_what_is_due(postgres_engine: sa.Engine):
-    """
-    As many statements for 50 of 10,000 as for 50 of 100.
-    """
+    """As many statements for 50 of 10,000 as for 50 of 100."""
     engine = postgres_engine
     add_app(engine)
     uid = post_at(engine, SEVEN)
@@ -144,9 +140,7 @@ def test_cost_follows_what_is_due(postgres_engine: sa.Engine):
 
 
 def test_idle_tick_costs_one_statement(postgres_engine: sa.Engine):
-    """
-    What is registered is not looked at.
-    """
+    """What is registered is not looked at."""
     add_app(postgres_engine)
     uid = post_at(postgres_engine, SEVEN)
     copy_action(postgres_engine, uid, 999, "copy")
@@ -202,9 +196,7 @@ def three_operations(engine: sa.Engine, folder: Path) -> Iterator[Callable[[], N
 def test_operation_of_one_step_costs_two_round_trips(
     postgres_engine: sa.Engine, tmp_path: Path
 ):
-    """
-    Claim and steps, then the end of both: each a transaction of its own.
-    """
+    """Claim and steps, then the end of both: each a transaction of its own."""
     with three_operations(postgres_engine, tmp_path) as run:
         with listening(postgres_engine, tmp_path / "wire") as asked:
             run()
@@ -215,9 +207,7 @@ def test_operation_of_one_step_costs_two_round_trips(
 def test_operation_of_one_step_costs_two_transactions(
     sqlite_engine: sa.Engine, tmp_path: Path
 ):
-    """
-    Two statements in each, and BEGIN, which is one of ours.
-    """
+    """Two statements in each, and BEGIN, which is one of ours."""
     with three_operations(sqlite_engine, tmp_path) as run:
         with counting(sqlite_engine) as counts:
             run()

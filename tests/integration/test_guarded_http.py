@@ -125,9 +125,7 @@ def test_certificate_is_checked_against_the_name(
 def test_certificate_of_another_name_is_refused(
     tls: TlsServer, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Who can make a name lead to himself does not become it.
-    """
+    """Who can make a name lead to himself does not become it."""
     monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
 
     sending = post(tls, "other.example", "other.example")
@@ -157,9 +155,7 @@ def test_certificate_of_an_unknown_authority_is_refused(
 def test_name_in_other_letters_leads_to_nobody_else(
     tls: TlsServer, monkeypatch: pytest.MonkeyPatch, host: str
 ):
-    """
-    Python alone would resolve faß as fass, which may belong to others.
-    """
+    """Python alone would resolve faß as fass, which may belong to others."""
     monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
     ours = "hooks.xn--fa-hia.example"
 
@@ -195,9 +191,7 @@ def run_dripping_server(head: bytes) -> Iterator[tuple[int, threading.Event]]:
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 204 "])
 def test_webhook_that_drips_is_left(head: bytes):
-    """
-    Each byte comes in time, and the answer never does.
-    """
+    """Each byte comes in time, and the answer never does."""
     webhooks = RealWebhooks(
         secret="abc",
         allowed_hosts=("127.0.0.1",),
@@ -238,9 +232,7 @@ def test_name_that_is_never_resolved_is_left():
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])
 def test_source_that_drips_is_left(head: bytes, tmp_path: Path):
-    """
-    In its head and in its body; the message names the setting.
-    """
+    """In its head and in its body; the message names the setting."""
     guard = HostGuard(("127.0.0.1",), setting="X")
     limits = DomainLimits(time=timedelta(seconds=1))
     with run_dripping_server(head) as (port, left):

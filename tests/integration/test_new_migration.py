@@ -62,9 +62,7 @@ def find_differences(engine: sa.Engine, versions: Path, target: sa.MetaData) -> 
 def test_a_new_column_is_made_on_both_databases(
     unmigrated: sa.Engine, versions: Path, target: sa.MetaData
 ):
-    """
-    It is in the next file, which takes the number after the newest, and runs.
-    """
+    """It is in the next file, which takes the number after the newest, and runs."""
     target.tables["small_apps"].append_column(sa.Column("colour", sa.Text))
 
     draft = write_migration("Keep a colour", target=target, versions=versions)
@@ -76,9 +74,7 @@ def test_a_new_column_is_made_on_both_databases(
 def test_a_new_table_is_made_on_both_databases(
     unmigrated: sa.Engine, versions: Path, target: sa.MetaData
 ):
-    """
-    With its keys, our types, and the condition of its index.
-    """
+    """With its keys, our types, and the condition of its index."""
     sa.Table(
         "badges",
         target,
@@ -104,9 +100,7 @@ def test_a_new_table_is_made_on_both_databases(
 def test_a_large_table_is_changed_while_everybody_goes_on(
     unmigrated: sa.Engine, versions: Path, target: sa.MetaData
 ):
-    """
-    Its column and index are listed as live, with default and condition.
-    """
+    """Its column and index are listed as live, with default and condition."""
     operations = target.tables["operations"]
     operations.append_column(
         sa.Column("weight", sa.Integer, nullable=False, server_default="1")
@@ -140,9 +134,7 @@ def test_a_large_table_is_changed_while_everybody_goes_on(
 def test_what_only_adds_lets_the_programs_before_go_on(
     versions: Path, target: sa.MetaData
 ):
-    """
-    compatible_from stays that of the migration before.
-    """
+    """compatible_from stays that of the migration before."""
     target.tables["small_apps"].append_column(sa.Column("colour", sa.Text))
 
     draft = write_migration("Keep a colour", target=target, versions=versions)
@@ -171,9 +163,7 @@ def test_what_demands_something_stops_the_programs_before(
 def test_an_index_that_locks_a_large_table_is_named(
     versions: Path, target: sa.MetaData
 ):
-    """
-    A unique one cannot be live, so whoever reviews is told.
-    """
+    """A unique one cannot be live, so whoever reviews is told."""
     operations = target.tables["operations"]
     index = ("ix_operations_app_worker", operations.c.app, operations.c.worker)
     sa.Index(*index, unique=True)
@@ -184,9 +174,7 @@ def test_an_index_that_locks_a_large_table_is_named(
 
 
 def test_a_column_that_goes_is_asked_about(versions: Path, target: sa.MetaData):
-    """
-    It may be a rename, and drops take two versions.
-    """
+    """It may be a rename, and drops take two versions."""
     table = target.tables["small_apps"]
     renamed = sa.MetaData(naming_convention=target.naming_convention)
     for each in target.sorted_tables:
@@ -201,9 +189,7 @@ def test_a_column_that_goes_is_asked_about(versions: Path, target: sa.MetaData):
 
 
 def test_the_code_as_it_is_needs_no_migration(versions: Path):
-    """
-    There is nothing to write, and no file is left.
-    """
+    """There is nothing to write, and no file is left."""
     before = {*versions.glob("*.py")}
     with pytest.raises(UsageError, match=r"nothing to write"):
         write_migration("Nothing", versions=versions)
@@ -212,9 +198,7 @@ def test_the_code_as_it_is_needs_no_migration(versions: Path):
 
 
 def test_a_migration_without_a_message_is_refused(versions: Path):
-    """
-    The call that would be right is named.
-    """
+    """The call that would be right is named."""
     with pytest.raises(UsageError, match='make migration m="'):
         write_migration(" ", versions=versions)
 
@@ -223,9 +207,7 @@ def test_a_migration_without_a_message_is_refused(versions: Path):
 def test_a_message_that_breaks_its_docstring_is_refused(
     message: str, versions: Path, target: sa.MetaData
 ):
-    """
-    Before a file is written that nobody can import.
-    """
+    """Before a file is written that nobody can import."""
     target.tables["small_apps"].append_column(sa.Column("colour", sa.Text))
 
     with pytest.raises(UsageError, match="docstring"):
@@ -235,9 +217,7 @@ def test_a_message_that_breaks_its_docstring_is_refused(
 
 
 def test_a_refusal_is_an_exit_code_and_a_line(capsys: pytest.CaptureFixture[str]):
-    """
-    ``make`` stops there, and says what is wrong.
-    """
+    """``make`` stops there, and says what is wrong."""
     assert 2 == main([])
 
     assert "make migration m=" in capsys.readouterr().err

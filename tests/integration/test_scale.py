@@ -247,9 +247,7 @@ def count_read(plan: dict[str, Any], table: str) -> int:
 def test_what_is_shown_costs_no_look_at_all_that_happened(
     postgres_engine: sa.Engine, tmp_path: Path
 ):
-    """
-    A page reads a bounded number of operations, however many there are.
-    """
+    """A page reads a bounded number of operations, however many there are."""
     engine = postgres_engine
     read: dict[str, int] = {}
     with run_web(engine, tmp_path, UNLIMITED) as web:
@@ -266,9 +264,7 @@ def test_what_is_shown_costs_no_look_at_all_that_happened(
 
 
 def test_a_period_long_ago_costs_what_was_due_in_it(postgres_engine: sa.Engine):
-    """
-    Not what happened since then; nor is all of it read for the first operations.
-    """
+    """Not what happened since then; nor is all of it read for the first operations."""
     engine = postgres_engine
     add_app(engine, APP)
     add_history(engine)

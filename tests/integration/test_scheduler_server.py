@@ -61,9 +61,7 @@ def tick_again(scheduler: Scheduler) -> float:
 
 
 def test_first_wake_ticks_and_sleeps_to_the_next_look(engine: sa.Engine):
-    """
-    Who leads looks at once; the pause never reaches beyond the minute.
-    """
+    """Who leads looks at once; the pause never reaches beyond the minute."""
     add_app(engine)
     backdate(engine, post(engine, when=MINUTELY).uid, 2)
     sender = FakeSender()
@@ -77,9 +75,7 @@ def test_first_wake_ticks_and_sleeps_to_the_next_look(engine: sa.Engine):
 
 
 def test_failures_are_looked_for_after_each_tick(engine: sa.Engine):
-    """
-    Ten seconds later, once, when most of what it made has run; never before it.
-    """
+    """Ten seconds later, once, when most of what it made has run; never before it."""
     add_app(engine)
     clock = Clock()
     scheduler = make_scheduler(engine, clock=clock, NOTICE_MAIL="ops@example.org")
@@ -98,9 +94,7 @@ def test_failures_are_looked_for_after_each_tick(engine: sa.Engine):
 
 
 def test_wake_between_minutes_does_not_tick(engine: sa.Engine):
-    """
-    In between the outbox is drained, and nothing is decided.
-    """
+    """In between the outbox is drained, and nothing is decided."""
     add_app(engine)
     sender = FakeSender()
     scheduler = make_scheduler(engine, sender)
@@ -116,9 +110,7 @@ def test_wake_between_minutes_does_not_tick(engine: sa.Engine):
 
 
 def test_standby_does_nothing(engine: sa.Engine):
-    """
-    A second scheduler waits, and takes over when the first one stops.
-    """
+    """A second scheduler waits, and takes over when the first one stops."""
     add_app(engine)
     first, second = make_scheduler(engine), make_scheduler(engine)
     first.wake()
@@ -136,9 +128,7 @@ def test_standby_does_nothing(engine: sa.Engine):
 def test_only_who_led_says_that_it_gave_the_lead_away(
     engine: sa.Engine, *, leads: bool
 ):
-    """
-    A standby that stops has nothing to give away.
-    """
+    """A standby that stops has nothing to give away."""
     first, standby = make_scheduler(engine), make_scheduler(engine)
     first.wake()
     standby.wake()
@@ -150,9 +140,7 @@ def test_only_who_led_says_that_it_gave_the_lead_away(
 
 
 def test_broker_that_is_down_stops_no_decision(engine: sa.Engine):
-    """
-    Everything is recorded; later it is sent, the oldest first, each once.
-    """
+    """Everything is recorded; later it is sent, the oldest first, each once."""
     add_app(engine)
     uid = post(engine, when=MINUTELY).uid
     sender, clock = FakeSender(error=BROKER_DOWN), Clock()
@@ -193,9 +181,7 @@ def fetch_send_failure(engine: sa.Engine) -> SendFailure | None:
 
 
 def test_what_the_broker_says_is_kept_until_it_takes_something(engine: sa.Engine):
-    """
-    The first time and the last word; a new leader has heard nothing yet.
-    """
+    """The first time and the last word; a new leader has heard nothing yet."""
     record_all(engine, make_operation())
     sender, clock = FakeSender(error=BROKER_DOWN), Clock()
     scheduler = make_scheduler(engine, sender, clock)
@@ -240,9 +226,7 @@ def test_failure_is_told_until_nothing_waits(engine: sa.Engine):
 
 
 def test_broker_that_is_away_is_asked_once_for_all(engine: sa.Engine):
-    """
-    Neither sending nor rescuing waits for it twice within a few seconds.
-    """
+    """Neither sending nor rescuing waits for it twice within a few seconds."""
     record_all(engine, make_operation())
     sender, clock = FakeSender(error=BROKER_DOWN), Clock()
     scheduler = make_scheduler(engine, sender, clock)
@@ -260,9 +244,7 @@ def test_broker_that_is_away_is_asked_once_for_all(engine: sa.Engine):
 
 
 def test_crash_between_commit_and_send_sends_the_same_ids(engine: sa.Engine):
-    """
-    A new process finds the rows pending and sends them, no others.
-    """
+    """A new process finds the rows pending and sends them, no others."""
     add_app(engine)
     uid = post(engine, when=MINUTELY).uid
     backdate(engine, uid, 1)
@@ -286,9 +268,7 @@ def expire_lease(engine: sa.Engine) -> None:
 
 
 def test_crash_between_send_and_mark_sends_twice_under_one_id(engine: sa.Engine):
-    """
-    At least once: the claim turns the second copy away.
-    """
+    """At least once: the claim turns the second copy away."""
     made = make_operation()
     record_all(engine, made)
     crashing = FakeSender(error_after=MemoryError())
@@ -304,9 +284,7 @@ def test_crash_between_send_and_mark_sends_twice_under_one_id(engine: sa.Engine)
 
 
 def test_broker_that_took_it_and_failed_gets_it_again(engine: sa.Engine):
-    """
-    An error means "unknown", so the whole batch is sent again.
-    """
+    """An error means "unknown", so the whole batch is sent again."""
     made = make_operation()
     record_all(engine, made)
     sender, clock = FakeSender(error_after=BROKER_DOWN), Clock()
@@ -322,9 +300,7 @@ def test_broker_that_took_it_and_failed_gets_it_again(engine: sa.Engine):
 
 
 def test_database_that_is_away_stops_the_wake_and_not_the_loop():
-    """
-    Nothing is dispatched, nothing raised; the next look finds it again.
-    """
+    """Nothing is dispatched, nothing raised; the next look finds it again."""
     engine = make_engine("postgresql://nobody@127.0.0.1:1/none")
     sender = FakeSender()
     scheduler = make_scheduler(engine, sender)
@@ -337,9 +313,7 @@ def test_database_that_is_away_stops_the_wake_and_not_the_loop():
 
 
 def test_tick_that_failed_is_repeated_at_once(engine: sa.Engine):
-    """
-    Not a minute later.
-    """
+    """Not a minute later."""
     add_app(engine)
     scheduler = make_scheduler(engine)
     scheduler.wake()
@@ -387,9 +361,7 @@ def test_tick_that_failed_lets_nothing_fly(
 
 
 def test_tick_ends_pauses_before_it_decides(engine: sa.Engine):
-    """
-    What is due at the very end of a pause is recorded by the tick that sees it.
-    """
+    """What is due at the very end of a pause is recorded by the tick that sees it."""
     add_app(engine)
     uid = post(engine, when={"every": "PT1M"}).uid
     until = get_now(engine).replace(second=0, microsecond=0) + 2 * MINUTE

@@ -78,9 +78,7 @@ def movable(sqlite_url: str) -> Iterator[tuple[sa.Engine, MovableClock]]:
 def test_clock_that_is_set_back_keeps_ticking(
     movable: tuple[sa.Engine, MovableClock],
 ):
-    """
-    The hour that comes again is looked at again, and nothing in it runs twice.
-    """
+    """The hour that comes again is looked at again, and nothing in it runs twice."""
     engine, clock = movable
     add_app(engine)
     uid = post(engine, when=MINUTELY).uid
@@ -121,9 +119,7 @@ def keep_lease(engine: sa.Engine) -> None:
 
 
 def test_rescue_sends_what_was_lost(engine: sa.Engine):
-    """
-    Lost messages and lost workers come back without anybody's help.
-    """
+    """Lost messages and lost workers come back without anybody's help."""
     add_revision(engine)
     lost, dead = make_operation(1), make_operation(2)
     record_all(engine, lost, dead)
@@ -155,9 +151,7 @@ def test_rescue_sends_what_was_lost(engine: sa.Engine):
 
 
 def test_run_leads_until_stopped_and_releases(engine: sa.Engine):
-    """
-    The maintenance action is there; afterwards a standby leads at once.
-    """
+    """The maintenance action is there; afterwards a standby leads at once."""
     stop = threading.Event()
 
     class StoppingSender(FakeSender):
@@ -174,9 +168,7 @@ def test_run_leads_until_stopped_and_releases(engine: sa.Engine):
 
 
 def test_run_that_will_not_wait_names_the_holder(engine: sa.Engine):
-    """
-    ``--no-wait`` ends with a conflict, and leaves the lease alone.
-    """
+    """``--no-wait`` ends with a conflict, and leaves the lease alone."""
     holder = Leader(engine)
     holder.hold()
 
@@ -206,9 +198,7 @@ class Wakings:
 
 
 def test_standby_says_whom_it_stands_by_for(engine: sa.Engine):
-    """
-    Once, however often it looks, and again when somebody else has taken over.
-    """
+    """Once, however often it looks, and again when somebody else has taken over."""
     first, second = Leader(engine), Leader(engine)
     first.hold()
 
@@ -238,9 +228,7 @@ def lead_once(engine: sa.Engine, **settings: object) -> None:
 
 
 def test_leaders_of_different_zones_leave_maintenance_alone(engine: sa.Engine):
-    """
-    It keeps the zone of who made it, whoever leads.
-    """
+    """It keeps the zone of who made it, whoever leads."""
     for zone in ("Europe/Paris", "UTC", "Europe/Paris"):
         lead_once(engine, timezone=zone)
 
@@ -250,9 +238,7 @@ def test_leaders_of_different_zones_leave_maintenance_alone(engine: sa.Engine):
 
 
 def test_leader_of_another_hour_moves_maintenance(engine: sa.Engine):
-    """
-    An operator who sets the hour gets it, with the zone it is set in.
-    """
+    """An operator who sets the hour gets it, with the zone it is set in."""
     lead_once(engine, timezone="Europe/Paris")
     lead_once(engine, timezone="UTC", maintenance_at=time(3))
 
@@ -261,9 +247,7 @@ def test_leader_of_another_hour_moves_maintenance(engine: sa.Engine):
 
 
 def test_standby_leaves_maintenance_alone(engine: sa.Engine):
-    """
-    Whatever it was told, it does not lead.
-    """
+    """Whatever it was told, it does not lead."""
     lead_once(engine)
     assert Leader(engine).hold()
     stop = threading.Event()
@@ -300,9 +284,7 @@ def test_systemd_hears_that_it_lives_and_stops(
 def test_systemd_that_is_away_stops_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    A socket that is gone is a line in the log.
-    """
+    """A socket that is gone is a line in the log."""
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
 
     with capture_logs() as logs:

@@ -87,9 +87,7 @@ def post_every(engine: sa.Engine, every: str, **changes: Any) -> str:
 
 
 def test_each_second_is_decided_at_its_second(seconds_engine: sa.Engine, world: World):
-    """
-    Once, with and without a tick, and before the next one.
-    """
+    """Once, with and without a tick, and before the next one."""
     post_every(seconds_engine, "PT1S")
 
     live(make_scheduler(seconds_engine, world), world, until=121)
@@ -102,9 +100,7 @@ def test_each_second_is_decided_at_its_second(seconds_engine: sa.Engine, world: 
 
 
 def test_only_seconds_are_looked_for(seconds_engine: sa.Engine, world: World):
-    """
-    A mail of the same rule, a user's event and whole minutes wait for the tick.
-    """
+    """A mail of the same rule, a user's event and whole minutes wait for the tick."""
     by_second = {"calendar": "*:*:10,40"}
     uids = {
         name: post(seconds_engine, name=name, when=when, operations=operations).uid
@@ -129,9 +125,7 @@ def test_only_seconds_are_looked_for(seconds_engine: sa.Engine, world: World):
 def test_nothing_is_looked_for_where_nobody_asks(
     seconds_engine: sa.Engine, world: World
 ):
-    """
-    The scheduler knows after its tick, and sleeps as ever.
-    """
+    """The scheduler knows after its tick, and sleeps as ever."""
     post(seconds_engine, when={"cron_rule": "* * * * *"})
     post(seconds_engine, name="mail", when={"calendar": "*:*:0/5"}, operations=MAIL)
     scheduler = make_scheduler(seconds_engine, world)
@@ -172,9 +166,7 @@ def test_successor_goes_on_in_the_middle_of_a_minute(
 def test_clock_set_back_a_little_doubles_nothing(
     seconds_engine: sa.Engine, world: World
 ):
-    """
-    Until the clock has caught up, there is nothing to look for.
-    """
+    """Until the clock has caught up, there is nothing to look for."""
     post_every(seconds_engine, "PT1S")
     scheduler = make_scheduler(seconds_engine, world)
     live(scheduler, world, until=40)
@@ -215,9 +207,7 @@ def test_looks_that_are_always_late_leave_time_for_the_rest(
 
 
 def test_a_look_leaves_to_the_tick_what_is_of_the_tick(engine: sa.Engine):
-    """
-    What a tick that gave way has left, however it is due; and what is due later.
-    """
+    """What a tick that gave way has left, however it is due; and what is due later."""
     add_app(engine)
     left = post_at(engine, at("07:00"), when={"calendar": "*:*:0/20"})
     post_at(engine, at("07:00:20"), name="mail", operations=MAIL)

@@ -12,9 +12,7 @@ from tests.mail_server import MailServer
 
 
 def test_each_test_gets_a_migrated_database_of_its_own(engine: sa.Engine) -> None:
-    """
-    All tables exist and hold nothing, on both dialects.
-    """
+    """All tables exist and hold nothing, on both dialects."""
     with engine.connect() as connection:
         rows = connection.scalar(sa.text("select count(*) from operations"))
 
@@ -22,9 +20,7 @@ def test_each_test_gets_a_migrated_database_of_its_own(engine: sa.Engine) -> Non
 
 
 def test_an_unmigrated_database_has_no_tables(unmigrated_url: str) -> None:
-    """
-    Tests of migrations can start from nothing, on both dialects.
-    """
+    """Tests of migrations can start from nothing, on both dialects."""
     engine = make_engine(unmigrated_url)
     tables = sa.inspect(engine).get_table_names()
     engine.dispose()
@@ -33,9 +29,7 @@ def test_an_unmigrated_database_has_no_tables(unmigrated_url: str) -> None:
 
 
 def test_redis_starts_empty(redis_url: str) -> None:
-    """
-    What a former test left in Redis is gone.
-    """
+    """What a former test left in Redis is gone."""
     with redis.Redis.from_url(redis_url) as client:
         keys = client.dbsize()
 
@@ -45,9 +39,7 @@ def test_redis_starts_empty(redis_url: str) -> None:
 def test_mail_server_keeps_messages_and_refuses_whom_it_is_told(
     smtp_server: MailServer,
 ) -> None:
-    """
-    A message can be looked at; a refused recipient gets none.
-    """
+    """A message can be looked at; a refused recipient gets none."""
     smtp_server.refused.add("b@example.org")
     host, port = smtp_server.url.removeprefix("smtp://").split(":")
 

@@ -38,9 +38,7 @@ def run_real_worker(installation: Installation) -> Iterator[None]:
 
 
 def test_no_task_is_lost_and_every_outcome_is_told(installation: Installation) -> None:
-    """
-    Theirs run as ever. Of ours each operation ends as its task does, and says so.
-    """
+    """Theirs run as ever. Of ours each operation ends as its task does, and says so."""
     site = Project(
         "django_site", "site", "site", installation.broker_url, installation.folder
     )
@@ -92,9 +90,7 @@ def read_lines(installation: Installation, name: str) -> list[str]:
 def test_a_scheduler_takes_the_place_of_its_beat(
     broker_url: str, tmp_path: Path
 ) -> None:
-    """
-    As docs/celery-project.md says, with nothing else of ours.
-    """
+    """As docs/celery-project.md says, with nothing else of ours."""
     site = Project("django_site", "site", "site", broker_url, tmp_path)
     environ = {
         **site.environ,

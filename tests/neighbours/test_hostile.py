@@ -117,9 +117,7 @@ def test_what_cannot_be_read_is_put_aside_once(installation: Installation) -> No
 def test_whatever_is_changed_in_a_message_ends_no_worker(
     installation: Installation,
 ) -> None:
-    """
-    What is still a message of ours is tried, what may be somebody's goes back.
-    """
+    """What is still a message of ours is tried, what may be somebody's goes back."""
     random = Random(22)
     envelope = make_envelope(make_app(installation.settings), NOBODY)
 
@@ -171,9 +169,7 @@ def ask(app: Celery, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.rabbit
 def test_what_goes_back_goes_nowhere_else(rabbit_installation: Installation) -> None:
-    """
-    RabbitMQ would copy it to the queues in CC each time.
-    """
+    """RabbitMQ would copy it to the queues in CC each time."""
     app = make_app(rabbit_installation.settings)
     theirs = {"task": "theirs", "id": "theirs", "CC": ["bystander"]}
     with app.connection_for_write() as connection:

@@ -25,9 +25,7 @@ def test_no_task_is_lost_on_either_side(installation: Installation) -> None:
 
 
 def test_remote_control_stays_at_home(installation: Installation) -> None:
-    """
-    A neighbour that tells all workers to stop stops its own.
-    """
+    """A neighbour that tells all workers to stop stops its own."""
     projects = make_projects(installation.broker_url, installation.folder)
 
     check_remote_control(installation, projects)
@@ -43,9 +41,7 @@ def test_what_is_not_ours_stays_in_the_queue(installation: Installation) -> None
 def test_two_installations_with_the_same_names_do_not_mix(
     installation: Installation, sqlite_url: str, tmp_path: Path
 ) -> None:
-    """
-    Each does its own operations, whoever gets the messages first.
-    """
+    """Each does its own operations, whoever gets the messages first."""
     folder = tmp_path / "second"
     folder.mkdir()
     second = Installation(sqlite_url, installation.broker_url, folder, dict(PATIENT))

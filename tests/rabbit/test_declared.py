@@ -47,9 +47,7 @@ def test_nothing_but_what_is_needed_is_declared(
 def test_classic_queue_of_somebody_with_our_word_is_left_alone(
     installation: Installation, rabbit: Victim
 ) -> None:
-    """
-    A worker that declared it as its own would be refused again and again.
-    """
+    """A worker that declared it as its own would be refused again and again."""
     with connect(rabbit) as connection:
         channel = connection.channel()
         channel.queue_declare("celery", durable=True, auto_delete=False)

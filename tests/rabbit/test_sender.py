@@ -70,9 +70,7 @@ def take_all(rabbit: Victim, queue: Queue = Queue.QUICK) -> list[str]:
 
 
 def test_batch_arrives_in_order(sender: CelerySender, rabbit: Victim) -> None:
-    """
-    More than are awaited at once, each once.
-    """
+    """More than are awaited at once, each once."""
     messages = make_messages(600)
     sender.send(messages)
 
@@ -82,9 +80,7 @@ def test_batch_arrives_in_order(sender: CelerySender, rabbit: Victim) -> None:
 def test_confirms_are_awaited_for_many_messages_at_once(
     sender: CelerySender, rabbit: Victim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """
-    One wait for each slice of a batch.
-    """
+    """One wait for each slice of a batch."""
     sender.send(make_messages(1))
     confirms = sender._link.confirms
     assert confirms is not None  # RabbitMQ confirms
@@ -103,9 +99,7 @@ def test_confirms_are_awaited_for_many_messages_at_once(
 
 
 def test_next_node_of_a_cluster_takes_what_the_first_does_not(rabbit: Victim) -> None:
-    """
-    Where the first of the list refuses connections.
-    """
+    """Where the first of the list refuses connections."""
     nodes = f"amqp://127.0.0.1:{find_free_port()}//;{rabbit.url}"
     settings = read_settings({"MINUTEHAND_BROKER_URL": nodes}, env_file=None)
     sender = CelerySender(make_app(settings), timeout=settings.broker_timeout)
@@ -120,9 +114,7 @@ def test_next_node_of_a_cluster_takes_what_the_first_does_not(rabbit: Victim) ->
 def test_queue_that_was_deleted_is_declared_and_filled(
     sender: CelerySender, rabbit: Victim
 ) -> None:
-    """
-    A confirm alone would not tell; only what found no queue is sent again.
-    """
+    """A confirm alone would not tell; only what found no queue is sent again."""
     sender.send(make_messages(1))
     with connect(rabbit) as connection:
         connection.channel().queue_delete(name_of(Queue.QUICK))
@@ -134,9 +126,7 @@ def test_queue_that_was_deleted_is_declared_and_filled(
 
 
 def test_queues_are_quorum_queues(sender: CelerySender, rabbit: Victim) -> None:
-    """
-    Declared as anything else, RabbitMQ refuses them.
-    """
+    """Declared as anything else, RabbitMQ refuses them."""
     sender.send(make_messages(1))
     with connect(rabbit) as connection, pytest.raises(amqp.PreconditionFailed):
         connection.channel().queue_declare(
@@ -145,9 +135,7 @@ def test_queues_are_quorum_queues(sender: CelerySender, rabbit: Victim) -> None:
 
 
 def test_empty_queues_are_found(sender: CelerySender, rabbit: Victim) -> None:
-    """
-    One that was deleted holds nothing, either.
-    """
+    """One that was deleted holds nothing, either."""
     sender.send(make_messages(2))
     with connect(rabbit) as connection:
         connection.channel().queue_delete(name_of(Queue.HEAVY))
@@ -159,9 +147,7 @@ def test_empty_queues_are_found(sender: CelerySender, rabbit: Victim) -> None:
 def test_broker_that_freezes_costs_bounded_time(
     sender: CelerySender, rabbit: Victim
 ) -> None:
-    """
-    Messages that are not confirmed count as not sent, connected before or not.
-    """
+    """Messages that are not confirmed count as not sent, connected before or not."""
     sender.send(make_messages(1))
     costs = []
     rabbit.freeze()

@@ -57,9 +57,7 @@ def send(sender: CeleryTaskSender) -> str:
 
 
 def test_queue_that_is_missing_is_told(rabbit: Victim, channel: amqp.Channel):
-    """
-    It does not vanish, and is not made; sent again once it is there, it arrives.
-    """
+    """It does not vanish, and is not made; sent again once it is there, it arrives."""
     sender = CeleryTaskSender(make_settings(rabbit.url))
     for _ in range(2):
         with pytest.raises(StepError, match="has no queue 'shop") as caught:
@@ -80,9 +78,7 @@ def test_queue_that_is_missing_is_told(rabbit: Victim, channel: amqp.Channel):
 def test_queue_stays_as_its_owner_made_it(
     rabbit: Victim, channel: amqp.Channel, arguments: dict[str, str]
 ):
-    """
-    Of whatever kind it is.
-    """
+    """Of whatever kind it is."""
     channel.queue_declare(QUEUE, durable=True, auto_delete=False, arguments=arguments)
 
     task_id = send(CeleryTaskSender(make_settings(rabbit.url)))
@@ -92,9 +88,7 @@ def test_queue_stays_as_its_owner_made_it(
 
 
 def test_other_node_is_tried(rabbit: Victim, channel: amqp.Channel):
-    """
-    Of the nodes of a cluster the first may be down.
-    """
+    """Of the nodes of a cluster the first may be down."""
     channel.queue_declare(QUEUE, durable=True, auto_delete=False)
     down = f"amqp://guest:guest@127.0.0.1:{find_free_port()}//"
 
@@ -155,9 +149,7 @@ def test_reader_makes_its_queue(answering: tuple[CeleryTaskSender, amqp.Channel]
 def test_queue_of_answers_that_exists_is_read_as_it_is(
     answering: tuple[CeleryTaskSender, amqp.Channel],
 ):
-    """
-    Whoever made it, and however; and a message that is not kept comes again.
-    """
+    """Whoever made it, and however; and a message that is not kept comes again."""
     sender, channel = answering
     channel.queue_declare(
         *(ANSWERS, False, True, False, False), arguments={"x-queue-type": "quorum"}
@@ -218,9 +210,7 @@ def test_what_another_reader_holds_is_not_taken_for_nothing(
 
 
 def test_exchange_that_leads_nowhere_is_told(rabbit: Victim, channel: amqp.Channel):
-    """
-    RabbitMQ returns the message; the step is tried again.
-    """
+    """RabbitMQ returns the message; the step is tried again."""
     sender = CeleryTaskSender(make_settings(rabbit.url))
     task = ForeignTask(
         "shop.report", str(uuid4()), connection="shop", exchange="shop", routing_key="x"
@@ -267,9 +257,7 @@ def test_exchange_of_which_no_worker_knows_the_task_is_told(
 
 
 def test_doctor_counts_who_takes_it(rabbit: Victim, channel: amqp.Channel):
-    """
-    No such queue, a queue without a worker, and one with a worker.
-    """
+    """No such queue, a queue without a worker, and one with a worker."""
     settings = make_settings(rabbit.url)
     asked = [TaskQueue("shop", QUEUE, 2, "weekly")]
 

@@ -64,9 +64,7 @@ def test_it_is_what_the_product_would_have_made(
 
 
 def test_it_is_the_same_each_time(sqlite_engine: sa.Engine):
-    """
-    The same seed and the same moment give the same rows.
-    """
+    """The same seed and the same moment give the same rows."""
     scene = Scene(history=timedelta(hours=3))
     first = fill(sqlite_engine, scene=scene)
     with sqlite_engine.begin() as connection:

@@ -1,6 +1,4 @@
-"""
-Outages: what goes wrong for a while, or once, at a moment that the seed chooses.
-"""
+"""Outages: what goes wrong for a while, or once, at a moment that the seed chooses."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-What is scheduled in a simulated world: few actions, one of every kind.
-"""
+"""What is scheduled in a simulated world: few actions, one of every kind."""
 
 from __future__ import annotations
 

@@ -11,9 +11,7 @@ from tests.simulation.seeds import simulate
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
 def test_mutants_break_a_promise(mutant: Mutant) -> None:
-    """
-    Without the guard, a recorded seed breaks a promise within an hour.
-    """
+    """Without the guard, a recorded seed breaks a promise within an hour."""
     caught = None
     for seed in mutant.seeds:
         with mutant.patches():
@@ -27,16 +25,12 @@ def test_mutants_break_a_promise(mutant: Mutant) -> None:
 
 
 def test_names_are_unique() -> None:
-    """
-    Each mutant is a mistake of its own.
-    """
+    """Each mutant is a mistake of its own."""
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
 
 
 def test_there_are_many() -> None:
-    """
-    Every kind of guard is missing in at least one of them.
-    """
+    """Every kind of guard is missing in at least one of them."""
     kinds = {mutant.breaks for mutant in MUTANTS}
 
     assert {

@@ -32,9 +32,7 @@ def live(seed: int) -> Report:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_an_hour_of_faults_breaks_no_promise(seed: int) -> None:
-    """
-    Whatever fails, all that was promised holds after each commit and in the end.
-    """
+    """Whatever fails, all that was promised holds after each commit and in the end."""
     # An InvariantError names the promise; the seed is all that replays it.
     report = live(seed)
 
@@ -43,9 +41,7 @@ def test_an_hour_of_faults_breaks_no_promise(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_no_tick_is_late_while_the_database_answers(seed: int) -> None:
-    """
-    Whatever else there is to do, and all of it is done in the end.
-    """
+    """Whatever else there is to do, and all of it is done in the end."""
     report = simulate(seed, emphasis=Emphasis(strain=True))
 
     assert report.figures["ticks"] > 5
@@ -53,18 +49,14 @@ def test_no_tick_is_late_while_the_database_answers(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_seconds_break_no_promise(seed: int) -> None:
-    """
-    Nor where something is due between two ticks.
-    """
+    """Nor where something is due between two ticks."""
     emphasis = Emphasis(seconds=True)
 
     assert simulate(seed, emphasis=emphasis).figures["operations"] > 0
 
 
 def test_a_seed_replays_byte_for_byte() -> None:
-    """
-    Another process with other hashes lives through the same world.
-    """
+    """Another process with other hashes lives through the same world."""
     here = live(7)
     there = subprocess.run(
         [sys.executable, "-m", "tests.simulation", "--seed", "7"],
@@ -79,16 +71,12 @@ def test_a_seed_replays_byte_for_byte() -> None:
 
 
 def test_seeds_are_different_worlds() -> None:
-    """
-    Another seed is another story.
-    """
+    """Another seed is another story."""
     assert live(7).digest != live(8).digest
 
 
 def test_faults_strike_at_every_call() -> None:
-    """
-    Every fault there is at every place there is comes with its rate.
-    """
+    """Every fault there is at every place there is comes with its rate."""
     world = World(0)
     faults = Faults(world.rng, intensity=10)
     for place in Place:
@@ -101,18 +89,14 @@ def test_faults_strike_at_every_call() -> None:
 
 
 def test_people_edit_while_a_tick_decides() -> None:
-    """
-    The moment between a tick's reading and its writing is found, and used.
-    """
+    """The moment between a tick's reading and its writing is found, and used."""
     report = simulate(1, emphasis=Emphasis(clock_jumps=False, races=20))
 
     assert report.faults[f"{Place.BEFORE_RECORD}: {Fault.RACE}"] > 0
 
 
 def test_without_faults_nothing_is_drawn() -> None:
-    """
-    A calm world draws no fault at all.
-    """
+    """A calm world draws no fault at all."""
     world = World(0)
     faults = Faults(world.rng, intensity=0)
 

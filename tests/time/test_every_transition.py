@@ -35,9 +35,7 @@ _HOUR = timedelta(hours=1)
 
 
 def test_no_zone_is_left_out():
-    """
-    Each name of the database is one of the zones below, or the same bytes.
-    """
+    """Each name of the database is one of the zones below, or the same bytes."""
     contents = {read_zone_bytes(name) for name in ZONES}
 
     assert set() == {
@@ -111,9 +109,7 @@ def test_look_back_is_look_ahead(name: str):
     ),
 )
 def test_cronsim_agrees_by_chance(rule: str, zone_name: str, naive: datetime):
-    """
-    Any rule in any zone: the same as cronsim, but for days with a clock change.
-    """
+    """Any rule in any zone: the same as cronsim, but for days with a clock change."""
     zone = load_zone(zone_name)
     start = naive.replace(tzinfo=UTC)
     zoned = CronRule(CronExpression.parse(rule), zone)

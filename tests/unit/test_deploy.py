@@ -198,9 +198,7 @@ PANELS: list[dict[str, Any]] = json.loads(DASHBOARD.read_text())["panels"]
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
 def test_alert_can_fire(rule: Rule):
-    """
-    Its metrics and labels are there, also those that its texts name.
-    """
+    """Its metrics and labels are there, also those that its texts name."""
     reader = Reader(rule.expression)
     reader.read()
 
@@ -210,9 +208,7 @@ def test_alert_can_fire(rule: Rule):
 
 @pytest.mark.parametrize("panel", PANELS, ids=[panel["title"] for panel in PANELS])
 def test_panel_has_something_to_show(panel: dict[str, Any]):
-    """
-    Its metrics and labels are there, also those of its legends.
-    """
+    """Its metrics and labels are there, also those of its legends."""
     for target in panel["targets"]:
         reader = Reader(target["expr"])
         reader.read()
@@ -221,9 +217,7 @@ def test_panel_has_something_to_show(panel: dict[str, Any]):
 
 
 def test_panels_have_places_of_their_own():
-    """
-    Ids are unique, and nothing lies over another.
-    """
+    """Ids are unique, and nothing lies over another."""
     places = [
         (x, y)
         for place in (panel["gridPos"] for panel in PANELS)
@@ -251,8 +245,6 @@ def test_panels_have_places_of_their_own():
     ],
 )
 def test_reader_of_expressions_refuses_what_is_wrong(expression: str):
-    """
-    Else what it accepts would mean nothing.
-    """
+    """Else what it accepts would mean nothing."""
     with pytest.raises(AssertionError):
         Reader(expression).read()

@@ -24,9 +24,7 @@ MODULES = sorted(
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_give_what_they_say(name: str) -> None:
-    """
-    Who copies an example into a shell sees what the docstring shows.
-    """
+    """Who copies an example into a shell sees what the docstring shows."""
     module = importlib.import_module(name.removesuffix(".__init__"))
 
     result = doctest.testmod(module, optionflags=doctest.REPORT_NDIFF)

@@ -36,9 +36,7 @@ def refuse(**variables: str) -> str:
 
 
 def test_docs_list_every_setting() -> None:
-    """
-    docs/settings.md has one row for each setting, and none for anything else.
-    """
+    """docs/settings.md has one row for each setting, and none for anything else."""
     documented = [match["name"] for match in ROW.finditer(DOCS.read_text())]
 
     assert sorted(
@@ -47,9 +45,7 @@ def test_docs_list_every_setting() -> None:
 
 
 def test_docs_tell_the_defaults() -> None:
-    """
-    Setting everything to its documented default changes nothing.
-    """
+    """Setting everything to its documented default changes nothing."""
     home = str(Path.home() / ".minutehand")
     documented = {
         match["name"]: match["default"].strip("` ").replace("<home>", home)
@@ -60,9 +56,7 @@ def test_docs_tell_the_defaults() -> None:
 
 
 def test_values_are_read_as_what_they_mean() -> None:
-    """
-    Durations, times, lists, numbers and switches come out typed.
-    """
+    """Durations, times, lists, numbers and switches come out typed."""
     settings = read(
         lookback="PT15M",
         maintenance_at="23:30",
@@ -81,9 +75,7 @@ def test_values_are_read_as_what_they_mean() -> None:
 
 
 def test_all_of_the_embedded_form_is_below_home() -> None:
-    """
-    Setting the home alone moves database, mails and workspace.
-    """
+    """Setting the home alone moves database, mails and workspace."""
     settings = read(home="/data")
 
     assert settings.database_url == "sqlite:////data/minutehand.sqlite3"
@@ -94,18 +86,14 @@ def test_all_of_the_embedded_form_is_below_home() -> None:
 def test_relative_folders_are_made_absolute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """
-    A later change of directory does not move the data.
-    """
+    """A later change of directory does not move the data."""
     monkeypatch.chdir(tmp_path)
 
     assert tmp_path / "data" == read(home="data").home
 
 
 def test_postgresql_gets_the_driver_we_ship() -> None:
-    """
-    Each form of the URL means psycopg 3, also one written for psycopg2.
-    """
+    """Each form of the URL means psycopg 3, also one written for psycopg2."""
     schemes = ("postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg2")
     for scheme in schemes:
         settings = read(database_url=f"{scheme}://u:p@db/minutehand")
@@ -114,9 +102,7 @@ def test_postgresql_gets_the_driver_we_ship() -> None:
 
 
 def test_environment_wins_over_the_file(tmp_path: Path) -> None:
-    """
-    A variable of the process overrides that of .env; others of the file count.
-    """
+    """A variable of the process overrides that of .env; others of the file count."""
     env_file = tmp_path / ".env"
     env_file.write_text("MINUTEHAND_CHUNK=1\nMINUTEHAND_TIMEZONE=Europe/Paris\nX=1\n")
 
@@ -127,16 +113,12 @@ def test_environment_wins_over_the_file(tmp_path: Path) -> None:
 
 
 def test_empty_variables_count_as_unset() -> None:
-    """
-    A compose file may pass on a variable that nobody set.
-    """
+    """A compose file may pass on a variable that nobody set."""
     assert read() == read(metrics_port="", timezone=" ")
 
 
 def test_variables_of_the_tests_are_no_settings() -> None:
-    """
-    MINUTEHAND_TEST_... is left to the test suite.
-    """
+    """MINUTEHAND_TEST_... is left to the test suite."""
     assert read() == read(test_database_url="postgresql://x")
 
 
@@ -151,9 +133,7 @@ def test_variables_of_the_tests_are_no_settings() -> None:
 def test_unknown_variables_are_refused_with_the_nearest(
     name: str, suggestion: str
 ) -> None:
-    """
-    A misspelt setting stops the start instead of being ignored.
-    """
+    """A misspelt setting stops the start instead of being ignored."""
     with pytest.raises(
         UsageError, match=f"{name} is not a setting. Did you mean {suggestion}"
     ):
@@ -217,9 +197,7 @@ def test_unknown_variables_are_refused_with_the_nearest(
 def test_invalid_values_are_refused_with_name_value_and_way_out(
     field: str, value: str, reason: str
 ) -> None:
-    """
-    Whoever reads the message knows what to change, and to what.
-    """
+    """Whoever reads the message knows what to change, and to what."""
     message = refuse(**{field: value})
 
     assert message.startswith(f"{PREFIX}{field.upper()}: ")
@@ -232,9 +210,7 @@ def test_invalid_values_are_refused_with_name_value_and_way_out(
 )
 @pytest.mark.parametrize("field", DURATIONS)
 def test_durations_that_hints_name_are_accepted(field: str, value: str) -> None:
-    """
-    What a message says to write instead of a duration is a value of that setting.
-    """
+    """What a message says to write instead of a duration is a value of that setting."""
     (advised,) = re.findall(r"\b(P[0-9T]\w*)\.$", refuse(**{field: value}))
 
     assert timedelta() < getattr(read(**{field: advised}), field)
@@ -242,9 +218,7 @@ def test_durations_that_hints_name_are_accepted(field: str, value: str) -> None:
 
 @pytest.mark.parametrize("lease", ["lease_ttl", "operation_lease"])
 def test_lease_of_a_moment_is_refused_with_one_that_lasts(lease: str) -> None:
-    """
-    No heartbeat is short enough for it, so none is advised.
-    """
+    """No heartbeat is short enough for it, so none is advised."""
     (advised,) = re.findall(r"\b(PT\w*)\.$", refuse(**{lease: "PT2S"}))
 
     assert timedelta(seconds=60) == getattr(read(**{lease: advised}), lease)
@@ -267,25 +241,19 @@ def test_lease_of_a_moment_is_refused_with_one_that_lasts(lease: str) -> None:
 def test_values_that_defeat_each_other_are_refused(
     variables: dict[str, str], blamed: str
 ) -> None:
-    """
-    The message names the one to change, even if it is a default.
-    """
+    """The message names the one to change, even if it is a default."""
     assert refuse(**variables).startswith(f"{PREFIX}{blamed} ")
 
 
 def test_all_mistakes_are_told_at_once() -> None:
-    """
-    Nobody corrects five settings in five starts.
-    """
+    """Nobody corrects five settings in five starts."""
     message = refuse(chunk="x", timezone="Nowhere", home_dir="/", lease_ttl="1")
 
     assert len(message.splitlines()) == 4
 
 
 def test_secrets_are_masked() -> None:
-    """
-    Neither a message nor a printed Settings gives away a password.
-    """
+    """Neither a message nor a printed Settings gives away a password."""
     message = refuse(database_url="mysql://admin:hunter2@db/x")
     shown = repr(
         read(
@@ -316,9 +284,7 @@ def test_secrets_are_masked() -> None:
 def test_refused_addresses_are_shown_without_secrets(
     field: str, value: str, shown: str
 ) -> None:
-    """
-    Wherever the password is, and whoever quotes the address.
-    """
+    """Wherever the password is, and whoever quotes the address."""
     message = refuse(**{field: value})
 
     assert shown in message
@@ -326,9 +292,7 @@ def test_refused_addresses_are_shown_without_secrets(
 
 
 def test_password_that_ends_the_host_is_refused_with_a_way_out() -> None:
-    """
-    The library takes what precedes the slash for a port; no part of it is shown.
-    """
+    """The library takes what precedes the slash for a port; no part of it is shown."""
     message = refuse(broker_url="redis://:hunter/2@redis:6379/0")
 
     assert "'redis://redis:6379/0'" in message
@@ -350,9 +314,7 @@ def test_password_that_ends_the_host_is_refused_with_a_way_out() -> None:
     ],
 )
 def test_addresses_that_can_be_read_stay_as_they_are(field: str, value: str) -> None:
-    """
-    Whatever of it is optional, and in each of the forms that the library takes.
-    """
+    """Whatever of it is optional, and in each of the forms that the library takes."""
     assert value == getattr(read(**{field: value}), field)
 
 
@@ -364,17 +326,13 @@ def test_addresses_that_can_be_read_stay_as_they_are(field: str, value: str) -> 
     ],
 )
 def test_valkey_is_called_as_redis(url: str, read_as: str) -> None:
-    """
-    It speaks the same protocol; the library knows one of the two names.
-    """
+    """It speaks the same protocol; the library knows one of the two names."""
     assert read_as == read(broker_url=url).broker_url
 
 
 @pytest.mark.parametrize("separator", [",", ", ", " ", "\n"])
 def test_connections_are_read_by_name(separator: str) -> None:
-    """
-    In one line of a .env file, or on several of a compose file.
-    """
+    """In one line of a .env file, or on several of a compose file."""
     shop, crm = "redis://:a,b@shop/1", "amqp://u:p@one//;amqp://u:p@two//"
     settings = read(task_connections=f"shop={shop}{separator}crm={crm}")
 
@@ -396,9 +354,7 @@ def test_connections_are_read_by_name(separator: str) -> None:
     ],
 )
 def test_connections_that_cannot_be_read_are_refused(value: str, reason: str) -> None:
-    """
-    The one that is wrong is named, and no part of any URL is shown.
-    """
+    """The one that is wrong is named, and no part of any URL is shown."""
     message = refuse(task_connections=value)
 
     assert reason in message
@@ -406,9 +362,7 @@ def test_connections_that_cannot_be_read_are_refused(value: str, reason: str) ->
 
 
 def test_rules_are_those_of_a_connection() -> None:
-    """
-    Or of our own broker, which has no name; nothing of the options is shown.
-    """
+    """Or of our own broker, which has no name; nothing of the options is shown."""
     shop = "shop=sentinel://a:26379;sentinel://b:26379"
     options = '{"master_name": "main", "sentinel_kwargs": {"password": "hunter2"}}'
     given = (
@@ -433,9 +387,7 @@ def test_rules_are_those_of_a_connection() -> None:
 
 
 def test_results_are_those_of_a_connection_on_redis() -> None:
-    """
-    No other backend is read; nothing of a URL is shown.
-    """
+    """No other backend is read; nothing of a URL is shown."""
     shop = "shop=amqp://a:b@shop//"
     settings = read(task_connections=shop, task_results="shop=redis://:hunter2@r/1")
 
@@ -452,18 +404,14 @@ def test_results_are_those_of_a_connection_on_redis() -> None:
 
 
 def test_connections_are_not_printed() -> None:
-    """
-    They hold passwords.
-    """
+    """They hold passwords."""
     assert "hunter2" not in repr(read(task_connections="a=redis://:hunter2@b"))
 
 
 def test_settings_of_code_ignore_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """
-    ``Settings(...)`` in a test does not depend on who runs it.
-    """
+    """``Settings(...)`` in a test does not depend on who runs it."""
     monkeypatch.setenv("MINUTEHAND_CHUNK", "7")
 
     assert read().chunk == Settings(timezone="UTC").chunk
@@ -480,9 +428,7 @@ SECRETS = {
 
 @pytest.mark.parametrize("field", SECRETS)
 def test_secret_may_be_in_a_file(field: str, tmp_path: Path) -> None:
-    """
-    The end of its last line is no part of it.
-    """
+    """The end of its last line is no part of it."""
     path = tmp_path / "secret"
     path.write_text(f"{SECRETS[field]}\n")
 
@@ -500,9 +446,7 @@ def test_secret_may_be_in_a_file(field: str, tmp_path: Path) -> None:
 def test_file_without_a_secret_is_refused(
     tmp_path: Path, content: bytes | None, reason: str
 ) -> None:
-    """
-    The message names the variable and the path.
-    """
+    """The message names the variable and the path."""
     path = tmp_path / "secret"
     if content is not None:
         path.write_bytes(content)
@@ -514,9 +458,7 @@ def test_file_without_a_secret_is_refused(
 
 
 def test_secret_and_its_file_together_are_refused(tmp_path: Path) -> None:
-    """
-    Nobody could tell which of them counts.
-    """
+    """Nobody could tell which of them counts."""
     path = tmp_path / "secret"
     path.write_text("redis://b")
     environ = {
@@ -529,9 +471,7 @@ def test_secret_and_its_file_together_are_refused(tmp_path: Path) -> None:
 
 
 def test_wrong_secret_in_a_file_is_told_without_its_password(tmp_path: Path) -> None:
-    """
-    By the name of the variable that was set.
-    """
+    """By the name of the variable that was set."""
     path = tmp_path / "secret"
     path.write_text("mysql://admin:hidden@db/x")
 
@@ -544,9 +484,7 @@ def test_wrong_secret_in_a_file_is_told_without_its_password(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["CHUNK_FILE", "BROKER_FILE", "Broker_url_file"])
 def test_file_of_what_is_no_secret_is_unknown(name: str) -> None:
-    """
-    As any other variable that is not listed.
-    """
+    """As any other variable that is not listed."""
     with pytest.raises(UsageError, match=f"MINUTEHAND_{name} is not a setting"):
         read_settings({f"MINUTEHAND_{name}": "x"}, None)
 
@@ -577,17 +515,13 @@ def test_queue_prefix_is_a_name_or_none(given: str, prefix: str):
 
 @pytest.mark.parametrize("given", ["celery", "celeryev", "a b", "Jobs", ".a", "a" * 65])
 def test_queue_prefix_that_is_not_ours_to_take_is_refused(given: str):
-    """
-    Remote control of a whole vhost listens to the name celery.
-    """
+    """Remote control of a whole vhost listens to the name celery."""
     with pytest.raises(UsageError, match=r"MINUTEHAND_QUEUE_PREFIX: .* Write "):
         read_settings({"MINUTEHAND_QUEUE_PREFIX": given}, env_file=None)
 
 
 def test_connections_are_never_shown() -> None:
-    """
-    Neither by a message about them nor by the settings themselves.
-    """
+    """Neither by a message about them nor by the settings themselves."""
     text = '{"erp": {"url": "postgresql://reader:hunter2@db/erp", "apps": ["shop"]}}'
     settings = read(sql_connections=text)
     message = refuse(sql_connections=text.replace("postgresql", "mysql"))
@@ -606,9 +540,7 @@ def test_connections_are_never_shown() -> None:
     ],
 )
 def test_own_database_is_no_connection(database: str, connection: str) -> None:
-    """
-    The start is refused; what it cannot see is refused by the worker.
-    """
+    """The start is refused; what it cannot see is refused by the worker."""
     text = f'{{"erp": {{"url": "{connection}", "apps": ["*"]}}}}'
 
     message = refuse(database_url=database, sql_connections=text)
@@ -617,9 +549,7 @@ def test_own_database_is_no_connection(database: str, connection: str) -> None:
 
 
 def test_own_role_is_no_connection() -> None:
-    """
-    On another database of the same server, its queries could end our sessions.
-    """
+    """On another database of the same server, its queries could end our sessions."""
     text = '{"erp": {"url": "postgresql://minutehand:x@db:5432/erp", "apps": ["shop"]}}'
     message = refuse(
         database_url="postgresql://minutehand:y@db/minutehand", sql_connections=text
@@ -630,9 +560,7 @@ def test_own_role_is_no_connection() -> None:
 
 
 def test_sizes_have_units() -> None:
-    """
-    As people write them; what is too little to start with is refused.
-    """
+    """As people write them; what is too little to start with is refused."""
     assert 3 << 20 == read(source_max_bytes="3MiB").source_max_bytes
     assert "MINUTEHAND_SOURCE_MAX_MEMORY: '1MiB'" in refuse(source_max_memory="1MiB")
 
@@ -652,9 +580,7 @@ def test_sizes_have_units() -> None:
     ],
 )
 def test_settings_are_shown_without_secrets(name: str, given: str, shown: str) -> None:
-    """
-    Neither who signs in at a server nor the path of a webhook.
-    """
+    """Neither who signs in at a server nor the path of a webhook."""
     settings = read(**{name: given})
 
     assert (shown, "environment") == describe_settings(settings)[
@@ -663,9 +589,7 @@ def test_settings_are_shown_without_secrets(name: str, given: str, shown: str) -
 
 
 def test_settings_tell_where_they_are_from(tmp_path: Path) -> None:
-    """
-    The environment wins over the file .env; a secret may be in a file of its own.
-    """
+    """The environment wins over the file .env; a secret may be in a file of its own."""
     (tmp_path / ".env").write_text(
         "MINUTEHAND_TIMEZONE=Asia/Tokyo\nMINUTEHAND_LOG_LEVEL=debug\n"
     )

@@ -50,9 +50,7 @@ def fail_with(password: str) -> None:
 
 
 def test_every_log_call_takes_a_declared_event() -> None:
-    """
-    Nobody makes up a name: the first argument is always a member of Event.
-    """
+    """Nobody makes up a name: the first argument is always a member of Event."""
     calls = [(path, call) for path in SOURCES for call in find_log_calls(path)]
     strays = [
         f"{path.relative_to(ROOT)}:{call.lineno}: {ast.unparse(call)}"
@@ -65,18 +63,14 @@ def test_every_log_call_takes_a_declared_event() -> None:
 
 
 def test_every_event_is_used() -> None:
-    """
-    An operator who greps for a documented event is not waiting in vain.
-    """
+    """An operator who greps for a documented event is not waiting in vain."""
     used = set(re.findall(r"\bEvent\.([A-Z_]+)", "".join(map(Path.read_text, SOURCES))))
 
     assert {event.name for event in Event} == used
 
 
 def test_every_metric_is_used() -> None:
-    """
-    A documented metric is counted somewhere.
-    """
+    """A documented metric is counted somewhere."""
     import telemetry  # noqa: PLC0415 - its names, not its values
 
     names = {
@@ -89,9 +83,7 @@ def test_every_metric_is_used() -> None:
 
 
 def test_docs_list_every_event_with_its_meaning() -> None:
-    """
-    docs/telemetry.md has the same table of events as the code.
-    """
+    """docs/telemetry.md has the same table of events as the code."""
     section = DOCS.read_text().partition("## Metrics")[0]
     documented = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.MULTILINE))
 
@@ -99,9 +91,7 @@ def test_docs_list_every_event_with_its_meaning() -> None:
 
 
 def test_docs_list_every_metric_with_its_meaning() -> None:
-    """
-    docs/telemetry.md has the same table of metrics as the code.
-    """
+    """docs/telemetry.md has the same table of metrics as the code."""
     section = DOCS.read_text().partition("## Metrics")[2]
     rows = re.findall(
         r"^\| `(minutehand_\w+)` \| (\w+) \| (.*) \| (.*) \|$", section, re.MULTILINE
@@ -119,9 +109,7 @@ def test_docs_list_every_metric_with_its_meaning() -> None:
 
 
 def test_metrics_are_called_what_prometheus_calls_them() -> None:
-    """
-    The keys of METRICS are the names under which they are exposed.
-    """
+    """The keys of METRICS are the names under which they are exposed."""
     exposed = {
         name: {family.name for family in metric.collect()}
         for name, metric in METRICS.items()
@@ -131,9 +119,7 @@ def test_metrics_are_called_what_prometheus_calls_them() -> None:
 
 
 def test_logs_are_one_json_object_a_line_off_terminals() -> None:
-    """
-    A log collector can read them, tracebacks and lines of libraries included.
-    """
+    """A log collector can read them, tracebacks and lines of libraries included."""
     stream = io.StringIO()
     configure_logging(stream=stream)
 
@@ -147,9 +133,7 @@ def test_logs_are_one_json_object_a_line_off_terminals() -> None:
 
 
 def test_instants_and_ids_are_logged_as_text() -> None:
-    """
-    As all of our JSON has them, and never as Python writes them.
-    """
+    """As all of our JSON has them, and never as Python writes them."""
     formats: tuple[LogFormat, ...] = ("json", "console")
     for log_format in formats:
         stream = io.StringIO()
@@ -167,9 +151,7 @@ def test_instants_and_ids_are_logged_as_text() -> None:
 
 
 def test_tracebacks_show_no_local_variables() -> None:
-    """
-    A password that is in a variable when something fails is not logged.
-    """
+    """A password that is in a variable when something fails is not logged."""
     formats: tuple[LogFormat, ...] = ("json", "console")
     for log_format in formats:
         stream = io.StringIO()
@@ -184,9 +166,7 @@ def test_tracebacks_show_no_local_variables() -> None:
 
 
 def test_levels_below_the_one_asked_for_are_dropped() -> None:
-    """
-    "warning" hides what went well.
-    """
+    """Level "warning" hides what went well."""
     stream = io.StringIO()
     configure_logging(stream=stream, level="warning")
 
@@ -207,9 +187,7 @@ class FullDisk(io.StringIO):
 
 
 def test_full_disk_under_the_log_ends_nothing() -> None:
-    """
-    What a line is about goes on, whoever wrote it.
-    """
+    """What a line is about goes on, whoever wrote it."""
     stream = FullDisk()
     configure_logging(stream=stream)
 
@@ -229,9 +207,7 @@ class Clock:
 
 
 def test_line_that_comes_each_second_is_told_once_a_minute() -> None:
-    """
-    At once, for it is news; then with how often it came meanwhile.
-    """
+    """At once, for it is news; then with how often it came meanwhile."""
     clock = Clock()
     repeats = Repeats(clock)
     told: list[int] = []
@@ -245,9 +221,7 @@ def test_line_that_comes_each_second_is_told_once_a_minute() -> None:
 
 
 def test_another_cause_is_told_at_once() -> None:
-    """
-    What is refused is not what does not answer.
-    """
+    """What is refused is not what does not answer."""
     stream = io.StringIO()
     configure_logging(stream=stream)
     for error in ("refused", "refused", "no answer", "refused"):
@@ -258,9 +232,7 @@ def test_another_cause_is_told_at_once() -> None:
 
 
 def test_message_that_is_put_back_each_second_is_told_once() -> None:
-    """
-    By us, who know why; Celery has a line with a trace for each time.
-    """
+    """By us, who know why; Celery has a line with a trace for each time."""
     stream = io.StringIO()
     configure_logging(stream=stream)
     for number in range(3):
@@ -272,9 +244,7 @@ def test_message_that_is_put_back_each_second_is_told_once() -> None:
 
 
 def test_what_happens_often_is_told_each_time() -> None:
-    """
-    Two operations that fail alike are two.
-    """
+    """Two operations that fail alike are two."""
     stream = io.StringIO()
     configure_logging(stream=stream)
     for _ in range(2):
@@ -284,9 +254,7 @@ def test_what_happens_often_is_told_each_time() -> None:
 
 
 def test_attempts_of_celery_to_connect_are_one_line_a_minute() -> None:
-    """
-    Though each has another number in its text; another cause is news.
-    """
+    """Though each has another number in its text; another cause is news."""
     stream = io.StringIO()
     configure_logging(stream=stream)
     for attempt in range(3):
@@ -302,9 +270,7 @@ def test_attempts_of_celery_to_connect_are_one_line_a_minute() -> None:
 
 
 def test_memory_of_repeated_lines_is_bounded() -> None:
-    """
-    A cause that is another each time costs no more than its lines.
-    """
+    """A cause that is another each time costs no more than its lines."""
     repeats = Repeats(Clock())
     for number in range(10 * Repeats.most):
         repeats.count(number)
@@ -313,9 +279,7 @@ def test_memory_of_repeated_lines_is_bounded() -> None:
 
 
 def test_every_value_of_a_label_is_there_from_the_start() -> None:
-    """
-    So that an alert sees the first of its kind.
-    """
+    """So that an alert sees the first of its kind."""
     finished = {state.value for state in FINAL_STATES}
 
     assert {queue.value for queue in Queue} == find_values("minutehand_messages_sent")

@@ -89,9 +89,7 @@ def test_ten_contenders_twenty_rounds_one_leader(postgres_engine: sa.Engine):
 
 
 def test_lease_is_taken_over_only_when_it_ran_out(engine: sa.Engine):
-    """
-    Before its end nobody gets it; after its end the next one does.
-    """
+    """Before its end nobody gets it; after its end the next one does."""
     first, second = Leader(engine), Leader(engine)
     assert first.hold()
     assert not second.hold()
@@ -140,9 +138,7 @@ def test_tokens_tell_processes_apart_and_pids_do_not(engine: sa.Engine):
 
 
 def test_release_lets_the_standby_in_at_once(engine: sa.Engine):
-    """
-    A clean stop does not cost a minute.
-    """
+    """A clean stop does not cost a minute."""
     first, second = Leader(engine), Leader(engine)
     first.hold()
     assert not second.hold()
@@ -158,9 +154,7 @@ def test_release_lets_the_standby_in_at_once(engine: sa.Engine):
 
 
 def test_heartbeat_extends_the_lease(engine: sa.Engine):
-    """
-    It is renewed when a heartbeat is due, not at every look.
-    """
+    """It is renewed when a heartbeat is due, not at every look."""
     clock = Clock()
     leader = Leader(engine, monotonic=clock)
     leader.hold()
@@ -179,9 +173,7 @@ def test_heartbeat_extends_the_lease(engine: sa.Engine):
 
 
 def test_leader_stops_trusting_its_lease_before_it_ends(engine: sa.Engine):
-    """
-    A process that was frozen knows so itself, before it asks the database.
-    """
+    """A process that was frozen knows so itself, before it asks the database."""
     clock = Clock()
     leader = Leader(engine, monotonic=clock)
     leader.hold()
@@ -198,9 +190,7 @@ def test_leader_stops_trusting_its_lease_before_it_ends(engine: sa.Engine):
 
 
 def test_renewal_fails_once_somebody_else_leads(engine: sa.Engine):
-    """
-    The lost heartbeat is noticed, and its loser stands by.
-    """
+    """The lost heartbeat is noticed, and its loser stands by."""
     clock = Clock()
     first, second = Leader(engine, monotonic=clock), Leader(engine)
     first.hold()
@@ -213,9 +203,7 @@ def test_renewal_fails_once_somebody_else_leads(engine: sa.Engine):
 
 
 def test_expired_lease_is_not_renewed(engine: sa.Engine):
-    """
-    Late is lost, even if nobody came: the fence tells the two leaderships apart.
-    """
+    """Late is lost, even if nobody came: the fence tells the two leaderships apart."""
     clock = Clock()
     leader = Leader(engine, monotonic=clock)
     leader.hold()
@@ -274,9 +262,7 @@ def test_leader_that_has_not_noticed_sends_nothing(
 
 
 def test_leader_that_is_overtaken_while_it_sends_marks_nothing(engine: sa.Engine):
-    """
-    What it sent is sent again by the next leader, under the same id.
-    """
+    """What it sent is sent again by the next leader, under the same id."""
     made = make_operation()
     record_all(engine, made)
     paused, other = Leader(engine), Leader(engine)
@@ -300,9 +286,7 @@ def test_leader_that_is_overtaken_while_it_sends_marks_nothing(engine: sa.Engine
 
 
 def test_take_over_waits_for_the_leaders_transaction(postgres_engine: sa.Engine):
-    """
-    What the old leader is writing is committed before the new one leads.
-    """
+    """What the old leader is writing is committed before the new one leads."""
     first, second = Leader(postgres_engine), Leader(postgres_engine)
     first.hold()
     order: list[str] = []
@@ -334,9 +318,7 @@ def take(leader: Leader) -> bool:
 
 
 def test_frozen_transaction_frees_the_lease(postgres_url: str):
-    """
-    A leader that stopped inside a transaction holds nobody up for ever.
-    """
+    """A leader that stopped inside a transaction holds nobody up for ever."""
     frozen = make_engine(postgres_url, timeout=timedelta(seconds=1))
     other = make_engine(postgres_url)
     first, second = Leader(frozen), Leader(other)
@@ -357,9 +339,7 @@ def test_frozen_transaction_frees_the_lease(postgres_url: str):
 
 
 def test_last_tick_is_kept(engine: sa.Engine):
-    """
-    Across leaders: the clock must not be earlier than this.
-    """
+    """Across leaders: the clock must not be earlier than this."""
     leader = Leader(engine)
     with reading(engine) as connection:
         assert get_last_tick_at(connection) is None
@@ -382,18 +362,14 @@ def test_last_tick_is_kept(engine: sa.Engine):
 
 
 def test_nobody_leads_at_first(engine: sa.Engine):
-    """
-    There is no holder to name, and nothing to release.
-    """
+    """There is no holder to name, and nothing to release."""
     Leader(engine).release()
 
     assert get_holder(engine) is None
 
 
 def test_no_lease_no_dispatch(engine: sa.Engine):
-    """
-    A standby that is asked to dispatch refuses.
-    """
+    """A standby that is asked to dispatch refuses."""
     add_app(engine)
     uid = post(engine, when={"cron_rule": "* * * * *"}).uid
     edit_action(engine, uid, next_due_at=at("07:00"))
@@ -414,9 +390,7 @@ def fetch_past(engine: sa.Engine) -> list[tuple[int, bool]]:
 
 
 def test_who_led_when_is_kept(engine: sa.Engine):
-    """
-    Each take-over is a row; only one who released says when it ended.
-    """
+    """Each take-over is a row; only one who released says when it ended."""
     first, second, third = (Leader(engine) for _ in range(3))
     assert first.hold()
     first.release()
@@ -429,9 +403,7 @@ def test_who_led_when_is_kept(engine: sa.Engine):
 
 
 def test_lease_that_was_deleted_can_be_taken_again(engine: sa.Engine):
-    """
-    The first fence comes again, and the row of who had it then gives way.
-    """
+    """The first fence comes again, and the row of who had it then gives way."""
     first = Leader(engine)
     assert first.hold()
     first.release()

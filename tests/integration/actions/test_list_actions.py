@@ -84,16 +84,12 @@ def find(engine: sa.Engine, **wanted: Any) -> str:
 def test_filters_find_what_they_say(
     engine: sa.Engine, wanted: dict[str, Any], expected: str
 ):
-    """
-    By small app and name; deleted actions only if they are asked for.
-    """
+    """By small app and name; deleted actions only if they are asked for."""
     assert expected == find(engine, **wanted)
 
 
 def test_trouble_is_of_the_last_run(engine: sa.Engine):
-    """
-    An action that failed and then worked again is not in trouble.
-    """
+    """An action that failed and then worked again is not in trouble."""
     for uid, states in {
         "app-cron": (OperationState.SUCCEEDED, OperationState.FAILED),
         "app-both": (OperationState.FAILED, OperationState.SUCCEEDED),
@@ -113,9 +109,7 @@ def test_trouble_is_of_the_last_run(engine: sa.Engine):
 @pytest.mark.parametrize("text", [None, "o"])
 @pytest.mark.parametrize("looked_at", [1, 2, 3, 100])
 def test_parts_are_the_whole(engine: sa.Engine, text: str | None, looked_at: int):
-    """
-    Each action once, in order, however few a part looks at or may return.
-    """
+    """Each action once, in order, however few a part looks at or may return."""
     with reading(engine) as connection:
         wanted = ActionFilterModel(text=text)
         whole = select_part(connection, wanted, Page(200))

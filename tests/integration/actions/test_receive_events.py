@@ -57,9 +57,7 @@ def _fetch(engine: sa.Engine, *columns: Any) -> list[tuple[Any, ...]]:
 
 
 def test_same_source_and_id_are_the_same_event(engine: sa.Engine):
-    """
-    Whatever else it says the second time; it is answered with the same id.
-    """
+    """Whatever else it says the second time; it is answered with the same id."""
     first = _send(engine, _cloud())
     again = _send(engine, _cloud(subject="bob", type="app.y"))
     others = _send(engine, _cloud(id="2"), _cloud(source="/other"))
@@ -77,9 +75,7 @@ def test_same_source_and_id_are_the_same_event(engine: sa.Engine):
 
 
 def test_apps_do_not_share_sources(engine: sa.Engine):
-    """
-    What another tenant has sent is none of this one's.
-    """
+    """What another tenant has sent is none of this one's."""
     add_app(engine, "other", ids=["ann"])
 
     assert ["recorded"] == _outcomes(_send(engine, _cloud()))
@@ -87,9 +83,7 @@ def test_apps_do_not_share_sources(engine: sa.Engine):
 
 
 def test_repeat_in_one_batch_is_one_event(engine: sa.Engine):
-    """
-    Both are answered, and one is recorded.
-    """
+    """Both are answered, and one is recorded."""
     received = _send(engine, _cloud(), _cloud(), _cloud(id="2"))
 
     assert (3, 2) == (received.received, received.recorded)
@@ -97,9 +91,7 @@ def test_repeat_in_one_batch_is_one_event(engine: sa.Engine):
 
 
 def test_pairs_of_texts_are_told_apart(engine: sa.Engine):
-    """
-    A separator within source or id joins no two events.
-    """
+    """A separator within source or id joins no two events."""
     received = _send(
         engine,
         _cloud(source="a | b", id="c"),
@@ -112,9 +104,7 @@ def test_pairs_of_texts_are_told_apart(engine: sa.Engine):
 
 
 def test_older_sign_of_life_is_outdated(engine: sa.Engine):
-    """
-    It is answered, and it changes nothing, however often it comes.
-    """
+    """It is answered, and it changes nothing, however often it comes."""
     now = get_now(engine)
     new, old = (
         _cloud(type=SEEN, id=f"{days}", time=format_instant(now - timedelta(days=days)))
@@ -128,9 +118,7 @@ def test_older_sign_of_life_is_outdated(engine: sa.Engine):
 
 
 def test_plain_form_has_outcomes_too(engine: sa.Engine):
-    """
-    Its key or its instant makes it the same.
-    """
+    """Its key or its instant makes it the same."""
     plain = {"event": "app.x", "user": "ann", "key": "k"}
 
     outcomes = [
@@ -150,9 +138,7 @@ def test_plain_form_has_outcomes_too(engine: sa.Engine):
 def test_odd_event_stops_the_whole_batch(
     engine: sa.Engine, change: dict[str, str], pointer: str, message: str
 ):
-    """
-    It is named by its place, and nothing of the batch is recorded.
-    """
+    """It is named by its place, and nothing of the batch is recorded."""
     with pytest.raises(InvalidDocumentError) as one:
         _send(engine, _cloud(**change))
     with pytest.raises(InvalidDocumentError) as many:
@@ -165,9 +151,7 @@ def test_odd_event_stops_the_whole_batch(
 
 
 def test_plain_form_is_refused_by_its_own_names(engine: sa.Engine):
-    """
-    What is "subject" in one form is "user" in the other.
-    """
+    """What is "subject" in one form is "user" in the other."""
     plain = {"event": "app.x", "user": "eve", "at": "2100-01-01T00:00:00Z"}
 
     with pytest.raises(InvalidDocumentError) as caught:
@@ -177,17 +161,13 @@ def test_plain_form_is_refused_by_its_own_names(engine: sa.Engine):
 
 
 def test_unknown_app_is_not_found(engine: sa.Engine):
-    """
-    Before anything is said of its users.
-    """
+    """Before anything is said of its users."""
     with pytest.raises(NotFoundError, match="no small app"):
         _send(engine, _cloud(), app="none")
 
 
 def test_sending_is_noted_once(engine: sa.Engine):
-    """
-    With counts; a repeat that changes nothing is no change.
-    """
+    """With counts; a repeat that changes nothing is no change."""
     for _ in range(2):
         _send(engine, _cloud(), _cloud(id="2"))
 
@@ -198,9 +178,7 @@ def test_sending_is_noted_once(engine: sa.Engine):
 
 
 def test_empty_batch_is_received(engine: sa.Engine):
-    """
-    The specification allows it.
-    """
+    """The specification allows it."""
     told = _send(engine)
 
     assert (0, 0, ()) == (told.received, told.recorded, told.events)

@@ -46,9 +46,7 @@ def _replay(engine: sa.Engine, event_id: UUID, key: str = "1") -> ReplayedEvent:
 
 
 def test_replay_is_an_event_of_its_own(engine: sa.Engine):
-    """
-    It happens now, says which event it replays, and leaves that one as it is.
-    """
+    """It happens now, says which event it replays, and leaves that one as it is."""
     first = _send(engine)
     now = get_now(engine)
 
@@ -95,9 +93,7 @@ def test_runs_of_the_first_event_stay_what_they_are(engine: sa.Engine):
 
 
 def test_the_same_replay_is_one(engine: sa.Engine):
-    """
-    However often it is asked for.
-    """
+    """However often it is asked for."""
     first = _send(engine)
 
     asked = [_replay(engine, first) for _ in range(3)]
@@ -110,9 +106,7 @@ def test_the_same_replay_is_one(engine: sa.Engine):
 
 @pytest.mark.parametrize("name", ["instance.user.last_seen", "instance.user.created"])
 def test_what_is_said_of_a_user_is_not_replayed(engine: sa.Engine, name: str):
-    """
-    That it happened now would be untrue, so nothing is recorded.
-    """
+    """That it happened now would be untrue, so nothing is recorded."""
     first = _send(engine, name)
     with reading(engine) as connection:
         before = connection.execute(sa.select(users)).all()
@@ -126,9 +120,7 @@ def test_what_is_said_of_a_user_is_not_replayed(engine: sa.Engine, name: str):
 
 
 def test_what_is_not_there_is_not_found(engine: sa.Engine):
-    """
-    An event that never was, of another app, or of a user who is gone.
-    """
+    """An event that never was, of another app, or of a user who is gone."""
     add_app(engine, "other")
     first = _send(engine)
     with pytest.raises(NotFoundError, match="no event"):

@@ -46,9 +46,7 @@ def _app(engine: sa.Engine) -> None:
 
 
 def test_three_minutes_of_outage_run_three_times(engine: sa.Engine):
-    """
-    Each occurrence once, under its own id, and the next tick finds nothing.
-    """
+    """Each occurrence once, under its own id, and the next tick finds nothing."""
     uid = post_at(engine, at("12:01"), when=MINUTELY)
     dispatcher = make_dispatcher(engine)
 
@@ -63,9 +61,7 @@ def test_three_minutes_of_outage_run_three_times(engine: sa.Engine):
 
 
 def test_longer_outage_leaves_one_row(engine: sa.Engine):
-    """
-    Nothing is lost in silence.
-    """
+    """Nothing is lost in silence."""
     post_at(engine, at("10:00"), when=MINUTELY)
 
     tick(make_dispatcher(engine), at("12:00"))
@@ -81,9 +77,7 @@ def test_longer_outage_leaves_one_row(engine: sa.Engine):
 
 
 def test_heavy_occurrences_of_one_tick_run_once(engine: sa.Engine):
-    """
-    Three in the window: two are skipped, the latest runs; while it runs all are.
-    """
+    """Three in the window: two are skipped, the latest runs; while it runs all are."""
     post_at(engine, at("12:01"), when=MINUTELY, operations=REFRESH)
     dispatcher = make_dispatcher(engine)
     tick(dispatcher, at("12:03"))
@@ -98,9 +92,7 @@ def test_heavy_occurrences_of_one_tick_run_once(engine: sa.Engine):
 
 
 def test_decisions_are_counted_as_they_are_recorded(engine: sa.Engine):
-    """
-    An overlap is decided in the recording statement, and is no dispatch.
-    """
+    """An overlap is decided in the recording statement, and is no dispatch."""
     post_at(engine, at("12:01"), when=MINUTELY, operations=REFRESH)
     dispatcher = make_dispatcher(engine)
     before = count_decisions()
@@ -122,9 +114,7 @@ def count_decisions() -> list[float]:
 
 
 def test_one_bad_action_among_hundreds_is_left_out(engine: sa.Engine):
-    """
-    The others are dispatched; the admin of the other one sees why it is not.
-    """
+    """The others are dispatched; the admin of the other one sees why it is not."""
     first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
     uids = copy_action(engine, first, 299)
     edit_action(engine, uids[150], timing='{"when": [{"cron_rule": "61 * * * *"}]}')
@@ -157,9 +147,7 @@ def test_one_bad_action_among_hundreds_is_left_out(engine: sa.Engine):
     ],
 )
 def test_whatever_is_corrupt_stops_nobody(engine: sa.Engine, corrupt: dict[str, Any]):
-    """
-    Each kind of damage stays with its row.
-    """
+    """Each kind of damage stays with its row."""
     bad = post_at(
         engine, at("07:00"), when=MINUTELY, name="bad", catch_up={"runs": "all"}
     )
@@ -177,9 +165,7 @@ def test_whatever_is_corrupt_stops_nobody(engine: sa.Engine, corrupt: dict[str, 
     [{"zone": "Mars/Base"}, {"delay": "soon"}, {"queue": "fast lane"}],
 )
 def test_corrupt_event_action_stops_nobody(engine: sa.Engine, corrupt: dict[str, Any]):
-    """
-    Also where it is read together with the others.
-    """
+    """Also where it is read together with the others."""
     bad = post_at(
         engine, at("06:00"), name="bad", when={"after": "app.x", "delay": "PT1H"}
     )
@@ -227,9 +213,7 @@ def refuse(dispatcher: Dispatcher, refused: set[str], error: Exception) -> NoFli
 
 
 def test_values_that_the_database_refuses_stop_nobody(engine: sa.Engine):
-    """
-    The reason is what the database said, not the statement with a thousand rows.
-    """
+    """The reason is what the database said, not the statement with a thousand rows."""
     first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
     uids = copy_action(engine, first, 9)
     error = sa.exc.DataError("INSERT ...", {}, ValueError("no \0 in a text"))
@@ -264,9 +248,7 @@ def test_what_is_too_much_at_once_is_recorded_in_parts(engine: sa.Engine):
 
 
 def test_a_schema_that_is_wrong_for_all_blames_nobody(engine: sa.Engine):
-    """
-    The tick fails as a whole, and quarantines nothing.
-    """
+    """The tick fails as a whole, and quarantines nothing."""
     uid = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
     error = sa.exc.ProgrammingError("INSERT ...", {}, ValueError("no such column"))
     refusing = refuse(make_dispatcher(engine), {uid}, error)
@@ -295,9 +277,7 @@ def test_what_fails_after_recording_blames_nobody(engine: sa.Engine, copies: int
 
 
 def test_tenants_take_turns(engine: sa.Engine):
-    """
-    An app with many due actions does not delay the one with few.
-    """
+    """An app with many due actions does not delay the one with few."""
     add_app(engine, "small")
     first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
     copy_action(engine, first, 60)
@@ -363,9 +343,7 @@ def register_many(engine: sa.Engine) -> None:
 def test_cost_follows_what_is_due(
     engine: sa.Engine, ask: Callable[[sa.Connection, DueAction], None], index: str
 ):
-    """
-    The queries of each wake are served by their indexes, whatever is registered.
-    """
+    """The queries of each wake are served by their indexes, whatever is registered."""
     register_many(engine)
 
     plans = explain(engine, ask)

@@ -91,9 +91,7 @@ def test_event_is_recorded_once(engine: sa.Engine):
 
 
 def test_key_tells_events_apart_and_together(engine: sa.Engine):
-    """
-    Another key is another event; the same key changes nothing, whenever it comes.
-    """
+    """Another key is another event; the same key changes nothing, whenever it comes."""
     at = get_now(engine) - DAY
     counts = [
         send(engine, ACTIVATED, "ann", at=at, key="1"),
@@ -106,9 +104,7 @@ def test_key_tells_events_apart_and_together(engine: sa.Engine):
 
 
 def test_two_users_at_the_same_instant_are_two_events(engine: sa.Engine):
-    """
-    Each gets an operation of their own.
-    """
+    """Each gets an operation of their own."""
     uid = post(engine, when={"on": "app.x"}).uid
     at = get_now(engine)
     assert 2 == send(engine, "app.x", "ann", "bob", at=at)
@@ -121,9 +117,7 @@ def test_two_users_at_the_same_instant_are_two_events(engine: sa.Engine):
 
 
 def test_unknown_user_stops_the_whole_batch(engine: sa.Engine):
-    """
-    Nothing is recorded, and the message names who is missing.
-    """
+    """Nothing is recorded, and the message names who is missing."""
     with pytest.raises(NotFoundError, match="'nobody'"):
         send(engine, "app.x", "ann", "nobody")
 
@@ -131,9 +125,7 @@ def test_unknown_user_stops_the_whole_batch(engine: sa.Engine):
 
 
 def test_newer_last_seen_replaces_the_older(engine: sa.Engine):
-    """
-    Only the latest is kept, in whatever order they come.
-    """
+    """Only the latest is kept, in whatever order they come."""
     now = get_now(engine)
     counts = [send(engine, SEEN, "ann", at=now - back * DAY) for back in (3, 1, 2, 1)]
 
@@ -143,9 +135,7 @@ def test_newer_last_seen_replaces_the_older(engine: sa.Engine):
 
 
 def test_newest_of_one_batch_remains(engine: sa.Engine):
-    """
-    A batch may tell several at once.
-    """
+    """A batch may tell several at once."""
     now = get_now(engine)
     with writing(engine) as connection:
         count = record_events(
@@ -158,9 +148,7 @@ def test_newest_of_one_batch_remains(engine: sa.Engine):
 
 
 def test_user_learns_what_happened(engine: sa.Engine):
-    """
-    Creation and activation are written into the user as well.
-    """
+    """Creation and activation are written into the user as well."""
     at = get_now(engine) - DAY
     send(engine, CREATED, "ann", at=at)
     send(engine, ACTIVATED, "ann", at=at + MINUTE)
@@ -171,9 +159,7 @@ def test_user_learns_what_happened(engine: sa.Engine):
 
 
 def test_absence_is_noticed_once(engine: sa.Engine):
-    """
-    A timer starts again with each visit, and runs out once per absence.
-    """
+    """A timer starts again with each visit, and runs out once per absence."""
     uid = post(engine, when={"after": SEEN, "delay": "P7D"}).uid
     now = get_now(engine)
     send(engine, SEEN, "ann", at=now)
@@ -214,9 +200,7 @@ def test_correction_replaces_a_later_sign_of_life(engine: sa.Engine, key: str | 
 
 
 def test_absence_is_counted_from_the_correction(engine: sa.Engine):
-    """
-    What waits for an absence is due when it would have been without the mistake.
-    """
+    """What waits for an absence is due when it would have been without the mistake."""
     uid = post(engine, when={"after": SEEN, "delay": "P7D"}).uid
     now = get_now(engine)
     send(engine, SEEN, "ann", at=now + 30 * DAY)
@@ -237,9 +221,7 @@ def edit_recorded(engine: sa.Engine, instant: datetime) -> None:
 
 
 def test_event_wakes_the_actions_that_wait(engine: sa.Engine):
-    """
-    ``next_due_at`` is lowered to when the first may be due, never raised.
-    """
+    """``next_due_at`` is lowered to when the first may be due, never raised."""
     soon = post(engine, name="soon", when={"on": "app.x"}).uid
     later = post(engine, name="later", when={"after": "app.x", "delay": "PT2H"}).uid
     other = post(engine, name="other", when={"on": "app.y"}).uid
@@ -258,9 +240,7 @@ def test_event_wakes_the_actions_that_wait(engine: sa.Engine):
 
 
 def test_event_recorded_while_the_tick_decides_is_not_lost(engine: sa.Engine):
-    """
-    The tick has read the events already; it must not pass over what came since.
-    """
+    """The tick has read the events already; it must not pass over what came since."""
     post(engine, when={"on": "app.x"})
     send(engine, "app.x", "ann")
     dispatcher = make_dispatcher(engine)
@@ -275,9 +255,7 @@ def test_event_recorded_while_the_tick_decides_is_not_lost(engine: sa.Engine):
 
 
 def test_delayed_event_recorded_while_the_tick_decides_is_not_lost(engine: sa.Engine):
-    """
-    Nor what is due between now and the next occurrence that the tick knows of.
-    """
+    """Nor what is due between now and the next occurrence that the tick knows of."""
     post(engine, when={"after": "app.x", "delay": "PT1H"})
     now = get_now(engine)
     send(engine, "app.x", "ann", at=now - timedelta(hours=1))
@@ -362,9 +340,7 @@ def test_recipients_of_an_event_action_are_a_filter(engine: sa.Engine):
 def test_bounds_hold_for_events_too(
     engine: sa.Engine, bounds: dict[str, timedelta], users_run: list[str]
 ):
-    """
-    ``starts_at`` and ``ends_at`` bound the occurrence, the event with its delay.
-    """
+    """``starts_at`` and ``ends_at`` bound the occurrence, the event with its delay."""
     due_at = get_now(engine).replace(microsecond=0) + timedelta(hours=1)
     beside: dict[str, Any] = {
         name: (due_at + each).isoformat() for name, each in bounds.items()
@@ -378,9 +354,7 @@ def test_bounds_hold_for_events_too(
 
 
 def test_event_of_long_ago_is_missed_and_says_so(engine: sa.Engine):
-    """
-    Recorded more than a day after it was due: history, not news.
-    """
+    """Recorded more than a day after it was due: history, not news."""
     post(engine, when={"after": "app.x", "delay": "PT1H"})
     now = get_now(engine)
     send(engine, "app.x", "ann", at=now - timedelta(hours=25, minutes=1))
@@ -395,9 +369,7 @@ def test_event_of_long_ago_is_missed_and_says_so(engine: sa.Engine):
 def test_event_from_before_the_action_counts_if_its_delay_ends_after(
     engine: sa.Engine,
 ):
-    """
-    An action posted today reminds the users who were last seen six days ago.
-    """
+    """An action posted today reminds the users who were last seen six days ago."""
     now = get_now(engine)
     send(engine, SEEN, "ann", at=now - 6 * DAY)
     send(engine, SEEN, "bob", at=now - 8 * DAY)
@@ -412,9 +384,7 @@ def test_event_from_before_the_action_counts_if_its_delay_ends_after(
 
 
 def test_action_with_an_unreadable_delay_stops_nobody(engine: sa.Engine):
-    """
-    Others hear of the event; that one goes into quarantine.
-    """
+    """Others hear of the event; that one goes into quarantine."""
     bad = post(engine, name="bad", when={"after": "app.x", "delay": "PT0S"}).uid
     post(engine, name="good", when={"after": "app.x", "delay": "PT0S"})
     edit_action(engine, bad, delay="soon")

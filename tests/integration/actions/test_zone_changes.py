@@ -83,9 +83,7 @@ def adopt(
 
 
 def test_the_same_rules_move_nothing(engine: sa.Engine):
-    """
-    Without a new tz database there is nothing to tell, and nothing to take over.
-    """
+    """Without a new tz database there is nothing to tell, and nothing to take over."""
     post(engine, when=DAILY)
 
     assert ([], set()) == (find(engine), adopt(engine))
@@ -109,9 +107,7 @@ def test_moved_instants_are_told_with_both(engine: sa.Engine):
 
 
 def test_only_the_season_that_changed_is_told(engine: sa.Engine):
-    """
-    A country that took up summer time moves nothing in winter.
-    """
+    """A country that took up summer time moves nothing in winter."""
     post(engine, when={**DAILY, "cron_rule": "0 7 1 * *"})
     make_older(engine, "Africa/Algiers")
 
@@ -159,9 +155,7 @@ def test_what_no_clock_decides_is_not_told(engine: sa.Engine, when: dict[str, An
 def test_every_kind_on_the_wall_clock_is_told(
     engine: sa.Engine, when: dict[str, Any], before: str
 ):
-    """
-    Local due dates, calendar months and calendar rules move as cron rules do.
-    """
+    """Local due dates, calendar months and calendar rules move as cron rules do."""
     post(engine, when={**when, "timezone": PARIS})
     make_older(engine, "Europe/London")
 
@@ -223,9 +217,7 @@ def test_rule_that_new_clocks_make_unreadable_stops_nobody(engine: sa.Engine):
     "values", [{"quarantined_at": NOW}, {"next_due_at": None}], ids=["known", "over"]
 )
 def test_what_is_out_already_is_left_alone(engine: sa.Engine, values: dict[str, Any]):
-    """
-    What is in quarantine, or has nothing more to do, gets no new revision.
-    """
+    """What is in quarantine, or has nothing more to do, gets no new revision."""
     uid = post_in_gap(engine)
     edit_action(engine, uid, **values)
 
@@ -235,9 +227,7 @@ def test_what_is_out_already_is_left_alone(engine: sa.Engine, values: dict[str, 
 
 
 def test_rules_that_cannot_be_read_any_more_are_told(engine: sa.Engine):
-    """
-    Before a leader takes the new clocks over; what moves is told all the same.
-    """
+    """Before a leader takes the new clocks over; what moves is told all the same."""
     bad = post_in_gap(engine)
     good = post(engine, name="good", when=DAILY).uid
 
@@ -382,9 +372,7 @@ def test_local_time_that_older_clocks_had_shown_does_not_come_again(engine: sa.E
 
 
 def test_clock_that_is_set_back_dates_the_adoption_back(engine: sa.Engine):
-    """
-    What is due by the earlier clock is not decided.
-    """
+    """What is due by the earlier clock is not decided."""
     uids = post_many(engine, 3)
     with writing(engine) as connection:
         begin_adoption(connection, ticked_at=NOW + HOUR)

@@ -8,9 +8,7 @@ from tests.scheduling import make_document
 
 
 def test_revisions_are_listed_with_their_documents(web: Web):
-    """
-    The latest first; the document of each can be read.
-    """
+    """The latest first; the document of each can be read."""
     uid = create(web)
     path = f"/actions/{uid}"
     web.put(path, make_document(name="renamed"))
@@ -25,9 +23,7 @@ def test_revisions_are_listed_with_their_documents(web: Web):
 
 
 def test_occurrences_are_past_and_planned(web: Web):
-    """
-    By default those of the next days; each with zone, offset and decision.
-    """
+    """By default those of the next days; each with zone, offset and decision."""
     uid = create(web)
 
     part = web.get(f"/actions/{uid}/occurrences?limit=2").json()
@@ -54,9 +50,7 @@ def test_occurrences_are_past_and_planned(web: Web):
 
 
 def test_why_has_an_answer_for_every_minute(web: Web):
-    """
-    Before the action was posted, and in years.
-    """
+    """Before the action was posted, and in years."""
     uid = create(web)
 
     def ask(at: str) -> str:

@@ -19,9 +19,7 @@ MAIL = {"send_email": {"template": "t"}}
 
 
 def test_run_is_recorded_and_can_be_read(web: Web):
-    """
-    202 with the place of the operation; a repeat of the request is the same run.
-    """
+    """202 with the place of the operation; a repeat of the request is the same run."""
     uid = create(web, operations=BOTH)
     headers = {"Idempotency-Key": str(uuid4())}
     body = {"steps": ["publish"], "note": "mended", "force": True}
@@ -66,9 +64,7 @@ def test_run_whose_answer_got_lost_is_not_run_twice(web: Web):
 
 
 def test_run_beside_another_is_refused(web: Web):
-    """
-    If its overlap is skip; a dry run says so before.
-    """
+    """If its overlap is skip; a dry run says so before."""
     uid = create(web, operations=BOTH)
     operation = web.post(f"/actions/{uid}/runs").json()["id"]
 
@@ -81,9 +77,7 @@ def test_run_beside_another_is_refused(web: Web):
 
 
 def test_bad_run_records_nothing(web: Web):
-    """
-    An unknown step or user, a user of an action of time, an unknown key.
-    """
+    """An unknown step or user, a user of an action of time, an unknown key."""
     uid = create(web)
     by_event = create(web, name="on", when={"on": "instance.user.created"})
     path = f"/actions/{uid}/runs"
@@ -102,9 +96,7 @@ def test_bad_run_records_nothing(web: Web):
 
 @pytest.mark.parametrize("name", PAUSES)
 def test_pause_has_its_own_tag(web: Web, name: str):
-    """
-    It can be changed and ended; an edit of the action does not touch it.
-    """
+    """It can be changed and ended; an edit of the action does not touch it."""
     uid = create(web)
     path = f"/actions/{uid}/pause"
     none = {"If-Match": '"none"'}
@@ -128,9 +120,7 @@ def test_pause_has_its_own_tag(web: Web, name: str):
 
 
 def test_pause_becomes_what_is_put(web: Web):
-    """
-    A pause that is put without an end and a note has none from then on.
-    """
+    """A pause that is put without an end and a note has none from then on."""
     path = f"/actions/{create(web)}/pause"
     first = web.put(path, {"until": "2035-01-01T00:00:00Z", "note": "import"}).json()
 
@@ -143,9 +133,7 @@ def test_pause_becomes_what_is_put(web: Web):
 
 
 def test_pause_that_would_be_over_is_refused(web: Web):
-    """
-    So is a time without an offset.
-    """
+    """So is a time without an offset."""
     action = f"/actions/{create(web)}"
     path = f"{action}/pause"
 
@@ -155,9 +143,7 @@ def test_pause_that_would_be_over_is_refused(web: Web):
 
 
 def test_recipients_are_told_why(web: Web):
-    """
-    Each user of the app, in or out.
-    """
+    """Each user of the app, in or out."""
     uid = create(web, operations=MAIL, recipients={"users": ["ada", "eve"]})
 
     found = web.get(f"/actions/{uid}/recipients").json()

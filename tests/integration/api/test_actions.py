@@ -33,9 +33,7 @@ def create(web: Web, **document: Any) -> str:
 
 @pytest.mark.parametrize("path", ORIGINALS, ids=lambda path: path.stem)
 def test_original_actions_are_posted_verbatim(web: Web, path: Path):
-    """
-    The very bytes of the files; read back, they are the same action.
-    """
+    """The very bytes of the files; read back, they are the same action."""
     answer = web.client.post(
         f"/api/v1/actions?app={APP}",
         content=path.read_bytes(),
@@ -57,16 +55,12 @@ def test_original_actions_are_posted_verbatim(web: Web, path: Path):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_work(web: Web, name: str):
-    """
-    What the document shows can be sent.
-    """
+    """What the document shows can be sent."""
     assert web.post("/actions", EXAMPLES[name]).status_code == 201
 
 
 def test_list_has_pages_and_filters(web: Web):
-    """
-    By app and name; the cursor goes on, and only with the same filters.
-    """
+    """By app and name; the cursor goes on, and only with the same filters."""
     for name in ("a", "b", "c"):
         create(web, name=name, uid=f"x-{ord(name)}")
     web.post(f"/actions?app={OTHER}", make_document(), app=OTHER)
@@ -87,9 +81,7 @@ def test_list_has_pages_and_filters(web: Web):
 
 
 def test_made_up_cursor_is_refused(web: Web):
-    """
-    Cursors are not signed: whatever one says, it finds nothing or is refused.
-    """
+    """Cursors are not signed: whatever one says, it finds nothing or is refused."""
     create(web, name="a")
     create(web, name="b")
     uid = create(web, name="c")
@@ -101,9 +93,7 @@ def test_made_up_cursor_is_refused(web: Web):
 
 @pytest.mark.parametrize("name", REPLACEMENT)
 def test_replacing_needs_what_was_read(web: Web, name: str):
-    """
-    428 without If-Match, 412 with what is over; a pause in between does no harm.
-    """
+    """428 without If-Match, 412 with what is over; a pause in between does no harm."""
     uid = create(web)
     path = f"/actions/{uid}"
     tag = web.get(path).headers["etag"]
@@ -129,9 +119,7 @@ def test_replacing_needs_what_was_read(web: Web, name: str):
 
 @pytest.mark.parametrize("name", PATCHES)
 def test_patch_changes_some_members(web: Web, name: str):
-    """
-    RFC 7396, with its own media type.
-    """
+    """RFC 7396, with its own media type."""
     uid = create(web, recipients={"groups": ["all"]})
 
     answer = web.patch(
@@ -150,9 +138,7 @@ def test_patch_changes_some_members(web: Web, name: str):
 
 
 def test_many_are_posted_or_none(web: Web):
-    """
-    A list or JSON lines; pointers begin with the number of the action.
-    """
+    """A list or JSON lines; pointers begin with the number of the action."""
     two = MANY["two"]
     bad = [two[0], {**two[1], "when": {"cron_rule": "x"}}]
     lines = "\n".join(json.dumps(make_document(name=f"n{i}")) for i in range(3))
@@ -195,9 +181,7 @@ MISTAKEN = {
 
 
 def test_what_may_be_a_mistake_is_in_the_answer(web: Web):
-    """
-    Of a post, a replacement and a patch, as the command line has it.
-    """
+    """Of a post, a replacement and a patch, as the command line has it."""
     posted = web.post("/actions", make_document(**MISTAKEN))
     path = f"/actions/{posted.json()['uid']}"
     replaced = web.put(path, make_document(**MISTAKEN))
@@ -210,9 +194,7 @@ def test_what_may_be_a_mistake_is_in_the_answer(web: Web):
 
 
 def test_mistakes_of_a_list_name_the_action(web: Web):
-    """
-    The first ones of all; whether there may be more is said.
-    """
+    """The first ones of all; whether there may be more is said."""
     many = [make_document(name=f"n{n}", **MISTAKEN) for n in range(6)]
 
     answer = web.post("/actions/batch?dry_run=true", many).json()
@@ -224,9 +206,7 @@ def test_mistakes_of_a_list_name_the_action(web: Web):
 
 
 def test_deleted_action_can_still_be_read(web: Web):
-    """
-    But neither changed nor run.
-    """
+    """But neither changed nor run."""
     uid = create(web)
 
     assert 412 == web.delete(f"/actions/{uid}", headers={"If-Match": '"9"'}).status_code
@@ -254,9 +234,7 @@ def run(web: Web, uid: str, state: str, ago: int) -> None:
 
 
 def test_a_list_has_the_latest_runs_of_each(web: Web):
-    """
-    If they are asked for; also of an action that has not run.
-    """
+    """If they are asked for; also of an action that has not run."""
     uid = create(web)
     create(web, name="new")
     run(web, uid, "succeeded", 2)
@@ -273,9 +251,7 @@ def test_a_list_has_the_latest_runs_of_each(web: Web):
 
 
 def test_the_next_due_come_first_over_http(web: Web):
-    """
-    In parts; a cursor of the other order is refused.
-    """
+    """In parts; a cursor of the other order is refused."""
     hourly = create(web, name="z", when={"cron_rule": "0 * * * *"})
     create(web, name="a", when={"due_date": "2035-12-01T09:00:00"})
 
@@ -288,9 +264,7 @@ def test_the_next_due_come_first_over_http(web: Web):
 
 
 def test_key_of_the_installation_names_the_app(web: Web):
-    """
-    A key of one app need not.
-    """
+    """A key of one app need not."""
     answer = web.post("/actions", make_document(), app=None)
 
     assert 400 == answer.status_code
@@ -318,9 +292,7 @@ ROUTES = [
 def test_actions_of_other_apps_do_not_exist(
     web: Web, method: str, path: str, body: Any
 ):
-    """
-    404 for another tenant's action, in the words for one that never was.
-    """
+    """404 for another tenant's action, in the words for one that never was."""
     uid = create(web)
 
     theirs = web.ask(method, f"/actions/{uid}{path}", body, app=OTHER)
@@ -336,9 +308,7 @@ def test_actions_of_other_apps_do_not_exist(
 
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES)
 def test_each_role_has_its_routes(web: Web, method: str, path: str, body: Any):
-    """
-    Viewers read, operators run and pause, editors write.
-    """
+    """Viewers read, operators run and pause, editors write."""
     uid = create(web)
     least = Role.VIEWER if method == "GET" else Role.OPERATOR
     if method != "GET" and not path.startswith(("/pause", "/runs")):

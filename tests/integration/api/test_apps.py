@@ -26,9 +26,7 @@ def _if(tag: object) -> dict[str, str]:
 
 
 def test_apps_are_listed_part_by_part(web: Web):
-    """
-    A key of the installation sees all, a key of one app that one.
-    """
+    """A key of the installation sees all, a key of one app that one."""
     add_app(web.engine, "third")
 
     first = web.get("/apps?limit=2", app=None)
@@ -47,9 +45,7 @@ def test_apps_are_listed_part_by_part(web: Web):
 
 
 def test_document_is_applied_read_and_exported(web: Web):
-    """
-    The ETag follows the revision; the export applied again changes nothing.
-    """
+    """The ETag follows the revision; the export applied again changes nothing."""
     applied = web.put(f"/apps/{APP}", DOCUMENT, role=Role.EDITOR)
     read = web.get(f"/apps/{APP}", role=Role.VIEWER)
     exported = web.get(f"/apps/{APP}/document", role=Role.EDITOR)
@@ -67,16 +63,12 @@ def test_document_is_applied_read_and_exported(web: Web):
 
 
 def test_viewers_do_not_export(web: Web):
-    """
-    The document has keys in addresses.
-    """
+    """The document has keys in addresses."""
     assert 403 == web.get(f"/apps/{APP}/document", role=Role.OPERATOR).status_code
 
 
 def test_change_names_the_revision_it_is_of(web: Web):
-    """
-    428 without, 412 with another, and the current one is told.
-    """
+    """428 without, 412 with another, and the current one is told."""
     empty = web.put(f"/apps/{APP}", DOCUMENT, headers={"If-Match": ""})
     without = web.client.delete(
         f"/api/v1/apps/{APP}",
@@ -94,9 +86,7 @@ def test_change_names_the_revision_it_is_of(web: Web):
 
 
 def test_dry_run_tells_the_difference(web: Web):
-    """
-    And changes nothing.
-    """
+    """And changes nothing."""
     told = web.put(f"/apps/{APP}?dry_run=true", DOCUMENT)
 
     assert 200 == told.status_code
@@ -121,9 +111,7 @@ def test_keys_of_the_installation_make_apps(web: Web):
 
 
 def test_other_apps_are_unknown_to_tenants(web: Web):
-    """
-    To read, to write and to delete, in the words for one that never was.
-    """
+    """To read, to write and to delete, in the words for one that never was."""
     for method, path, body in (
         ("GET", "", None),
         ("PUT", "", DOCUMENT),
@@ -143,9 +131,7 @@ def test_other_apps_are_unknown_to_tenants(web: Web):
 
 
 def test_refusals_say_where(web: Web):
-    """
-    A typo with its line, a uid that is another, a file without a folder.
-    """
+    """A typo with its line, a uid that is another, a file without a folder."""
     typo = web.ask(
         "PUT",
         f"/apps/{APP}",
@@ -167,9 +153,7 @@ def test_refusals_say_where(web: Web):
 
 
 def test_app_is_deleted_with_its_keys(web: Web):
-    """
-    Not while something of it runs; then its keys open nothing, and it is nowhere.
-    """
+    """Not while something of it runs; then its keys open nothing, and it is nowhere."""
     (operation_id,) = record_all(web.engine, make_operation(app=APP))
     busy = web.delete(f"/apps/{APP}")
     edit(web.engine, operation_id, state="succeeded")
@@ -213,9 +197,7 @@ def test_pause_is_begun_and_ended(web: Web, path: str):
 
 
 def test_pause_must_end_in_the_future(web: Web):
-    """
-    And nothing is paused.
-    """
+    """And nothing is paused."""
     past = web.put(f"/apps/{APP}/pause", {"until": "2020-01-01T00:00:00Z"})
 
     assert 400 == past.status_code
@@ -223,17 +205,13 @@ def test_pause_must_end_in_the_future(web: Web):
 
 
 def test_tenants_do_not_pause_the_installation(web: Web):
-    """
-    It would stop the others.
-    """
+    """It would stop the others."""
     assert 403 == web.put("/pause", {}).status_code
     assert 403 == web.delete("/pause").status_code
 
 
 def test_folder_of_sources_stays_the_operators(web: Web, tmp_path: Path):
-    """
-    No member of a document names it.
-    """
+    """No member of a document names it."""
     refused = web.put(f"/apps/{APP}", {"source_folder": str(tmp_path)})
 
     assert 422 == refused.status_code

@@ -7,9 +7,7 @@ from tests.scheduling import post
 
 
 def test_a_calendar_file_is_one(web: Web):
-    """
-    With the type that calendar programs look for.
-    """
+    """With the type that calendar programs look for."""
     post(web.engine, APP, uid="daily")
 
     answer = web.get(f"/apps/{APP}/calendar.ics")

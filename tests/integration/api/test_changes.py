@@ -37,9 +37,7 @@ def subjects(web: Web, query: str = "", app: str | None = None) -> list[str]:
 
 
 def test_list_is_filtered_and_scoped(web: Web):
-    """
-    The latest first; a key of an app sees what was changed in it.
-    """
+    """The latest first; a key of an app sees what was changed in it."""
     assert subjects(web) == ["a2", "a1", "a0"]
     assert subjects(web, app=APP) == ["a0"]
     assert subjects(web, f"?app={OTHER}") == ["a1"]
@@ -50,9 +48,7 @@ def test_list_is_filtered_and_scoped(web: Web):
 
 
 def test_list_goes_on_in_parts(web: Web):
-    """
-    With the cursor of each part, to the end.
-    """
+    """With the cursor of each part, to the end."""
     first = web.get("/changes?limit=2", app=None).json()
     rest = web.get(f"/changes?limit=2&cursor={first['next_cursor']}", app=None).json()
 
@@ -65,9 +61,7 @@ def test_list_goes_on_in_parts(web: Web):
     [("from=yesterday", "from"), ("kinds=a", "kinds"), ("limit=0", "limit")],
 )
 def test_bad_parameters_are_refused(web: Web, query: str, parameter: str):
-    """
-    With their name, and what to write instead.
-    """
+    """With their name, and what to write instead."""
     answer = web.get(f"/changes?{query}")
 
     assert answer.status_code == 422
@@ -76,9 +70,7 @@ def test_bad_parameters_are_refused(web: Web, query: str, parameter: str):
 
 
 def test_record_is_for_admins(web: Web):
-    """
-    It tells what everybody does.
-    """
+    """It tells what everybody does."""
     paths = ("/changes", "/changes/export")
     statuses = {
         web.get(path, role=role, app=app).status_code
@@ -91,9 +83,7 @@ def test_record_is_for_admins(web: Web):
 
 
 def test_export_has_a_change_on_each_line(web: Web):
-    """
-    The first one first, with the same filters and scope as the list.
-    """
+    """The first one first, with the same filters and scope as the list."""
     for number in range(3, 6):
         note(web, f"a{number}")
     with writing(web.engine) as connection:

@@ -44,9 +44,7 @@ def count_statuses(answers: list[httpx2.Response]) -> Counter[int]:
 
 
 def test_one_of_many_changes_of_a_version_wins(web: Web):
-    """
-    The others are told the version that there is now, and have changed nothing.
-    """
+    """The others are told the version that there is now, and have changed nothing."""
     posted = web.post("/actions", make_document(uid="report"))
     headers = {"If-Match": posted.headers["etag"]}
 
@@ -68,9 +66,7 @@ def test_one_of_many_changes_of_a_version_wins(web: Web):
 
 
 def test_one_of_many_repeats_does_the_work(web: Web):
-    """
-    The others get its answer, or are told that it is not done yet.
-    """
+    """The others get its answer, or are told that it is not done yet."""
     headers = {"Idempotency-Key": "once"}
 
     answers = ask_at_once(

@@ -30,9 +30,7 @@ def workspace(web: Web, tmp_path: Path) -> Path:
 
 
 def test_domains_are_shown_with_their_versions(web: Web, workspace: Path):
-    """
-    The list has versions, one domain its columns; no key of a source is shown.
-    """
+    """The list has versions, one domain its columns; no key of a source is shown."""
     stage(web.engine, workspace, "sales", {"n": [1, 2]}, APP)
 
     listed = web.get(f"{HERE}/domains", role=Role.VIEWER)
@@ -49,9 +47,7 @@ def test_domains_are_shown_with_their_versions(web: Web, workspace: Path):
 
 
 def test_published_and_rolled_back(web: Web, workspace: Path):
-    """
-    And compared before: what is staged, against what is live.
-    """
+    """And compared before: what is staged, against what is live."""
     stage(web.engine, workspace, "sales", {"n": [1]}, APP)
     first = web.post(f"{HERE}/data/publish", {"data": True}, role=Role.EDITOR)
     stage(web.engine, workspace, "sales", {"n": [1.5], "m": ["x"]}, APP)
@@ -68,9 +64,7 @@ def test_published_and_rolled_back(web: Web, workspace: Path):
 
 
 def test_refresh_is_an_operation(web: Web):
-    """
-    202, and where to ask what became of it.
-    """
+    """202, and where to ask what became of it."""
     begun = web.post(f"{HERE}/data/refresh", {"domains": ["sales"]}, role=Role.EDITOR)
     whole = web.post(f"{HERE}/data/refresh")
 
@@ -82,9 +76,7 @@ def test_refresh_is_an_operation(web: Web):
 
 
 def test_what_cannot_move_stays(web: Web, workspace: Path):
-    """
-    Nothing is staged, a refresh runs, nothing is asked for, no such domain.
-    """
+    """Nothing is staged, a refresh runs, nothing is asked for, no such domain."""
     nothing = web.post(f"{HERE}/data/publish", {"data": True})
     stage(web.engine, workspace, "sales", {"n": [1]}, APP)
     heavy = make_operation(app=APP, queue="heavy")
@@ -104,9 +96,7 @@ def test_what_cannot_move_stays(web: Web, workspace: Path):
 
 
 def test_data_of_others_are_unknown(web: Web):
-    """
-    Whatever a tenant asks of them.
-    """
+    """Whatever a tenant asks of them."""
     for method, path, body in (
         ("GET", "/domains", None),
         ("GET", "/domains/sales", None),
@@ -123,9 +113,7 @@ def test_data_of_others_are_unknown(web: Web):
 
 
 def test_operators_move_nothing(web: Web):
-    """
-    It takes an editor.
-    """
+    """It takes an editor."""
     for path in ("refresh", "publish", "rollback"):
         refused = web.post(f"{HERE}/data/{path}", {"data": True}, role=Role.OPERATOR)
         assert 403 == refused.status_code

@@ -205,9 +205,7 @@ def post(length: int, body: bytes = b"", path: str = "/") -> bytes:
 
 
 def test_head_that_never_ends_is_answered():
-    """
-    A byte now and then keeps no connection: the deadline is for the whole head.
-    """
+    """A byte now and then keeps no connection: the deadline is for the whole head."""
     with run(replace(PATIENT, head_within=SHORT, linger=SHORT)) as server:
         problem = read_problem(server.ask(b"GET / HTTP/1.1\r\nHost: a\r\n"))
 
@@ -218,9 +216,7 @@ def test_head_that_never_ends_is_answered():
 
 
 def test_bytes_now_and_then_win_no_time():
-    """
-    The deadline is counted from the beginning, however much arrives since.
-    """
+    """The deadline is counted from the beginning, however much arrives since."""
     # It lingers: a byte that came after it had gone would take the answer with it.
     with (
         run(replace(PATIENT, head_within=SHORT)) as server,
@@ -239,17 +235,13 @@ def test_bytes_now_and_then_win_no_time():
 
 
 def test_who_says_nothing_is_dropped():
-    """
-    A connection without a single byte is closed without an answer.
-    """
+    """A connection without a single byte is closed without an answer."""
     with run(replace(PATIENT, head_within=SHORT)) as server:
         assert server.ask(b"") == ""
 
 
 def test_body_that_never_ends_is_answered():
-    """
-    The application learns that its client is gone, and the client why.
-    """
+    """The application learns that its client is gone, and the client why."""
     with run(replace(PATIENT, body_within=SHORT, linger=SHORT)) as server:
         problem = read_problem(server.ask(post(1000, b"abc")))
 
@@ -258,9 +250,7 @@ def test_body_that_never_ends_is_answered():
 
 
 def test_body_that_nobody_reads_must_end_too():
-    """
-    A request that was answered before its body came does not keep the connection.
-    """
+    """A request that was answered before its body came does not keep the connection."""
     with run(replace(PATIENT, body_within=SHORT)) as server:
         answer = server.ask(post(1000, b"abc", "/unread"))
 
@@ -268,17 +258,13 @@ def test_body_that_nobody_reads_must_end_too():
 
 
 def test_idle_connection_is_closed():
-    """
-    A connection is kept for a further request, but not for long.
-    """
+    """A connection is kept for a further request, but not for long."""
     with run(replace(PATIENT, idle_within=SHORT)) as server:
         assert server.ask(GET).endswith("\r\n\r\n0")
 
 
 def test_head_of_a_further_request_has_a_deadline_too():
-    """
-    The first byte of a further request ends the idle time and begins the head's.
-    """
+    """The first byte of a further request ends the idle time and begins the head's."""
     with run(PATIENT) as server, server.connect() as client:
         client.sendall(GET)
         read_answer(client)
@@ -290,9 +276,7 @@ def test_head_of_a_further_request_has_a_deadline_too():
 
 
 def test_late_end_of_an_unread_body_begins_a_new_deadline():
-    """
-    After it, the connection waits for a request, and not for ever.
-    """
+    """After it, the connection waits for a request, and not for ever."""
     with run(PATIENT) as server, server.connect() as client:
         client.sendall(post(4, b"ab", "/unread"))
         read_answer(client)
@@ -304,9 +288,7 @@ def test_late_end_of_an_unread_body_begins_a_new_deadline():
 
 
 def test_answer_that_nobody_reads_is_cut():
-    """
-    A client that reads nothing of a large answer does not keep it in memory.
-    """
+    """A client that reads nothing of a large answer does not keep it in memory."""
     with (
         run(replace(PATIENT, answer_within=SHORT)) as server,
         server.connect() as client,
@@ -319,9 +301,7 @@ def test_answer_that_nobody_reads_is_cut():
 
 
 def test_stream_that_nobody_reads_is_cut():
-    """
-    Nor does one that gets more and more.
-    """
+    """Nor does one that gets more and more."""
     with (
         run(replace(PATIENT, answer_within=SHORT)) as server,
         server.connect() as client,
@@ -358,9 +338,7 @@ def wait_until_closed(client: socket.socket) -> None:
 
 
 def test_announced_body_is_refused_before_it_comes():
-    """
-    A client that waits for 100 Continue sends nothing in vain.
-    """
+    """A client that waits for 100 Continue sends nothing in vain."""
     text = post(100_001).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
     with run(replace(PATIENT, linger=SHORT)) as server:
         problem = read_problem(server.ask(text))
@@ -372,9 +350,7 @@ def test_announced_body_is_refused_before_it_comes():
 
 
 def test_chunks_are_counted():
-    """
-    A body without a length is refused as soon as it is too long.
-    """
+    """A body without a length is refused as soon as it is too long."""
     chunk = b"%x\r\n%s\r\n" % (60_000, b"x" * 60_000)
     head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     with run(replace(PATIENT, linger=SHORT)) as server:
@@ -384,9 +360,7 @@ def test_chunks_are_counted():
 
 
 def test_body_of_the_very_length_is_served():
-    """
-    The bound is inclusive.
-    """
+    """The bound is inclusive."""
     with run(PATIENT) as server, server.connect() as client:
         client.sendall(post(100_000, b"x" * 100_000))
 
@@ -394,9 +368,7 @@ def test_body_of_the_very_length_is_served():
 
 
 def test_bodies_are_bounded_together():
-    """
-    Many large ones at once do not fill the memory.
-    """
+    """Many large ones at once do not fill the memory."""
     settings = replace(PATIENT, all_body_bytes=150_000, linger=SHORT)
     with run(settings) as server, server.connect() as first:
         first.sendall(post(100_000, b"x" * 90_000))
@@ -411,9 +383,7 @@ def test_bodies_are_bounded_together():
 
 
 def test_long_head_is_refused():
-    """
-    It is not kept until it ends.
-    """
+    """It is not kept until it ends."""
     with run(replace(PATIENT, linger=SHORT)) as server:
         problem = read_problem(server.ask(b"GET /" + b"a" * 20_000))
 
@@ -430,9 +400,7 @@ def test_long_head_is_refused():
     ],
 )
 def test_address_that_is_no_text_is_refused(target: bytes, what: str):
-    """
-    Nothing of ours has such a name, and PostgreSQL would refuse to compare it.
-    """
+    """Nothing of ours has such a name, and PostgreSQL would refuse to compare it."""
     with run(replace(PATIENT, linger=SHORT)) as server:
         answer = server.ask(b"GET " + target + b" HTTP/1.1\r\nHost: a\r\n\r\n")
     problem = read_problem(answer)
@@ -455,9 +423,7 @@ def test_address_that_is_no_text_is_refused(target: bytes, what: str):
     ],
 )
 def test_what_is_not_http_is_refused(text: bytes):
-    """
-    With a problem, like every other refusal.
-    """
+    """With a problem, like every other refusal."""
     with run(replace(PATIENT, linger=SHORT)) as server:
         problem = read_problem(server.ask(text))
 
@@ -465,9 +431,7 @@ def test_what_is_not_http_is_refused(text: bytes):
 
 
 def test_bad_chunk_after_the_answer_ends_the_connection():
-    """
-    An answer has been sent already, so there is nothing to say.
-    """
+    """An answer has been sent already, so there is nothing to say."""
     head = b"POST /unread HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     with run(PATIENT) as server, server.connect() as client:
         client.sendall(head)
@@ -480,9 +444,7 @@ def test_bad_chunk_after_the_answer_ends_the_connection():
 
 @pytest.mark.parametrize("upgrade", [b"websocket", b"h2c"])
 def test_other_protocols_are_not_heeded(upgrade: bytes):
-    """
-    The request is answered as if it had not asked for another.
-    """
+    """The request is answered as if it had not asked for another."""
     text = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n"
     with run(PATIENT) as server, server.connect() as client:
         client.sendall(text % upgrade)
@@ -491,9 +453,7 @@ def test_other_protocols_are_not_heeded(upgrade: bytes):
 
 
 def test_requests_one_after_another_in_one_packet_are_answered_in_order():
-    """
-    Pipelining is rare and legal.
-    """
+    """Pipelining is rare and legal."""
     with run(PATIENT) as server, server.connect() as client:
         client.sendall(post(1, b"a") + GET.replace(b"a", b"a\r\nConnection: close"))
         text = read_all(client)
@@ -505,9 +465,7 @@ def test_requests_one_after_another_in_one_packet_are_answered_in_order():
 
 
 def test_client_that_leaves_is_told_to_the_application():
-    """
-    It need not work on.
-    """
+    """It need not work on."""
     with run(PATIENT) as server:
         with server.connect() as client:
             client.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -517,9 +475,7 @@ def test_client_that_leaves_is_told_to_the_application():
 
 
 def test_client_that_leaves_in_the_middle_of_its_body_leaves_no_trace():
-    """
-    Nobody is interested in a traceback of that.
-    """
+    """Nobody is interested in a traceback of that."""
     with run(PATIENT) as server:
         with server.connect() as client:
             client.sendall(post(1000, b"abc"))
@@ -537,9 +493,7 @@ def test_client_that_leaves_in_the_middle_of_its_body_leaves_no_trace():
 
 
 def test_those_who_ask_nothing_give_way():
-    """
-    However many slow clients there are, a new one is served.
-    """
+    """However many slow clients there are, a new one is served."""
     with run(replace(PATIENT, connections=5)) as server, ExitStack() as slow:
         for _ in range(50):
             slow.enter_context(server.connect()).sendall(b"GET /")
@@ -550,9 +504,7 @@ def test_those_who_ask_nothing_give_way():
 
 
 def test_slow_bodies_give_way_too():
-    """
-    A client that sends its body slowly is not being served either.
-    """
+    """A client that sends its body slowly is not being served either."""
     with run(replace(PATIENT, connections=2)) as server, ExitStack() as slow:
         for _ in range(3):
             slow.enter_context(server.connect()).sendall(post(1000, b"abc"))
@@ -563,9 +515,7 @@ def test_slow_bodies_give_way_too():
 
 
 def test_those_being_served_do_not_give_way():
-    """
-    If all are, a further one is refused and told to come again.
-    """
+    """If all are, a further one is refused and told to come again."""
     settings = replace(PATIENT, connections=1, linger=SHORT)
     with run(settings) as server, server.connect() as busy:
         busy.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -579,9 +529,7 @@ def test_those_being_served_do_not_give_way():
 
 
 def test_one_address_has_a_share_only():
-    """
-    What one address keeps busy leaves room for the others.
-    """
+    """What one address keeps busy leaves room for the others."""
     settings = replace(PATIENT, connections=10, connections_per_address=1, linger=SHORT)
     with run(settings) as server, server.connect() as busy:
         busy.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -592,9 +540,7 @@ def test_one_address_has_a_share_only():
 
 
 def test_proxy_has_no_share():
-    """
-    All clients come from its address.
-    """
+    """All clients come from its address."""
     settings = replace(
         PATIENT, connections_per_address=1, proxies=frozenset({"127.0.0.1"})
     )
@@ -622,9 +568,7 @@ def ask_from(address: str, server: Server) -> str:
 
 
 def test_streams_end_with_the_server():
-    """
-    A stream has no end of its own, and would hold up the shutdown.
-    """
+    """A stream has no end of its own, and would hold up the shutdown."""
     with run(PATIENT) as server, server.connect() as client:
         client.sendall(b"GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
         server.app.entered.wait(PATIENCE_S)
@@ -635,9 +579,7 @@ def test_streams_end_with_the_server():
 
 
 def test_idle_connections_do_not_hold_up_the_end():
-    """
-    They are closed when the server ends.
-    """
+    """They are closed when the server ends."""
     with run(PATIENT) as server, server.connect() as client:
         client.sendall(GET)
         read_answer(client)

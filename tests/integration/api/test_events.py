@@ -36,9 +36,7 @@ def _outcomes(answer: Any) -> list[str]:
 
 
 def test_the_same_event_in_each_form_is_one(web: Web):
-    """
-    Structured, in a batch, and binary with data of any kind.
-    """
+    """Structured, in a batch, and binary with data of any kind."""
     headers = {f"ce-{name}": value for name, value in CLOUD.items()}
     answers = [
         _send(web, CLOUD, "cloudevents+json; charset=utf-8"),
@@ -65,9 +63,7 @@ def test_the_same_event_in_each_form_is_one(web: Web):
 
 
 def test_our_own_form_is_taken(web: Web):
-    """
-    One, a list, or one on each line.
-    """
+    """One, a list, or one on each line."""
     one = {"event": "app.x", "user": "ada", "key": "1"}
     lines = "\n".join(json.dumps({**one, "key": key}) for key in "12").encode()
 
@@ -100,9 +96,7 @@ def test_our_own_form_is_taken(web: Web):
 def test_refusal_says_where_and_records_nothing(
     web: Web, kind: str, body: Any, pointers: list[str]
 ):
-    """
-    In the names of the form that was sent.
-    """
+    """In the names of the form that was sent."""
     refused = _send(web, body, kind)
 
     assert 422 == refused.status_code
@@ -111,9 +105,7 @@ def test_refusal_says_where_and_records_nothing(
 
 
 def test_too_many_are_refused(web: Web):
-    """
-    One sending is one transaction.
-    """
+    """One sending is one transaction."""
     events = [{"event": "app.x", "user": "ada", "key": str(n)} for n in range(10_001)]
 
     refused = _send(web, events)
@@ -123,9 +115,7 @@ def test_too_many_are_refused(web: Web):
 
 
 def test_events_are_listed_and_filtered(web: Web):
-    """
-    Part by part, each in one of them.
-    """
+    """Part by part, each in one of them."""
     for number in range(5):
         _send(
             web,
@@ -153,9 +143,7 @@ def test_events_are_listed_and_filtered(web: Web):
 
 
 def test_event_tells_what_it_led_to(web: Web):
-    """
-    The operation that it made, once the tick has passed.
-    """
+    """The operation that it made, once the tick has passed."""
     uid = post(web.engine, APP, when={"on": "app.x"}).uid
     _send(web, CLOUD, "cloudevents+json")
     tick(make_dispatcher(web.engine), get_now(web.engine))
@@ -170,9 +158,7 @@ def test_event_tells_what_it_led_to(web: Web):
 
 
 def test_replay_is_an_event_of_its_own(web: Web):
-    """
-    It says what it replays; asked for again with its key, it is the same one.
-    """
+    """It says what it replays; asked for again with its key, it is the same one."""
     event_id = _send(web, CLOUD, "cloudevents+json").json()["events"][0]["id"]
     path = f"{EVENTS}/{event_id}/replay"
 
@@ -194,9 +180,7 @@ def test_replay_is_an_event_of_its_own(web: Web):
 
 
 def test_facts_about_users_are_not_replayed(web: Web):
-    """
-    409, and what to do instead; nor can anybody say that theirs is a replay.
-    """
+    """409, and what to do instead; nor can anybody say that theirs is a replay."""
     seen = {**CLOUD, "type": "instance.user.last_seen"}
     event_id = _send(web, seen, "cloudevents+json").json()["events"][0]["id"]
     source = f"minutehand:replay:{event_id}"
@@ -213,9 +197,7 @@ def test_facts_about_users_are_not_replayed(web: Web):
 
 
 def test_events_of_all_apps_are_one_list(web: Web):
-    """
-    For keys of the installation; others see those of their app.
-    """
+    """For keys of the installation; others see those of their app."""
     _send(web, CLOUD, "cloudevents+json")
     web.post(f"/apps/{OTHER}/events", {"event": "app.y", "user": "zoe"}, app=OTHER)
 
@@ -230,9 +212,7 @@ def test_events_of_all_apps_are_one_list(web: Web):
 
 
 def test_events_of_others_are_unknown(web: Web):
-    """
-    To tenants, whoever the user is.
-    """
+    """To tenants, whoever the user is."""
     event_id = _send(web, CLOUD, "cloudevents+json").json()["events"][0]["id"]
 
     for path, body in (("", CLOUD), (f"/{event_id}/replay", None)):
@@ -246,7 +226,5 @@ def test_events_of_others_are_unknown(web: Web):
 
 
 def test_viewers_send_nothing(web: Web):
-    """
-    It takes an operator.
-    """
+    """It takes an operator."""
     assert 403 == web.post(EVENTS, CLOUD, role=Role.VIEWER).status_code

@@ -120,9 +120,7 @@ def _send_all(web: Web, prepared: Prepared) -> Iterator[Sent]:
 
 @pytest.mark.slow
 def test_examples_are_answered_as_documented(free_web: Web, sent: list[Sent]):
-    """
-    What is made is where the answer says, and each change is on record.
-    """
+    """What is made is where the answer says, and each change is on record."""
     # one test: sending them all takes longer than everything that is said of them
     faults = [
         *_find_undocumented(sent),

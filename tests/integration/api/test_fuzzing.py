@@ -168,9 +168,7 @@ def describe(event: EngineEvent) -> list[str]:
 def test_every_answer_is_as_documented(
     app: Any, engine: sa.Engine, request: pytest.FixtureRequest, share: int
 ):
-    """
-    On both databases, for a key that may do everything.
-    """
+    """On both databases, for a key that may do everything."""
     endless = {each.path for each in find_routes() if each.is_endless}
     paths = sorted({each.path for each in find_routes()} - endless)
     mine = paths[share::SHARES]

@@ -19,9 +19,7 @@ from tests.scheduling import make_document
 
 
 def test_nobody_gets_in_without_a_key(web: Web):
-    """
-    401 says how to send one.
-    """
+    """401 says how to send one."""
     answer = web.client.get(f"/api/v1/operations/{uuid4()}")
 
     assert answer.status_code == 401
@@ -31,9 +29,7 @@ def test_nobody_gets_in_without_a_key(web: Web):
 
 
 def test_role_must_suffice(web: Web):
-    """
-    Who may only read gets 403 for a change.
-    """
+    """Who may only read gets 403 for a change."""
     answer = web.post("/actions", make_document(), role=Role.OPERATOR)
 
     assert answer.status_code == 403
@@ -42,9 +38,7 @@ def test_role_must_suffice(web: Web):
 
 
 def test_other_apps_do_not_exist(web: Web):
-    """
-    Another tenant's app is unknown, in the words for one that never was.
-    """
+    """Another tenant's app is unknown, in the words for one that never was."""
     taken = web.post(f"/actions?app={OTHER}", make_document(), app=APP)
     never = web.post("/actions?app=never", make_document(), app=APP)
 
@@ -53,9 +47,7 @@ def test_other_apps_do_not_exist(web: Web):
 
 
 def test_repeat_is_answered_and_not_done_again(web: Web):
-    """
-    The same Idempotency-Key and body give the first answer.
-    """
+    """The same Idempotency-Key and body give the first answer."""
     headers = {"Idempotency-Key": str(uuid4())}
     first = web.post("/actions", make_document(), headers=headers)
     again = web.post("/actions", make_document(), headers=headers)
@@ -70,9 +62,7 @@ def test_repeat_is_answered_and_not_done_again(web: Web):
 
 
 def test_idempotency_key_is_of_one_request(web: Web):
-    """
-    Another body with the same key is a mistake, and is not done.
-    """
+    """Another body with the same key is a mistake, and is not done."""
     headers = {"Idempotency-Key": "mine"}
     web.post("/actions", make_document(), headers=headers)
     other = web.post("/actions", make_document(name="other"), headers=headers)
@@ -82,9 +72,7 @@ def test_idempotency_key_is_of_one_request(web: Web):
 
 
 def test_refused_document_says_where(web: Web):
-    """
-    A problem has pointer, line, column, what was found and what to write.
-    """
+    """A problem has pointer, line, column, what was found and what to write."""
     answer = web.post(
         "/actions",
         headers={"Content-Type": "application/json"},
@@ -103,9 +91,7 @@ def test_refused_document_says_where(web: Web):
     ("query", "parameter"), [("foo=1", "foo"), ("app=a%00b", "app")]
 )
 def test_unfit_parameters_are_refused(web: Web, query: str, parameter: str):
-    """
-    An unknown parameter is not ignored, and no database is asked for a NUL.
-    """
+    """An unknown parameter is not ignored, and no database is asked for a NUL."""
     answer = web.post(f"/actions?{query}", make_document(), app=None)
 
     assert answer.status_code == 422
@@ -126,9 +112,7 @@ IMPOSSIBLE = (
 
 
 def test_impossible_path_is_the_mistake_of_its_caller(free_web: Web):
-    """
-    Each route of the document refuses it, also with the body of its example.
-    """
+    """Each route of the document refuses it, also with the body of its example."""
     defects = []
     key = free_web.keys[None, Role.ADMIN]
     for route in find_routes():
@@ -144,9 +128,7 @@ def test_impossible_path_is_the_mistake_of_its_caller(free_web: Web):
 
 
 def test_body_has_bounds(web: Web):
-    """
-    What is too long, too deep or no JSON is refused; a form is no JSON.
-    """
+    """What is too long, too deep or no JSON is refused; a form is no JSON."""
     json = {"Content-Type": "application/json"}
     long = web.post("/actions", headers=json, content=b" " * (1024 * 1024 + 1))
     deep = web.post("/actions", headers=json, content="[" * 50_000)
@@ -158,9 +140,7 @@ def test_body_has_bounds(web: Web):
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/docs", "/sign-in"])
 def test_head_is_answered_as_get_is(web: Web, path: str):
-    """
-    Without the body: those who watch a service ask so.
-    """
+    """Without the body: those who watch a service ask so."""
     head, got = web.client.head(path), web.client.get(path)
 
     assert (got.status_code, b"") == (head.status_code, head.content)
@@ -168,9 +148,7 @@ def test_head_is_answered_as_get_is(web: Web, path: str):
 
 
 def test_method_that_is_not_possible_is_told_those_that_are(web: Web):
-    """
-    All of them, whichever of their routes comes first.
-    """
+    """All of them, whichever of their routes comes first."""
     answers = [
         web.client.request("DELETE", path)
         for path in ("/api/v1/keys", "/api/v1/keys/x/revoke", "/sign-in", "/livez")
@@ -183,9 +161,7 @@ def test_method_that_is_not_possible_is_told_those_that_are(web: Web):
 
 
 def test_one_of_many_equal_requests_is_done(web: Web):
-    """
-    Those that come in the same instant are told so, or get its answer.
-    """
+    """Those that come in the same instant are told so, or get its answer."""
     headers = {"Idempotency-Key": str(uuid4())}
     barrier = Barrier(6)
 

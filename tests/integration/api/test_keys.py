@@ -25,9 +25,7 @@ def status_with(web: Web, key: str) -> int:
 
 
 def test_key_is_made_shown_once_and_taken(web: Web):
-    """
-    Its text is in one answer; lists show how it begins.
-    """
+    """Its text is in one answer; lists show how it begins."""
     answer = web.post(
         "/keys", {"role": "operator", "name": "nightly", "expires": "P30D"}
     )
@@ -45,9 +43,7 @@ def test_key_is_made_shown_once_and_taken(web: Web):
 
 
 def test_list_is_of_what_the_caller_may_see(web: Web):
-    """
-    A key of an app sees those of the app; one of the installation sees all.
-    """
+    """A key of an app sees those of the app; one of the installation sees all."""
     mine = web.get("/keys").json()["items"]
     everything = web.get("/keys", app=None).json()["items"]
     of_app = web.get(f"/keys?app={OTHER}", app=None).json()["items"]
@@ -59,9 +55,7 @@ def test_list_is_of_what_the_caller_may_see(web: Web):
 
 
 def test_list_goes_on_in_parts(web: Web):
-    """
-    With the cursor of each part, to the end.
-    """
+    """With the cursor of each part, to the end."""
     first = web.get("/keys?limit=3").json()
     rest = web.get(f"/keys?limit=3&cursor={first['next_cursor']}").json()
 
@@ -72,9 +66,7 @@ def test_list_goes_on_in_parts(web: Web):
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR, Role.EDITOR])
 def test_only_admins_manage_keys(web: Web, role: Role):
-    """
-    Nobody else sees them, either.
-    """
+    """Nobody else sees them, either."""
     made = make(web)
     answers = [
         web.get("/keys", role=role),
@@ -87,9 +79,7 @@ def test_only_admins_manage_keys(web: Web, role: Role):
 
 
 def test_keys_of_other_apps_are_unknown(web: Web):
-    """
-    In the words for one that never was; and none can be made for another app.
-    """
+    """In the words for one that never was; and none can be made for another app."""
     other = make(web, app=OTHER)["id"]
     answers = [
         web.post(f"/keys/{key}{path}")
@@ -106,9 +96,7 @@ def test_keys_of_other_apps_are_unknown(web: Web):
 
 
 def test_revoked_key_is_refused(web: Web):
-    """
-    At once, and the answer says so to whoever has it.
-    """
+    """At once, and the answer says so to whoever has it."""
     made = make(web)
     revoked = web.post(f"/keys/{made['id']}/revoke")
     again = web.post(f"/keys/{made['id']}/revoke")
@@ -119,9 +107,7 @@ def test_revoked_key_is_refused(web: Web):
 
 
 def test_rotated_key_has_a_successor(web: Web):
-    """
-    Both are taken for a while, or the old one not at all.
-    """
+    """Both are taken for a while, or the old one not at all."""
     old = make(web, name="nightly")
     new = web.post(f"/keys/{old['id']}/rotate").json()
     last = web.post(f"/keys/{new['id']}/rotate", {"overlap": "PT0S"}).json()
@@ -133,9 +119,7 @@ def test_rotated_key_has_a_successor(web: Web):
 
 
 def test_secret_of_a_key_is_not_kept_for_repeats(web: Web):
-    """
-    The repeat is told that it was done, and makes no second key.
-    """
+    """The repeat is told that it was done, and makes no second key."""
     headers = {"Idempotency-Key": "mine"}
     made = web.post("/keys", {"role": "viewer"}, headers=headers)
     before = len(web.get("/keys").json()["items"])
@@ -165,9 +149,7 @@ def test_secret_of_a_key_is_not_kept_for_repeats(web: Web):
 def test_bad_documents_are_refused_with_their_place(
     web: Web, body: Any, pointer: str, told: str
 ):
-    """
-    What was found, and what to write instead.
-    """
+    """What was found, and what to write instead."""
     answer = web.post("/keys", body)
     (problem,) = answer.json()["errors"]
 
@@ -176,9 +158,7 @@ def test_bad_documents_are_refused_with_their_place(
 
 
 def test_what_is_done_to_keys_is_on_record(web: Web):
-    """
-    By which key, in which request.
-    """
+    """By which key, in which request."""
     answer = web.post("/keys", {"role": "viewer", "name": "nightly"})
     change = web.get("/changes").json()["items"][0]
 
@@ -190,9 +170,7 @@ def test_what_is_done_to_keys_is_on_record(web: Web):
 
 
 def test_key_for_all_apps_must_be_asked_for(web: Web):
-    """
-    Who forgets the app does not make an admin of the installation.
-    """
+    """Who forgets the app does not make an admin of the installation."""
     forgotten = web.post("/keys", {"role": "admin"}, app=None)
     meant = web.post("/keys", {"role": "admin", "app": None}, app=None)
 

@@ -11,9 +11,7 @@ DAY = "from=2031-01-06T00:00:00Z&until=2031-01-07T00:00:00Z"
 
 
 def test_minutes_and_hot_ones(web: Web):
-    """
-    By queue and app, with the actions behind the hot ones.
-    """
+    """By queue and app, with the actions behind the hot ones."""
     post(web.engine, APP, uid="daily")
     post(web.engine, OTHER, name="other")
 
@@ -38,7 +36,5 @@ def test_minutes_and_hot_ones(web: Web):
     ],
 )
 def test_unfit_questions_are_refused(web: Web, query: str, status: int):
-    """
-    A week is the most, and another's app is unknown.
-    """
+    """A week is the most, and another's app is unknown."""
     assert web.get(f"/load?{query}").status_code == status

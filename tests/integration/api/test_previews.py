@@ -13,9 +13,7 @@ from tests.scheduling import find_far_hour
 
 @pytest.mark.parametrize("name", PREVIEWS)
 def test_examples_work(web: Web, name: str):
-    """
-    Whoever may read may preview; nothing is stored.
-    """
+    """Whoever may read may preview; nothing is stored."""
     answer = web.post(
         f"/previews?app={APP}&count=3&timezone=Asia/Tokyo",
         PREVIEWS[name],
@@ -29,9 +27,7 @@ def test_examples_work(web: Web, name: str):
 
 
 def test_edit_is_compared(web: Web):
-    """
-    With the action that it would replace, of one's own app only.
-    """
+    """With the action that it would replace, of one's own app only."""
     hour = find_far_hour(web.engine)
     uid = create(web, when={"cron_rule": f"0 {hour} * * *"})
     body = {"when": {"cron_rule": f"0 {hour + 1} * * *"}}
@@ -43,9 +39,7 @@ def test_edit_is_compared(web: Web):
 
 
 def test_bad_previews_say_where(web: Web):
-    """
-    In the body by pointer, line and column; in the query by name.
-    """
+    """In the body by pointer, line and column; in the query by name."""
     body = web.post("/previews", {"when": {"cron_rule": "61 * * * *"}})
     zone = web.post("/previews?timezone=Mars/Base", PREVIEWS["only when"])
     count = web.post("/previews?count=1001", PREVIEWS["only when"])

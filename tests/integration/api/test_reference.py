@@ -6,9 +6,7 @@ from tests.integration.api.conftest import Web
 
 
 def test_page_is_for_everybody_and_runs_nothing(web: Web):
-    """
-    No key; and the policy lets a browser load nothing.
-    """
+    """No key; and the policy lets a browser load nothing."""
     page = web.client.get("/docs")
 
     assert page.status_code == 200
@@ -24,9 +22,7 @@ def test_page_is_for_everybody_and_runs_nothing(web: Web):
 
 
 def test_document_is_for_everybody(web: Web):
-    """
-    The same that is committed, so that a client can be made from either.
-    """
+    """The same that is committed, so that a client can be made from either."""
     answer = web.client.get("/openapi.json")
 
     assert answer.status_code == 200

@@ -82,9 +82,7 @@ def test_changes_need_a_version(free_web: Web, prepared: Prepared):
 
 @pytest.mark.slow
 def test_posts_can_be_repeated(free_web: Web, prepared: Prepared):
-    """
-    The same Idempotency-Key gives the same answer, and changes nothing further.
-    """
+    """The same Idempotency-Key gives the same answer, and changes nothing further."""
     faults = []
     for route in POSTS:
         headers = {"Idempotency-Key": route.name}
@@ -104,9 +102,7 @@ def test_posts_can_be_repeated(free_web: Web, prepared: Prepared):
 
 @pytest.mark.slow
 def test_lists_are_read_in_parts(free_web: Web, prepared: Prepared):
-    """
-    One by one gives the same entries in the same order as all at once.
-    """
+    """One by one gives the same entries in the same order as all at once."""
     faults = []
     for route in LISTS:
         whole = ask(free_web, route, prepared, query={"limit": "200"}).json()
@@ -144,9 +140,7 @@ def test_lists_are_read_in_parts(free_web: Web, prepared: Prepared):
 def test_lists_refuse_what_they_do_not_take(
     free_web: Web, prepared: Prepared, query: dict[str, str]
 ):
-    """
-    With the name of the parameter.
-    """
+    """With the name of the parameter."""
     (name,) = query
     found = {}
     for route in LISTS:
@@ -162,9 +156,7 @@ def test_lists_refuse_what_they_do_not_take(
 
 @pytest.mark.slow
 def test_cursor_that_was_made_up_breaks_no_list(free_web: Web, prepared: Prepared):
-    """
-    It is refused, or says where to go on: cursors are not signed.
-    """
+    """It is refused, or says where to go on: cursors are not signed."""
     faults = []
     for route in LISTS:
         sample = next(iter(route.make_samples(find_ids(route, prepared))))
@@ -182,9 +174,7 @@ def test_cursor_that_was_made_up_breaks_no_list(free_web: Web, prepared: Prepare
 
 @pytest.mark.slow
 def test_every_answer_is_private(free_web: Web, prepared: Prepared):
-    """
-    It has the id of its request, is not kept by anybody, and not guessed at.
-    """
+    """It has the id of its request, is not kept by anybody, and not guessed at."""
     faults = []
     for route in ROUTES:
         if route.method != "GET":
@@ -208,9 +198,7 @@ def test_every_answer_is_private(free_web: Web, prepared: Prepared):
 
 
 def test_path_tells_all_its_methods(free_web: Web):
-    """
-    405 has an Allow with each of them, whichever route would have answered first.
-    """
+    """405 has an Allow with each of them, whichever route would have answered first."""
     paths: dict[str, set[str]] = {}
     for route in find_routes():
         paths.setdefault(route.path, set()).add(route.method)

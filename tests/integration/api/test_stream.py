@@ -113,9 +113,7 @@ def hub(database: Database) -> Hub:
 
 
 def test_listeners_are_told_what_they_may_know(hub: Hub):
-    """
-    Of their own app, and of nobody in particular.
-    """
+    """Of their own app, and of nobody in particular."""
 
     async def test() -> list[list[str]]:
         listeners = [await join(hub, app) for app in ("a", "b", None)]
@@ -131,9 +129,7 @@ def test_listeners_are_told_what_they_may_know(hub: Hub):
 
 
 def test_listener_that_comes_back_gets_what_it_missed(hub: Hub):
-    """
-    With the id of the last event it got; what others may know is left out.
-    """
+    """With the id of the last event it got; what others may know is left out."""
 
     async def test() -> list[str]:
         await join(hub)
@@ -148,9 +144,7 @@ def test_listener_that_comes_back_gets_what_it_missed(hub: Hub):
 
 @pytest.mark.parametrize("number", ["0", "7", "99", "x", "-1", "", "9" * 5000, "٣"])
 def test_listener_that_was_away_for_too_long_begins_anew(hub: Hub, number: str):
-    """
-    What was kept is not enough, or the id was never given.
-    """
+    """What was kept is not enough, or the id was never given."""
     hub.settings = replace(CALM, kept=2)
 
     async def test() -> list[str]:
@@ -164,9 +158,7 @@ def test_listener_that_was_away_for_too_long_begins_anew(hub: Hub, number: str):
 
 @pytest.mark.parametrize("number", ["8", "10"])
 def test_listener_that_was_away_briefly_does_not(hub: Hub, number: str):
-    """
-    All that came after is kept.
-    """
+    """All that came after is kept."""
     hub.settings = replace(CALM, kept=2)
 
     async def test() -> list[str]:
@@ -179,9 +171,7 @@ def test_listener_that_was_away_briefly_does_not(hub: Hub, number: str):
 
 
 def test_id_of_another_process_says_nothing(hub: Hub):
-    """
-    After a restart, or behind a proxy that knows several.
-    """
+    """After a restart, or behind a proxy that knows several."""
 
     async def test() -> list[str]:
         return await read(await join(hub, None, "0badc0de-0"))
@@ -190,9 +180,7 @@ def test_id_of_another_process_says_nothing(hub: Hub):
 
 
 def test_slow_listener_is_sent_away(hub: Hub):
-    """
-    What waits for it is bounded; it is told to read again, and the others go on.
-    """
+    """What waits for it is bounded; it is told to read again, and the others go on."""
     hub.settings = replace(CALM, queue=3)
 
     async def test() -> tuple[list[str], list[str], bool]:
@@ -207,9 +195,7 @@ def test_slow_listener_is_sent_away(hub: Hub):
 
 
 def test_quiet_stream_has_comments(hub: Hub):
-    """
-    So that no proxy takes it for dead.
-    """
+    """So that no proxy takes it for dead."""
     hub.settings = replace(CALM, quiet=NONE)
 
     async def test() -> str:
@@ -222,9 +208,7 @@ def test_quiet_stream_has_comments(hub: Hub):
 
 
 def test_stream_ends_after_a_while(hub: Hub):
-    """
-    Whoever listens shows the key again, which may have been revoked.
-    """
+    """Whoever listens shows the key again, which may have been revoked."""
     hub.settings = replace(CALM, longest=NONE)
 
     async def test() -> list[str]:
@@ -234,9 +218,7 @@ def test_stream_ends_after_a_while(hub: Hub):
 
 
 def test_streams_end_with_the_server(hub: Hub):
-    """
-    And nobody is let in any more.
-    """
+    """And nobody is let in any more."""
 
     async def test() -> tuple[list[str], object]:
         listener = await join(hub)
@@ -248,9 +230,7 @@ def test_streams_end_with_the_server(hub: Hub):
 
 
 def test_listeners_are_bounded(hub: Hub):
-    """
-    All together, and those of one caller, who leaves room to the others.
-    """
+    """All together, and those of one caller, who leaves room to the others."""
     hub.settings = replace(CALM, listeners=3, listeners_per_tenant=2)
 
     async def test() -> list[bool]:
@@ -268,9 +248,7 @@ def test_listeners_are_bounded(hub: Hub):
 
 
 def test_keys_of_one_app_share_its_bound(web: Web):
-    """
-    However many keys it has.
-    """
+    """However many keys it has."""
     hub = web.client.app.state.services.hub  # type: ignore[attr-defined]  # of ours
     hub.settings = replace(CALM, listeners_per_tenant=1)
     portal = web.client.portal
@@ -283,9 +261,7 @@ def test_keys_of_one_app_share_its_bound(web: Web):
 
 
 def test_five_hundred_listeners_cost_as_many_looks_as_one(hub: Hub, database: Database):
-    """
-    Who comes at the same time as the first does not look again.
-    """
+    """Who comes at the same time as the first does not look again."""
 
     async def test() -> list[list[str]]:
         listeners = await asyncio.gather(
@@ -299,9 +275,7 @@ def test_five_hundred_listeners_cost_as_many_looks_as_one(hub: Hub, database: Da
 
 
 def test_nobody_is_told_that_all_is_well_without_a_look(hub: Hub, database: Database):
-    """
-    A stream that begins while the database is away would miss what happens then.
-    """
+    """A stream that begins while the database is away would miss what happens then."""
     database.is_away = True
 
     async def test() -> Listener:
@@ -314,9 +288,7 @@ def test_nobody_is_told_that_all_is_well_without_a_look(hub: Hub, database: Data
 
 
 def test_looking_survives_the_database(hub: Hub, database: Database):
-    """
-    Listeners stay, and nothing is logged a thousand times.
-    """
+    """Listeners stay, and nothing is logged a thousand times."""
     hub.settings = replace(CALM, every=NONE)
 
     async def test() -> int:
@@ -349,9 +321,7 @@ def test_nobody_looks_where_nobody_listens(hub: Hub):
 
 
 def test_listeners_share_one_statement(engine: sa.Engine):
-    """
-    A look of the real hub costs the same for one listener as for five hundred.
-    """
+    """A look of the real hub costs the same for one listener as for five hundred."""
     hub = make_hub(engine)
     hub.settings = CALM
 
@@ -416,9 +386,7 @@ def read_events(lines: Iterator[str]) -> Iterator[dict[str, str]]:
 
 
 def test_operation_is_told_over_http(served: WebServer, engine: sa.Engine):
-    """
-    To the keys of its app and of all; another app's key is told of ticks alone.
-    """
+    """To the keys of its app and of all; another app's key is told of ticks alone."""
     add_app(engine, "app")
     add_app(engine, "other")
     operation = make_operation()
@@ -470,9 +438,7 @@ def test_page_goes_on_where_it_was_read(served: WebServer, engine: sa.Engine):
 
 
 def test_end_of_the_server_ends_streams(served: WebServer, engine: sa.Engine):
-    """
-    At once, and in good order: the last chunk comes.
-    """
+    """At once, and in good order: the last chunk comes."""
     with listening(served, make_key(engine, None)) as events:
         next(events)
         served.end()
@@ -481,9 +447,7 @@ def test_end_of_the_server_ends_streams(served: WebServer, engine: sa.Engine):
 
 
 def test_app_of_others_cannot_be_listened_to(web: Web):
-    """
-    It is as unknown as one that never was.
-    """
+    """It is as unknown as one that never was."""
     taken = web.get(f"/stream?app={OTHER}", app=APP)
     never = web.get("/stream?app=never", app=APP)
 
@@ -492,9 +456,7 @@ def test_app_of_others_cannot_be_listened_to(web: Web):
 
 
 def test_server_that_stops_says_so_to_new_listeners(web: Web):
-    """
-    They are not too many: the next server has room for them in seconds.
-    """
+    """They are not too many: the next server has room for them in seconds."""
     services: Services = web.client.app.state.services  # type: ignore[attr-defined]
     services.hub.close()
 

@@ -52,9 +52,7 @@ def _busy(web: Web) -> None:
 
 
 def test_key_of_all_sees_the_installation(web: Web):
-    """
-    With hosts and processes; a small app may be asked for.
-    """
+    """With hosts and processes; a small app may be asked for."""
     whole = web.get("/status", app=None, role=Role.VIEWER).json()
     part = web.get(f"/status?app={APP}", app=None, role=Role.VIEWER).json()
 
@@ -66,9 +64,7 @@ def test_key_of_all_sees_the_installation(web: Web):
 
 
 def test_key_of_an_app_sees_its_part(web: Web):
-    """
-    Nothing of other apps, and no host.
-    """
+    """Nothing of other apps, and no host."""
     answer = web.get("/status", role=Role.VIEWER)
 
     assert [str(OURS.id)] == [each["id"] for each in answer.json()["running"]]
@@ -77,9 +73,7 @@ def test_key_of_an_app_sees_its_part(web: Web):
 
 
 def test_status_of_others_is_unknown(web: Web):
-    """
-    As that of an app that never was.
-    """
+    """As that of an app that never was."""
     taken = web.get(f"/status?app={OTHER}")
     never = web.get("/status?app=never")
 
@@ -88,9 +82,7 @@ def test_status_of_others_is_unknown(web: Web):
 
 
 def test_workers_are_listed_with_what_they_run(web: Web):
-    """
-    For keys of the installation.
-    """
+    """For keys of the installation."""
     (worker,) = web.get("/workers", app=None, role=Role.VIEWER).json()["items"]
 
     assert ("quick@host", True, 4) == (
@@ -103,9 +95,7 @@ def test_workers_are_listed_with_what_they_run(web: Web):
 
 @pytest.mark.parametrize("path", ["/workers", "/doctor"])
 def test_what_is_of_the_installation_needs_its_key(web: Web, path: str):
-    """
-    Whoever may administer an app is told so.
-    """
+    """Whoever may administer an app is told so."""
     answer = web.get(path, role=Role.ADMIN)
 
     assert 403 == answer.status_code
@@ -113,9 +103,7 @@ def test_what_is_of_the_installation_needs_its_key(web: Web, path: str):
 
 
 def test_doctor_is_asked_once_for_all(web: Web):
-    """
-    Whoever asks again within ten seconds is told what the broker said, and when.
-    """
+    """Whoever asks again within ten seconds is told what the broker said, and when."""
     first = web.get("/doctor", app=None, role=Role.VIEWER).json()
     second = web.get("/doctor", app=None, role=Role.VIEWER).json()
 
@@ -131,9 +119,7 @@ def test_doctor_is_asked_once_for_all(web: Web):
 
 
 def test_audit_compares_the_actions_of_an_app(web: Web):
-    """
-    Of the caller's, and of no other.
-    """
+    """Of the caller's, and of no other."""
     web.post("/actions", make_document())
     web.post("/actions", make_document(), app=OTHER)
 
@@ -147,9 +133,7 @@ def test_audit_compares_the_actions_of_an_app(web: Web):
 
 
 def test_metrics_are_those_of_work(web: Web):
-    """
-    As Prometheus reads them, for keys of the installation.
-    """
+    """As Prometheus reads them, for keys of the installation."""
     headers = {"Authorization": f"Bearer {web.keys[None, Role.VIEWER]}"}
     answer = web.client.get("/metrics", headers=headers)
     refused = web.client.get(
@@ -166,18 +150,14 @@ def test_metrics_are_those_of_work(web: Web):
 
 
 def test_readiness_is_told_to_anybody(web: Web):
-    """
-    Whoever balances load has no key.
-    """
+    """Whoever balances load has no key."""
     answer = web.client.get("/readyz")
 
     assert (200, {"status": "ok"}) == (answer.status_code, answer.json())
 
 
 def test_unready_server_lives(tmp_path: Path, engine: sa.Engine):
-    """
-    Without its database it says so, in words that name no host.
-    """
+    """Without its database it says so, in words that name no host."""
     settings = make_settings(tmp_path, engine)
     away = make_engine("postgresql://Quser@127.0.0.1:1/Qname")
     services = Services(settings, away, RequestLimits(clock=lambda: 0.0))
@@ -192,9 +172,7 @@ def test_unready_server_lives(tmp_path: Path, engine: sa.Engine):
 
 
 def test_schema_is_given_to_anybody(web: Web):
-    """
-    An editor fetches it without a key.
-    """
+    """An editor fetches it without a key."""
     answer = web.client.get("/schemas/scheduled-action")
 
     assert "application/schema+json" == answer.headers["content-type"]
@@ -205,9 +183,7 @@ def test_schema_is_given_to_anybody(web: Web):
 
 
 def test_many_who_ask_share_an_answer():
-    """
-    It is made once, and again when it is too old.
-    """
+    """It is made once, and again when it is too old."""
     calls: list[int] = []
 
     async def test(kept_for: timedelta) -> int:
@@ -221,9 +197,7 @@ def test_many_who_ask_share_an_answer():
 
 
 def test_failure_is_shared_too():
-    """
-    Twenty who ask do not wait for twenty deadlines.
-    """
+    """Twenty who ask do not wait for twenty deadlines."""
     calls: list[int] = []
 
     def fail() -> None:
@@ -269,9 +243,7 @@ def test_what_was_found_long_ago_is_looked_at_again():
 def test_request_that_could_not_be_served_is_in_the_log(
     web: Web, tmp_path: Path, engine: sa.Engine
 ):
-    """
-    Under the id that its answer has, so that an operator finds why.
-    """
+    """Under the id that its answer has, so that an operator finds why."""
     away = make_engine("postgresql://nobody@127.0.0.1:1/nothing")
     settings = make_settings(tmp_path, engine)
     services = Services(settings, away, RequestLimits(clock=lambda: 0.0))

@@ -22,9 +22,7 @@ def post(web: Web, app: str) -> str:
 
 
 def test_resuming_an_app_counts_its_own_actions_alone(web: Web):
-    """
-    How many actions of others are paused is nothing to tell.
-    """
+    """How many actions of others are paused is nothing to tell."""
     other = post(web, OTHER)
     post(web, APP)
     web.put(f"/actions/{other}/pause", {}, app=OTHER)
@@ -36,9 +34,7 @@ def test_resuming_an_app_counts_its_own_actions_alone(web: Web):
 
 
 def test_who_paused_everything_is_told_to_operators_alone(web: Web):
-    """
-    A tenant sees since when and why, in each place that tells of the pause.
-    """
+    """A tenant sees since when and why, in each place that tells of the pause."""
     post(web, APP)
     with writing(web.engine, author=Author(OPERATOR)) as connection:
         pause_target(connection, None, note="disks", by=OPERATOR)
@@ -53,9 +49,7 @@ def test_who_paused_everything_is_told_to_operators_alone(web: Web):
 
 
 def test_id_of_another_app_is_answered_like_one_that_never_was(web: Web):
-    """
-    Also where it is looked for as a text.
-    """
+    """Also where it is looked for as a text."""
     (foreign,) = record_all(web.engine, make_operation(app=OTHER))
 
     known, never = (
@@ -66,9 +60,7 @@ def test_id_of_another_app_is_answered_like_one_that_never_was(web: Web):
 
 
 def test_taken_uid_of_another_app_tells_nothing_more(web: Web):
-    """
-    Neither whose it is, nor whether its action lives; and it cannot be replaced.
-    """
+    """Neither whose it is, nor whether its action lives; and it cannot be replaced."""
     uid = post(web, OTHER)
     lives = web.post("/actions", make_document(uid=uid))
     web.delete(f"/actions/{uid}", app=OTHER)
@@ -94,9 +86,7 @@ def test_refused_key_is_refused_again(web: Web):
 
 
 def test_header_of_an_event_is_part_of_the_request(web: Web):
-    """
-    Another event under the same Idempotency-Key is another request.
-    """
+    """Another event under the same Idempotency-Key is another request."""
     answers = [
         web.post(
             f"/apps/{APP}/events",
@@ -120,9 +110,7 @@ def test_header_of_an_event_is_part_of_the_request(web: Web):
 
 
 def test_folder_of_the_sources_is_told_to_operators_alone(web: Web):
-    """
-    It is a path on their hosts.
-    """
+    """It is a path on their hosts."""
     with writing(web.engine) as connection:
         folder = {"source_folder": "/srv/secret"}
         connection.execute(sa.update(small_apps).values(folder))
@@ -132,9 +120,7 @@ def test_folder_of_the_sources_is_told_to_operators_alone(web: Web):
 
 
 def test_conflict_of_the_moment_is_not_repeated(web: Web):
-    """
-    What was refused because of something that ended may be asked again.
-    """
+    """What was refused because of something that ended may be asked again."""
     headers = {"Idempotency-Key": "mine"}
     uid = post(web, APP)
 

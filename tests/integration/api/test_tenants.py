@@ -34,9 +34,7 @@ def apps(free_web: Web, tmp_path: Path) -> tuple[Prepared, Prepared]:
 
 
 def find_foreign(route: Route, asked: Prepared, asking: Prepared) -> Iterator[Sample]:
-    """
-    Yield requests that name what belongs to *asked*, in path, query or body.
-    """
+    """Yield requests that name what belongs to *asked*, in path, query or body."""
     ours = find_ids(route, asking)
     theirs = find_ids(route, asked)
     theirs = {name: theirs[name] for name in ours if theirs[name] != ours[name]}
@@ -72,9 +70,7 @@ def _put(body: Any, ids: dict[str, str]) -> Any:
 
 
 def test_foreign_things_do_not_exist(free_web: Web, apps: tuple[Prepared, Prepared]):
-    """
-    404 (or an empty list) for whoever may use the route, 403 for whoever may not.
-    """
+    """404 (or an empty list) for whoever may use the route, 403 for whoever may not."""
     asked, asking = apps
     faults = []
     before = digest_tables(free_web.engine, but=OF_KEYS)
@@ -109,9 +105,7 @@ def _is_unknown(answer: Any, sample: Sample) -> bool:
 
 
 def test_nothing_of_others_is_shown(free_web: Web, apps: tuple[Prepared, Prepared]):
-    """
-    Each route, asked about one's own, holds nothing that another app has written.
-    """
+    """Each route, asked about one's own, holds nothing that another app has written."""
     asked, asking = apps
     faults = []
     for route in ROUTES:
@@ -126,9 +120,7 @@ def test_nothing_of_others_is_shown(free_web: Web, apps: tuple[Prepared, Prepare
 
 
 def test_lower_role_does_nothing(free_web: Web, apps: tuple[Prepared, Prepared]):
-    """
-    403, whatever is asked, and nothing is changed.
-    """
+    """403, whatever is asked, and nothing is changed."""
     own, _ = apps
     faults = []
     before = digest_tables(free_web.engine, but=OF_KEYS)
@@ -148,9 +140,7 @@ def test_lower_role_does_nothing(free_web: Web, apps: tuple[Prepared, Prepared])
 def test_nobody_is_let_in_without_a_valid_key(
     free_web: Web, apps: tuple[Prepared, Prepared], kind: str
 ):
-    """
-    401, and nothing is changed.
-    """
+    """401, and nothing is changed."""
     own, _ = apps
     key: str | None = free_web.keys[own.app, Role.ADMIN]
     if kind == "none":

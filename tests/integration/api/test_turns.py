@@ -16,9 +16,7 @@ LONG, NONE = timedelta(minutes=5), timedelta(0)
 
 
 def test_a_tenant_has_one_turn_at_a_time():
-    """
-    Who asks for another is told when to come back; others have theirs.
-    """
+    """Who asks for another is told when to come back; others have theirs."""
     turns = Turns("another report", at_once=2, wait=NONE)
 
     async def test() -> HttpError:
@@ -37,9 +35,7 @@ def test_a_tenant_has_one_turn_at_a_time():
 
 
 def test_so_many_tenants_have_turns_at_once():
-    """
-    Whoever waited in vain has taken nothing from those who come later.
-    """
+    """Whoever waited in vain has taken nothing from those who come later."""
     turns = Turns("another report", at_once=2, wait=NONE)
 
     async def test() -> None:
@@ -56,9 +52,7 @@ def test_so_many_tenants_have_turns_at_once():
 
 
 def test_tenants_are_in_line_and_not_their_requests():
-    """
-    Somebody with many waits behind nobody who came later with one.
-    """
+    """Somebody with many waits behind nobody who came later with one."""
     turns = Turns("another report", at_once=1, wait=LONG)
     done: list[str] = []
 
@@ -76,9 +70,7 @@ def test_tenants_are_in_line_and_not_their_requests():
 
 
 def test_work_is_done_in_a_thread():
-    """
-    And its answer, or what it raises, is that of the turn.
-    """
+    """And its answer, or what it raises, is that of the turn."""
     turns = Turns("another report", at_once=1)
 
     assert 6 == asyncio.run(turns.run("a", lambda: 2 * 3))

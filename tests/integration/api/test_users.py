@@ -23,9 +23,7 @@ def _ids(answer: Any) -> list[str]:
 
 
 def test_users_are_listed_and_filtered(web: Web):
-    """
-    By id, part by part; a cursor fits its own filters only.
-    """
+    """By id, part by part; a cursor fits its own filters only."""
     web.put(f"{USERS}/eve", {"groups": ["boss"], "disabled": True})
 
     first = web.get(f"{USERS}?limit=2", role=Role.VIEWER)
@@ -41,9 +39,7 @@ def test_users_are_listed_and_filtered(web: Web):
 
 
 def test_user_is_put_patched_and_deleted(web: Web):
-    """
-    Each answer has the tag that the next change must name.
-    """
+    """Each answer has the tag that the next change must name."""
     made = web.put(f"{USERS}/bob", ADA, headers={"If-Match": '""'}, role=Role.EDITOR)
     tag = made.headers["etag"]
     patched = web.patch(
@@ -69,9 +65,7 @@ def test_user_is_put_patched_and_deleted(web: Web):
     "user_id", ["ada@example.com", "a/b", "50%", "Zoë x", "ünï/members/x"]
 )
 def test_any_id_has_an_address(web: Web, user_id: str):
-    """
-    Whatever characters it has.
-    """
+    """Whatever characters it has."""
     path = f"{USERS}/{quote(user_id, safe='')}"
 
     made = web.put(path, {})
@@ -86,9 +80,7 @@ def test_any_id_has_an_address(web: Web, user_id: str):
 
 
 def test_change_must_name_what_it_is_of(web: Web):
-    """
-    428 for each of them.
-    """
+    """428 for each of them."""
     headers = {"Authorization": f"Bearer {web.keys[APP, Role.EDITOR]}"}
     for method, path, body in (
         ("PUT", f"{USERS}/ada", {}),
@@ -103,9 +95,7 @@ def test_change_must_name_what_it_is_of(web: Web):
 
 
 def test_refusals_say_where(web: Web):
-    """
-    A typo, another id, an address that is none.
-    """
+    """A typo, another id, an address that is none."""
     typo = web.put(f"{USERS}/ada", {"emial": "x"})
     other = web.put(f"{USERS}/ada", {"id": "bob"})
     mail = web.patch(f"{USERS}/ada", {"email": "nobody"})
@@ -119,9 +109,7 @@ def test_refusals_say_where(web: Web):
 
 
 def test_directory_replaces_all_users(web: Web):
-    """
-    First as a dry run; who is not in it is removed.
-    """
+    """First as a dry run; who is not in it is removed."""
     directory = {"users": [{"id": "ada", "disabled": True}, {"id": "new"}]}
 
     told = web.put(f"{USERS}?dry_run=true", directory)
@@ -139,9 +127,7 @@ def test_directory_replaces_all_users(web: Web):
 
 
 def test_large_directory_is_taken(web: Web):
-    """
-    More than other bodies may have, up to 32 MiB.
-    """
+    """More than other bodies may have, up to 32 MiB."""
     users = [{"id": f"u{n}", "name": "x" * 150} for n in range(10_000)]
 
     done = web.put(USERS, {"users": users})
@@ -152,9 +138,7 @@ def test_large_directory_is_taken(web: Web):
 
 
 def test_events_are_raised_when_asked_for(web: Web):
-    """
-    By any change of users; not by default.
-    """
+    """By any change of users; not by default."""
     seen = {"last_seen_at": "2026-01-01T00:00:00Z"}
     web.put(f"{USERS}/ada", seen)
     with web.engine.connect() as connection:
@@ -170,9 +154,7 @@ def test_events_are_raised_when_asked_for(web: Web):
 
 
 def test_groups_are_those_of_their_members(web: Web):
-    """
-    They exist while somebody is in them.
-    """
+    """They exist while somebody is in them."""
     none = web.get(GROUPS)
     for user in ("ada", "zoe"):
         web.patch(f"{USERS}/{user}", {"groups": ["the boss"]})
@@ -183,9 +165,7 @@ def test_groups_are_those_of_their_members(web: Web):
 
 
 def test_users_of_others_are_unknown(web: Web):
-    """
-    Whatever a tenant asks of them.
-    """
+    """Whatever a tenant asks of them."""
     for method, path, body in (
         ("GET", "/users", None),
         ("PUT", "/users", {"users": []}),
@@ -205,18 +185,14 @@ def test_users_of_others_are_unknown(web: Web):
 
 
 def test_viewers_change_nothing(web: Web):
-    """
-    Nor do operators.
-    """
+    """Nor do operators."""
     for role in (Role.VIEWER, Role.OPERATOR):
         assert 403 == web.put(f"{USERS}/ada", {}, role=role).status_code
         assert 403 == web.delete(f"{USERS}/ada", role=role).status_code
 
 
 def test_of_two_changes_of_one_version_one_is_made(web: Web):
-    """
-    Whoever comes second is told what there is now, however close the two are.
-    """
+    """Whoever comes second is told what there is now, however close the two are."""
     tag = web.get(f"{USERS}/ada").headers["etag"]
 
     def change(name: str) -> int:

@@ -49,9 +49,7 @@ def make_waiters(table: Table, **options: int) -> Waiters:
 
 
 def test_all_are_asked_for_together():
-    """
-    One question for those who wait at that moment, however many they are.
-    """
+    """One question for those who wait at that moment, however many they are."""
     table = Table(
         {ONE: RUNNING, TWO: PENDING},
         {ONE: SUCCEEDED, TWO: RUNNING},
@@ -72,9 +70,7 @@ def test_all_are_asked_for_together():
 
 @pytest.mark.parametrize("state", sorted(FINAL_STATES))
 def test_nobody_waits_for_what_is_final(state: OperationState):
-    """
-    Nor is anything asked.
-    """
+    """Nor is anything asked."""
     table = Table({})
     waiters = make_waiters(table)
 
@@ -83,9 +79,7 @@ def test_nobody_waits_for_what_is_final(state: OperationState):
 
 
 def test_time_that_is_over_answers_what_is_known():
-    """
-    Which is what was known before, unless it was looked up meanwhile.
-    """
+    """Which is what was known before, unless it was looked up meanwhile."""
     waiters = make_waiters(Table({ONE: RUNNING}))
 
     state = asyncio.run(waiters.wait(ONE, PENDING, at_most=AT_ONCE))
@@ -94,18 +88,14 @@ def test_time_that_is_over_answers_what_is_known():
 
 
 def test_operation_that_is_gone_has_no_state():
-    """
-    Maintenance may remove it meanwhile.
-    """
+    """Maintenance may remove it meanwhile."""
     waiters = make_waiters(Table({ONE: RUNNING}, {}))
 
     assert asyncio.run(waiters.wait(ONE, PENDING, at_most=LONG)) is None
 
 
 def test_database_that_is_away_is_asked_again():
-    """
-    Those who wait go on waiting.
-    """
+    """Those who wait go on waiting."""
     away = UnreachableError("it does not answer")
     waiters = make_waiters(Table(away, away, {ONE: SUCCEEDED}))
 
@@ -113,18 +103,14 @@ def test_database_that_is_away_is_asked_again():
 
 
 def test_who_comes_beyond_the_bound_is_answered_at_once():
-    """
-    With the state that is known, which is the truth.
-    """
+    """With the state that is known, which is the truth."""
     waiters = make_waiters(Table({}), most=0)
 
     assert PENDING is asyncio.run(waiters.wait(ONE, PENDING, at_most=LONG))
 
 
 def test_server_that_ends_lets_nobody_wait():
-    """
-    Neither those who are there, nor those who come.
-    """
+    """Neither those who are there, nor those who come."""
 
     async def wait() -> list[OperationState | None]:
         waiters = make_waiters(Table({ONE: RUNNING}))
@@ -137,9 +123,7 @@ def test_server_that_ends_lets_nobody_wait():
 
 
 def test_who_leaves_is_not_asked_for_any_more():
-    """
-    A request that is cut off ends its waiting, and with the last the asking ends.
-    """
+    """A request that is cut off ends its waiting, and with the last the asking ends."""
 
     async def leave() -> int:
         waiters = make_waiters(Table({ONE: RUNNING}))

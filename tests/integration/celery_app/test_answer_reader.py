@@ -80,9 +80,7 @@ def wait_until_overdue(engine: sa.Engine, late: timedelta = MINUTE) -> None:
 
 
 def test_nobody_is_asked_while_nothing_waits(engine: sa.Engine):
-    """
-    No connection is opened for it.
-    """
+    """No connection is opened for it."""
     reader, sender, _clock = make(engine)
     prepare(engine)
 
@@ -92,9 +90,7 @@ def test_nobody_is_asked_while_nothing_waits(engine: sa.Engine):
 
 
 def test_answer_ends_its_operation(engine: sa.Engine, ports: Ports):
-    """
-    Also one that was read when its time was over.
-    """
+    """Also one that was read when its time was over."""
     reader, sender, _clock = make(engine)
     prepare(engine)
     run(engine, ports)
@@ -107,9 +103,7 @@ def test_answer_ends_its_operation(engine: sa.Engine, ports: Ports):
 
 
 def test_silence_is_judged_at_the_deadline(engine: sa.Engine, ports: Ports):
-    """
-    With what is known of its queue.
-    """
+    """With what is known of its queue."""
     reader, _sender, _clock = make(engine)
     prepare(engine)
     run(engine, ports)
@@ -128,9 +122,7 @@ def test_silence_is_judged_at_the_deadline(engine: sa.Engine, ports: Ports):
 def test_nothing_is_judged_while_answers_cannot_be_read(
     engine: sa.Engine, ports: Ports, *, is_elsewhere: bool
 ):
-    """
-    Nor right after that: their worker may have been cut off as we were.
-    """
+    """Nor right after that: their worker may have been cut off as we were."""
     reader, sender, clock = make(engine)
     prepare(engine)
     run(engine, ports)
@@ -155,9 +147,7 @@ def test_nothing_is_judged_while_answers_cannot_be_read(
 def test_broker_is_waited_for_within_bounds(
     engine: sa.Engine, ports: Ports, late: timedelta, *, permanent: bool
 ):
-    """
-    An hour, or not at all if the settings do not know it any more.
-    """
+    """An hour, or not at all if the settings do not know it any more."""
     reader, sender, _clock = make(engine)
     prepare(engine)
     run(engine, ports)
@@ -170,9 +160,7 @@ def test_broker_is_waited_for_within_bounds(
 
 
 def test_everything_there_is_read_at_one_look(engine: sa.Engine, ports: Ports):
-    """
-    In batches, until one is not full.
-    """
+    """In batches, until one is not full."""
     reader, sender, _clock = make(engine)
     prepare(engine)
     run(engine, ports)
@@ -184,9 +172,7 @@ def test_everything_there_is_read_at_one_look(engine: sa.Engine, ports: Ports):
 
 
 def test_broker_that_fails_is_left_alone_for_a_while(engine: sa.Engine, ports: Ports):
-    """
-    So that it does not keep the others waiting at each look.
-    """
+    """So that it does not keep the others waiting at each look."""
     reader, sender, clock = make(engine)
     prepare(engine)
     run(engine, ports)
@@ -201,9 +187,7 @@ def test_broker_that_fails_is_left_alone_for_a_while(engine: sa.Engine, ports: P
 
 
 def test_task_that_nobody_takes_is_told_after_minutes(engine: sa.Engine, ports: Ports):
-    """
-    Where one looks: in what the operation waits for.
-    """
+    """Where one looks: in what the operation waits for."""
     reader, _sender, clock = make(engine)
     prepare(engine)
     run(engine, ports)

@@ -42,9 +42,7 @@ def aside(redis_url: str) -> Iterator[Aside]:
 
 
 def test_entries_come_back_as_they_were_until_they_are_deleted(aside: Aside):
-    """
-    The oldest first; who looks takes none away.
-    """
+    """The oldest first; who looks takes none away."""
     first, second = make_entry(b"\xff\0\x1b["), make_entry(problem="another")
     for each in (first, second):
         aside.put(each, timeout_s=5)
@@ -54,9 +52,7 @@ def test_entries_come_back_as_they_were_until_they_are_deleted(aside: Aside):
 
 
 def test_only_the_newest_are_kept(aside: Aside, monkeypatch: pytest.MonkeyPatch):
-    """
-    Whoever sends many fills no memory.
-    """
+    """Whoever sends many fills no memory."""
     monkeypatch.setattr(aside_module, "MOST", 3)
     for number in range(5):
         aside.put(make_entry(problem=str(number)), timeout_s=5)
@@ -65,9 +61,7 @@ def test_only_the_newest_are_kept(aside: Aside, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_only_the_beginning_is_kept(aside: Aside):
-    """
-    A hundred megabytes are told by their size.
-    """
+    """A hundred megabytes are told by their size."""
     aside.put(make_entry(b"x" * 100_000_000), timeout_s=5)
 
     [found] = aside.look()
@@ -76,9 +70,7 @@ def test_only_the_beginning_is_kept(aside: Aside):
 
 
 def test_what_somebody_wrote_there_is_left_out(aside: Aside, redis_url: str):
-    """
-    It is no entry, and is deleted with the others.
-    """
+    """It is no entry, and is deleted with the others."""
     with redis.Redis.from_url(redis_url) as client:
         client.lpush("minutehand.aside", "[]", "{", '{"at": 7}', b"\xff")
 
@@ -87,9 +79,7 @@ def test_what_somebody_wrote_there_is_left_out(aside: Aside, redis_url: str):
 
 
 def test_broker_that_is_away_is_named():
-    """
-    As every command of ours does.
-    """
+    """As every command of ours does."""
     away = read(f"redis://127.0.0.1:{find_free_port()}/0")
 
     with pytest.raises(BrokerUnreachableError, match="call to the broker failed"):

@@ -71,9 +71,7 @@ def test_operation_runs_over(
     tmp_path: Path,
     kind: str,
 ):
-    """
-    From the scheduler to a worker, which ends in good order; nothing is denied.
-    """
+    """From the scheduler to a worker, which ends in good order; nothing is denied."""
     url: str = request.getfixturevalue(kind)
     add_app(postgres_engine)
     uid = post(postgres_engine, operations={"maintenance": True}).uid
@@ -103,9 +101,7 @@ def test_operation_runs_over(
 def test_node_of_a_cluster_is_refused_by_name(
     sqlite_url: str, tmp_path: Path, command: tuple[str, ...]
 ):
-    """
-    Its URL looks like any other; what to write instead is told at the start.
-    """
+    """Its URL looks like any other; what to write instead is told at the start."""
     with run_redis("--cluster-enabled", "yes") as server:
         environ = make_environ(sqlite_url, server.url, tmp_path)
         # One that does not answer in time is not refused: it may be away.
@@ -133,9 +129,7 @@ def test_node_of_a_cluster_is_refused_by_name(
 def test_scheduler_without_a_broker_is_refused(
     sqlite_url: str, tmp_path: Path, command: tuple[str, ...]
 ):
-    """
-    In memory nothing it sends could ever run; what to write instead is told.
-    """
+    """In memory nothing it sends could ever run; what to write instead is told."""
     done = subprocess.run(
         command,
         cwd=ROOT,

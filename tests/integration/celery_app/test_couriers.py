@@ -93,9 +93,7 @@ KINDS: Sequence[dict[str, Any]] = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_filled_messages_are_those_of_celery(redis_url: str, kind: dict[str, Any]):
-    """
-    Whatever they hold: a project's worker sees no difference.
-    """
+    """Whatever they hold: a project's worker sees no difference."""
     couriers = make(redis_url)
     batch = [make_ready(**kind) for _ in range(3)]
 
@@ -121,9 +119,7 @@ def test_filled_messages_are_those_of_celery(redis_url: str, kind: dict[str, Any
 
 
 def test_what_was_sent_is_told(redis_url: str):
-    """
-    At once, if the broker answers promptly.
-    """
+    """At once, if the broker answers promptly."""
     couriers = make(redis_url)
     batch = [make_ready(), make_ready(queue="mail")]
 
@@ -135,9 +131,7 @@ def test_what_was_sent_is_told(redis_url: str):
 
 
 def test_broker_that_is_away_is_left_alone_for_a_while():
-    """
-    Nothing is taken for it meanwhile.
-    """
+    """Nothing is taken for it meanwhile."""
     couriers = make(f"redis://127.0.0.1:{find_free_port()}/0")
     couriers.take("shop", [make_ready()])
     (delivery,) = wait_for(couriers)
@@ -150,9 +144,7 @@ def test_broker_that_is_away_is_left_alone_for_a_while():
 
 
 def test_broker_that_hangs_holds_up_nobody_else(redis_url: str, silent_broker: str):
-    """
-    Its courier takes a bounded number meanwhile, and tells what became of them.
-    """
+    """Its courier takes a bounded number meanwhile, and tells what became of them."""
     couriers = make(
         redis_url,
         MINUTEHAND_TASK_CONNECTIONS=f"shop={redis_url},hung={silent_broker}",
@@ -171,9 +163,7 @@ def test_broker_that_hangs_holds_up_nobody_else(redis_url: str, silent_broker: s
 
 
 def test_one_that_nobody_expected_ends_no_courier(redis_url: str):
-    """
-    It is told, and after a while the next is sent.
-    """
+    """It is told, and after a while the next is sent."""
     now = [0.0]
     settings = read_settings(
         {

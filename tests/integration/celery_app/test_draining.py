@@ -77,9 +77,7 @@ def test_drained_worker_takes_nothing_until_it_is_resumed(
     redis_url: str,
     tmp_path: Path,
 ):
-    """
-    From all lanes of its queues; afterwards it takes what waited meanwhile.
-    """
+    """From all lanes of its queues; afterwards it takes what waited meanwhile."""
     given = {
         "HOME": str(tmp_path),
         "DATABASE_URL": postgres_url,

@@ -169,18 +169,14 @@ def test_messages_in_forms_are_those_of_celery(sent: Sent):
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.text(st.characters(codec=None)), min_size=1, max_size=50))
 def test_any_name_is_filled_in_as_celery_writes_it(sent: Sent, names: list[str]):
-    """
-    Of any characters, even of halves of pairs, which no database would keep.
-    """
+    """Of any characters, even of halves of pairs, which no database would keep."""
     whole, filled = sent.send_both(*(make(name) for name in names))
 
     assert whole == filled
 
 
 def test_tags_differ_and_are_spelled_as_those_of_kombu(sent: Sent):
-    """
-    Within one batch and between two.
-    """
+    """Within one batch and between two."""
     batches = [sent.send(*map(make, NAMES)) for _ in range(2)]
 
     tags = [get_tag(text) for each in batches for text in each["minutehand.quick"]]
@@ -190,9 +186,7 @@ def test_tags_differ_and_are_spelled_as_those_of_kombu(sent: Sent):
 
 
 def test_large_batch_arrives_once_and_in_its_order(sent: Sent):
-    """
-    Though it takes several commands for each lane.
-    """
+    """Though it takes several commands for each lane."""
     messages = [
         make(str(number), queue)
         for number in range(250)
@@ -226,9 +220,7 @@ def test_who_listens_is_told_of_each_message(sent: Sent, name: str):
 
 
 def test_headers_that_a_listener_adds_arrive(sent: Sent):
-    """
-    On each message, such as the context of a trace.
-    """
+    """On each message, such as the context of a trace."""
 
     def mark(headers: dict[str, str], **_named: Any) -> None:
         headers["traceparent"] = str(uuid4())
@@ -268,9 +260,7 @@ def leave_body_bare(conf: Any) -> None:
 def test_what_does_not_fit_in_forms_is_left_to_celery(
     redis_url: str, configure: Callable[[Any], None]
 ):
-    """
-    The messages are as configured.
-    """
+    """The messages are as configured."""
     sent = Sent(redis_url, configure)
 
     whole, filled = sent.send_both(*map(make, NAMES))
@@ -287,9 +277,7 @@ def share_database(conf: Any) -> None:
 
 
 def test_keys_are_those_of_kombu(redis_url: str):
-    """
-    With its prefix for all keys, once.
-    """
+    """With its prefix for all keys, once."""
     sent = Sent(redis_url, share_database)
 
     whole, filled = sent.send_both(*(make("one", queue) for queue in WORKER_QUEUES))
@@ -301,9 +289,7 @@ def test_keys_are_those_of_kombu(redis_url: str):
 
 
 def test_refusal_of_redis_is_an_unreachable_broker(sent: Sent):
-    """
-    It says what Redis said, of no message; and the next batch is sent.
-    """
+    """It says what Redis said, of no message; and the next batch is sent."""
     assert sent.uses_forms()
     sent.client.set("minutehand.quick", "not a list")
 

@@ -61,9 +61,7 @@ def test_worker_has_a_row_for_as_long_as_it_runs(
     redis_url: str,
     tmp_path: Path,
 ):
-    """
-    It says where it runs and what it takes; and each line that it logs is JSON.
-    """
+    """It says where it runs and what it takes; and each line that it logs is JSON."""
     with running(command, tmp_path, postgres_url, redis_url) as worker:
         (seen,) = wait_until(lambda: fetch(shared), what="a row")
         worker.send_signal(signal.SIGTERM)
@@ -86,9 +84,7 @@ def test_worker_has_a_row_for_as_long_as_it_runs(
 def test_worker_that_is_killed_leaves_its_row(
     shared: sa.Engine, postgres_url: str, redis_url: str, tmp_path: Path
 ):
-    """
-    It is known by the age of its last sign.
-    """
+    """It is known by the age of its last sign."""
     with running(OURS, tmp_path, postgres_url, redis_url) as worker:
         (seen,) = wait_until(lambda: fetch(shared), what="a row")
         os.killpg(worker.pid, signal.SIGKILL)
@@ -100,9 +96,7 @@ def test_worker_that_is_killed_leaves_its_row(
 def test_embedded_worker_has_a_row_beside_its_scheduler(
     shared: sa.Engine, postgres_url: str, tmp_path: Path
 ):
-    """
-    A small installation with one process for all is no queue without a worker.
-    """
+    """A small installation with one process for all is no queue without a worker."""
     with running(EMBEDDED, tmp_path, postgres_url, "memory://") as process:
         wait_until(lambda: len(fetch(shared)) == 2, what="two rows")
         seen = {each.process.role: each for each in fetch(shared)}

@@ -58,9 +58,7 @@ def fetch_waiting(redis_url: str) -> list[UUID]:
 
 
 def test_worker_that_stops_puts_back_where_it_took(connection: Any, redis_url: str):
-    """
-    What it had taken waited for longest, and does not wait for all others again.
-    """
+    """What it had taken waited for longest, and does not wait for all others again."""
     ended, *_others = take(connection, 3)
     ended.ack()
 
@@ -72,9 +70,7 @@ def test_worker_that_stops_puts_back_where_it_took(connection: Any, redis_url: s
 def test_message_that_could_not_be_looked_up_waits_for_the_others(
     connection: Any, redis_url: str
 ):
-    """
-    Whatever is wrong with its row does not keep the next one from being tried.
-    """
+    """Whatever is wrong with its row does not keep the next one from being tried."""
     [message] = take(connection, 1)
 
     message.reject(requeue=True)
@@ -87,9 +83,7 @@ def test_message_that_could_not_be_looked_up_waits_for_the_others(
 def test_message_that_was_put_back_is_not_put_back_again(
     connection: Any, redis_url: str
 ):
-    """
-    A task that outlives the connection of its message may reject it afterwards.
-    """
+    """A task that outlives the connection of its message may reject it afterwards."""
     [message] = take(connection, 1)
     connection.close()
 
@@ -123,9 +117,7 @@ def test_worker_that_lost_its_connection_puts_back(
 def test_what_is_no_message_ends_no_worker(
     app: Celery, redis_url: str, junk: str | bytes
 ):
-    """
-    Whoever consumes is told, and the next is taken.
-    """
+    """Whoever consumes is told, and the next is taken."""
     with redis.Redis.from_url(redis_url) as client:
         client.rpush(QUICK, junk)  # the next to be taken
     taken: list[Any] = []
@@ -149,9 +141,7 @@ def test_what_is_no_message_ends_no_worker(
 def test_message_goes_back_to_where_it_was_and_not_where_it_names(
     connection: Any, redis_url: str, give_back: str
 ):
-    """
-    Byte by byte: whoever has written it cannot have us write to another's queue.
-    """
+    """Byte by byte: whoever has written it cannot have us write to another's queue."""
     with redis.Redis.from_url(redis_url) as client:
         envelope = loads(client.lindex(QUICK, -1))
         place = {"exchange": "", "routing_key": "theirs"}

@@ -48,9 +48,7 @@ def make_task(token: str, name: str = "shop.report") -> ForeignTask:
 def test_answers_of_a_plain_worker_come_back(
     redis_url: str, tmp_path: Path, settings: dict[str, object]
 ):
-    """
-    Without a line of code there: success with a token, and failure too.
-    """
+    """Without a line of code there: success with a token, and failure too."""
     sender = make_sender(redis_url)
     good, bad = "good", "bad"
     found: dict[str, TaskAnswer] = {}
@@ -99,9 +97,7 @@ def test_worker_that_runs_callbacks_itself_goes_on(redis_url: str, tmp_path: Pat
 def test_failure_says_why_if_the_project_stores_its_results(
     redis_url: str, other_redis_url: str, tmp_path: Path
 ):
-    """
-    When the answer is there, so is the result.
-    """
+    """When the answer is there, so is the result."""
     variables = {"MINUTEHAND_TASK_RESULTS": f"shop={other_redis_url}"}
     sender = make_sender(redis_url, **variables)
     task = make_task("a", "shop.break")
@@ -123,9 +119,7 @@ def test_failure_says_why_if_the_project_stores_its_results(
 
 
 def test_results_that_cannot_be_read_are_told(redis_url: str):
-    """
-    Within the deadline of a broker.
-    """
+    """Within the deadline of a broker."""
     away = f"redis://127.0.0.1:{find_free_port()}/0"
     sender = make_sender(redis_url, MINUTEHAND_TASK_RESULTS=f"shop={away}")
 
@@ -135,9 +129,7 @@ def test_results_that_cannot_be_read_are_told(redis_url: str):
 
 
 def test_what_is_not_kept_stays(redis_url: str):
-    """
-    A database that is away, or a process that dies, loses no answer.
-    """
+    """A database that is away, or a process that dies, loses no answer."""
     sender = make_sender(redis_url)
     token = "a token"
     kept: list[TaskAnswer] = []
@@ -166,9 +158,7 @@ def make_huge_message(token: str) -> str:
 
 
 def test_huge_answer_is_told_without_being_read(redis_url: str):
-    """
-    It is taken off, so that it cannot come again and again; the others come, too.
-    """
+    """It is taken off, so that it cannot come again and again; the others come, too."""
     sender = make_sender(redis_url)
     huge, small = "huge", "small"
     kept: list[TaskAnswer] = []
@@ -188,9 +178,7 @@ def test_huge_answer_is_told_without_being_read(redis_url: str):
 
 
 def test_messages_are_read_in_batches_of_bounded_size(redis_url: str):
-    """
-    However many there are, and however large.
-    """
+    """However many there are, and however large."""
     sender = make_sender(redis_url)
     batches: list[int] = []
 
@@ -212,9 +200,7 @@ def test_messages_are_read_in_batches_of_bounded_size(redis_url: str):
 
 
 def test_redis_that_forbids_scripts_gives_its_answers_all_the_same(redis_url: str):
-    """
-    One by one.
-    """
+    """One by one."""
     kept: list[TaskAnswer] = []
     with redis.Redis.from_url(redis_url) as client:
         client.acl_setuser(
@@ -233,9 +219,7 @@ def test_redis_that_forbids_scripts_gives_its_answers_all_the_same(redis_url: st
 
 
 def test_two_that_read_at_once_take_off_what_is_theirs(redis_url: str):
-    """
-    What came after it is not taken for it.
-    """
+    """What came after it is not taken for it."""
     first, second = make_sender(redis_url), make_sender(redis_url)
     token = "a token"
     kept: list[TaskAnswer] = []
@@ -255,9 +239,7 @@ def test_two_that_read_at_once_take_off_what_is_theirs(redis_url: str):
 
 
 def test_broker_that_is_away_is_temporary():
-    """
-    The answers stay there.
-    """
+    """The answers stay there."""
     sender = make_sender(f"redis://127.0.0.1:{find_free_port()}/0")
 
     with pytest.raises(StepError, match="does not give the answers"):

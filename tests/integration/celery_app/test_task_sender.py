@@ -81,9 +81,7 @@ def test_worker_of_a_project_gets_its_task(
 def test_nothing_is_declared_where_others_are_at_home(
     redis_url: str, other_redis_url: str
 ):
-    """
-    The message is all that comes to the other broker.
-    """
+    """The message is all that comes to the other broker."""
     send(make_sender(redis_url, shop=other_redis_url), "reports", "shop")
 
     with redis.Redis.from_url(other_redis_url) as theirs:
@@ -91,9 +89,7 @@ def test_nothing_is_declared_where_others_are_at_home(
 
 
 def test_without_a_connection_it_goes_over_our_broker(redis_url: str):
-    """
-    To the queue that is named, and to nothing of ours.
-    """
+    """To the queue that is named, and to nothing of ours."""
     send(make_sender(redis_url), "reports", None)
 
     with redis.Redis.from_url(redis_url) as ours:
@@ -111,9 +107,7 @@ def test_without_a_connection_it_goes_over_our_broker(redis_url: str):
 def test_what_the_settings_do_not_allow_any_more_fails_for_good(
     redis_url: str, queue: str | None, connection: str | None, said: str
 ):
-    """
-    It was posted when they were others, or by another way than the door.
-    """
+    """It was posted when they were others, or by another way than the door."""
     with pytest.raises(StepError, match=said) as caught:
         send(make_sender(redis_url), queue, connection)
 
@@ -123,9 +117,7 @@ def test_what_the_settings_do_not_allow_any_more_fails_for_good(
 def test_connection_that_hangs_costs_its_deadline_and_no_other(
     redis_url: str, other_redis_url: str
 ):
-    """
-    It is temporary, names the connection, and others are served all the same.
-    """
+    """It is temporary, names the connection, and others are served all the same."""
     with deaf_broker() as deaf:
         sender = make_sender(redis_url, deaf=deaf, shop=other_redis_url)
         started_at = time.monotonic()
@@ -153,9 +145,7 @@ def test_connection_that_is_down_is_temporary_and_shows_no_password(redis_url: s
 
 
 def test_connection_that_was_cut_is_opened_again(redis_url: str, other_redis_url: str):
-    """
-    A broker that hung up on an idle connection costs nothing.
-    """
+    """A broker that hung up on an idle connection costs nothing."""
     sender = make_sender(redis_url, shop=other_redis_url)
     send(sender, "reports", "shop")
     with redis.Redis.from_url(other_redis_url) as client:
@@ -166,9 +156,7 @@ def test_connection_that_was_cut_is_opened_again(redis_url: str, other_redis_url
 
 
 def test_worker_whose_answers_are_not_read_is_named(redis_url: str, tmp_path: Path):
-    """
-    Such as one of a project with pickle; what others say is not hidden by it.
-    """
+    """Such as one of a project with pickle; what others say is not hidden by it."""
     variables = {"MINUTEHAND_BROKER_URL": redis_url}
     settings = read_settings(variables, env_file=None)
 
@@ -192,9 +180,7 @@ def test_worker_whose_answers_are_not_read_is_named(redis_url: str, tmp_path: Pa
 
 
 def test_options_of_a_project_are_taken_over(redis_url: str, tmp_path: Path):
-    """
-    Such as a prefix of all its keys, under which answers come back, too.
-    """
+    """Such as a prefix of all its keys, under which answers come back, too."""
     options = {"global_keyprefix": "shop:", "fanout_prefix": True}
     variables = {
         "MINUTEHAND_TASK_CONNECTIONS": f"shop={redis_url}",
@@ -223,9 +209,7 @@ def test_options_of_a_project_are_taken_over(redis_url: str, tmp_path: Path):
 
 
 def test_sentinels_lead_to_their_master(redis_url: str, tmp_path: Path):
-    """
-    Tasks go there, and their answers come from there; one of two is down.
-    """
+    """Tasks go there, and their answers come from there; one of two is down."""
     master = redis_url.rpartition("//")[2].partition("/")[0].replace(":", " ")
     config = tmp_path / "sentinel.conf"
     config.write_text(f"sentinel monitor main {master} 1\n")
@@ -283,9 +267,7 @@ def test_queue_that_is_full_takes_no_more(redis_url: str):
 def test_what_the_rules_leave_out_is_not_sent(
     redis_url: str, task: dict[str, Any], word: str
 ):
-    """
-    An action may have been posted before, and a placeholder may stand for much.
-    """
+    """An action may have been posted before, and a placeholder may stand for much."""
     variables = {
         "MINUTEHAND_TASK_CONNECTIONS": f"shop={redis_url}",
         "MINUTEHAND_TASK_RULES": '{"shop": {"apps": ["shop"]}}',

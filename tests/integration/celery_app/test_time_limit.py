@@ -113,9 +113,7 @@ def silent_server() -> Iterator[int]:
 def test_query_of_postgresql_is_canceled(
     engine: sa.Engine, postgres_server_url: str, tmp_path: Path
 ):
-    """
-    The server stops it, too: nobody waits for what it finds.
-    """
+    """The server stops it, too: nobody waits for what it finds."""
     other = make_engine(postgres_server_url, timeout=timedelta(seconds=LONG_S))
     query = f"SELECT pg_sleep({LONG_S}), '{tmp_path.name}'"
 
@@ -142,9 +140,7 @@ def test_query_of_postgresql_is_canceled(
 
 
 def test_download_is_interrupted(engine: sa.Engine, tmp_path: Path):
-    """
-    A server that says nothing is left alone.
-    """
+    """A server that says nothing is left alone."""
 
     def work() -> None:
         httpx2.get(url, timeout=LONG_S)
@@ -157,9 +153,7 @@ def test_download_is_interrupted(engine: sa.Engine, tmp_path: Path):
 
 
 def test_mail_dialogue_is_interrupted(engine: sa.Engine, tmp_path: Path):
-    """
-    Whatever the mailer makes of it.
-    """
+    """Whatever the mailer makes of it."""
     mail = Mail("1@minutehand", "ann@x.org", "Ann", "Hi", "Hi")
 
     def work() -> None:
@@ -178,9 +172,7 @@ def test_mail_dialogue_is_interrupted(engine: sa.Engine, tmp_path: Path):
 def test_limit_is_told_though_the_exception_was_translated(
     engine: sa.Engine, tmp_path: Path, *, permanent: bool
 ):
-    """
-    What a library makes of it is never taken for the step's own failure.
-    """
+    """What a library makes of it is never taken for the step's own failure."""
 
     def work() -> None:
         try:
@@ -196,9 +188,7 @@ def test_limit_is_told_though_the_exception_was_translated(
 def test_limit_is_told_though_the_exception_was_swallowed(
     engine: sa.Engine, tmp_path: Path
 ):
-    """
-    The step that ended is done; no other begins.
-    """
+    """The step that ended is done; no other begins."""
 
     def work() -> None:
         with suppress(Exception):
@@ -214,9 +204,7 @@ def test_limit_is_told_though_the_exception_was_swallowed(
 
 
 def test_other_errors_stay_what_they_are(engine: sa.Engine, tmp_path: Path):
-    """
-    Before the limit is reached, a failure is the step's.
-    """
+    """Before the limit is reached, a failure is the step's."""
 
     def work() -> None:
         raise StepError("bad", permanent=True)

@@ -10,9 +10,7 @@ from tests.integration.cli.calling import Call, write_action
 
 
 def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
-    """
-    Each state is seen by list and show; a deleted uid is found, not listed.
-    """
+    """Each state is seen by list and show; a deleted uid is found, not listed."""
     call("actions", "post", write_action(shop), "--app", "shop")
     seen = []
     for command in (["pause"], ["resume"], ["delete", "--yes"]):
@@ -51,9 +49,7 @@ def test_live_action_hides_a_deleted_one_whose_uid_is_its_name(call: Call, shop:
 
 
 def test_deleting_asks_and_takes_several(call: Call, shop: Path):
-    """
-    Without a terminal ``--yes`` decides; of several, all go or none.
-    """
+    """Without a terminal ``--yes`` decides; of several, all go or none."""
     for uid in ("one", "two", "three"):
         call("actions", "post", write_action(shop, uid=uid, name=uid), "--app", "shop")
 
@@ -76,9 +72,7 @@ def test_deleting_asks_and_takes_several(call: Call, shop: Path):
 
 
 def test_mails_to_nobody_are_told_where_one_looks_first(call: Call, shop: Path):
-    """
-    By the post, the list and the run.
-    """
+    """By the post, the list and the run."""
     path = write_action(shop, recipients={})
 
     told = [
@@ -96,9 +90,7 @@ def test_mails_to_nobody_are_told_where_one_looks_first(call: Call, shop: Path):
 
 
 def test_resuming_what_is_inactive_says_what_else_to_do(call: Call, shop: Path):
-    """
-    It is not paused any more, and still nothing runs.
-    """
+    """It is not paused any more, and still nothing runs."""
     path = write_action(shop, active=False)
     call("actions", "post", path, "--app", "shop")
     call("actions", "pause", "hello")

@@ -81,9 +81,7 @@ def test_what_does_not_differ_is_left_alone(folder: Folder) -> None:
 def test_plan_is_what_happens_and_a_dry_run_stores_nothing(
     folder: Folder, call: Call
 ) -> None:
-    """
-    Created, changed, unchanged and pruned are told by file, before and after.
-    """
+    """Created, changed, unchanged and pruned are told by file, before and after."""
     folder.plan()
     folder.write("daily.json", when={"cron_rule": "0 8 * * *"})
     folder.write("new.json")
@@ -108,9 +106,7 @@ def test_plan_is_what_happens_and_a_dry_run_stores_nothing(
 
 
 def test_uid_renames_and_two_may_swap_their_names(folder: Folder, call: Call) -> None:
-    """
-    An action that is named by its uid keeps its history under another name.
-    """
+    """An action that is named by its uid keeps its history under another name."""
     folder.write("daily.json", uid="daily")
     folder.plan()
     folder.write("daily.json", uid="daily", name="weekly")
@@ -126,9 +122,7 @@ def test_uid_renames_and_two_may_swap_their_names(folder: Folder, call: Call) ->
 
 
 def test_name_of_a_pruned_action_is_free(folder: Folder, call: Call) -> None:
-    """
-    Another action may have its name in the same commit.
-    """
+    """Another action may have its name in the same commit."""
     folder.plan()
     folder.remove("weekly.json")
     folder.write("other.json", uid="other", name="weekly")
@@ -139,9 +133,7 @@ def test_name_of_a_pruned_action_is_free(folder: Folder, call: Call) -> None:
 
 
 def test_one_bad_file_stores_nothing(folder: Folder, call: Call) -> None:
-    """
-    Each problem has its file, line, column and pointer.
-    """
+    """Each problem has its file, line, column and pointer."""
     folder.write("new.json", when={"cron_rule": "61 * * * *"})
     (folder.place / "worse.json").write_text('{"name": "x",\n  // why\n}')
 
@@ -156,9 +148,7 @@ def test_one_bad_file_stores_nothing(folder: Folder, call: Call) -> None:
 
 
 def test_two_files_of_one_name_are_refused(folder: Folder) -> None:
-    """
-    Nobody could say which of them counts.
-    """
+    """Nobody could say which of them counts."""
     folder.write("again.json", name="daily")
 
     answer = folder.apply()
@@ -225,9 +215,7 @@ def test_uid_that_was_pruned_is_named_with_its_place(folder: Folder) -> None:
 
 
 def test_warnings_have_line_and_column(folder: Folder) -> None:
-    """
-    As refusals do; JSON has the file alone.
-    """
+    """As refusals do; JSON has the file alone."""
     folder.write("mail.json", operations={"send_email": {"template": "none"}})
 
     answer = folder.apply("--json")

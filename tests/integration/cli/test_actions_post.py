@@ -13,9 +13,7 @@ from tests.integration.cli.calling import WEEKLY, Call, write_action
 
 @pytest.mark.usefixtures("shop")
 def test_example_is_posted_in_the_zone_it_names(call: Call):
-    """
-    The answer to a post has uid, revision and the next occurrences in UTC.
-    """
+    """The answer to a post has uid, revision and the next occurrences in UTC."""
     answer = call("actions", "post", str(WEEKLY), "--app", "shop", "--json")
 
     assert 0 == answer.code
@@ -26,9 +24,7 @@ def test_example_is_posted_in_the_zone_it_names(call: Call):
 
 
 def test_folder_is_applied_instead(call: Call, tmp_path: Path):
-    """
-    Whoever posts one is told which command takes it.
-    """
+    """Whoever posts one is told which command takes it."""
     answer = call("actions", "post", str(tmp_path), "--app", "shop")
 
     assert 2 == answer.code
@@ -36,9 +32,7 @@ def test_folder_is_applied_instead(call: Call, tmp_path: Path):
 
 
 def test_zone_of_the_app_is_the_default(call: Call, shop: Path):
-    """
-    A rule without a zone is read in that of its small app.
-    """
+    """A rule without a zone is read in that of its small app."""
     call("actions", "post", write_action(shop), "--app", "shop")
 
     shown = call("actions", "show", "hello", "--json")
@@ -47,9 +41,7 @@ def test_zone_of_the_app_is_the_default(call: Call, shop: Path):
 
 
 def test_name_that_is_taken_is_a_conflict(call: Call, shop: Path):
-    """
-    Posting an existing name exits with 5; --replace makes it a new revision.
-    """
+    """Posting an existing name exits with 5; --replace makes it a new revision."""
     path = write_action(shop)
     call("actions", "post", path, "--app", "shop")
 
@@ -62,9 +54,7 @@ def test_name_that_is_taken_is_a_conflict(call: Call, shop: Path):
 
 
 def test_uid_of_another_action_is_told_as_such(call: Call, shop: Path):
-    """
-    To put this one in its place would be the end of the other.
-    """
+    """To put this one in its place would be the end of the other."""
     call("actions", "post", write_action(shop), "--app", "shop")
 
     again = call("actions", "post", write_action(shop, name="new"), "--app", "shop")
@@ -75,9 +65,7 @@ def test_uid_of_another_action_is_told_as_such(call: Call, shop: Path):
 
 
 def test_bad_document_names_each_problem(call: Call, shop: Path):
-    """
-    Every problem is one line on standard error: pointer, message, hint.
-    """
+    """Every problem is one line on standard error: pointer, message, hint."""
     path = write_action(shop, when={"cron_rule": "61 * * * *"}, colour="red")
 
     answer = call("actions", "post", path, "--app", "shop")
@@ -90,9 +78,7 @@ def test_bad_document_names_each_problem(call: Call, shop: Path):
 
 
 def test_many_actions_are_posted_at_once(call: Call, shop: Path):
-    """
-    A list or lines: all are stored, or, for a trial or one that is wrong, none.
-    """
+    """A list or lines: all are stored, or, for a trial or one that is wrong, none."""
     documents = [json.loads(Path(write_action(shop)).read_text()) for _ in range(2)]
     documents[1] |= {"uid": "bye", "name": "bye"}
     lines = shop / "actions.jsonl"
@@ -116,9 +102,7 @@ def test_many_actions_are_posted_at_once(call: Call, shop: Path):
 
 
 def test_dry_run_shows_what_would_change_and_stores_nothing(call: Call, shop: Path):
-    """
-    An edit is compared with what is stored: moved occurrences, and no revision.
-    """
+    """An edit is compared with what is stored: moved occurrences, and no revision."""
     call("actions", "post", write_action(shop), "--app", "shop")
     edited = write_action(shop, when={"cron_rule": "0 8 * * *"})
 
@@ -136,9 +120,7 @@ def test_dry_run_shows_what_would_change_and_stores_nothing(call: Call, shop: Pa
 
 
 def test_dry_run_of_a_new_action_adds(call: Call, shop: Path):
-    """
-    A first post only adds, and makes no action.
-    """
+    """A first post only adds, and makes no action."""
     answer = call("actions", "post", write_action(shop), "--app", "shop", "--dry-run")
 
     assert 0 == answer.code

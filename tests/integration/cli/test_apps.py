@@ -12,9 +12,7 @@ from tests.integration.cli.calling import Answer, Call
 
 
 def test_app_is_listed_and_shown(call: Call, shop: Path):
-    """
-    What was applied is listed, and the folder that its files lie in.
-    """
+    """What was applied is listed, and the folder that its files lie in."""
     listed, shown = (
         call("apps", "list", "--json"),
         call("apps", "show", "shop", "--json"),
@@ -31,9 +29,7 @@ def test_app_is_listed_and_shown(call: Call, shop: Path):
 
 
 def test_keys_of_a_source_are_not_shown(call: Call, tmp_path: Path):
-    """
-    Neither people nor programs see the values of a query.
-    """
+    """Neither people nor programs see the values of a query."""
     url = "https://example.com/rates.csv?token=hunter2&hunter2#hunter2"
     document = {"uid": "shop", "domains": [{"name": "a", "source": {"url": url}}]}
     (tmp_path / "app.json").write_text(json.dumps(document))
@@ -47,9 +43,7 @@ def test_keys_of_a_source_are_not_shown(call: Call, tmp_path: Path):
 
 
 def test_file_alone_keeps_the_folder(call: Call, shop: Path, tmp_path: Path):
-    """
-    Applying app.json from elsewhere changes the app, but not where its files lie.
-    """
+    """Applying app.json from elsewhere changes the app, but not where its files lie."""
     document = {"uid": "shop", "domains": [{"name": "b", "source": {"file": "b.csv"}}]}
     path = tmp_path / "app.json"
     path.write_text(json.dumps(document))
@@ -62,9 +56,7 @@ def test_file_alone_keeps_the_folder(call: Call, shop: Path, tmp_path: Path):
 
 
 def test_files_without_a_folder_are_refused(call: Call, tmp_path: Path):
-    """
-    A new app of a file alone has no folder; the answer says what to call.
-    """
+    """A new app of a file alone has no folder; the answer says what to call."""
     document = {"uid": "shop", "domains": [{"name": "b", "source": {"file": "b.csv"}}]}
     path = tmp_path / "app.json"
     path.write_text(json.dumps(document))
@@ -99,9 +91,7 @@ def test_connections_are_checked_as_far_as_they_are_known(
 
 
 def test_who_is_told_of_failures_is_shown(call: Call, tmp_path: Path):
-    """
-    Addresses are, and the webhook without what may be a key.
-    """
+    """Addresses are, and the webhook without what may be a key."""
     url = "https://example.com/hook?token=hunter2"
     asked = {"mail": ["ann@example.org"], "webhook": url}
     document = {"uid": "shop", "notices": asked}
@@ -118,9 +108,7 @@ def test_who_is_told_of_failures_is_shown(call: Call, tmp_path: Path):
 
 
 def test_dry_run_tells_and_does_nothing(call: Call, shop: Path):
-    """
-    Each entry has its line; afterwards, all is as it was.
-    """
+    """Each entry has its line; afterwards, all is as it was."""
     document = json.loads((shop / "app.json").read_text())
     document["users"] = [{"id": "bob@example.com"}]
     document["timezone"] = "Europe/Rome"
@@ -142,9 +130,7 @@ def test_dry_run_tells_and_does_nothing(call: Call, shop: Path):
 
 
 def test_export_is_a_document(call: Call, shop: Path, tmp_path: Path):
-    """
-    What is printed can be applied, and changes nothing.
-    """
+    """What is printed can be applied, and changes nothing."""
     exported = call("apps", "export", "shop")
     path = tmp_path / "exported.json"
     path.write_text(exported.out)
@@ -157,9 +143,7 @@ def test_export_is_a_document(call: Call, shop: Path, tmp_path: Path):
 
 
 def test_app_is_deleted_and_brought_back(call: Call, shop: Path):
-    """
-    After a question, which a program answers beforehand.
-    """
+    """After a question, which a program answers beforehand."""
     asked = call("apps", "delete", "shop")
     deleted = call("apps", "delete", "shop", "--yes")
 
@@ -176,9 +160,7 @@ def test_app_is_deleted_and_brought_back(call: Call, shop: Path):
 
 
 def test_labels_and_what_is_on_mails_are_shown(call: Call, tmp_path: Path):
-    """
-    With a warning, here and from doctor, if the sender is not used.
-    """
+    """With a warning, here and from doctor, if the sender is not used."""
     mail = {
         "from_name": "Shop reports",
         "from_address": "reports@shop.example",
@@ -206,9 +188,7 @@ def test_labels_and_what_is_on_mails_are_shown(call: Call, tmp_path: Path):
 def test_sender_that_is_allowed_is_no_finding(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Nor is an app that has none of its own.
-    """
+    """Nor is an app that has none of its own."""
     for uid, mail in (("shop", {"from_address": "a@shop.example"}), ("books", None)):
         document = {"uid": uid} if mail is None else {"uid": uid, "mail": mail}
         path = tmp_path / f"{uid}.json"

@@ -53,9 +53,7 @@ def test_command_shows_and_empties(call: Call, aside: Aside):
 
 
 def test_doctor_counts_what_lies_aside(call: Call, aside: Aside):
-    """
-    It names the commands; nothing is late or lost, so it is only to be looked at.
-    """
+    """It names the commands; nothing is late or lost, so it is only to be looked at."""
     aside.put(ENTRY, timeout_s=5)
 
     found = {each["subject"]: each for each in call("doctor", "--json").data}

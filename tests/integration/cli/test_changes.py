@@ -29,9 +29,7 @@ def make_keys(call: Call, count: int) -> None:
 
 
 def test_list_is_for_people(call: Call):
-    """
-    Who, when, what, and in a few words how it is now.
-    """
+    """Who, when, what, and in a few words how it is now."""
     make_keys(call, 2)
     lines = call("changes", "list").out.splitlines()
 
@@ -45,9 +43,7 @@ def test_list_is_for_people(call: Call):
 def test_list_has_its_details_on_a_narrow_terminal(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    What was changed is what one looks for; no word of it is broken.
-    """
+    """What was changed is what one looks for; no word of it is broken."""
     make_keys(call, 1)
     monkeypatch.setenv("COLUMNS", "80")
     out.cache_clear()
@@ -58,9 +54,7 @@ def test_list_has_its_details_on_a_narrow_terminal(
 
 
 def test_filters_and_limit_are_heeded(call: Call):
-    """
-    The same as those of the HTTP API.
-    """
+    """The same as those of the HTTP API."""
     make_keys(call, 3)
     (last,) = call("changes", "list", "--limit", "1", "--json").data
     subject = ("--kind", "key", "--subject", last["subject"])
@@ -74,9 +68,7 @@ def test_filters_and_limit_are_heeded(call: Call):
 
 
 def test_export_can_be_verified_by_the_documentation_alone(call: Call):
-    """
-    docs/cli.md says how the hash is computed.
-    """
+    """docs/cli.md says how the hash is computed."""
     make_keys(call, 3)
     lines = [json.loads(line) for line in call("changes", "export").out.splitlines()]
     previous = "0" * 64
@@ -95,9 +87,7 @@ def test_export_can_be_verified_by_the_documentation_alone(call: Call):
 
 
 def test_whole_chain_is_verified(call: Call):
-    """
-    It prints what to keep, which is taken as it is printed.
-    """
+    """It prints what to keep, which is taken as it is printed."""
     assert "The chain is whole: 0 changes.\n" == call("changes", "verify").out
     make_keys(call, 2)
     answer = call("changes", "verify")
@@ -112,9 +102,7 @@ def test_whole_chain_is_verified(call: Call):
 
 
 def test_broken_chain_is_told_with_its_place(call: Call, engine: sa.Engine):
-    """
-    And with exit code 1, for a job that looks each night.
-    """
+    """And with exit code 1, for a job that looks each night."""
     make_keys(call, 3)
     with writing(engine) as connection:
         forged = sa.update(changes).where(changes.c.number == 2).values(by="eve")
@@ -131,9 +119,7 @@ def test_broken_chain_is_told_with_its_place(call: Call, engine: sa.Engine):
 
 @pytest.mark.parametrize("anchor", ["", "3", "x:y", "1:abc", "-1:" + "0" * 64])
 def test_anchor_that_is_none_is_refused(embedded: Call, anchor: str):
-    """
-    A typo there would look like a forgery.
-    """
+    """A typo there would look like a forgery."""
     answer = embedded("changes", "verify", "--anchor", anchor)
 
     assert 2 == answer.code

@@ -223,9 +223,7 @@ def test_connection_that_several_apps_share_is_told(
     other_redis_url: str,
     rules: str,
 ):
-    """
-    Unless an operator has said whose it is.
-    """
+    """Unless an operator has said whose it is."""
     monkeypatch.setenv("MINUTEHAND_TASK_RULES", rules)
     post_task(call, shop, monkeypatch, other_redis_url)
     alone = list_found(call("doctor", "--json"))

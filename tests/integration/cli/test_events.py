@@ -14,9 +14,7 @@ NEVER = "2026-01-01T00:00:00Z"
 
 
 def test_events_are_sent_by_options_and_by_file(call: Call, shop: Path):
-    """
-    The same event twice is recorded once, however it comes.
-    """
+    """The same event twice is recorded once, however it comes."""
     seen = datetime.now(UTC).replace(microsecond=0).isoformat()
     name = "instance.user.last_seen"
     path = shop / "events.jsonl"
@@ -37,9 +35,7 @@ def test_events_are_sent_by_options_and_by_file(call: Call, shop: Path):
 
 
 def test_event_that_is_yet_to_come_is_taken_and_told(call: Call, shop: Path):
-    """
-    A date of next year is probably a mistake, which --correct undoes.
-    """
+    """A date of next year is probably a mistake, which --correct undoes."""
     later = (datetime.now(UTC) + timedelta(days=400)).replace(microsecond=0)
     name, user = "instance.user.last_seen", "ada@example.com"
     path = shop / "events.json"
@@ -66,9 +62,7 @@ def test_event_that_is_yet_to_come_is_taken_and_told(call: Call, shop: Path):
 
 @pytest.mark.usefixtures("shop")
 def test_time_of_an_event_is_typed_as_any_other(call: Call):
-    """
-    A distance from the present, too; nonsense is told as everywhere.
-    """
+    """A distance from the present, too; nonsense is told as everywhere."""
     options = ("--event", "instance.user.last_seen", "--user", "ada@example.com")
 
     for at in ("-1h", "now"):
@@ -81,9 +75,7 @@ def test_time_of_an_event_is_typed_as_any_other(call: Call):
 
 
 def test_file_may_have_cloud_events(call: Call, shop: Path):
-    """
-    The same source and id are the same event; what is yet to come is named.
-    """
+    """The same source and id are the same event; what is yet to come is named."""
     path = shop / "events.json"
     event = {
         "specversion": "1.0",

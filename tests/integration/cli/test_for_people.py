@@ -37,9 +37,7 @@ def test_preview_shows_words_local_time_and_utc(embedded: Call, tmp_path: Path):
 
 
 def test_preview_of_a_night_the_clocks_change_says_so(embedded: Call, tmp_path: Path):
-    """
-    A fixed time in the repeated hour is due once, at the first pass, with a note.
-    """
+    """A fixed time in the repeated hour is due once, at the first pass, with a note."""
     answer = embedded(
         *("preview", write_rule(tmp_path, "30 2 * * *")),
         *("--from", f"{SUNDAY}T00:00Z", "--until", f"{SUNDAY}T12:00Z"),
@@ -51,9 +49,7 @@ def test_preview_of_a_night_the_clocks_change_says_so(embedded: Call, tmp_path: 
 
 
 def test_preview_of_nothing_says_when_it_is_due_next(embedded: Call, tmp_path: Path):
-    """
-    An empty answer is explained where the table would be.
-    """
+    """An empty answer is explained where the table would be."""
     answer = embedded(
         *("preview", write_rule(tmp_path, "0 7 * * 1")),
         *("--from", "2026-11-21T00:00Z", "--until", "2026-11-22T00:00Z"),
@@ -64,9 +60,7 @@ def test_preview_of_nothing_says_when_it_is_due_next(embedded: Call, tmp_path: P
 
 
 def test_preview_for_an_unknown_zone_is_usage(embedded: Call, tmp_path: Path):
-    """
-    A viewer's zone that there is not is named with the option.
-    """
+    """A viewer's zone that there is not is named with the option."""
     path = write_rule(tmp_path, "0 7 * * 1")
 
     answer = embedded("preview", path, "--timezone", "Europe/Pariss")
@@ -107,9 +101,7 @@ def test_batch_answers_a_line_before_the_next_one_comes(tmp_path: Path):
 
 
 def test_apply_tells_what_changed(call: Call, tmp_path: Path):
-    """
-    Each part is counted; what is as it was is said to be.
-    """
+    """Each part is counted; what is as it was is said to be."""
     path = tmp_path / "app.json"
     users = [{"id": "u1"}, {"id": "u2"}]
     path.write_text(json.dumps({"uid": "shop", "users": users}))
@@ -126,9 +118,7 @@ def test_apply_tells_what_changed(call: Call, tmp_path: Path):
 
 
 def test_operation_is_shown_with_its_steps(call: Call, shop: Path):
-    """
-    Before a claim the steps are those to come; what is canceled never ran them.
-    """
+    """Before a claim the steps are those to come; what is canceled never ran them."""
     path = write_action(shop, operations={"refresh": True, "publish": True})
     call("actions", "post", path, "--app", "shop")
     operation_id = call("actions", "run", "hello").out.strip()
@@ -142,9 +132,7 @@ def test_operation_is_shown_with_its_steps(call: Call, shop: Path):
 
 
 def test_actions_are_listed_with_what_each_waits_for(call: Call, shop: Path):
-    """
-    A rule has a next time, an event none; what is paused has neither.
-    """
+    """A rule has a next time, an event none; what is paused has neither."""
     rule = write_rule(shop, "0 7 * * 1")
     call("actions", "post", rule, "--app", "shop")
     for name in ("greet", "asleep"):
@@ -167,9 +155,7 @@ def test_actions_are_listed_with_what_each_waits_for(call: Call, shop: Path):
 
 
 def test_action_is_shown_with_its_document(call: Call, shop: Path):
-    """
-    In words, with its queue and next times, and as it is stored.
-    """
+    """In words, with its queue and next times, and as it is stored."""
     call("actions", "post", write_rule(shop, "0 7 * * 1"), "--app", "shop")
 
     shown = call("actions", "show", "hello").out
@@ -185,9 +171,7 @@ def test_action_is_shown_with_its_document(call: Call, shop: Path):
 
 
 def test_deleted_action_is_listed_if_asked_for(call: Call, shop: Path):
-    """
-    Its history stays, and it is found by its uid.
-    """
+    """Its history stays, and it is found by its uid."""
     call("actions", "post", write_rule(shop, "0 7 * * 1"), "--app", "shop")
 
     deleted = call("actions", "delete", "hello", "--yes").out

@@ -40,9 +40,7 @@ def is_taken(database_url: str, text: str) -> bool:
 
 
 def test_key_stands_alone_on_standard_output(call: Call, database_url: str):
-    """
-    So that a script can keep it; what people should know is beside it.
-    """
+    """So that a script can keep it; what people should know is beside it."""
     answer = create(call, "--name", "nightly", "--expires", "P30D")
 
     assert 0 == answer.code
@@ -53,9 +51,7 @@ def test_key_stands_alone_on_standard_output(call: Call, database_url: str):
 
 @pytest.mark.usefixtures("shop")
 def test_keys_are_listed_without_their_secrets(call: Call):
-    """
-    For people, and for programs.
-    """
+    """For people, and for programs."""
     text = call("keys", "create", "--app", "shop", "--role", "admin").out.strip()
     made = create(call, "--json").data
     table, listed = call("keys", "list").out, call("keys", "list", "--json").data
@@ -73,16 +69,12 @@ def test_keys_are_listed_without_their_secrets(call: Call):
 
 
 def test_list_of_none_says_how_to_make_one(call: Call):
-    """
-    The next thing that somebody wants.
-    """
+    """The next thing that somebody wants."""
     assert "minutehand keys create" in call("keys", "list").err
 
 
 def test_key_is_revoked_by_its_id_or_its_beginning(call: Call, database_url: str):
-    """
-    Lists show how it begins, so that is taken too.
-    """
+    """Lists show how it begins, so that is taken too."""
     first, second = (create(call).out.strip() for _ in range(2))
     by_id = call("keys", "revoke", first.split("_")[1])
     by_prefix = call("keys", "revoke", second[:16])
@@ -93,9 +85,7 @@ def test_key_is_revoked_by_its_id_or_its_beginning(call: Call, database_url: str
 
 
 def test_unknown_key_is_not_found(call: Call):
-    """
-    With exit code 4, like whatever does not exist.
-    """
+    """With exit code 4, like whatever does not exist."""
     answer = call("keys", "revoke", "none")
 
     assert 4 == answer.code
@@ -103,9 +93,7 @@ def test_unknown_key_is_not_found(call: Call):
 
 
 def test_rotation_prints_the_successor_alone(call: Call, database_url: str):
-    """
-    The old key goes on for a week, or as long as is asked for.
-    """
+    """The old key goes on for a week, or as long as is asked for."""
     old = create(call).out.strip()
     rotated = call("keys", "rotate", old[:16])
     new = rotated.out.strip()
@@ -134,9 +122,7 @@ def test_rotation_prints_the_successor_alone(call: Call, database_url: str):
     ],
 )
 def test_wrong_calls_are_refused(embedded: Call, arguments: list[str], told: str):
-    """
-    With what to write instead, and exit code 2.
-    """
+    """With what to write instead, and exit code 2."""
     answer = embedded("keys", "create", *arguments)
 
     assert 2 == answer.code
@@ -144,9 +130,7 @@ def test_wrong_calls_are_refused(embedded: Call, arguments: list[str], told: str
 
 
 def test_key_of_an_unknown_app_is_refused(call: Call, shop: Path):
-    """
-    With the one that was probably meant.
-    """
+    """With the one that was probably meant."""
     answer = call("keys", "create", "--app", f"{shop.name}s", "--role", "viewer")
 
     assert 4 == answer.code
@@ -154,9 +138,7 @@ def test_key_of_an_unknown_app_is_refused(call: Call, shop: Path):
 
 
 def test_what_is_done_to_keys_is_on_record(call: Call):
-    """
-    By whoever ran the command, without the key.
-    """
+    """By whoever ran the command, without the key."""
     text = create(call, "--name", "nightly").out.strip()
     call("keys", "revoke", text[:16])
     revoked, created = call("changes", "list", "--kind", "key", "--json").data
@@ -171,9 +153,7 @@ def test_what_is_done_to_keys_is_on_record(call: Call):
 def test_link_signs_in_with_a_role(
     call: Call, engine_of_call: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Printed alone, with the address that people see.
-    """
+    """Printed alone, with the address that people see."""
     monkeypatch.setenv("MINUTEHAND_WEB_URL", "https://minutehand.example.org/")
     get_settings.cache_clear()
     with open_terminal() as terminal, redirect_stdout(terminal.stream):
@@ -190,9 +170,7 @@ def test_link_signs_in_with_a_role(
 
 
 def test_link_is_printed_to_a_terminal_alone(call: Call, engine_of_call: sa.Engine):
-    """
-    What goes elsewhere is kept, and read by others; then no link is made, either.
-    """
+    """What goes elsewhere is kept, and read by others; then no link is made, either."""
     refused = call("keys", "link", "--all", "--role", "admin")
 
     assert (2, "") == (refused.code, refused.out)

@@ -10,9 +10,7 @@ DAY = ("--from", "2031-01-06T00:00Z", "--until", "2031-01-07T00:00Z")
 
 
 def test_hot_minutes_are_shown_with_their_actions(call: Call, shop: Path):
-    """
-    And in full for programs.
-    """
+    """And in full for programs."""
     assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
 
     shown = call("load", *DAY)
@@ -32,9 +30,7 @@ def test_hot_minutes_are_shown_with_their_actions(call: Call, shop: Path):
 
 
 def test_what_is_not_foreseen_is_said(call: Call, shop: Path):
-    """
-    Instead of an empty answer that looks complete.
-    """
+    """Instead of an empty answer that looks complete."""
     event = write_action(shop, when={"on": "app.sold"})
     assert 0 == call("actions", "post", event, "--app", "shop").code
 
@@ -45,9 +41,7 @@ def test_what_is_not_foreseen_is_said(call: Call, shop: Path):
 
 
 def test_period_of_more_than_a_week_is_refused(call: Call):
-    """
-    With exit code 2, and what to do.
-    """
+    """With exit code 2, and what to do."""
     answer = call("load", "--from", "2031-01-06T00:00Z", "--until", "2031-02-06T00:00Z")
 
     assert 2 == answer.code

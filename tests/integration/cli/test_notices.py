@@ -40,9 +40,7 @@ def told(call: Call, shop: Path, engine: sa.Engine) -> Call:
 
 
 def test_notice_is_listed_and_shown(told: Call):
-    """
-    As an operation of the scheduler's own app, with what it tells.
-    """
+    """As an operation of the scheduler's own app, with what it tells."""
     listed = told("operations", "list", "--app", "minutehand", "--json").data
     people = told("operations", "list")
     shown = told("operations", "show", listed[0]["id"])
@@ -54,9 +52,7 @@ def test_notice_is_listed_and_shown(told: Call):
 
 
 def test_its_action_is_listed_and_explained(told: Call, engine: sa.Engine):
-    """
-    It can be read, and the audit finds nothing wrong with what it did.
-    """
+    """It can be read, and the audit finds nothing wrong with what it did."""
     minute = f"{get_now(engine):%Y-%m-%dT%H:%M:00Z}"
 
     assert "cannot be read" not in told("actions", "list").out
@@ -67,9 +63,7 @@ def test_its_action_is_listed_and_explained(told: Call, engine: sa.Engine):
 
 
 def test_nobody_else_asks_for_its_step(told: Call, tmp_path: Path):
-    """
-    An action that does is refused, with where to say who is told.
-    """
+    """An action that does is refused, with where to say who is told."""
     path = write_action(tmp_path, operations={"notify": True})
 
     refused = told("actions", "post", path, "--app", "shop")

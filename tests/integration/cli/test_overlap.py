@@ -16,9 +16,7 @@ def weekly(call: Call, shop: object) -> Call:
 
 
 def test_retry_beside_another_run_is_a_conflict_that_names_it(weekly: Call):
-    """
-    Exit 5; when the other is over, the retry is let through.
-    """
+    """Exit 5; when the other is over, the retry is let through."""
     old = weekly("actions", "run", "weekly update").out.strip()
     weekly("operations", "cancel", old)
     new = weekly("actions", "run", "weekly update").out.strip()
@@ -32,9 +30,7 @@ def test_retry_beside_another_run_is_a_conflict_that_names_it(weekly: Call):
 
 
 def test_user_of_an_action_of_time_is_a_wrong_call(weekly: Call):
-    """
-    Exit 2; nothing is recorded.
-    """
+    """Exit 2; nothing is recorded."""
     answer = weekly("actions", "run", "weekly update", "--user", "ada@example.com")
 
     assert 2 == answer.code

@@ -28,9 +28,7 @@ def make_until(hours: int = 24) -> str:
 
 
 def test_pause_is_shown_with_who_when_and_why(call: Call):
-    """
-    By list, show, status and why; to undo it, a command is named.
-    """
+    """By list, show, status and why; to undo it, a command is named."""
     until = make_until()
 
     answer = call(
@@ -57,9 +55,7 @@ def test_pause_is_shown_with_who_when_and_why(call: Call):
 
 
 def test_app_is_paused_and_resumed(call: Call):
-    """
-    With its actions; apps and status name it.
-    """
+    """With its actions; apps and status name it."""
     assert 0 == call("apps", "pause", "shop", "--note", "deploy").code
 
     assert "deploy" in call("apps", "list").out
@@ -75,9 +71,7 @@ def test_app_is_paused_and_resumed(call: Call):
 
 
 def test_all_is_paused_and_resumed(call: Call):
-    """
-    What stays paused afterwards is counted.
-    """
+    """What stays paused afterwards is counted."""
     call("actions", "pause", "hello")
 
     paused = call("apps", "pause", "--all", "--json").data
@@ -107,17 +101,13 @@ def test_all_is_paused_and_resumed(call: Call):
 def test_call_that_is_not_clear_is_refused(
     call: Call, arguments: tuple[str, ...], code: int
 ):
-    """
-    And nothing is paused.
-    """
+    """And nothing is paused."""
     assert code == call(*arguments).code
     assert 0 == call("status", "--json").data["paused"]["actions"]
 
 
 def test_who_changed_an_action_is_shown(call: Call, shop: Path):
-    """
-    Each revision says what was changed, and by whom.
-    """
+    """Each revision says what was changed, and by whom."""
     call("actions", "pause", "hello")
     call(
         *("actions", "post", write_action(shop, active=False), "--app", "shop"),
@@ -131,9 +121,7 @@ def test_who_changed_an_action_is_shown(call: Call, shop: Path):
 
 
 def test_action_that_ends_its_pause_runs_in_the_tick(call: Call):
-    """
-    Also in a tick of another time.
-    """
+    """Also in a tick of another time."""
     until = make_until()
     call("apps", "pause", "shop", "--until", until)
 
@@ -144,9 +132,7 @@ def test_action_that_ends_its_pause_runs_in_the_tick(call: Call):
 
 
 def test_status_and_list_show_one_instant_of_one_run(call: Call, shop: Path):
-    """
-    Its occurrence; with jitter also when it is sent.
-    """
+    """Its occurrence; with jitter also when it is sent."""
     spread = write_action(shop, jitter="PT30M")
     call("actions", "post", spread, "--app", "shop", "--replace")
 
@@ -160,9 +146,7 @@ def test_status_and_list_show_one_instant_of_one_run(call: Call, shop: Path):
 
 
 def test_event_driven_action_is_not_run_for_all_by_mistake(call: Call, shop: Path):
-    """
-    It says how to run it for one user; --yes means all its recipients.
-    """
+    """It says how to run it for one user; --yes means all its recipients."""
     document = write_action(
         shop, name="welcome", uid="welcome", when={"on": "instance.user.created"}
     )

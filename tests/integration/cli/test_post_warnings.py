@@ -36,9 +36,7 @@ TOLD = [
 def test_names_the_app_does_not_have_are_told(
     call: Call, shop: Path, option: tuple[str, ...], form: tuple[str, ...]
 ):
-    """
-    What is mistyped is accepted, and named on standard error with what was meant.
-    """
+    """What is mistyped is accepted, and named on standard error with what was meant."""
     path = write_action(shop, **MISTYPED)
 
     answer = call("actions", "post", path, "--app", "shop", *option, *form)
@@ -53,9 +51,7 @@ def test_names_the_app_does_not_have_are_told(
 
 
 def test_warnings_leave_the_data_alone(call: Call, shop: Path):
-    """
-    Standard output is that of any other post.
-    """
+    """Standard output is that of any other post."""
     path = write_action(shop, **MISTYPED)
 
     answer = call("actions", "post", path, "--app", "shop", "--json")
@@ -66,9 +62,7 @@ def test_warnings_leave_the_data_alone(call: Call, shop: Path):
 
 
 def test_action_whose_names_are_all_known_has_no_warning(call: Call, shop: Path):
-    """
-    Users are known by id and by address, and everybody is in "all".
-    """
+    """Users are known by id and by address, and everybody is in "all"."""
     path = write_action(
         shop,
         operations={
@@ -85,9 +79,7 @@ def test_action_whose_names_are_all_known_has_no_warning(call: Call, shop: Path)
 
 
 def test_users_are_known_by_their_address(call: Call, shop: Path):
-    """
-    A recipient may be an id or an address.
-    """
+    """A recipient may be an id or an address."""
     user = {"id": "u1", "email": "grace@example.com"}
     user["activated_at"] = "2026-01-01T00:00:00Z"
     app = {"uid": "shop", "users": [user]}
@@ -129,9 +121,7 @@ def test_app_with_nothing_to_publish_is_told(
 
 
 def test_many_unknown_names_are_counted(call: Call, shop: Path):
-    """
-    The first ten are named; nobody reads a thousand lines.
-    """
+    """The first ten are named; nobody reads a thousand lines."""
     users = [f"nobody-{n}" for n in range(25)]
     path = write_action(shop, recipients={"users": users})
 
@@ -143,9 +133,7 @@ def test_many_unknown_names_are_counted(call: Call, shop: Path):
 
 
 def test_refused_document_has_no_warnings(call: Call, shop: Path):
-    """
-    What a refused document would have done is of no interest.
-    """
+    """What a refused document would have done is of no interest."""
     path = write_action(
         shop, recipients=None, when={"due_date": "2020-01-01T00:00:00Z"}
     )
@@ -157,9 +145,7 @@ def test_refused_document_has_no_warnings(call: Call, shop: Path):
 
 
 def test_mail_to_nobody_is_told(call: Call, shop: Path):
-    """
-    An action that mails, and names no recipients, reaches nobody.
-    """
+    """An action that mails, and names no recipients, reaches nobody."""
     path = write_action(shop, recipients=None)
 
     answer = call("actions", "post", path, "--app", "shop")
@@ -172,9 +158,7 @@ def test_mail_to_nobody_is_told(call: Call, shop: Path):
 
 
 def test_mail_of_one_of_many_to_nobody_is_told(call: Call, shop: Path):
-    """
-    Whoever posts a list is told the same as whoever posts one action.
-    """
+    """Whoever posts a list is told the same as whoever posts one action."""
     silent = json.loads(Path(write_action(shop, recipients=None)).read_text())
     path = shop / "many.json"
     path.write_text(json.dumps([{**silent, "uid": "a", "name": "a"}]))
@@ -234,9 +218,7 @@ NEVER = "each day on which it would be due is excepted, so it never runs."
 def test_days_that_leave_none_to_run_are_told(
     call: Call, shop: Path, document: dict[str, Any], count: int
 ):
-    """
-    It is stored, since a calendar may change; but nobody should wait for it.
-    """
+    """It is stored, since a calendar may change; but nobody should wait for it."""
     days = [
         {"from": f"{year}-05-01", "until": f"{year}-05-31"}
         for year in range(2026, 2110)
@@ -268,9 +250,7 @@ def test_holidays_that_count_as_working_days_are_told(
     excepted: list[Any],
     count: int,
 ):
-    """
-    With what to write; a small app that has no calendar has no holidays.
-    """
+    """With what to write; a small app that has no calendar has no holidays."""
     app = {"uid": "shop", "timezone": "UTC", "holidays": holidays}
     (shop / "app.json").write_text(json.dumps(app))
     call("apps", "apply", str(shop))
@@ -301,9 +281,7 @@ PAST = "2020-01-01T00:00:00Z"
 def test_action_that_is_over_is_told(
     call: Call, shop: Path, document: dict[str, Any], told: str | None
 ):
-    """
-    It is stored, as one that was due once; but nobody should wait for it.
-    """
+    """It is stored, as one that was due once; but nobody should wait for it."""
     path = write_action(shop, **document)
 
     answer = call("actions", "post", path, "--app", "shop")
@@ -333,9 +311,7 @@ def test_action_that_is_over_is_told(
 def test_filter_that_leaves_out_all_it_names_is_told(
     call: Call, shop: Path, document: dict[str, Any], told: str | None
 ):
-    """
-    As the users are now; it is stored, for they may change.
-    """
+    """As the users are now; it is stored, for they may change."""
     user = {"id": "u1", "activated_at": "2020-01-01T00:00:00Z", "disabled": True}
     (shop / "app.json").write_text(json.dumps({"uid": "shop", "users": [user]}))
     call("apps", "apply", str(shop))
@@ -350,9 +326,7 @@ def test_filter_that_leaves_out_all_it_names_is_told(
 
 
 def test_app_without_users_has_nobody_to_leave_out(call: Call, shop: Path):
-    """
-    It may get them later.
-    """
+    """It may get them later."""
     (shop / "app.json").write_text(json.dumps({"uid": "shop", "users": []}))
     call("apps", "apply", str(shop))
 

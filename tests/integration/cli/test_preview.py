@@ -13,9 +13,7 @@ NEVER = "2026-01-01T00:00:00Z"
 
 
 def test_preview_needs_no_database(call: Call):
-    """
-    The example is due on Mondays at seven in Paris, whatever is stored.
-    """
+    """The example is due on Mondays at seven in Paris, whatever is stored."""
     answer = call(
         *("preview", str(WEEKLY), "--from", "2026-11-21T00:00:00Z"),
         *("--count", "2", "--json"),
@@ -27,9 +25,7 @@ def test_preview_needs_no_database(call: Call):
 
 
 def test_batch_answers_line_for_line(call: Call, tmp_path: Path):
-    """
-    Each line has one answer; a bad line does not end the others.
-    """
+    """Each line has one answer; a bad line does not end the others."""
     lines = [
         {
             "id": 1,
@@ -53,9 +49,7 @@ def test_batch_answers_line_for_line(call: Call, tmp_path: Path):
 def test_preview_says_how_a_switch_was_read(
     call: Call, tmp_path: Path, options: tuple[str, ...]
 ):
-    """
-    As a post does, and not among the data.
-    """
+    """As a post does, and not among the data."""
     answer = call("preview", write_action(tmp_path, active="yes"), *options)
 
     assert 0 == answer.code
@@ -63,9 +57,7 @@ def test_preview_says_how_a_switch_was_read(
 
 
 def test_holidays_need_an_app(call: Call, tmp_path: Path):
-    """
-    Without one nobody knows whose they are.
-    """
+    """Without one nobody knows whose they are."""
     path = write_action(tmp_path, **{"except": [{"calendar": "fr"}]})
 
     answer = call("preview", path)

@@ -25,9 +25,7 @@ from tests.integration.cli.calling import WEEKLY, Call, write_action
     ],
 )
 def test_unknown_thing_is_not_found(call: Call, arguments: tuple[str, ...]):
-    """
-    What is not there exits with 4, and no data is printed.
-    """
+    """What is not there exits with 4, and no data is printed."""
     answer = call(*arguments)
 
     assert (4, "") == (answer.code, answer.out)
@@ -49,9 +47,7 @@ def test_unknown_thing_is_not_found(call: Call, arguments: tuple[str, ...]):
 def test_near_miss_is_told_what_was_meant(
     call: Call, shop: Path, arguments: tuple[str, ...], meant: str
 ):
-    """
-    A slip in the uid or the name of an app or action costs no look into a list.
-    """
+    """A slip in the uid or the name of an app or action costs no look into a list."""
     path = write_action(shop, name="good morning")
     call("actions", "post", path, "--app", "shop")
 
@@ -62,9 +58,7 @@ def test_near_miss_is_told_what_was_meant(
 
 
 def test_actions_of_other_apps_are_not_what_was_meant(call: Call, shop: Path):
-    """
-    With --app only the actions of that app count, for whoever may see no others.
-    """
+    """With --app only the actions of that app count, for whoever may see no others."""
     call("actions", "post", write_action(shop), "--app", "shop")
 
     answer = call("actions", "show", "helo", "--app", "minutehand")
@@ -86,9 +80,7 @@ def test_actions_of_other_apps_are_not_what_was_meant(call: Call, shop: Path):
 def test_period_without_an_instant_is_refused(
     call: Call, command: tuple[str, ...], since: str, until: str, said: str
 ):
-    """
-    Nothing lies between bounds that are swapped or equal, whatever their zones.
-    """
+    """Nothing lies between bounds that are swapped or equal, whatever their zones."""
     answer = call(*command, "--from", since, "--until", until)
 
     assert (2, "") == (answer.code, answer.out)
@@ -108,9 +100,7 @@ def test_period_without_an_instant_is_refused(
 def test_value_that_is_none_of_those_is_told_the_near_one(
     call: Call, option: str, value: str, end: str
 ):
-    """
-    All that may be written is listed; what checked it is nobody's concern.
-    """
+    """All that may be written is listed; what checked it is nobody's concern."""
     answer = call("operations", "list", option, value)
 
     said = " ".join(answer.err.replace("│", " ").split())

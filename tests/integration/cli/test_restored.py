@@ -110,9 +110,7 @@ def add_live(engine: sa.Engine, made_at: datetime) -> list[UUID]:
 def test_what_was_live_waits_for_an_operator(
     call: Call, engine: sa.Engine, made_at: datetime
 ):
-    """
-    Canceled, with a reason that says so; no worker takes it, and a retry runs it.
-    """
+    """Canceled, with a reason that says so; no worker takes it, and a retry runs it."""
     post_before(engine, made_at, uid="daily")
     ids = add_live(engine, made_at)
 
@@ -132,9 +130,7 @@ def test_what_was_live_waits_for_an_operator(
 def test_mails_on_their_way_are_uncertain(
     call: Call, engine: sa.Engine, made_at: datetime
 ):
-    """
-    A retry sends them to nobody again.
-    """
+    """A retry sends them to nobody again."""
     add_live(engine, made_at)
 
     data = restore(call, made_at)
@@ -151,9 +147,7 @@ def test_mails_on_their_way_are_uncertain(
 def test_what_was_due_since_is_missed_whatever_catch_up_says(
     call: Call, engine: sa.Engine, made_at: datetime, catch_up: str
 ):
-    """
-    One row for each action; the first tick after it runs nothing of that time.
-    """
+    """One row for each action; the first tick after it runs nothing of that time."""
     uid = post_before(
         engine, made_at, when=EACH_MINUTE, catch_up={"runs": catch_up, "within": "P1D"}
     )
@@ -174,9 +168,7 @@ def test_what_was_due_since_is_missed_whatever_catch_up_says(
 def test_events_that_were_due_since_are_missed(
     call: Call, engine: sa.Engine, made_at: datetime
 ):
-    """
-    And those that are due later are not.
-    """
+    """And those that are due later are not."""
     uid = post_before(
         engine,
         made_at,
@@ -196,9 +188,7 @@ def test_events_that_were_due_since_are_missed(
 
 
 def test_second_time_changes_nothing(call: Call, engine: sa.Engine, made_at: datetime):
-    """
-    Neither what a dry run counts, nor what is there.
-    """
+    """Neither what a dry run counts, nor what is there."""
     uid = post_before(engine, made_at, when=EACH_MINUTE)
     add_live(engine, made_at)
     foreseen = restore(call, made_at, "--dry-run")
@@ -223,9 +213,7 @@ def test_second_time_changes_nothing(call: Call, engine: sa.Engine, made_at: dat
 
 
 def test_audit_and_why_explain_it(call: Call, engine: sa.Engine, made_at: datetime):
-    """
-    Nothing is missing, and nothing is put down to an outage.
-    """
+    """Nothing is missing, and nothing is put down to an outage."""
     uid = post_before(engine, made_at, when=EACH_MINUTE)
     restore(call, made_at)
     now = get_now(engine)
@@ -242,9 +230,7 @@ def test_audit_and_why_explain_it(call: Call, engine: sa.Engine, made_at: dateti
 def test_leader_of_what_was_lost_changes_nothing(
     call: Call, engine: sa.Engine, made_at: datetime
 ):
-    """
-    Its fence is far below those that are handed out from now on.
-    """
+    """Its fence is far below those that are handed out from now on."""
     leader = Leader(engine)
     assert leader.hold()
     old_fence = leader.fence
@@ -266,9 +252,7 @@ def test_leader_of_what_was_lost_changes_nothing(
 def test_refused_while_somebody_lives(
     call: Call, engine: sa.Engine, made_at: datetime, living: str
 ):
-    """
-    Who runs now may be about to finish what would be canceled.
-    """
+    """Who runs now may be about to finish what would be canceled."""
     now = get_now(engine)
     if living == "leader":
         assert Leader(engine).hold()
@@ -303,9 +287,7 @@ def test_refused_while_somebody_lives(
 def test_time_at_which_no_backup_can_have_been_made_is_refused(
     call: Call, engine: sa.Engine, made_at: datetime
 ):
-    """
-    Later than now, or earlier than what the database knows of.
-    """
+    """Later than now, or earlier than what the database knows of."""
     post_before(engine, made_at, uid="daily")
     record_all(engine, make_operation())
 
@@ -348,9 +330,7 @@ def test_data_without_files_are_listed(
 
 
 def test_it_is_told_to_people(call: Call, engine: sa.Engine, made_at: datetime):
-    """
-    What was changed, and what to decide.
-    """
+    """What was changed, and what to decide."""
     add_live(engine, made_at)
 
     answer = call("restored", "--as-of", made_at.isoformat())

@@ -12,9 +12,7 @@ from tests.integration.cli.calling import WEEKLY, Call, write_action
 
 @pytest.mark.usefixtures("shop")
 def test_status_names_leader_backlog_and_next(call: Call):
-    """
-    Without a scheduler there is no leader; what waits is counted.
-    """
+    """Without a scheduler there is no leader; what waits is counted."""
     call("actions", "post", str(WEEKLY), "--app", "shop")
     call("actions", "run", "weekly update")
 
@@ -41,9 +39,7 @@ def test_what_is_to_be_started_fits_the_broker(
     scheduler: str,
     worker: str,
 ):
-    """
-    Within one process there is only one to start, which refuses no hint of ours.
-    """
+    """Within one process there is only one to start, which refuses no hint of ours."""
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", broker)
     get_settings.cache_clear()
     call("actions", "post", write_action(shop), "--app", "shop")

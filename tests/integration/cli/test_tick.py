@@ -23,9 +23,7 @@ HOUR = timedelta(hours=1)
 
 
 def test_tick_records_what_is_due_and_only_once(call: Call, shop: Path):
-    """
-    A tick of another time records each occurrence once, under its own id.
-    """
+    """A tick of another time records each occurrence once, under its own id."""
     call("actions", "post", write_action(shop), "--app", "shop")
     at = call("actions", "show", "hello", "--json").data["next"][0]
     foreseen = call("tick", "--at", at, "--dry-run", "--json").data
@@ -78,9 +76,7 @@ def foresee(call: Call, until: datetime) -> tuple[list[str], str]:
 def test_dry_run_foresees_the_maintenance_that_a_tick_would_make(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Its operation is shown, its action is told, and neither is stored.
-    """
+    """Its operation is shown, its action is told, and neither is stored."""
     due_at = datetime.now(UTC).replace(second=0, microsecond=0) + 2 * HOUR
     set_maintenance(monkeypatch, due_at)
 
@@ -100,9 +96,7 @@ def test_dry_run_foresees_the_maintenance_that_a_tick_would_make(
 def test_dry_run_foresees_maintenance_at_another_time(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    What is stored gives way to what the settings say: only the latter is due.
-    """
+    """What is stored gives way to what the settings say: only the latter is due."""
     now = datetime.now(UTC).replace(second=0, microsecond=0)
     set_maintenance(monkeypatch, now + 2 * HOUR)
     call("tick")
@@ -130,9 +124,7 @@ def _broker(call: Call, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_tick_sends_what_waits_though_nothing_is_due(
     call: Call, shop: Path, at: tuple[str, ...]
 ):
-    """
-    A manual run waits for no occurrence of anything.
-    """
+    """A manual run waits for no occurrence of anything."""
     call("actions", "post", write_action(shop), "--app", "shop")
     call("actions", "run", "hello")
 
@@ -181,9 +173,7 @@ def test_tick_brings_back_what_was_lost(call: Call, shop: Path):
 def test_tick_that_cannot_send_says_so(
     call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    What is recorded stays recorded, and whoever called learns that it waits.
-    """
+    """What is recorded stays recorded, and whoever called learns that it waits."""
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", "redis://127.0.0.1:1/0")
     get_settings.cache_clear()
     call("actions", "post", write_action(shop), "--app", "shop")
@@ -199,9 +189,7 @@ def test_tick_that_cannot_send_says_so(
 
 
 def test_tick_without_a_broker_says_what_waits(call: Call, shop: Path):
-    """
-    With ``memory://`` nothing is sent from here, and no attempt has failed.
-    """
+    """With ``memory://`` nothing is sent from here, and no attempt has failed."""
     call("actions", "post", write_action(shop), "--app", "shop")
     call("actions", "run", "hello")
 
@@ -215,9 +203,7 @@ def test_tick_without_a_broker_says_what_waits(call: Call, shop: Path):
 
 @pytest.mark.usefixtures("shop")
 def test_second_leader_is_a_conflict(call: Call):
-    """
-    A tick that will not wait for the lease names who holds it.
-    """
+    """A tick that will not wait for the lease names who holds it."""
     engine = get_engine()
 
     leader = Leader(engine)

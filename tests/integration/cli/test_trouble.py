@@ -37,9 +37,7 @@ def diagnose(call: Call) -> dict[str, tuple[str, str]]:
 def test_doctor_finds_a_broker_that_does_not_answer(
     call: Call, closed_port: int, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    What is recorded would wait there for ever.
-    """
+    """What is recorded would wait there for ever."""
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", f"redis://127.0.0.1:{closed_port}/0")
     get_settings.cache_clear()
 
@@ -52,9 +50,7 @@ def test_doctor_finds_a_broker_that_does_not_answer(
 
 @pytest.mark.usefixtures("shop")
 def test_doctor_finds_what_is_not_sent(call: Call):
-    """
-    Due to be sent minutes ago, and nothing is in its way.
-    """
+    """Due to be sent minutes ago, and nothing is in its way."""
     operation = make_operation()
     with writing(get_engine()) as connection:
         record(connection, [operation])
@@ -71,9 +67,7 @@ def test_doctor_finds_what_is_not_sent(call: Call):
 def test_why_of_what_is_not_sent_says_what_to_start(
     call: Call, shop: Path, tmp_path: Path
 ):
-    """
-    Nobody leads, so nothing is sent.
-    """
+    """Nobody leads, so nothing is sent."""
     del shop
     assert 0 == call("actions", "post", write_action(tmp_path), "--app", "shop").code
     ran = call("actions", "run", "hello", "--json")
@@ -127,9 +121,7 @@ def test_error_of_the_scheduler_is_told_to_who_asks(
 def test_a_tick_of_the_future_warns_and_is_explained(
     call: Call, shop: Path, tmp_path: Path
 ):
-    """
-    It works; but what it decided will not be decided again when its time comes.
-    """
+    """It works; but what it decided will not be decided again when its time comes."""
     del shop
     minutely = write_action(tmp_path, when={"cron_rule": "0 * * * *"})
     assert 0 == call("actions", "post", minutely, "--app", "shop").code
@@ -150,9 +142,7 @@ def test_a_tick_of_the_future_warns_and_is_explained(
 
 
 def test_a_tick_of_the_past_does_not_warn(call: Call, shop: Path):
-    """
-    It only finds what was due by then.
-    """
+    """It only finds what was due by then."""
     del shop
     past = datetime.now(UTC) - timedelta(minutes=1)
 
@@ -165,9 +155,7 @@ def test_a_tick_of_the_past_does_not_warn(call: Call, shop: Path):
 def test_audit_finds_an_event_that_was_forgotten(
     call: Call, shop: Path, tmp_path: Path
 ):
-    """
-    The user was to get a mail, and the operation is gone.
-    """
+    """The user was to get a mail, and the operation is gone."""
     del shop
     path = write_action(tmp_path, when={"on": "app.hello"}, recipients=None)
     assert 0 == call("actions", "post", path, "--app", "shop").code

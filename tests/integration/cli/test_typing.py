@@ -30,9 +30,7 @@ def ran(call: Call, shop: Path, tmp_path: Path) -> str:
 
 
 def test_first_digits_of_an_id_are_enough(call: Call, ran: str):
-    """
-    What the list shows is taken by each command that takes an id.
-    """
+    """What the list shows is taken by each command that takes an id."""
     listed = call("operations", "list")
 
     start = shorten(UUID(ran))
@@ -45,9 +43,7 @@ def test_first_digits_of_an_id_are_enough(call: Call, ran: str):
 
 
 def test_names_stand_for_what_triggered_a_run(call: Call, ran: str):
-    """
-    People read the name of the action, without a phrase around it.
-    """
+    """People read the name of the action, without a phrase around it."""
     assert 0 == call("operations", "show", ran).code
     for command in (("list",), ("show", ran)):
         shown = call("operations", *command).out
@@ -56,9 +52,7 @@ def test_names_stand_for_what_triggered_a_run(call: Call, ran: str):
 
 
 def test_ids_that_begin_alike_are_named(call: Call, ran: str, database_url: str):
-    """
-    An ambiguous beginning is refused, with what it may mean.
-    """
+    """An ambiguous beginning is refused, with what it may mean."""
     other = ran[:9] + ("0000" if ran[9:13] != "0000" else "1111") + ran[13:]
     engine = make_engine(database_url)
     with writing(engine) as connection:
@@ -77,17 +71,13 @@ def test_ids_that_begin_alike_are_named(call: Call, ran: str, database_url: str)
 
 @pytest.mark.parametrize("text", ["00", "zzzz", "x" * 40, ""])
 def test_what_is_no_id_is_not_found(call: Call, text: str):
-    """
-    Too few digits, or none at all, find nothing.
-    """
+    """Too few digits, or none at all, find nothing."""
     assert 4 == call("operations", "show", text).code
 
 
 @pytest.mark.parametrize("time", ["now", "today", "yesterday", "-1h", "-2d", "+1h"])
 def test_times_near_the_present_need_no_date(call: Call, ran: str, time: str):
-    """
-    Words and distances are taken as they are: a leading dash makes no option.
-    """
+    """Words and distances are taken as they are: a leading dash makes no option."""
     assert UUID(ran)
     assert 0 == call("why", "hello", "--at", time).code
     assert 0 == call("operations", "list", "--from", time).code
@@ -95,9 +85,7 @@ def test_times_near_the_present_need_no_date(call: Call, ran: str, time: str):
 
 
 def test_bounds_are_echoed_as_they_were_written(call: Call):
-    """
-    A refusal names what was typed.
-    """
+    """A refusal names what was typed."""
     answer = call("operations", "list", "--from", "today", "--until", "-2d")
 
     assert 2 == answer.code
@@ -137,9 +125,7 @@ def test_shell_completes_names(
     words: str,
     offered: list[str],
 ):
-    """
-    TAB offers uids and names that are stored, and commands.
-    """
+    """TAB offers uids and names that are stored, and commands."""
     assert UUID(ran)
     give_sign(get_engine(), make_worker(name="quick@host"))
 
@@ -165,9 +151,7 @@ def test_shell_completes_ids_of_operations(
     typed: int,
     offered: int,
 ):
-    """
-    As many digits as tables show, or the whole id if more were typed.
-    """
+    """As many digits as tables show, or the whole id if more were typed."""
     _complete(monkeypatch, f"{command} {ran[:typed]}")
 
     assert [ran[:offered]] == capsys.readouterr().out.split()
@@ -179,9 +163,7 @@ def test_shell_offers_the_latest_operations(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """
-    Not thousands of them; each with what it is.
-    """
+    """Not thousands of them; each with what it is."""
     assert 0 == call("operations", "cancel", ran).code
     record_all(get_engine(), *(make_operation(number) for number in range(30)))
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "minutehand operations show ")
@@ -201,9 +183,7 @@ def test_names_are_never_evaluated_by_a_shell(
     capsys: pytest.CaptureFixture[str],
     shell: str,
 ):
-    """
-    Nothing that a tenant writes into a name reaches a shell that evaluates it.
-    """
+    """Nothing that a tenant writes into a name reaches a shell that evaluates it."""
     assert UUID(ran)
     path = write_action(tmp_path, uid="trap", name="trap\\$(touch owned)`id`';\"")
     assert 0 == call("actions", "post", path, "--app", "shop").code
@@ -223,9 +203,7 @@ def test_completion_is_silent_without_a_database(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """
-    TAB creates no database, and complains of nothing.
-    """
+    """TAB creates no database, and complains of nothing."""
     assert 0 == embedded("--version").code
 
     _complete(monkeypatch, "actions show h")
@@ -240,9 +218,7 @@ def test_completion_is_silent_if_the_database_is_away(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """
-    Neither a server that does not answer nor a wrong setting is heard of at TAB.
-    """
+    """Neither a server that does not answer nor a wrong setting is heard of at TAB."""
     assert 0 == embedded("--version").code
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://127.0.0.1:1/none")
     monkeypatch.setenv("MINUTEHAND_LOKBACK", "PT5M")
@@ -254,9 +230,7 @@ def test_completion_is_silent_if_the_database_is_away(
 
 
 def test_preview_until_an_end_is_not_cut_at_ten(embedded: Call, tmp_path: Path):
-    """
-    Who names an end sees all until then, or is told that there are more.
-    """
+    """Who names an end sees all until then, or is told that there are more."""
     path = write_action(tmp_path, when={"cron_rule": "*/30 * * * *", "timezone": "UTC"})
     day = ("--from", "2026-11-21T00:00Z", "--until", "2026-11-22T00:00Z")
 
@@ -271,9 +245,7 @@ def test_preview_until_an_end_is_not_cut_at_ten(embedded: Call, tmp_path: Path):
 def test_what_begins_alike_is_compared_first(
     call: Call, ran: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Among more actions than are compared, a typo still finds what was meant.
-    """
+    """Among more actions than are compared, a typo still finds what was meant."""
     assert UUID(ran)
     path = write_action(tmp_path, uid="aardvark", name="Aardvark")
     assert 0 == call("actions", "post", path, "--app", "shop").code

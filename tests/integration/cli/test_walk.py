@@ -70,9 +70,7 @@ def walk(embedded: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
 
 @pytest.mark.parametrize("line", LOOKS)
 def test_commands_that_look_work_on_sqlite(walk: Call, line: str):
-    """
-    They end well, or say what is wrong with the installation.
-    """
+    """They end well, or say what is wrong with the installation."""
     if "{operation}" in line:
         (newest,) = walk("operations", "list", "--limit", "1", "--json").data
         line = line.format(operation=newest["id"])

@@ -56,9 +56,7 @@ def minutely(call: Call, shop: Path) -> datetime:
 
 
 def test_why_a_run_waits(call: Call, minutely: datetime):
-    """
-    The answer names its operation; that of a program has every key.
-    """
+    """The answer names its operation; that of a program has every key."""
     asked = ("why", "hello", "--at", minutely.isoformat())
     (answer,) = call(*asked, "--json").data
 
@@ -70,9 +68,7 @@ def test_why_a_run_waits(call: Call, minutely: datetime):
 
 
 def test_why_there_was_no_run_in_an_outage(call: Call, minutely: datetime):
-    """
-    What an outage overtook is covered by the one row of the outage.
-    """
+    """What an outage overtook is covered by the one row of the outage."""
     (answer,) = call(
         *("why", "hello", "--json", "--at"), (minutely - 30 * MINUTE).isoformat()
     ).data
@@ -83,9 +79,7 @@ def test_why_there_was_no_run_in_an_outage(call: Call, minutely: datetime):
 
 
 def test_why_names_the_neighbours_of_an_instant_to_come(call: Call, minutely: datetime):
-    """
-    Of the future it is said when the rule is due, too.
-    """
+    """Of the future it is said when the rule is due, too."""
     at = minutely + HOUR
 
     answer = call("why", "hello", "--at", at.isoformat())
@@ -98,9 +92,7 @@ def test_why_names_the_neighbours_of_an_instant_to_come(call: Call, minutely: da
 def test_why_without_a_time_tells_the_last_run_and_the_next(
     call: Call, minutely: datetime
 ):
-    """
-    By the clock of the rule, so that one looks without counting hours.
-    """
+    """By the clock of the rule, so that one looks without counting hours."""
     last, *_, following = call("why", "hello", "--json").data
 
     assert ("waiting", "will run") == (last["verdict"], following["verdict"])
@@ -111,9 +103,7 @@ def test_why_without_a_time_tells_the_last_run_and_the_next(
 
 
 def test_why_of_an_unknown_action_is_not_found(call: Call):
-    """
-    There is an answer for each instant, not for each action.
-    """
+    """There is an answer for each instant, not for each action."""
     answer = call("why", "nope", "--at", "2026-11-23T07:00Z")
 
     assert (4, "") == (answer.code, answer.out)
@@ -133,9 +123,7 @@ def test_audit_agrees_with_what_a_tick_recorded(call: Call, minutely: datetime):
 
 
 def test_audit_finds_what_was_never_decided(call: Call, minutely: datetime):
-    """
-    A row that is gone is a miss, by name and minute, and exit code 1.
-    """
+    """A row that is gone is a miss, by name and minute, and exit code 1."""
     with writing(get_engine()) as connection:
         connection.execute(
             sa.delete(operations).where(operations.c.occurrence == minutely)
@@ -155,9 +143,7 @@ def test_audit_finds_what_was_never_decided(call: Call, minutely: datetime):
 
 @pytest.mark.usefixtures("shop")
 def test_audit_of_what_is_not_decided_says_so(call: Call):
-    """
-    A period after the last tick has no faults, and no decisions either.
-    """
+    """A period after the last tick has no faults, and no decisions either."""
     answer = call("audit", "--from", "2999-01-01T00:00Z", "--json")
 
     assert (0, []) == (answer.code, answer.data)

@@ -27,9 +27,7 @@ def test_worker_without_a_place_does_not_start(
     database_url: str,
     setting: str,
 ):
-    """
-    It is refused before a broker is asked for anything.
-    """
+    """It is refused before a broker is asked for anything."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "file"))
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", database_url)
@@ -54,9 +52,7 @@ def test_worker_without_a_place_does_not_start(
 def test_worker_of_celery_is_refused_with_the_same_words(
     embedded: Call, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ):
-    """
-    At the start, without a traceback, and with the exit code of a wrong setting.
-    """
+    """At the start, without a traceback, and with the exit code of a wrong setting."""
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", NOBODY)
     monkeypatch.setenv(f"MINUTEHAND_{variable}", value)
     ours = embedded("worker")
@@ -79,9 +75,7 @@ def test_worker_of_celery_is_refused_with_the_same_words(
 def test_queue_that_is_not_ours_is_refused_by_either_command(
     embedded: Call, monkeypatch: pytest.MonkeyPatch, option: str
 ):
-    """
-    Celery would declare it, and consume it, whoever's it is.
-    """
+    """Celery would declare it, and consume it, whoever's it is."""
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", NOBODY)
     assert 0 == embedded("migrate").code
 
@@ -107,9 +101,7 @@ def test_queue_that_is_not_ours_is_refused_by_either_command(
 
 
 def test_help_of_the_worker_of_celery_needs_no_settings(embedded: Call):
-    """
-    Nor does it tell of how they are looked at.
-    """
+    """Nor does it tell of how they are looked at."""
     del embedded
     environ = {**os.environ, "MINUTEHAND_LOKBACK": "PT5M"}
 

@@ -160,9 +160,7 @@ def look(engine: sa.Engine, world: World) -> list[Finding]:
 def test_doctor_tells_until_the_clock_has_caught_up(
     engine: sa.Engine, world: World, leader: Leader
 ):
-    """
-    Since when, by how much, and what that does; also if it is set back again.
-    """
+    """Since when, by how much, and what that does; also if it is set back again."""
     assert [] == look(engine, world)
     set_right(engine, world, leader)
     [begun] = look(engine, world)
@@ -232,9 +230,7 @@ def test_ticks_go_on_at_once(engine: sa.Engine, world: World):
 def test_what_ran_before_is_not_missed_when_the_clock_comes_right(
     engine: sa.Engine, world: World
 ):
-    """
-    What was due later, while the clock was wrong, is missed once it comes right.
-    """
+    """What was due later, while the clock was wrong, is missed once it comes right."""
     live(engine, world, (9, timedelta()), (10, -8 * MINUTE), (22, timedelta()))
 
     ran = [(minute, "queued") for minute in (0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)]
@@ -244,9 +240,7 @@ def test_what_ran_before_is_not_missed_when_the_clock_comes_right(
 def test_only_what_is_new_is_missed_when_the_clock_comes_right_late(
     engine: sa.Engine, world: World
 ):
-    """
-    Nobody led then; one row begins after the last occurrence that was decided.
-    """
+    """Nobody led then; one row begins after the last occurrence that was decided."""
     live(engine, world, (9, timedelta()), (10, -8 * MINUTE), (11, 9 * MINUTE))
 
     ran = [(minute, "queued") for minute in (0, 2, 4, 6, 8)]

@@ -55,9 +55,7 @@ def _app(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 9])
 def test_messages_are_made_of_what_is_committed(engine: sa.Engine, count: int):
-    """
-    Whoever gets a message finds its operation; each is sent once, and marked.
-    """
+    """Whoever gets a message finds its operation; each is sent once, and marked."""
     make_due(engine, count)
 
     class Looking(FakeSender):
@@ -100,9 +98,7 @@ def test_manual_run_overtakes_what_is_still_to_be_decided(engine: sa.Engine):
 
 
 def test_one_heavy_operation_of_an_app_is_sent(engine: sa.Engine):
-    """
-    However many chunks they came in, and though the first is not marked yet.
-    """
+    """However many chunks they came in, and though the first is not marked yet."""
     make_due(engine, 9, queue=Queue.HEAVY)
     sender = FakeSender()
 
@@ -113,9 +109,7 @@ def test_one_heavy_operation_of_an_app_is_sent(engine: sa.Engine):
 
 
 def test_one_of_a_queueing_action_is_sent(engine: sa.Engine):
-    """
-    Three occurrences of each: the first has to end before the second is sent.
-    """
+    """Three occurrences of each: the first has to end before the second is sent."""
     uids = make_due(engine, 5, when=MINUTELY, overlap="queue", next_due_at=at("06:58"))
     sender = FakeSender()
 
@@ -127,9 +121,7 @@ def test_one_of_a_queueing_action_is_sent(engine: sa.Engine):
 
 
 def test_one_of_a_skipping_action_runs(engine: sa.Engine):
-    """
-    The latest of its occurrences; none while one is under way.
-    """
+    """The latest of its occurrences; none while one is under way."""
     uids = make_due(engine, 5, when=MINUTELY, overlap="skip", next_due_at=at("06:58"))
     sender = FakeSender()
     dispatcher = make_dispatcher(engine, sender)
@@ -144,9 +136,7 @@ def test_one_of_a_skipping_action_runs(engine: sa.Engine):
 
 
 def test_queue_that_is_paused_meanwhile_gets_nothing_more(engine: sa.Engine):
-    """
-    What was found before is sent; the rest is recorded, and waits.
-    """
+    """What was found before is sent; the rest is recorded, and waits."""
     make_due(engine, 9)
     sender = FakeSender()
 
@@ -162,9 +152,7 @@ def test_queue_that_is_paused_meanwhile_gets_nothing_more(engine: sa.Engine):
 
 
 def test_events_and_filters_count_in_flight(engine: sa.Engine):
-    """
-    An operation for each event; none of a user whom the recipients exclude.
-    """
+    """An operation for each event; none of a user whom the recipients exclude."""
     when = {"on": "app.x"}
     uids = [
         post_at(engine, at("06:00"), name=f"all {number}", when=when)
@@ -201,9 +189,7 @@ def test_events_and_filters_count_in_flight(engine: sa.Engine):
 def test_apps_take_turns_from_the_second_chunk_on(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    However many of one app have been due for longer.
-    """
+    """However many of one app have been due for longer."""
     monkeypatch.setattr(actions.due_rows, "FIRST_TURNS", 4)
     monkeypatch.setattr(actions.tick, "FIRST_TURNS", 4)
     add_app(engine, "small")
@@ -226,9 +212,7 @@ def test_apps_take_turns_from_the_second_chunk_on(
 def test_each_turn_comes_once_though_actions_change(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    What is decided moves on, and may be due again at once; nobody is left out.
-    """
+    """What is decided moves on, and may be due again at once; nobody is left out."""
     monkeypatch.setattr(actions.due_rows, "TURNS_AHEAD", 3)
     uids = make_due(engine, 10)
     seen: list[str] = []
@@ -242,9 +226,7 @@ def test_each_turn_comes_once_though_actions_change(
 
 
 def test_chunk_of_which_nothing_is_due_any_more_does_not_fly(engine: sa.Engine):
-    """
-    What was moved before it was read is passed over, and no flight fails for it.
-    """
+    """What was moved before it was read is passed over, and no flight fails for it."""
     uids = make_due(engine, 9)
     sender = FakeSender()
 
@@ -270,9 +252,7 @@ def test_chunk_of_which_nothing_is_due_any_more_does_not_fly(engine: sa.Engine):
 def test_stream_of_turns_that_is_closed_holds_no_connection(
     postgres_engine: sa.Engine,
 ):
-    """
-    As of a tick that fails.
-    """
+    """As of a tick that fails."""
     make_due(postgres_engine, 10)
     turns = stream_turns(postgres_engine, now=NOW)
     assert next(turns)

@@ -124,9 +124,7 @@ def tick_all(
 def test_flying_changes_nothing_in_the_end(
     actions: list[tuple[str, str, str, int]], failures: tuple[bool, ...], chunk: int
 ) -> None:
-    """
-    The same operations in the same states, and the same messages, once each.
-    """
+    """The same operations in the same states, and the same messages, once each."""
     flown = tick_all(fill(actions), failures, chunk, flies=True)
     waited = tick_all(fill(actions), failures, chunk, flies=False)
 

@@ -109,9 +109,7 @@ def test_culprit_in_a_flight_is_left_out(engine: sa.Engine, place: int):
 
 
 def test_culprit_that_cannot_be_decided_stops_no_flight(engine: sa.Engine):
-    """
-    The chunk before lands as if nothing had been; that of the culprit is settled.
-    """
+    """The chunk before lands as if nothing had been; that of the culprit is settled."""
     uids = make_due(engine, 9)
     edit_action(engine, uids[5], timing="{")
     sender = FakeSender()
@@ -234,9 +232,7 @@ def test_session_that_ends_before_its_flight_commits_loses_nothing(
 def test_session_that_ends_after_its_flight_committed_loses_nothing(
     postgres_engine: sa.Engine, postgres_url: str
 ):
-    """
-    Nobody was told that it is recorded: the database is asked again.
-    """
+    """Nobody was told that it is recorded: the database is asked again."""
     make_due(postgres_engine, 9)
     sender = FakeSender()
     real = make_dispatcher(postgres_engine, sender)
@@ -371,9 +367,7 @@ def test_broker_that_fails_in_the_middle_of_a_tick_loses_nothing(engine: sa.Engi
 
 
 def test_error_that_nobody_expected_of_the_broker_blames_no_action(engine: sa.Engine):
-    """
-    It ends the tick; what is recorded is sent later, and the rest decided later.
-    """
+    """It ends the tick; what is recorded is sent later, and the rest decided later."""
     make_due(engine, 9)
     sender = FakeSender()
     real = make_dispatcher(engine, sender)
@@ -391,9 +385,7 @@ def test_error_that_nobody_expected_of_the_broker_blames_no_action(engine: sa.En
 
 
 def test_error_after_the_last_landing_ends_the_tick(engine: sa.Engine):
-    """
-    All is recorded by then; what has landed is found again.
-    """
+    """All is recorded by then; what has landed is found again."""
     make_due(engine, 4)
     sender = FakeSender()
     real = make_dispatcher(engine, sender)
@@ -440,9 +432,7 @@ def test_leader_that_is_overtaken_in_flight_stops(engine: sa.Engine):
 
 
 def test_flight_that_nobody_lands_is_found_by_the_next_leader(engine: sa.Engine):
-    """
-    As of a leader that was interrupted for good.
-    """
+    """As of a leader that was interrupted for good."""
     make_due(engine, 9)
     old, new = FakeSender(), FakeSender()
 
@@ -463,9 +453,7 @@ def test_flight_that_nobody_lands_is_found_by_the_next_leader(engine: sa.Engine)
 def test_what_landed_is_not_sent_after_an_outage(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Another leader may have sent it long before: the next look says what is left.
-    """
+    """Another leader may have sent it long before: the next look says what is left."""
     make_due(engine, 9)
     old, new = FakeSender(), FakeSender()
     real = make_dispatcher(engine, old)

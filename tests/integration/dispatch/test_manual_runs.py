@@ -37,9 +37,7 @@ def _app(request: pytest.FixtureRequest) -> None:
 
 
 def test_run_is_recorded_and_sent_and_moves_no_schedule(engine: sa.Engine):
-    """
-    It says that it was asked for by hand, and when.
-    """
+    """It says that it was asked for by hand, and when."""
     uid = post(engine).uid
     before = fetch_action(engine, uid)
 
@@ -60,9 +58,7 @@ def test_run_is_recorded_and_sent_and_moves_no_schedule(engine: sa.Engine):
 
 
 def test_the_same_key_is_the_same_run(engine: sa.Engine):
-    """
-    Whoever repeats a request gets the run that there is, whatever became of it.
-    """
+    """Whoever repeats a request gets the run that there is, whatever became of it."""
     uid = post(engine, operations=REFRESH).uid
     first = run_now(engine, uid, key="today")
     assert first == run_now(engine, uid, key="today")
@@ -73,9 +69,7 @@ def test_the_same_key_is_the_same_run(engine: sa.Engine):
 
 
 def test_same_request_is_another_run_the_next_day(engine: sa.Engine):
-    """
-    A client may use its Idempotency-Key again once no answer is repeated.
-    """
+    """A client may use its Idempotency-Key again once no answer is repeated."""
     uid = post(engine, overlap="queue").uid
     first = run_now(engine, uid, request="digest")
     assert first == run_now(engine, uid, request="digest")
@@ -94,18 +88,14 @@ def test_same_request_is_another_run_the_next_day(engine: sa.Engine):
 
 
 def test_runs_without_a_key_are_different(engine: sa.Engine):
-    """
-    Asked for twice, run twice.
-    """
+    """Asked for twice, run twice."""
     uid = post(engine).uid
 
     assert run_now(engine, uid) != run_now(engine, uid)
 
 
 def test_collision_is_refused_and_leaves_no_row(engine: sa.Engine):
-    """
-    The caller is told, so nothing has to be recorded.
-    """
+    """The caller is told, so nothing has to be recorded."""
     uid = post(engine, operations=REFRESH).uid
     first = run_now(engine, uid)
 
@@ -118,9 +108,7 @@ def test_collision_is_refused_and_leaves_no_row(engine: sa.Engine):
 
 
 def test_full_queue_is_refused_too(engine: sa.Engine):
-    """
-    With the reason.
-    """
+    """With the reason."""
     uid = post(engine, overlap="queue").uid
     for number in range(100):
         run_now(engine, uid, key=str(number))
@@ -132,9 +120,7 @@ def test_full_queue_is_refused_too(engine: sa.Engine):
 
 
 def test_collision_is_judged_by_user(engine: sa.Engine):
-    """
-    As the runs of events are.
-    """
+    """As the runs of events are."""
     uid = post(engine, overlap="skip", when={"on": "app.x"}).uid
     run_now(engine, uid, user_id="ann")
 
@@ -144,9 +130,7 @@ def test_collision_is_judged_by_user(engine: sa.Engine):
 
 
 def test_user_triggers_no_action_of_time(engine: sa.Engine):
-    """
-    Its runs would not be seen to overlap, for each would have a user of its own.
-    """
+    """Its runs would not be seen to overlap, for each would have a user of its own."""
     uid = post(engine, overlap="skip").uid
     run_now(engine, uid)
 
@@ -157,9 +141,7 @@ def test_user_triggers_no_action_of_time(engine: sa.Engine):
 
 
 def test_paused_action_runs_by_hand_and_a_deleted_one_does_not(engine: sa.Engine):
-    """
-    Pause stops the clock, not people.
-    """
+    """Pause stops the clock, not people."""
     uid = post(engine).uid
     with writing(engine) as connection:
         set_paused(connection, uid, paused=True)
@@ -172,9 +154,7 @@ def test_paused_action_runs_by_hand_and_a_deleted_one_does_not(engine: sa.Engine
 
 
 def test_one_of_many_requests_at_once_runs(postgres_engine: sa.Engine):
-    """
-    Others get a conflict, or the same run if they have the same key.
-    """
+    """Others get a conflict, or the same run if they have the same key."""
     skip = post(postgres_engine, name="skip", overlap="skip").uid
     keyed = post(postgres_engine, name="keyed", overlap="skip").uid
     barrier = threading.Barrier(8)

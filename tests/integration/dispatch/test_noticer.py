@@ -107,9 +107,7 @@ def ask_for_notices(engine: sa.Engine, uid: str, **asked: Any) -> None:
 
 
 def test_failures_of_one_cause_are_one_notice(engine: sa.Engine):
-    """
-    Four hundred failures that differ by ids and numbers alone are told of in one.
-    """
+    """Four hundred failures that differ by ids and numbers alone are told of in one."""
     add_app(engine)
     add_action(engine)
     made = [make_operation(n, user_id=f"u{n}") for n in range(400)]
@@ -135,9 +133,7 @@ def test_failures_of_one_cause_are_one_notice(engine: sa.Engine):
 
 
 def test_nobody_is_told_twice(engine: sa.Engine):
-    """
-    What was told of is not told of again, by this leader or by the next.
-    """
+    """What was told of is not told of again, by this leader or by the next."""
     add_app(engine)
     add_action(engine)
     fail(engine, 0)
@@ -154,9 +150,7 @@ def test_nobody_is_told_twice(engine: sa.Engine):
 
 
 def test_older_leader_tells_nobody(engine: sa.Engine):
-    """
-    One whose lease was taken over writes nothing, and marks nothing as told.
-    """
+    """One whose lease was taken over writes nothing, and marks nothing as told."""
     add_app(engine)
     add_action(engine)
     fail(engine, 0)
@@ -174,9 +168,7 @@ def test_older_leader_tells_nobody(engine: sa.Engine):
 def test_crash_before_the_commit_tells_later(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Marks and notices are one transaction: neither is there without the other.
-    """
+    """Marks and notices are one transaction: neither is there without the other."""
     add_app(engine)
     add_action(engine)
     fail(engine, 0)
@@ -215,9 +207,7 @@ def test_more_of_the_same_waits_an_hour(engine: sa.Engine):
 
 
 def test_pause_doubles_up_to_a_day(engine: sa.Engine):
-    """
-    A cause that lasts for days is told of once a day in the end.
-    """
+    """A cause that lasts for days is told of once a day in the end."""
     add_app(engine)
     add_action(engine)
     start = get_now(engine)
@@ -233,9 +223,7 @@ def test_pause_doubles_up_to_a_day(engine: sa.Engine):
 
 
 def test_action_that_joins_is_told_of_soon(engine: sa.Engine):
-    """
-    Another action that fails of an open cause is told of after five minutes.
-    """
+    """Another action that fails of an open cause is told of after five minutes."""
     add_app(engine)
     add_action(engine)
     add_action(engine, "other")
@@ -296,9 +284,7 @@ def test_nothing_is_over_while_it_fails_in_turns(engine: sa.Engine):
 
 
 def test_all_that_failed_has_to_succeed(engine: sa.Engine):
-    """
-    Nobody is told that it is over while one of two actions has not succeeded.
-    """
+    """Nobody is told that it is over while one of two actions has not succeeded."""
     add_app(engine)
     add_action(engine)
     add_action(engine, "other")
@@ -319,9 +305,7 @@ def test_all_that_failed_has_to_succeed(engine: sa.Engine):
 
 
 def test_deleted_action_is_not_waited_for(engine: sa.Engine):
-    """
-    It is over when what is left has succeeded.
-    """
+    """It is over when what is left has succeeded."""
     add_app(engine)
     add_action(engine)
     add_action(engine, "other")
@@ -339,9 +323,7 @@ def test_deleted_action_is_not_waited_for(engine: sa.Engine):
 
 
 def test_retry_that_succeeds_ends_it(engine: sa.Engine):
-    """
-    The operation that failed, tried again by hand, counts as a success.
-    """
+    """The operation that failed, tried again by hand, counts as a success."""
     add_app(engine)
     add_action(engine)
     now = get_now(engine)
@@ -357,9 +339,7 @@ def test_retry_that_succeeds_ends_it(engine: sa.Engine):
 
 
 def test_retry_that_fails_again_counts_again(engine: sa.Engine):
-    """
-    It is news to whoever thinks that it was mended.
-    """
+    """It is news to whoever thinks that it was mended."""
     add_app(engine)
     add_action(engine)
     now = get_now(engine)
@@ -381,9 +361,7 @@ def test_retry_that_fails_again_counts_again(engine: sa.Engine):
 
 
 def test_attempt_that_is_repeated_is_no_failure(engine: sa.Engine):
-    """
-    What waits for its next attempt is told to nobody.
-    """
+    """What waits for its next attempt is told to nobody."""
     add_app(engine)
     add_action(engine)
     [waits] = record_all(engine, make_operation(0))
@@ -393,9 +371,7 @@ def test_attempt_that_is_repeated_is_no_failure(engine: sa.Engine):
 
 
 def test_notice_that_fails_makes_no_notice(engine: sa.Engine):
-    """
-    A wrong address must not go round in circles.
-    """
+    """A wrong address must not go round in circles."""
     add_app(engine)
     add_action(engine)
     fail(engine, 0)
@@ -432,9 +408,7 @@ def test_missed_occurrences_are_told_of(engine: sa.Engine):
 
 
 def test_uncertain_mails_are_told_of(engine: sa.Engine):
-    """
-    They are told of when their operation is final, with how many there are.
-    """
+    """They are told of when their operation is final, with how many there are."""
     add_app(engine)
     add_action(engine)
     [running] = record_all(engine, make_operation(0))
@@ -465,9 +439,7 @@ def test_uncertain_mails_are_told_of(engine: sa.Engine):
 
 
 def test_small_app_hears_of_its_own(engine: sa.Engine):
-    """
-    An app that asks is told of its own failures, and of nobody else's.
-    """
+    """An app that asks is told of its own failures, and of nobody else's."""
     add_app(engine)
     add_app(engine, "neighbour")
     add_action(engine)
@@ -503,9 +475,7 @@ def test_installation_hears_of_all_in_one(engine: sa.Engine):
 
 
 def test_failures_of_long_ago_are_not_told_of(engine: sa.Engine):
-    """
-    Whoever asks for notices hears of what fails from then on.
-    """
+    """Whoever asks for notices hears of what fails from then on."""
     add_app(engine)
     add_action(engine)
     fail(engine, 0, at=get_now(engine) - HOUR)
@@ -519,9 +489,7 @@ def test_failures_of_long_ago_are_not_told_of(engine: sa.Engine):
 
 
 def test_what_failed_while_nobody_led_is_told_of(engine: sa.Engine):
-    """
-    The next leader goes on where the last look was, however long ago.
-    """
+    """The next leader goes on where the last look was, however long ago."""
     add_app(engine)
     add_action(engine)
     noticer = make_noticer(engine)
@@ -534,9 +502,7 @@ def test_what_failed_while_nobody_led_is_told_of(engine: sa.Engine):
 
 
 def test_nothing_is_remembered_while_nobody_asks(engine: sa.Engine):
-    """
-    With nobody to tell, nothing is written at all.
-    """
+    """With nobody to tell, nothing is written at all."""
     add_app(engine)
     add_action(engine)
     [failed] = fail(engine, 0)
@@ -550,9 +516,7 @@ def test_nothing_is_remembered_while_nobody_asks(engine: sa.Engine):
 
 
 def test_paused_notices_are_silent(engine: sa.Engine):
-    """
-    The action of notices is paused like any other.
-    """
+    """The action of notices is paused like any other."""
     add_app(engine)
     add_action(engine)
     noticer = make_noticer(engine)
@@ -566,9 +530,7 @@ def test_paused_notices_are_silent(engine: sa.Engine):
 
 
 def test_errors_with_other_words_each_are_bounded(engine: sa.Engine):
-    """
-    An app whose every error is another fills nobody's mailbox.
-    """
+    """An app whose every error is another fills nobody's mailbox."""
     add_app(engine)
     add_action(engine)
     for number in range(60):
@@ -579,9 +541,7 @@ def test_errors_with_other_words_each_are_bounded(engine: sa.Engine):
 
 
 def test_what_somebody_is_writing_waits_for_the_next_look(postgres_engine: sa.Engine):
-    """
-    A look waits for nobody who tries many operations again at this moment.
-    """
+    """A look waits for nobody who tries many operations again at this moment."""
     add_app(postgres_engine)
     add_action(postgres_engine)
     ids = fail(postgres_engine, 0, 1)
@@ -599,9 +559,7 @@ def test_what_somebody_is_writing_waits_for_the_next_look(postgres_engine: sa.En
 def test_many_are_told_in_several_looks(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    One look takes a bounded number, and says that there may be more.
-    """
+    """One look takes a bounded number, and says that there may be more."""
     monkeypatch.setattr(looking, "MOST_AT_ONCE", 3)
     add_app(engine)
     add_action(engine)
@@ -617,9 +575,7 @@ def test_many_are_told_in_several_looks(
 
 
 def test_notices_are_operations_of_the_scheduler(engine: sa.Engine):
-    """
-    They belong to its own app, wait to be sent, and are under the leader's fence.
-    """
+    """They belong to its own app, wait to be sent, and are under the leader's fence."""
     add_app(engine)
     add_action(engine)
     fail(engine, 0)

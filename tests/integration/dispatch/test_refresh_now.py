@@ -45,9 +45,7 @@ def _refresh(
 
 
 def test_same_request_is_the_same_refresh(engine: sa.Engine):
-    """
-    Its answer may have got lost; it is not noted a second time either.
-    """
+    """Its answer may have got lost; it is not noted a second time either."""
     first = _refresh(engine, "a", request="digest")
 
     assert first == _refresh(engine, "a", request="digest")
@@ -58,9 +56,7 @@ def test_same_request_is_the_same_refresh(engine: sa.Engine):
 
 
 def test_worker_gets_what_was_asked_for(engine: sa.Engine):
-    """
-    Each operation has its own domains, whatever was asked for since.
-    """
+    """Each operation has its own domains, whatever was asked for since."""
     ids = [_refresh(engine, "a"), _refresh(engine, force=True), _refresh(engine, "b")]
 
     asked = []
@@ -77,9 +73,7 @@ def test_worker_gets_what_was_asked_for(engine: sa.Engine):
 
 
 def test_one_is_sent_after_the_other(engine: sa.Engine):
-    """
-    They share the staging of the app, so the second waits for the first.
-    """
+    """They share the staging of the app, so the second waits for the first."""
     first, second = _refresh(engine, "a"), _refresh(engine, "b")
     sender = FakeSender()
     dispatcher = make_dispatcher(engine, sender)
@@ -95,9 +89,7 @@ def test_one_is_sent_after_the_other(engine: sa.Engine):
 
 
 def test_action_is_made_once(engine: sa.Engine):
-    """
-    The same request again makes no revision of it; it runs at no tick.
-    """
+    """The same request again makes no revision of it; it runs at no tick."""
     for names in (["a"], ["a"], ["b"]):
         _refresh(engine, *names)
     with reading(engine) as connection:
@@ -111,9 +103,7 @@ def test_action_is_made_once(engine: sa.Engine):
 
 
 def test_name_that_an_admin_took_is_left_alone(engine: sa.Engine):
-    """
-    Their action is not replaced, and the message says what to do.
-    """
+    """Their action is not replaced, and the message says what to do."""
     post(engine, name=REFRESH_NAME)
 
     with pytest.raises(ConflictError, match="Rename it"):
@@ -123,9 +113,7 @@ def test_name_that_an_admin_took_is_left_alone(engine: sa.Engine):
 
 
 def test_too_many_are_refused(engine: sa.Engine):
-    """
-    A refusal leaves no row.
-    """
+    """A refusal leaves no row."""
     for _ in range(QUEUE_LIMIT):
         _refresh(engine)
 
@@ -136,9 +124,7 @@ def test_too_many_are_refused(engine: sa.Engine):
 
 
 def test_what_is_not_there_is_not_refreshed(engine: sa.Engine):
-    """
-    A domain, an app, an app without domains.
-    """
+    """A domain, an app, an app without domains."""
     with pytest.raises(NotFoundError, match="no domain 'c'"):
         _refresh(engine, "a", "c")
     with writing(engine) as connection, pytest.raises(NotFoundError):
@@ -173,9 +159,7 @@ def test_app_is_locked_before_its_action(engine: sa.Engine):
 
 
 def test_request_is_noted(engine: sa.Engine):
-    """
-    Who asked for what, and the operation that does it.
-    """
+    """Who asked for what, and the operation that does it."""
     operation_id = _refresh(engine, "a")
 
     kept = changes.c

@@ -179,9 +179,7 @@ def test_tick_sends_a_task_straight_to_its_queue(engine: sa.Engine, case: Case):
 def test_task_that_is_not_waited_for_has_succeeded_when_it_is_sent(
     engine: sa.Engine, case: Case
 ):
-    """
-    And says where it went.
-    """
+    """And says where it went."""
     operation_id = case.run(wait=False, within=None)
 
     assert 1 == case.send()
@@ -194,9 +192,7 @@ def test_task_that_is_not_waited_for_has_succeeded_when_it_is_sent(
 
 
 def test_answer_may_be_faster_than_the_mark(engine: sa.Engine, case: Case):
-    """
-    The mark then changes nothing.
-    """
+    """The mark then changes nothing."""
     operation_id = case.run()
     case.couriers.is_late = True
     case.send()
@@ -211,9 +207,7 @@ def test_answer_may_be_faster_than_the_mark(engine: sa.Engine, case: Case):
 
 
 def test_what_a_courier_has_is_not_sent_again(case: Case):
-    """
-    Until it was delivered, or another leadership begins.
-    """
+    """Until it was delivered, or another leadership begins."""
     case.run()
     case.couriers.is_late = True
     case.send()
@@ -230,9 +224,7 @@ def test_what_a_courier_has_is_not_sent_again(case: Case):
 def test_crash_before_the_mark_sends_again_under_the_same_id(
     engine: sa.Engine, case: Case
 ):
-    """
-    The answer to either ends it, once.
-    """
+    """The answer to either ends it, once."""
     case.run()
     case.couriers.is_late = True
     case.send()
@@ -247,9 +239,7 @@ def test_crash_before_the_mark_sends_again_under_the_same_id(
 
 
 def test_broker_that_is_away_puts_off_and_says_so(engine: sa.Engine, case: Case):
-    """
-    No attempt counts, and others are found meanwhile.
-    """
+    """No attempt counts, and others are found meanwhile."""
     operation_id = case.run()
     case.couriers.error = "connection 'shop' did not accept the task: refused"
 
@@ -270,9 +260,7 @@ def test_broker_that_is_away_puts_off_and_says_so(engine: sa.Engine, case: Case)
 
 
 def test_queue_that_is_full_is_waited_for(engine: sa.Engine, case: Case):
-    """
-    No attempt counts, and whoever asks is told.
-    """
+    """No attempt counts, and whoever asks is told."""
     operation_id = case.run()
     case.couriers.held = "queue reports holds 100,000 messages or more"
 
@@ -286,9 +274,7 @@ def test_queue_that_is_full_is_waited_for(engine: sa.Engine, case: Case):
 
 
 def test_courier_that_is_full_or_silent_puts_off(engine: sa.Engine, case: Case):
-    """
-    So that what it cannot take is not what each look finds first.
-    """
+    """So that what it cannot take is not what each look finds first."""
     operation_id = case.run()
     case.couriers.refusal = "5,000 tasks are on their way over it"
 
@@ -302,9 +288,7 @@ def test_courier_that_is_full_or_silent_puts_off(engine: sa.Engine, case: Case):
 def test_refused_task_is_tried_again_and_fails_in_the_end(
     engine: sa.Engine, case: Case
 ):
-    """
-    As a step that fails, such as for a queue that does not exist yet.
-    """
+    """As a step that fails, such as for a queue that does not exist yet."""
     operation_id = case.run()
     case.couriers.refused = "our broker has no queue 'reports'"
 
@@ -323,9 +307,7 @@ def test_refused_task_is_tried_again_and_fails_in_the_end(
 
 
 def test_task_that_can_never_be_sent_fails_at_once(engine: sa.Engine, case: Case):
-    """
-    For the settings forbid its queue, or a placeholder has no value.
-    """
+    """For the settings forbid its queue, or a placeholder has no value."""
     unfit = case.run(kwargs={"text": "it is {{ occurrence }}"})  # a manual run has none
     assert 1 == case.send()
     case.couriers.forbidden = "'reports' is a queue of Minutehand's own workers."
@@ -341,9 +323,7 @@ def test_task_that_can_never_be_sent_fails_at_once(engine: sa.Engine, case: Case
 def test_connection_that_the_leader_does_not_know_goes_through_a_worker(
     engine: sa.Engine, case: Case
 ):
-    """
-    Whose settings may have it.
-    """
+    """Whose settings may have it."""
     case.couriers.unknown = (None,)
     operation_id = case.run()
 
@@ -356,9 +336,7 @@ def test_connection_that_the_leader_does_not_know_goes_through_a_worker(
 
 
 def test_action_that_was_deleted_stops_what_waits(engine: sa.Engine, case: Case):
-    """
-    As at a claim; one that is switched off stops what nobody asked for.
-    """
+    """As at a claim; one that is switched off stops what nobody asked for."""
     uid = case.add()
     case.couriers.refusal = "away"
     tick(case.dispatcher, get_now(engine))
@@ -380,9 +358,7 @@ def test_action_that_was_deleted_stops_what_waits(engine: sa.Engine, case: Case)
 
 
 def test_retry_goes_the_same_way(engine: sa.Engine, case: Case):
-    """
-    Under the same id, and the former answer is not for it.
-    """
+    """Under the same id, and the former answer is not for it."""
     operation_id = case.run()
     case.send()
     with writing(engine) as connection:
@@ -424,9 +400,7 @@ def test_answer_from_before_a_retry_counts_nothing_though_it_was_not_marked(
 
 
 def test_next_in_line_waits_for_the_answer(engine: sa.Engine, case: Case):
-    """
-    With ``overlap: queue`` a run ends as its task does, also before it is marked.
-    """
+    """With ``overlap: queue`` a run ends as its task does, also before it is marked."""
     uid = post(engine, operations={"run_task": TASK}, overlap=Overlap.QUEUE.value).uid
     first, second = run_now(engine, uid), run_now(engine, uid)
     case.couriers.is_late = True
@@ -477,9 +451,7 @@ def find_ids(case: Case) -> list[object]:
 
 
 def test_our_broker_that_is_away_holds_up_no_task(engine: sa.Engine, case: Case):
-    """
-    Each has its own silence.
-    """
+    """Each has its own silence."""
     case.sender.error = BROKER_DOWN
     hook = {"call_webhook": {"url": "https://example.com/hook"}}
     ours = run_now(engine, post(engine, name="hook", operations=hook).uid)
@@ -493,9 +465,7 @@ def test_our_broker_that_is_away_holds_up_no_task(engine: sa.Engine, case: Case)
 
 
 def test_thousands_are_handed_over_in_parts(engine: sa.Engine, case: Case):
-    """
-    Each is sent once, though none is marked meanwhile.
-    """
+    """Each is sent once, though none is marked meanwhile."""
     uid = post(engine, operations={"run_task": TASK}, overlap="allow").uid
     ids = {run_now(engine, uid, key=f"key {n}") for n in range(25)}
     outbox: Outbox = case.dispatcher.outbox

@@ -32,9 +32,7 @@ def test_migrated_schema_is_that_of_the_code(engine: sa.Engine):
 
 
 def test_conditions_of_indexes_are_those_of_the_code(engine: sa.Engine):
-    """
-    Alembic does not compare them, and they decide what an index guards.
-    """
+    """Alembic does not compare them, and they decide what an index guards."""
     inspector = sa.inspect(engine)
     option = f"{engine.dialect.name}_where"
     for table in metadata.sorted_tables:
@@ -56,9 +54,7 @@ def test_conditions_of_indexes_are_those_of_the_code(engine: sa.Engine):
 
 
 def test_parameters_of_tables_are_those_of_the_code(postgres_engine: sa.Engine):
-    """
-    Alembic does not compare these either: when autovacuum passes.
-    """
+    """Alembic does not compare these either: when autovacuum passes."""
     query = "select relname, reloptions from pg_class where relkind = 'r'"
     with postgres_engine.connect() as connection:
         found = {
@@ -83,9 +79,7 @@ def words(condition: object) -> str:
 
 
 def test_migrating_twice_changes_nothing(unmigrated_url: str):
-    """
-    The second time there is nothing to do, and the schema is accepted.
-    """
+    """The second time there is nothing to do, and the schema is accepted."""
     engine = make_engine(unmigrated_url)
     assert get_schema_revision(engine) is None
     with pytest.raises(UsageError, match="minutehand migrate"):
@@ -98,9 +92,7 @@ def test_migrating_twice_changes_nothing(unmigrated_url: str):
 
 
 def test_migrations_at_the_same_time_take_turns(unmigrated_url: str):
-    """
-    Two containers that start together do not fail over each other's tables.
-    """
+    """Two containers that start together do not fail over each other's tables."""
     engine = make_engine(unmigrated_url)
     errors: list[BaseException] = []
 
@@ -122,9 +114,7 @@ def test_migrations_at_the_same_time_take_turns(unmigrated_url: str):
 
 
 def test_names_follow_the_convention(engine: sa.Engine):
-    """
-    A later migration can name what it changes, on either database.
-    """
+    """A later migration can name what it changes, on either database."""
     inspector = sa.inspect(engine)
     for table in metadata.sorted_tables:
         name = table.name
@@ -138,9 +128,7 @@ def test_names_follow_the_convention(engine: sa.Engine):
 
 
 def test_every_index_says_which_query_it_serves():
-    """
-    A comment stands above each one in models/database/tables.py.
-    """
+    """A comment stands above each one in models/database/tables.py."""
     path = Path(tables.__file__)
     lines = path.read_text().splitlines()
     calls = [

@@ -164,9 +164,7 @@ def read_rows(engine: sa.Engine, tables: sa.MetaData) -> dict[str, list[Any]]:
 
 
 def test_revisions_are_read_from_file_names_as_alembic_reads_them(later: Path):
-    """
-    What a program knows without Alembic is what Alembic knows.
-    """
+    """What a program knows without Alembic is what Alembic knows."""
     walked = [script.revision for script in read_scripts(later)]
 
     assert tuple(walked) == get_known_revisions(later)
@@ -188,9 +186,7 @@ def test_each_migration_says_whose_programs_go_on_working(later: Path):
 
 
 def test_data_of_the_first_schema_survives(first: sa.Engine, later: Path):
-    """
-    Every row is there after the migration, with every value it had.
-    """
+    """Every row is there after the migration, with every value it had."""
     tables = reflect(first)
     add_rows(first, tables)
     before = read_rows(first, tables)
@@ -204,9 +200,7 @@ def test_data_of_the_first_schema_survives(first: sa.Engine, later: Path):
 def test_programs_of_the_first_schema_go_on_after_the_migration(
     first: sa.Engine, later: Path
 ):
-    """
-    All that they insert and change is taken, by tables that know nothing newer.
-    """
+    """All that they insert and change is taken, by tables that know nothing newer."""
     tables = reflect(first)
     migrate(first, versions=later)
 
@@ -217,9 +211,7 @@ def test_programs_of_the_first_schema_go_on_after_the_migration(
 
 
 def test_program_refuses_a_schema_before_its_own(first: sa.Engine, later: Path):
-    """
-    It says what to do.
-    """
+    """It says what to do."""
     with pytest.raises(
         UsageError, match=rf"at schema {FIRST}.* needs {NEXT}. Run: minutehand migrate"
     ):
@@ -227,9 +219,7 @@ def test_program_refuses_a_schema_before_its_own(first: sa.Engine, later: Path):
 
 
 def test_scheduler_does_not_start_without_a_schema(unmigrated_url: str, tmp_path: Path):
-    """
-    Nor does it make one, which only ``migrate`` and ``up`` do.
-    """
+    """Nor does it make one, which only ``migrate`` and ``up`` do."""
     settings = make_settings(unmigrated_url, tmp_path)
     with pytest.raises(UsageError, match=r"at schema none.*Run: minutehand migrate"):
         make_scheduler(settings)
@@ -300,9 +290,7 @@ def newer(engine: sa.Engine) -> Iterator[Callable[[str | None], None]]:
 def test_newer_schema_that_lets_this_program_work_is_accepted(
     engine: sa.Engine, newer: Callable[[str | None], None]
 ):
-    """
-    By those who start, and by migrate, which leaves it as it is.
-    """
+    """By those who start, and by migrate, which leaves it as it is."""
     newer(get_known_revisions()[-1])
 
     migrate(engine)
@@ -317,9 +305,7 @@ def test_newer_schema_that_does_not_is_refused(
     newer: Callable[[str | None], None],
     compatible_from: str | None,
 ):
-    """
-    The program is to blame, not the database: to migrate would not help.
-    """
+    """The program is to blame, not the database: to migrate would not help."""
     newer(compatible_from)
 
     for refusing in (check_schema, migrate):
@@ -351,9 +337,7 @@ def migrating(engine: sa.Engine, versions: Path) -> Iterator[list[BaseException]
 
 @ON_POSTGRESQL
 def test_writers_go_on_while_indexes_are_made(first: sa.Engine, later: Path):
-    """
-    An index that waits for an older transaction keeps no newer one waiting.
-    """
+    """An index that waits for an older transaction keeps no newer one waiting."""
     tables = reflect(first)
     add_rows(first, tables)
     operations = tables.tables["operations"]
@@ -390,9 +374,7 @@ def test_writers_go_on_while_indexes_are_made(first: sa.Engine, later: Path):
 
 @ON_POSTGRESQL
 def test_index_that_was_left_half_made_is_made_anew(first: sa.Engine, later: Path):
-    """
-    A migration that was killed can be run again.
-    """
+    """A migration that was killed can be run again."""
     with first.begin() as connection:
         connection.execute(
             sa.text("create index ix_operations_shade on operations (finished_at)")
@@ -432,9 +414,7 @@ def test_index_that_is_there_keeps_no_writer_out(first: sa.Engine, later: Path):
 
 @ON_POSTGRESQL
 def test_table_in_use_is_asked_for_briefly_and_again(first: sa.Engine, later: Path):
-    """
-    A dump that holds every table delays the migration, and the tick not at all.
-    """
+    """A dump that holds every table delays the migration, and the tick not at all."""
     pauses = []
     with first.connect() as dump:
         dump.execute(sa.text("lock table small_apps in access share mode"))
@@ -451,9 +431,7 @@ def test_table_in_use_is_asked_for_briefly_and_again(first: sa.Engine, later: Pa
 
 @ON_POSTGRESQL
 def test_table_that_stays_in_use_is_told_of(first: sa.Engine, later: Path):
-    """
-    The migration ends in the end, and nothing of it is left.
-    """
+    """The migration ends in the end, and nothing of it is left."""
     with first.connect() as dump:
         dump.execute(sa.text("set idle_in_transaction_session_timeout = 0"))
         dump.execute(sa.text("lock table small_apps in access share mode"))
@@ -485,9 +463,7 @@ WORKER = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-P", "s
 def test_worker_of_celery_refuses_a_schema_that_is_not_its_own(
     environ: dict[str, str],
 ):
-    """
-    At once, with exit code 2 and one line.
-    """
+    """At once, with exit code 2 and one line."""
     done = subprocess.run(
         WORKER, cwd=ROOT, env=environ, capture_output=True, check=False, timeout=60
     )

@@ -74,9 +74,7 @@ def apart() -> Iterator[Apart]:
 
 
 def test_each_has_a_process_of_its_own(apart: Apart):
-    """
-    None of them is that of the server, and the answer is the one it would give.
-    """
+    """None of them is that of the server, and the answer is the one it would give."""
 
     async def test() -> list[tuple[bytes, dict[str, str]]]:
         answers = [await ask(apart, "/x", b"y" * length) for length in (1, 300_000)]
@@ -92,9 +90,7 @@ def test_each_has_a_process_of_its_own(apart: Apart):
 
 
 def test_one_that_ends_is_told_and_the_next_are_answered(apart: Apart):
-    """
-    It may have run out of time or memory: whoever sent the body hears of it.
-    """
+    """It may have run out of time or memory: whoever sent the body hears of it."""
 
     async def test() -> tuple[HttpError, bytes]:
         with pytest.raises(HttpError) as caught:
@@ -109,9 +105,7 @@ def test_one_that_ends_is_told_and_the_next_are_answered(apart: Apart):
 
 
 def test_what_is_said_of_a_defect_is_the_answer(apart: Apart):
-    """
-    The application raises it again once that is said.
-    """
+    """The application raises it again once that is said."""
 
     async def test() -> bytes:
         return bytes((await ask(apart, "/defect", b"y")).body)
@@ -120,9 +114,7 @@ def test_what_is_said_of_a_defect_is_the_answer(apart: Apart):
 
 
 def test_a_large_body_is_answered_as_a_small_one(engine: sa.Engine, tmp_path: Path):
-    """
-    Each header is there once, and the limits are those of the server.
-    """
+    """Each header is there once, and the limits are those of the server."""
     add_app(engine, "shop")
     with writing(engine) as connection:
         key = create_key(connection, app="shop", role=Role.EDITOR).text

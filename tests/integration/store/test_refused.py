@@ -108,9 +108,7 @@ def make_worker(engine: sa.Engine, folder: Path) -> Worker:
 
 @pytest.mark.parametrize("right", ["update on leases", "select on scheduled_actions"])
 def test_revoked_right_ends_no_scheduler(role: Role, logs: io.StringIO, right: str):
-    """
-    It says so once a minute, without a traceback, and goes on when it is granted.
-    """
+    """It says so once a minute, without a traceback, and goes on when it is granted."""
     scheduler = Scheduler(
         role.engine,
         Leader(role.engine),
@@ -132,9 +130,7 @@ def test_revoked_right_ends_no_scheduler(role: Role, logs: io.StringIO, right: s
 
 
 def test_missing_grants_are_named(role: Role):
-    """
-    With what gives them; when all is granted, nothing is said.
-    """
+    """With what gives them; when all is granted, nothing is said."""
     role.tell("revoke insert, update on operations from {}")
     with reading(role.engine) as connection:
         missing = find_missing_grants(connection)
@@ -150,9 +146,7 @@ def test_missing_grants_are_named(role: Role):
 
 
 def test_role_needs_not_be_able_to_alter_the_record_of_changes(role: Role):
-    """
-    Without the right to, whoever gets hold of the role cannot; changes are noted.
-    """
+    """Without the right to, whoever gets hold of the role cannot; changes are noted."""
     role.tell("revoke update, delete on changes from {}")
     with writing(role.engine) as connection:
         note_change(connection, "key", "k", "created", app=None)
@@ -167,9 +161,7 @@ def test_role_needs_not_be_able_to_alter_the_record_of_changes(role: Role):
 def test_message_waits_while_its_operation_may_not_be_claimed(
     role: Role, tmp_path: Path
 ):
-    """
-    As with a database that is away: the task gives its message back.
-    """
+    """As with a database that is away: the task gives its message back."""
     add_revision(role.engine)
     record_all(role.engine, DAILY)
     role.tell("revoke insert on operation_steps from {}")
@@ -184,9 +176,7 @@ def test_message_waits_while_its_operation_may_not_be_claimed(
 def test_end_that_may_not_be_written_is_put_back(
     role: Role, run: Callable[..., sa.Row[Any]], logs: io.StringIO
 ):
-    """
-    Its step ran; that it did cannot be said, so it waits, and costs no attempt.
-    """
+    """Its step ran; that it did cannot be said, so it waits, and costs no attempt."""
     row = run(lambda: role.tell("revoke update on operation_steps from {}"))
 
     assert ("pending", 0) == (row.state, row.attempt)
@@ -210,9 +200,7 @@ def test_end_that_may_not_be_written_is_put_back(
 def test_error_nobody_expected_shows_no_data(
     role: Role, run: Callable[..., sa.Row[Any]], logs: io.StringIO, statement: str
 ):
-    """
-    Neither in the row, nor in the traceback: not the statement, not its values.
-    """
+    """Neither in the row, nor in the traceback: not the statement, not its values."""
 
     def err() -> None:
         with writing(role.engine) as connection:

@@ -220,9 +220,7 @@ def make_calls(rng: random.Random, count: int) -> Iterator[tuple[str, tuple[Any,
 def test_the_same_calls_leave_the_same_rows(
     postgres_engine: sa.Engine, sqlite_engine: sa.Engine, seed: int
 ):
-    """
-    Each call answers the same on both, each move of a state is an allowed one.
-    """
+    """Each call answers the same on both, each move of a state is an allowed one."""
     stores = (Store(postgres_engine), Store(sqlite_engine))
     for store in stores:
         add_revision(store.engine)

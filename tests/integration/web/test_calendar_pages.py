@@ -48,9 +48,7 @@ def look(browser: TestClient, path: str) -> str:
 
 @pytest.mark.usefixtures("_actions")
 def test_pages_show_what_is_planned(browser: TestClient, engine: sa.Engine):
-    """
-    As a number in its hour, by name in the list of the hour, and in a lane.
-    """
+    """As a number in its hour, by name in the list of the hour, and in a lane."""
     sign_in(browser, engine)
 
     week, hour, stretch = (look(browser, path) for path in PAGES)
@@ -70,9 +68,7 @@ def test_pages_show_what_is_planned(browser: TestClient, engine: sa.Engine):
 
 @pytest.mark.usefixtures("_actions")
 def test_filters_are_kept_from_page_to_page(browser: TestClient, engine: sa.Engine):
-    """
-    And the calendar of one app can be subscribed to.
-    """
+    """And the calendar of one app can be subscribed to."""
     sign_in(browser, engine)
 
     pages = [look(browser, f"{path}&app=shop&queue=quick") for path in PAGES]
@@ -88,9 +84,7 @@ def test_filters_are_kept_from_page_to_page(browser: TestClient, engine: sa.Engi
 
 @pytest.mark.usefixtures("_actions")
 def test_tenant_sees_only_its_own(browser: TestClient, engine: sa.Engine):
-    """
-    Whatever the link asks for.
-    """
+    """Whatever the link asks for."""
     sign_in(browser, engine, "shop")
 
     for path in PAGES:
@@ -120,9 +114,7 @@ def test_tenant_sees_only_its_own(browser: TestClient, engine: sa.Engine):
 def test_what_cannot_be_shown_is_told(
     browser: TestClient, engine: sa.Engine, path: str, told: str
 ):
-    """
-    On a page that shows something all the same.
-    """
+    """On a page that shows something all the same."""
     sign_in(browser, engine)
 
     assert told in look(browser, path)
@@ -160,9 +152,7 @@ def test_a_part_that_cannot_be_read_is_told(
     where: tuple[Any, str],
     told: str,
 ):
-    """
-    With the reason; the rest of the page stays.
-    """
+    """With the reason; the rest of the page stays."""
     sign_in(browser, engine)
 
     def fail(*_: object, **__: object) -> None:
@@ -177,9 +167,7 @@ def test_a_part_that_cannot_be_read_is_told(
 
 
 def test_whoever_is_not_signed_in_is_led_there(browser: TestClient):
-    """
-    And back.
-    """
+    """And back."""
     for path in PAGES:
         answer = browser.get(path)
 

@@ -59,9 +59,7 @@ def _paths(shop: Prepared) -> list[str]:
 
 
 def test_pages_show_what_there_is(admin: Person):
-    """
-    Each of them, below the size that a page may have.
-    """
+    """Each of them, below the size that a page may have."""
     for path in ("/apps", "/mails", "/events", *_paths(admin.shop)):
         text = admin.look(path)
         assert len(text.encode()) < 200_000
@@ -97,9 +95,7 @@ def test_tenant_sees_nothing_of_others(
 def test_viewer_finds_no_buttons_and_may_do_nothing(
     browser: TestClient, engine: sa.Engine, shop: Prepared
 ):
-    """
-    The pages that ask are refused, too, and so is each form.
-    """
+    """The pages that ask are refused, too, and so is each form."""
     person = sign_in(browser, engine, shop, Role.VIEWER, app="shop")
     run, event = shop.ids["operation_id"], shop.ids["event_id"]
 
@@ -132,9 +128,7 @@ def test_viewer_finds_no_buttons_and_may_do_nothing(
 
 
 def test_nonsense_in_a_query_is_told_and_left_out(admin: Person):
-    """
-    The page is shown all the same.
-    """
+    """The page is shown all the same."""
     text = admin.look("/mails?state=lost&day=yesterday&operation=1&cursor=x&color=red")
 
     for told in (
@@ -148,9 +142,7 @@ def test_nonsense_in_a_query_is_told_and_left_out(admin: Person):
 
 
 def test_cursor_of_another_list_leads_to_the_beginning(admin: Person):
-    """
-    Which is told, once, as anything that is asked for more often than once.
-    """
+    """Which is told, once, as anything that is asked for more often than once."""
     text = admin.look(f"/actions?cursor=x&text={'x' * 201}")
 
     assert 1 == text.count("this is its beginning")
@@ -159,9 +151,7 @@ def test_cursor_of_another_list_leads_to_the_beginning(admin: Person):
 
 
 def test_empty_pages_say_how_to_begin(browse: Browser, engine: sa.Engine):
-    """
-    With the address of the installation itself.
-    """
+    """With the address of the installation itself."""
     browser = browse(web_url="https://minutehand.example.org")
     with writing(engine) as connection:
         connection.execute(sa.insert(small_apps).values(uid="new", name="New"))
@@ -188,9 +178,7 @@ def _sign_in_at(browser: TestClient, engine: sa.Engine, origin: str) -> Person:
 def test_titles_of_domains_and_sender_of_mails_are_shown(
     admin: Person, engine: sa.Engine
 ):
-    """
-    What a tenant writes is text; a sender that is not allowed is told.
-    """
+    """What a tenant writes is text; a sender that is not allowed is told."""
     address = "reports@shop.example"
     mail = {"from_name": "<i>Shop", "from_address": address, "reply_to": "a@b.example"}
     with writing(engine) as connection:
@@ -229,9 +217,7 @@ def test_app_is_paused_and_resumed(admin: Person, engine: sa.Engine):
 
 
 def test_versions_that_were_seen_are_published(admin: Person, engine: sa.Engine):
-    """
-    And rolled back; if others are staged meanwhile, nothing moves.
-    """
+    """And rolled back; if others are staged meanwhile, nothing moves."""
     path = "/apps/shop/publish?domain=sales"
     page = admin.look(path)
     with writing(engine) as connection:
@@ -254,9 +240,7 @@ def test_versions_that_were_seen_are_published(admin: Person, engine: sa.Engine)
 
 
 def test_refresh_is_an_operation(admin: Person):
-    """
-    The page leads to it.
-    """
+    """The page leads to it."""
     answer = admin.send("/apps/shop/refresh?domain=sales", force="1")
 
     assert 303 == answer.status_code
@@ -264,9 +248,7 @@ def test_refresh_is_an_operation(admin: Person):
 
 
 def test_failed_mails_are_sent_again_with_their_count(admin: Person):
-    """
-    If there are more than were told, nothing is sent.
-    """
+    """If there are more than were told, nothing is sent."""
     path = f"/mails/resend?operation={admin.shop.ids['operation_id']}&state=failed"
     asked = admin.look(path)
     wrong = admin.send(path, expected_count="2")
@@ -280,9 +262,7 @@ def test_failed_mails_are_sent_again_with_their_count(admin: Person):
 
 
 def test_uncertain_mails_are_counted_as_sent(admin: Person, engine: sa.Engine):
-    """
-    Those of the filters alone.
-    """
+    """Those of the filters alone."""
     run = admin.shop.ids["operation_id"]
     done = admin.do(f"/mails/confirm?operation={run}&recipient=ada")
 
@@ -299,9 +279,7 @@ def test_uncertain_mails_are_counted_as_sent(admin: Person, engine: sa.Engine):
 
 
 def test_template_is_mailed_to_be_looked_at(admin: Person):
-    """
-    The page shows what it said; a stranger gets nothing.
-    """
+    """The page shows what it said; a stranger gets nothing."""
     sent = admin.send("/mails/test?app=shop", app="shop", template="report", to="ada")
     refused = admin.send(
         "/mails/test?app=shop", app="shop", template="report", to="eve@evil.example"
@@ -314,9 +292,7 @@ def test_template_is_mailed_to_be_looked_at(admin: Person):
 
 
 def test_event_is_sent_once_and_replayed(admin: Person, engine: sa.Engine):
-    """
-    The form has a key, so that an impatient hand sends one event.
-    """
+    """The form has a key, so that an impatient hand sends one event."""
     form = admin.look("/events/send?app=shop")
     wrong = admin.send("/events/send?app=shop", event="bought", user="nobody")
     fields = {"app": "shop", "event": "app.bought", "user": "ada", "key": "1"}
@@ -340,9 +316,7 @@ def test_event_is_sent_once_and_replayed(admin: Person, engine: sa.Engine):
 
 
 def test_facts_about_users_are_not_replayed(admin: Person, engine: sa.Engine):
-    """
-    The page says why, and what to do instead.
-    """
+    """The page says why, and what to do instead."""
     with writing(engine) as connection:
         connection.execute(sa.update(events).values(name="instance.user.created"))
     path = f"/events/shop/{admin.shop.ids['event_id']}"
@@ -359,9 +333,7 @@ EVIL = """<script>alert(1)</script><img src=x onerror=alert(1)>"""
 
 
 def test_names_of_tenants_are_text(admin: Person, engine: sa.Engine):
-    """
-    Whatever they are, wherever they are shown.
-    """
+    """Whatever they are, wherever they are shown."""
     run = admin.shop.ids["operation_id"]
     with writing(engine) as connection:
         connection.execute(sa.update(small_apps).values(name=EVIL))
@@ -382,9 +354,7 @@ def test_names_of_tenants_are_text(admin: Person, engine: sa.Engine):
 
 
 def test_html_of_a_mail_runs_and_loads_nothing(admin: Person, engine: sa.Engine):
-    """
-    It has a policy of its own, and only a frame of ours gets it.
-    """
+    """It has a policy of its own, and only a frame of ours gets it."""
     run = admin.shop.ids["operation_id"]
     html = (
         '<p>Hi</p><LINK rel=preconnect href="//evil.example"><meta http-equiv=refresh>'

@@ -32,9 +32,7 @@ def fill(path: str) -> str:
 
 
 def test_no_page_is_open(browser: TestClient):
-    """
-    Who is not signed in is led to where they can, or keeps what they typed.
-    """
+    """Who is not signed in is led to where they can, or keeps what they typed."""
     for method, path in PATHS:
         answer = browser.request(method, fill(path), headers=OWN)
         if method == "GET":
@@ -46,9 +44,7 @@ def test_no_page_is_open(browser: TestClient):
 
 
 def test_sign_in_leads_back_to_the_page(browser: TestClient, engine: sa.Engine):
-    """
-    With its query.
-    """
+    """With its query."""
     led = browser.get("/keys?text=a%26b&state=failed").headers["location"]
     (goal,) = parse_qs(urlsplit(led).query)["next"]
     entered = enter(browser, new_key(engine), next=goal)
@@ -57,9 +53,7 @@ def test_sign_in_leads_back_to_the_page(browser: TestClient, engine: sa.Engine):
 
 
 def test_part_of_a_page_does_not_become_another_page(browser: TestClient):
-    """
-    The script is told that the session has ended.
-    """
+    """The script is told that the session has ended."""
     assert browser.get("/", headers={"X-Part": "1"}).status_code == 401
 
 
@@ -69,9 +63,7 @@ def test_what_was_typed_is_kept_if_the_session_ended(
     origin: dict[str, str],
     is_kept: bool,  # noqa: FBT001 - a case
 ):
-    """
-    But what another site made a browser send is not offered to be sent again.
-    """
+    """But what another site made a browser send is not offered to be sent again."""
     path = next(path for method, path in PATHS if method == "POST")
     typed = {"note": 'it\'s <b>"mine"</b>\n'}
     answer = browser.post(fill(path), data=typed, headers=origin)
@@ -81,9 +73,7 @@ def test_what_was_typed_is_kept_if_the_session_ended(
 
 
 def test_large_form_of_a_stranger_is_not_read(browser: TestClient):
-    """
-    Nobody knows who sent it; their browser still has it.
-    """
+    """Nobody knows who sent it; their browser still has it."""
     path = next(path for method, path in PATHS if method == "POST")
     typed = {"note": "mine" * (LARGEST_UNSIGNED // 4)}
     answer = browser.post(fill(path), data=typed, headers=OWN)
@@ -94,9 +84,7 @@ def test_large_form_of_a_stranger_is_not_read(browser: TestClient):
 
 
 def test_form_of_another_site_is_refused(browser: TestClient, engine: sa.Engine):
-    """
-    A browser sends the session with it.
-    """
+    """A browser sends the session with it."""
     enter(browser, new_key(engine))
 
     assert browser.post("/sign-out", headers=FOREIGN).status_code == 403
@@ -113,9 +101,7 @@ def test_form_of_another_site_is_refused(browser: TestClient, engine: sa.Engine)
 def test_choice_is_kept_by_the_browser(
     browser: TestClient, engine: sa.Engine, query: str, cookie: str | None
 ):
-    """
-    The page after it has the same address as before.
-    """
+    """The page after it has the same address as before."""
     enter(browser, new_key(engine))
     answer = browser.get(f"/?a=1&{query}&b=2")
 
@@ -126,9 +112,7 @@ def test_choice_is_kept_by_the_browser(
 
 
 def test_page_that_is_none_is_told_on_a_page(browser: TestClient, engine: sa.Engine):
-    """
-    Programs get a problem at the same address.
-    """
+    """Programs get a problem at the same address."""
     enter(browser, new_key(engine))
     page = browser.get("/nothing", headers={"Accept": "text/html,*/*"})
     problem = browser.get("/nothing")
@@ -139,9 +123,7 @@ def test_page_that_is_none_is_told_on_a_page(browser: TestClient, engine: sa.Eng
 
 
 def test_policy_lets_nothing_in(browser: TestClient, engine: sa.Engine):
-    """
-    No script but ours, no frame, no form to elsewhere.
-    """
+    """No script but ours, no frame, no form to elsewhere."""
     enter(browser, new_key(engine, Role.VIEWER))
     policy = browser.get("/").headers["content-security-policy"]
 
@@ -152,9 +134,7 @@ def test_policy_lets_nothing_in(browser: TestClient, engine: sa.Engine):
 def test_page_without_a_database_says_so(
     browse: Browser, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    With when to ask again, and without a trace.
-    """
+    """With when to ask again, and without a trace."""
     browser = browse()
     enter(browser, new_key(engine))
 

@@ -39,9 +39,7 @@ def admin(browser: TestClient, engine: sa.Engine, shop: Prepared) -> Person:
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda text: text[:5])
 def test_number_that_is_none_is_refused(admin: Person, number: str):
-    """
-    Wherever a form has one; nothing is changed.
-    """
+    """Wherever a form has one; nothing is changed."""
     uid = admin.shop.actions["report"]
     forms = [
         ("/apps/shop/publish", {"version": f"sales={number}"}),
@@ -60,9 +58,7 @@ def test_number_that_is_none_is_refused(admin: Person, number: str):
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"ids":' * 50_000, "9" * 5000])
 def test_filter_that_is_no_filter_is_refused(admin: Person, text: str):
-    """
-    However deep it is.
-    """
+    """However deep it is."""
     fields = {"kind": "retry", "filter": text, "expected_count": "1"}
     answer = admin.client.post("/operations/bulk", data=fields, headers=OWN)
 
@@ -73,9 +69,7 @@ def test_filter_that_is_no_filter_is_refused(admin: Person, text: str):
     "back", ["//evil.example", "/\\evil.example", "/\t/evil.example"]
 )
 def test_page_leads_to_no_other_site(admin: Person, back: str):
-    """
-    Browsers leave out the tabs of an address, and two slashes begin a host.
-    """
+    """Browsers leave out the tabs of an address, and two slashes begin a host."""
     query = {"kind_of_change": "pause", "all": "1", "back": back}
     answer = admin.client.get("/bulk/new", params=query)
 
@@ -86,9 +80,7 @@ def test_page_leads_to_no_other_site(admin: Person, back: str):
 def test_tenant_who_names_another_app_changes_nothing(
     browser: TestClient, engine: sa.Engine, shop: Prepared
 ):
-    """
-    Neither there nor in their own.
-    """
+    """Neither there nor in their own."""
     person = sign_in(browser, engine, shop, Role.ADMIN, "shop")
     chosen = json.dumps({"app": "books"})
     fields = {"kind": "retry", "filter": chosen, "expected_count": "1"}
@@ -99,18 +91,14 @@ def test_tenant_who_names_another_app_changes_nothing(
 
 
 def test_mails_of_a_step_that_is_none_are_told(admin: Person):
-    """
-    A link may name a step that an operation does not have.
-    """
+    """A link may name a step that an operation does not have."""
     text = admin.look(f"/mails/{admin.shop.ids['operation_id']}?step=lost")
 
     assert "No mails" in text
 
 
 def test_lists_are_those_that_have_parts():
-    """
-    A page that gets such a list is tried with made-up cursors, too.
-    """
+    """A page that gets such a list is tried with made-up cursors, too."""
     asking = sum(path.read_text().count(ASKING) for path in WEB.rglob("*.py"))
 
     assert len(LISTS) == asking
@@ -118,9 +106,7 @@ def test_lists_are_those_that_have_parts():
 
 @pytest.mark.slow
 def test_cursor_that_was_made_up_breaks_no_page(admin: Person):
-    """
-    The page says so, begins anew, or goes on where the cursor says.
-    """
+    """The page says so, begins anew, or goes on where the cursor says."""
     faults = []
     for each in LISTS:
         path = each.format(**admin.shop.ids)

@@ -37,9 +37,7 @@ def find_rows(text: str) -> set[UUID]:
 
 
 def test_list_shows_every_state_with_its_reason(admin: Person):
-    """
-    Each in the words for it, and why it did not run with what can be done.
-    """
+    """Each in the words for it, and why it did not run with what can be done."""
     text = admin.look(ALL)
 
     assert set(admin.shop.operations.values()) <= find_rows(text)
@@ -61,9 +59,7 @@ def test_list_shows_every_state_with_its_reason(admin: Person):
     ],
 )
 def test_filters_are_in_the_address(admin: Person, query: str, state: str):
-    """
-    A link shows the same to everybody who may see it.
-    """
+    """A link shows the same to everybody who may see it."""
     rows = find_rows(admin.look(f"{ALL}&{query}"))
 
     assert admin.shop.operations[state] in rows
@@ -73,9 +69,7 @@ def test_filters_are_in_the_address(admin: Person, query: str, state: str):
 
 
 def test_what_cannot_be_read_is_told_and_left_out(admin: Person):
-    """
-    A link of yesterday, or a typo, still leads to a list.
-    """
+    """A link of yesterday, or a typo, still leads to a list."""
     bad = "state=broken&app=nowhere&from=soon&cursor=x&queue=slow&same_as=1&range=9y"
     text = admin.look(f"/operations?{bad}&text={'a' * 300}&unknown=1")
 
@@ -84,9 +78,7 @@ def test_what_cannot_be_read_is_told_and_left_out(admin: Person):
 
 
 def test_list_says_when_nothing_matches(admin: Person):
-    """
-    Nothing in the last day, unless it is not final; and nothing at all.
-    """
+    """Nothing in the last day, unless it is not final; and nothing at all."""
     old = admin.look("/operations")
     nothing = admin.look(f"{ALL}&text=nosuchthing")
 
@@ -96,9 +88,7 @@ def test_list_says_when_nothing_matches(admin: Person):
 
 
 def test_each_operation_has_a_page(admin: Person):
-    """
-    With its id, how it is computed, and what became of it.
-    """
+    """With its id, how it is computed, and what became of it."""
     for state, id_ in admin.shop.operations.items():
         text = admin.look(f"/operations/{id_}")
         assert str(id_) in text
@@ -146,9 +136,7 @@ def test_huge_error_and_log_do_not_break_the_page(admin: Person, engine: sa.Engi
 
 
 def test_operation_is_canceled_with_a_note(admin: Person, engine: sa.Engine):
-    """
-    After a question that names it; a second time it is a conflict, told in place.
-    """
+    """After a question that names it; a second time it is a conflict, told in place."""
     id_ = admin.shop.operations["queued"]
     asked = admin.look(f"/operations/{id_}/cancel")
     text = admin.do(f"/operations/{id_}/cancel", note="wrong source")
@@ -163,9 +151,7 @@ def test_operation_is_canceled_with_a_note(admin: Person, engine: sa.Engine):
 
 
 def test_operation_is_retried_from_a_step(admin: Person, engine: sa.Engine):
-    """
-    What was refused keeps what was typed.
-    """
+    """What was refused keeps what was typed."""
     id_ = admin.shop.operations["failed"]
     refused = admin.client.post(
         f"/operations/{id_}/retry",
@@ -219,9 +205,7 @@ def follow(person: Person, text: str) -> str:
 
 
 def test_all_that_match_are_retried(admin: Person, engine: sa.Engine):
-    """
-    Counted first, by the filter of the list; the progress has a page.
-    """
+    """Counted first, by the filter of the list; the progress has a page."""
     query = "kind=retry&all=1&range=all&app=shop"
     asked = admin.look(f"/operations/bulk?{query}")
     text = follow(admin, do(admin, f"/operations/bulk?{query}", note="works again"))
@@ -234,9 +218,7 @@ def test_all_that_match_are_retried(admin: Person, engine: sa.Engine):
 
 
 def test_what_was_ticked_is_canceled(admin: Person, engine: sa.Engine):
-    """
-    And nothing else; what is final already is left out of the count.
-    """
+    """And nothing else; what is final already is left out of the count."""
     ids = [admin.shop.operations[each] for each in ("pending", "failed")]
     query = "&".join(f"id={each}" for each in ids)
     asked = admin.look(f"/operations/bulk?kind=cancel&{query}")
@@ -249,9 +231,7 @@ def test_what_was_ticked_is_canceled(admin: Person, engine: sa.Engine):
 
 
 def test_text_is_part_of_what_is_changed(admin: Person):
-    """
-    As every filter of the list.
-    """
+    """As every filter of the list."""
     asked = admin.look("/operations/bulk?kind=cancel&all=1&range=all&text=Qshopq")
 
     assert "Cancel 3 operations?" in asked
@@ -259,9 +239,7 @@ def test_text_is_part_of_what_is_changed(admin: Person):
 
 
 def test_another_count_is_told_with_the_new_one(admin: Person, engine: sa.Engine):
-    """
-    Nothing is done, and the question is asked anew.
-    """
+    """Nothing is done, and the question is asked anew."""
     path = "/operations/bulk?kind=retry&all=1&range=all&app=shop"
     answer = send(admin, path, expected_count="77", note="kept")
 
@@ -283,27 +261,21 @@ def test_another_count_is_told_with_the_new_one(admin: Person, engine: sa.Engine
     ],
 )
 def test_made_up_form_is_refused(admin: Person, fields: dict[str, Any]):
-    """
-    With a page, never with a defect.
-    """
+    """With a page, never with a defect."""
     answer = admin.client.post("/operations/bulk", data=fields, headers=OWN)
 
     assert 400 <= answer.status_code < 500
 
 
 def test_filter_with_a_problem_changes_nothing(admin: Person):
-    """
-    More would be meant than was written.
-    """
+    """More would be meant than was written."""
     path = "/operations/bulk?kind=cancel&all=1&range=all&app=nowhere"
 
     assert "nowhere" in admin.look(path, 404)
 
 
 def test_viewer_sees_no_button(browser: TestClient, engine: sa.Engine, shop: Prepared):
-    """
-    And the routes refuse, too.
-    """
+    """And the routes refuse, too."""
     viewer = sign_in(browser, engine, shop, Role.VIEWER)
     failed = shop.operations["failed"]
     text = viewer.look(ALL) + viewer.look(f"/operations/{failed}")
@@ -321,9 +293,7 @@ def test_viewer_sees_no_button(browser: TestClient, engine: sa.Engine, shop: Pre
 def test_tenant_sees_nothing_of_others(
     browser: TestClient, engine: sa.Engine, shop: Prepared
 ):
-    """
-    In lists, numbers, questions and pages: 404 in the words for what never was.
-    """
+    """In lists, numbers, questions and pages: 404 in the words for what never was."""
     person = sign_in(browser, engine, shop, Role.ADMIN, app="books")
     failed = shop.operations["failed"]
     text = person.look(ALL) + person.look("/operations?range=all&app=shop")

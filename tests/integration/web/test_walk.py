@@ -193,9 +193,7 @@ def test_every_link_leads_somewhere(enter_as: EnterAs, role: Role):
 
 
 def test_every_page_can_be_found(enter_as: EnterAs):
-    """
-    An admin comes to each page by links alone.
-    """
+    """An admin comes to each page by links alone."""
     walked = walk(enter_as(Role.ADMIN, None))
 
     assert [] == walked.faults
@@ -210,9 +208,7 @@ def test_every_page_can_be_found(enter_as: EnterAs):
 
 
 def test_viewer_is_offered_nothing_to_do(enter_as: EnterAs):
-    """
-    But to sign out.
-    """
+    """But to sign out."""
     walked = walk(enter_as(Role.VIEWER, None), is_short=True)
 
     assert [] == walked.faults
@@ -228,9 +224,7 @@ def test_viewer_is_offered_nothing_to_do(enter_as: EnterAs):
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.ADMIN])
 def test_others_are_not_seen(enter_as: EnterAs, role: Role):
-    """
-    Nowhere is another small app named to somebody who has a key of one.
-    """
+    """Nowhere is another small app named to somebody who has a key of one."""
     walked = walk(enter_as(role, _APP), is_short=role is Role.ADMIN)
     others = [each for each in BUSINESSES if each.uid != _APP]
     names = {

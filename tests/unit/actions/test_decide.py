@@ -37,9 +37,7 @@ def every_minute(first: str, last: str) -> list[datetime]:
 
 
 def test_every_occurrence_of_the_window_runs_oldest_first():
-    """
-    A tick after three minutes finds all three, not only the last.
-    """
+    """A tick after three minutes finds all three, not only the last."""
     action = make_action(MINUTELY, next_due_at=at("12:01"))
 
     decision = decide(action, at("12:03:30"))
@@ -50,9 +48,7 @@ def test_every_occurrence_of_the_window_runs_oldest_first():
 
 
 def test_operation_says_what_it_is():
-    """
-    The row carries its identity and all that a worker and a reader need.
-    """
+    """The row carries its identity and all that a worker and a reader need."""
     operation = decide(make_action(MINUTELY), MONDAY).operations[0]
 
     assert make_operation_id("uid", MONDAY) == operation.id
@@ -67,9 +63,7 @@ def test_operation_says_what_it_is():
 
 
 def test_occurrence_due_this_very_instant_runs():
-    """
-    The window ends with now, included.
-    """
+    """The window ends with now, included."""
     action = make_action({"cron_rule": "0 7 * * *"}, next_due_at=at("07:00"))
 
     assert [at("07:00")] == ran(decide(action, at("07:00")).operations)
@@ -85,9 +79,7 @@ def test_occurrence_due_this_very_instant_runs():
     ],
 )
 def test_window_is_open_at_its_old_end(now: datetime, *, runs: bool):
-    """
-    Five minutes to the microsecond: what is exactly as old has left the window.
-    """
+    """Five minutes to the microsecond: what is exactly as old has left the window."""
     action = make_action({"cron_rule": "0 7 * * *"}, next_due_at=at("07:00"))
 
     operations = decide(action, now).operations
@@ -99,9 +91,7 @@ def test_window_is_open_at_its_old_end(now: datetime, *, runs: bool):
 
 
 def test_missed_range_is_one_row_that_says_all():
-    """
-    First, last and count, under an id of its own, final with its reason.
-    """
+    """First, last and count, under an id of its own, final with its reason."""
     action = make_action(MINUTELY, next_due_at=at("10:00"))
 
     operations = decide(action, at("12:00")).operations
@@ -124,9 +114,7 @@ def test_missed_range_is_one_row_that_says_all():
 def test_missed_are_counted_exactly_to_a_thousand(
     minutes: int, count: int, *, more: bool
 ):
-    """
-    Beyond that it is "more", and the range still says from when to when.
-    """
+    """Beyond that it is "more", and the range still says from when to when."""
     now = MONDAY + (minutes - 1) * MINUTE + LOOKBACK
 
     operations = decide(make_action(MINUTELY), now).operations
@@ -136,9 +124,7 @@ def test_missed_are_counted_exactly_to_a_thousand(
 
 
 def test_latest_runs_if_the_window_is_empty():
-    """
-    Three occurrences missed: the last runs, two are recorded as missed.
-    """
+    """Three occurrences missed: the last runs, two are recorded as missed."""
     action = make_action(
         {"cron_rule": "0 7-9 * * *"},
         next_due_at=at("07:00"),
@@ -152,9 +138,7 @@ def test_latest_runs_if_the_window_is_empty():
 
 
 def test_latest_runs_nothing_old_if_the_window_holds_one():
-    """
-    What is due now makes up for what was missed.
-    """
+    """What is due now makes up for what was missed."""
     action = make_action(
         {"cron_rule": "0 7-9 * * *"},
         next_due_at=at("07:00"),
@@ -168,9 +152,7 @@ def test_latest_runs_nothing_old_if_the_window_holds_one():
 
 
 def test_all_runs_all_and_misses_none():
-    """
-    Catching up runs the oldest first.
-    """
+    """Catching up runs the oldest first."""
     action = make_action(MINUTELY, next_due_at=at("10:00"), catch_up={"runs": "all"})
 
     operations = decide(action, at("12:00")).operations
@@ -180,9 +162,7 @@ def test_all_runs_all_and_misses_none():
 
 
 def test_all_stops_at_a_thousand():
-    """
-    The rest is one missed row; what the window holds runs all the same.
-    """
+    """The rest is one missed row; what the window holds runs all the same."""
     action = make_action(MINUTELY, catch_up={"runs": "all"})
     now = MONDAY + 1099 * MINUTE + LOOKBACK
 
@@ -208,9 +188,7 @@ def test_all_stops_at_a_thousand():
 def test_catch_up_reaches_back_as_far_as_it_may(
     runs: str, within: str, expected: list[str]
 ):
-    """
-    What is older than ``within`` is missed, exactly as old still runs.
-    """
+    """What is older than ``within`` is missed, exactly as old still runs."""
     action = make_action(
         {"cron_rule": "0 7-9 * * *"},
         next_due_at=at("07:00"),
@@ -224,9 +202,7 @@ def test_catch_up_reaches_back_as_far_as_it_may(
 
 
 def test_what_is_caught_up_may_lie_between_what_is_missed():
-    """
-    Too old before, too many after: two ranges, and nothing counted twice.
-    """
+    """Too old before, too many after: two ranges, and nothing counted twice."""
     action = make_action(MINUTELY, catch_up={"runs": "all", "within": "PT20H"})
     now = MONDAY + 22 * 60 * MINUTE
 
@@ -240,9 +216,7 @@ def test_what_is_caught_up_may_lie_between_what_is_missed():
 
 
 def test_ten_years_cost_no_more_than_a_day():
-    """
-    Some 5 million missed occurrences are found by search, not one by one.
-    """
+    """Some 5 million missed occurrences are found by search, not one by one."""
     asked = {}
     for days in (1, 3650):
         rule = CountingRule(GridRule(every=60))
@@ -256,9 +230,7 @@ def test_ten_years_cost_no_more_than_a_day():
 
 
 def test_rule_that_ends_is_never_due_again():
-    """
-    After the last occurrence there is no next.
-    """
+    """After the last occurrence there is no next."""
     action = make_action({"due_date": "2026-01-05T07:00:00"}, next_due_at=at("07:00"))
 
     decision = decide(action, at("07:00"))
@@ -268,9 +240,7 @@ def test_rule_that_ends_is_never_due_again():
 
 
 def test_nothing_before_it_takes_effect():
-    """
-    With jitter too, the instant of the rule counts, not that of the dispatch.
-    """
+    """With jitter too, the instant of the rule counts, not that of the dispatch."""
     action = make_action(
         {"cron_rule": "*/30 * * * *"}, next_due_at=at("07:02"), jitter="PT20M"
     )
@@ -282,9 +252,7 @@ def test_nothing_before_it_takes_effect():
 
 
 def test_jitter_delays_the_dispatch_and_not_the_identity():
-    """
-    Each occurrence runs once, under its own id, at its own minute later.
-    """
+    """Each occurrence runs once, under its own id, at its own minute later."""
     action = make_action(
         {"cron_rule": "0 * * * *"}, next_due_at=at("07:00"), jitter="PT30M", uid="a"
     )
@@ -300,9 +268,7 @@ def test_jitter_delays_the_dispatch_and_not_the_identity():
 
 
 def test_actions_with_one_rule_share_the_search():
-    """
-    The memo answers for all that are due since the same instant, and only those.
-    """
+    """The memo answers for all that are due since the same instant, and only those."""
     memo: Memo = {}
     first = make_action(MINUTELY, next_due_at=at("12:01"), uid="first")
     others = [
@@ -320,9 +286,7 @@ def test_actions_with_one_rule_share_the_search():
 
 
 def test_of_seconds_the_latest_runs_and_one_row_tells_of_the_others():
-    """
-    The row is skipped, not missed: nothing was wrong.
-    """
+    """The row is skipped, not missed: nothing was wrong."""
     action = make_action({"every": "PT10S"}, next_due_at=at("07:00:10"))
 
     decision = decide(action._replace(queue=Queue.TASKS), at("07:01:03"))

@@ -87,9 +87,7 @@ def test_any_ticks_decide_each_occurrence_once(
     catch_up: dict[str, str],
     gaps: list[float],
 ):
-    """
-    However often the scheduler wakes, as long as it wakes within the window.
-    """
+    """However often the scheduler wakes, as long as it wakes within the window."""
     ticks = Ticks(
         make_action(when, next_due_at=start, jitter=jitter, catch_up=catch_up)
     )
@@ -110,9 +108,7 @@ def test_any_outage_runs_or_misses_each_occurrence_once(
     catch_up: dict[str, str],
     gaps: list[float],
 ):
-    """
-    What does not run lies in exactly one range, and the ranges count it.
-    """
+    """What does not run lies in exactly one range, and the ranges count it."""
     ticks = Ticks(
         make_action(when, next_due_at=start, jitter=jitter, catch_up=catch_up)
     )
@@ -149,9 +145,7 @@ LOOKS = st.lists(st.floats(min_value=0.2, max_value=900), max_size=12)
 def test_of_seconds_the_latest_of_each_look_runs(
     when: object, start: datetime, jitter: str | None, gaps: list[float]
 ):
-    """
-    Each other occurrence lies in exactly one range: overtaken, or of an outage.
-    """
+    """Each other occurrence lies in exactly one range: overtaken, or of an outage."""
     action = make_action(when, next_due_at=start, jitter=jitter)
     ticks = Ticks(action._replace(queue=Queue.TASKS))
     instants = make_instants(start, gaps)

@@ -53,9 +53,7 @@ def users(decision: Decision) -> list[str | None]:
 
 
 def test_each_user_gets_an_operation():
-    """
-    Two users at the same instant are two operations, in the order of their ids.
-    """
+    """Two users at the same instant are two operations, in the order of their ids."""
     action = make_action(ON, next_due_at=at("07:00"))
 
     decision = decide_on(
@@ -75,9 +73,7 @@ def test_each_user_gets_an_operation():
 
 
 def test_occurrence_is_cut_to_the_second():
-    """
-    Its identity survives any storage; the event keeps its own instant.
-    """
+    """Its identity survives any storage; the event keeps its own instant."""
     instant = at("07:00:30") + timedelta(microseconds=700)
     action = make_action(ON, next_due_at=at("07:00"))
 
@@ -87,9 +83,7 @@ def test_occurrence_is_cut_to_the_second():
 
 
 def test_delay_ends_before_it_runs():
-    """
-    An event that is not due yet tells when to look again.
-    """
+    """An event that is not due yet tells when to look again."""
     action = make_action(HOURS_LATER, next_due_at=at("07:00"))
     events = [event("ann", at("05:00")), event("bob", at("05:02"))]
 
@@ -100,9 +94,7 @@ def test_delay_ends_before_it_runs():
 
 
 def test_later_event_bounds_the_next_look():
-    """
-    Of an event that was not fetched only its instant is known: a lower bound.
-    """
+    """Of an event that was not fetched only its instant is known: a lower bound."""
     action = make_action(HOURS_LATER, next_due_at=at("07:00"))
 
     decision = decide_on(action, at("07:01"), next_event_at=at("06:00"))
@@ -112,9 +104,7 @@ def test_later_event_bounds_the_next_look():
 
 
 def test_next_look_is_never_at_once():
-    """
-    A lower bound that has passed is due at the next tick, not in this one again.
-    """
+    """A lower bound that has passed is due at the next tick, not in this one again."""
     action = make_action({"after": "app.x", "delay": "P1M"}, next_due_at=at("07:00"))
     instant = at("07:00") - 29 * DAY
 
@@ -124,9 +114,7 @@ def test_next_look_is_never_at_once():
 
 
 def test_months_step_the_calendar_of_the_zone():
-    """
-    31 January and a month is 28 February, at the same local time.
-    """
+    """31 January and a month is 28 February, at the same local time."""
     zone = ZoneInfo("Europe/Paris")
     seen = datetime(2026, 1, 31, 9, tzinfo=zone).astimezone(UTC)
     due = datetime(2026, 2, 28, 9, tzinfo=zone).astimezone(UTC)
@@ -144,9 +132,7 @@ def test_months_step_the_calendar_of_the_zone():
 
 
 def test_late_arrival_runs_when_it_is_recorded():
-    """
-    Back-dated by hours: the run keeps the identity of event and delay.
-    """
+    """Back-dated by hours: the run keeps the identity of event and delay."""
     action = make_action(HOURS_LATER, next_due_at=at("12:00"))
 
     decision = decide_on(
@@ -161,9 +147,7 @@ def test_late_arrival_runs_when_it_is_recorded():
     [(DAY, False), (DAY + RESOLUTION, True), (400 * DAY, True)],
 )
 def test_recorded_more_than_a_day_late_is_missed(behind: timedelta, *, late: bool):
-    """
-    History, not news: the user's own row says so.
-    """
+    """History, not news: the user's own row says so."""
     recorded_at = at("12:00:30")
     action = make_action(ON, next_due_at=at("12:00"))
     instant = (recorded_at - behind).replace(microsecond=0)
@@ -182,9 +166,7 @@ def test_recorded_more_than_a_day_late_is_missed(behind: timedelta, *, late: boo
 
 
 def test_decided_events_are_not_decided_again():
-    """
-    What was due before ``next_due_at`` was decided by a former tick.
-    """
+    """What was due before ``next_due_at`` was decided by a former tick."""
     action = make_action(ON, next_due_at=at("07:00"))
 
     decision = decide_on(action, at("07:01"), event("ann", at("07:00") - RESOLUTION))
@@ -193,9 +175,7 @@ def test_decided_events_are_not_decided_again():
 
 
 def test_nothing_before_it_takes_effect():
-    """
-    An action that was posted at 07:00 does not run for what was due before.
-    """
+    """An action that was posted at 07:00 does not run for what was due before."""
     action = make_action(ON, next_due_at=at("06:00"))._replace(
         effective_from=at("07:00")
     )
@@ -216,9 +196,7 @@ def test_nothing_before_it_takes_effect():
 def test_bounds_hold_for_the_occurrence(
     bounds: dict[str, datetime], expected: list[str]
 ):
-    """
-    ``starts_at`` inclusive, ``ends_at`` exclusive.
-    """
+    """``starts_at`` inclusive, ``ends_at`` exclusive."""
     action = make_action(ON, next_due_at=at("07:00"))._replace(**bounds)  # type: ignore[arg-type]  # times both
     events = [
         event(user, at(f"07:0{n}")) for n, user in enumerate(["ann", "bob", "eve"], 1)
@@ -228,9 +206,7 @@ def test_bounds_hold_for_the_occurrence(
 
 
 def test_outage_is_one_missed_row():
-    """
-    What the outage held of all users is counted together; the window runs.
-    """
+    """What the outage held of all users is counted together; the window runs."""
     action = make_action(ON, next_due_at=at("07:00"))
     events = [event(f"u{n}", at("07:00") + n * MINUTE) for n in range(60)]
 
@@ -252,9 +228,7 @@ def test_outage_is_one_missed_row():
 def test_catch_up_holds_for_events(
     catch_up: dict[str, str], expected: list[str], lost: int
 ):
-    """
-    Three users while nobody led, the last of them two hours and more ago.
-    """
+    """Three users while nobody led, the last of them two hours and more ago."""
     action = make_action(ON, next_due_at=at("07:00"), catch_up=catch_up)
     events = [event(f"u{n}", at(f"{7 + n}:00")) for n in range(3)]
 
@@ -265,9 +239,7 @@ def test_catch_up_holds_for_events(
 
 
 def test_a_thousand_users_are_caught_up():
-    """
-    The rest is counted, exactly to a thousand.
-    """
+    """The rest is counted, exactly to a thousand."""
     action = make_action(ON, next_due_at=MONDAY, catch_up={"runs": "all"})
     events = [event(f"u{n:04}", MONDAY + n * RESOLUTION) for n in range(2500)]
 
@@ -278,9 +250,7 @@ def test_a_thousand_users_are_caught_up():
 
 
 def test_ranges_of_two_outages_are_two_rows():
-    """
-    The same first occurrence in two outages is told apart, so neither is lost.
-    """
+    """The same first occurrence in two outages is told apart, so neither is lost."""
     action = make_action(ON, next_due_at=at("07:00"))
     first = decide_on(action, at("08:00"), event("ann", at("07:00")))
     action = action._replace(next_due_at=at("08:00") + RESOLUTION)
@@ -319,9 +289,7 @@ def test_any_ticks_decide_each_event_once(
     made: list[tuple[int, int]],
     gaps: list[int],
 ):
-    """
-    Whenever events happen and are recorded, each that falls due runs once.
-    """
+    """Whenever events happen and are recorded, each that falls due runs once."""
     length, clocks = Delay.parse(delay), ZoneInfo(zone)
     start = datetime(2026, 3, 28, 22, tzinfo=UTC)
     first, last = event_window(length, clocks, start, start)

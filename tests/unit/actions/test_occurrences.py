@@ -86,35 +86,27 @@ def is_due(schedule: Schedule, instant: datetime) -> bool:
 
 
 def test_range_includes_its_start_and_not_its_end() -> None:
-    """
-    An occurrence at the start of a range belongs to it, one at the end does not.
-    """
+    """An occurrence at the start of a range belongs to it, one at the end does not."""
     found = find_occurrences(HOURLY, NOON, NOON + 2 * HOUR)
 
     assert [NOON, NOON + HOUR] == found
 
 
 def test_range_can_be_cut_short() -> None:
-    """
-    No more than the limit is returned, and counted.
-    """
+    """No more than the limit is returned, and counted."""
     assert [NOON] == find_occurrences(HOURLY, NOON, NOON + DAY, limit=1)
     assert 24 == count_occurrences(HOURLY, NOON, NOON + DAY)
     assert 3 == count_occurrences(HOURLY, NOON, NOON + DAY, limit=3)
 
 
 def test_single_rule_can_be_searched() -> None:
-    """
-    A rule answers the same question, so it needs no schedule around it.
-    """
+    """A rule answers the same question, so it needs no schedule around it."""
     assert [NOON] == find_occurrences(QUARTERLY, NOON, NOON + MINUTE)
     assert NOON == find_last(QUARTERLY, NOON - HOUR, NOON)
 
 
 def test_rules_due_at_the_same_instant_count_once() -> None:
-    """
-    A union has one occurrence for each instant.
-    """
+    """A union has one occurrence for each instant."""
     union = Schedule((GridRule(3600), GridRule(1800)))
 
     found = find_occurrences(union, NOON, NOON + HOUR)
@@ -123,9 +115,7 @@ def test_rules_due_at_the_same_instant_count_once() -> None:
 
 
 def test_bounds_include_the_start_and_not_the_end() -> None:
-    """
-    ``starts_at`` may itself be an occurrence, ``ends_at`` may not.
-    """
+    """``starts_at`` may itself be an occurrence, ``ends_at`` may not."""
     bounded = Schedule((GridRule(3600),), NOON, NOON + 2 * HOUR)
 
     found = find_occurrences(bounded, NOON - DAY, NOON + DAY)
@@ -134,9 +124,7 @@ def test_bounds_include_the_start_and_not_the_end() -> None:
 
 
 def test_excluded_days_are_those_of_the_rules_zone() -> None:
-    """
-    23:00 UTC on Friday is Saturday in Paris, so excluding Saturday excludes it.
-    """
+    """23:00 UTC on Friday is Saturday in Paris, so excluding Saturday excludes it."""
     saturday = (date(2026, 11, 21), date(2026, 11, 21))
     in_paris = Schedule((GridRule(3600, zone=PARIS),), excluded=DaysOff((saturday,)))
 
@@ -147,9 +135,7 @@ def test_excluded_days_are_those_of_the_rules_zone() -> None:
 
 
 def test_long_exclusion_costs_one_question() -> None:
-    """
-    A rule due every minute jumps over an excluded century at once.
-    """
+    """A rule due every minute jumps over an excluded century at once."""
     rule = CountingRule(GridRule(60))
     schedule = Schedule(
         (rule,), excluded=DaysOff(((date(2000, 1, 1), date(2099, 12, 31)),))
@@ -160,9 +146,7 @@ def test_long_exclusion_costs_one_question() -> None:
 
 
 def test_last_occurrence_is_found_in_few_questions() -> None:
-    """
-    A century of a rule due every second is searched in some forty questions.
-    """
+    """A century of a rule due every second is searched in some forty questions."""
     rule = CountingRule(GridRule(1))
 
     last = find_last(rule, NOON - 36_500 * DAY, NOON)
@@ -172,9 +156,7 @@ def test_last_occurrence_is_found_in_few_questions() -> None:
 
 
 def test_nothing_due_in_the_window_costs_one_question() -> None:
-    """
-    The usual case of a tick is the cheapest.
-    """
+    """The usual case of a tick is the cheapest."""
     rule = CountingRule(GridRule(86_400))
 
     assert None is find_last(rule, NOON - 5 * MINUTE, NOON)
@@ -196,16 +178,12 @@ def test_nothing_due_in_the_window_costs_one_question() -> None:
 def test_look_back_excludes_its_start_and_includes_its_end(
     after: datetime, until: datetime, last: datetime | None
 ) -> None:
-    """
-    The window is ``(after, until]``.
-    """
+    """The window is ``(after, until]``."""
     assert last == find_last(HOURLY, after, until)
 
 
 def test_naive_instants_are_refused() -> None:
-    """
-    Python would read a naive instant in the zone of the host.
-    """
+    """Python would read a naive instant in the zone of the host."""
     naive = NOON.replace(tzinfo=None)
 
     with pytest.raises(ValueError, match="no UTC offset"):
@@ -213,9 +191,7 @@ def test_naive_instants_are_refused() -> None:
 
 
 def test_years_beyond_the_calendar_have_no_occurrence() -> None:
-    """
-    Rules are only asked about years they can answer for.
-    """
+    """Rules are only asked about years they can answer for."""
     assert None is HOURLY.next_from(datetime(9995, 1, 1, tzinfo=UTC))
     assert HOURLY.next_from(datetime(1, 1, 1, tzinfo=UTC)) is not None
 
@@ -244,9 +220,7 @@ def test_next_occurrence_is_the_first_by_definition(
 def test_occurrences_increase_and_their_last_is_found(
     schedule: Schedule, start: datetime, length: int
 ) -> None:
-    """
-    Occurrences are strictly ordered, and looking back finds the last of them.
-    """
+    """Occurrences are strictly ordered, and looking back finds the last of them."""
     end = start + length * SECOND
 
     found = find_occurrences(schedule, start, end, limit=2000)
@@ -261,9 +235,7 @@ def test_occurrences_increase_and_their_last_is_found(
 def test_zone_of_the_question_does_not_matter(
     schedule: Schedule, instant: datetime, zone: ZoneInfo
 ) -> None:
-    """
-    The same instant gives the same answer, in whatever zone it is written.
-    """
+    """The same instant gives the same answer, in whatever zone it is written."""
     local = instant.astimezone(zone)
 
     assert schedule.next_from(instant) == schedule.next_from(local)
@@ -277,9 +249,7 @@ def test_zone_of_the_question_does_not_matter(
 def test_dispatch_is_late_by_whole_minutes_and_never_overtaken(
     schedule: Schedule, start: datetime, uid: str
 ) -> None:
-    """
-    Jitter delays by whole minutes, at most the jitter, and keeps the order.
-    """
+    """Jitter delays by whole minutes, at most the jitter, and keeps the order."""
     found = find_occurrences(schedule, start, start + DAY, limit=20)
     for occurrence in found:
         due_at = schedule.due_at(occurrence, uid)
@@ -296,9 +266,7 @@ def test_dispatch_is_late_by_whole_minutes_and_never_overtaken(
 def test_next_dispatch_is_the_first_of_all(
     schedule: Schedule, after: datetime, uid: int, effective_from: datetime | None
 ) -> None:
-    """
-    next_due and find_due give what a look at every occurrence gives.
-    """
+    """next_due and find_due give what a look at every occurrence gives."""
     end = after + 3 * HOUR
     occurrences = find_occurrences(schedule, after - 3 * HOUR, end + SECOND)
     every = [Due(at, schedule.due_at(at, str(uid))) for at in occurrences]
@@ -336,9 +304,7 @@ def test_dispatches_can_be_limited() -> None:
 
 
 def test_dispatches_end_with_the_schedule() -> None:
-    """
-    After the last occurrence nothing is due any more.
-    """
+    """After the last occurrence nothing is due any more."""
     ending = Schedule((GridRule(3600),), ends_at=NOON + SECOND)
 
     assert [Due(NOON, NOON)] == find_due(ending, "a", start=NOON, now=NOON + DAY)
@@ -346,9 +312,7 @@ def test_dispatches_end_with_the_schedule() -> None:
 
 
 def test_jitter_spreads_actions_evenly() -> None:
-    """
-    A thousand actions of the same hour are spread over all its minutes.
-    """
+    """A thousand actions of the same hour are spread over all its minutes."""
     schedule = Schedule((GridRule(86_400),), jitter=timedelta(minutes=9))
     midnight = NOON - 12 * HOUR
     minutes = [
@@ -363,9 +327,7 @@ def test_jitter_spreads_actions_evenly() -> None:
 
 
 def test_jitter_is_the_same_every_day() -> None:
-    """
-    Each action keeps its minute.
-    """
+    """Each action keeps its minute."""
     schedule = Schedule((GridRule(86_400),), jitter=timedelta(minutes=59))
     found = find_occurrences(schedule, NOON, NOON + 30 * DAY)
 
@@ -375,18 +337,14 @@ def test_jitter_is_the_same_every_day() -> None:
 
 
 def test_same_timing_is_parsed_once() -> None:
-    """
-    Actions with the same timing share one parsed schedule.
-    """
+    """Actions with the same timing share one parsed schedule."""
     text = timing_text(TimingModel(when=(CronModel(cron_rule="0 7 * * 1"),)))
 
     assert parse_timing(text) is parse_timing(text)
 
 
 def test_stored_timing_reads_back() -> None:
-    """
-    What is stored means the same as what was posted.
-    """
+    """What is stored means the same as what was posted."""
     timing = TimingModel(
         when=(CronModel(cron_rule="0 7 * * *", timezone="Europe/Paris"),),
         starts_at=NOON,
@@ -430,9 +388,7 @@ def test_last_occurrence_looks_back_five_minutes(now: str, last: str | None) -> 
 
 
 def test_look_back_is_elapsed_time_in_the_zone_of_now() -> None:
-    """
-    Just after clocks were set back, five minutes are not an hour and five.
-    """
+    """Just after clocks were set back, five minutes are not an hour and five."""
     action = make_action({"cron_rule": "58 0 * * *", "timezone": "UTC"})
     now = datetime(2026, 10, 25, 1, 2, tzinfo=UTC)
     due_at = datetime(2026, 10, 25, 0, 58, tzinfo=UTC)
@@ -446,9 +402,7 @@ def test_look_back_is_elapsed_time_in_the_zone_of_now() -> None:
 
 
 def test_event_action_has_no_last_occurrence() -> None:
-    """
-    What waits for events is due for users, not by itself.
-    """
+    """What waits for events is due for users, not by itself."""
     action = make_action({"on": "instance.user.created"})
 
     assert None is get_scheduled_action_last_occurrence(action, now=NOON)

@@ -60,16 +60,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_committed_document_is_that_of_the_code():
-    """
-    docs/openapi.json is what clients read; ``make openapi`` writes it.
-    """
+    """docs/openapi.json is what clients read; ``make openapi`` writes it."""
     assert COMMITTED.read_text("utf-8") == to_text(DOCUMENT), "run: make openapi"
 
 
 def test_nothing_is_open_but_what_a_stranger_may_know():
-    """
-    Every other route passes the guard, with a role.
-    """
+    """Every other route passes the guard, with a role."""
     public = {
         route.path
         for router in PUBLIC_ROUTERS
@@ -88,9 +84,7 @@ def test_nothing_is_open_but_what_a_stranger_may_know():
 
 
 def test_document_says_which_routes_need_a_key():
-    """
-    The role stands in the document, and in no route that is open.
-    """
+    """The role stands in the document, and in no route that is open."""
     told = {
         name: (bool(route["security"]), route.get("x-role")) for name, route in ROUTES
     }
@@ -107,9 +101,7 @@ def test_document_says_which_routes_need_a_key():
 
 
 def test_route_has_words(route: dict[str, Any]):
-    """
-    A name that reads well in a client, a sentence, and the group it belongs to.
-    """
+    """A name that reads well in a client, a sentence, and the group it belongs to."""
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", route["operationId"])
     assert 10 <= len(route["summary"]) <= 100
     assert route["description"].startswith(route["summary"][:10])
@@ -118,9 +110,7 @@ def test_route_has_words(route: dict[str, Any]):
 
 
 def test_names_are_of_one_route_each():
-    """
-    A client that is made from the document has a function for each.
-    """
+    """A client that is made from the document has a function for each."""
     names = [route["operationId"] for _name, route in ROUTES]
 
     assert sorted(names) == sorted(set(names))
@@ -146,9 +136,7 @@ def test_parameters_and_bodies_have_examples(route: dict[str, Any]):
 
 
 def test_parameters_are_described(route: dict[str, Any]):
-    """
-    Each says what it is for.
-    """
+    """Each says what it is for."""
     silent = [
         each["name"]
         for each in route.get("parameters", ())
@@ -159,9 +147,7 @@ def test_parameters_are_described(route: dict[str, Any]):
 
 
 def test_answers_are_declared(route: dict[str, Any]):
-    """
-    What comes back has members that the document names, not just any object.
-    """
+    """What comes back has members that the document names, not just any object."""
     good = {status: each for status, each in route["responses"].items() if status < "3"}
     open_ones = [
         status
@@ -180,9 +166,7 @@ def test_answers_are_declared(route: dict[str, Any]):
 
 
 def test_problems_are_declared(route: dict[str, Any]):
-    """
-    Each is a problem (RFC 9457); what needs a key may refuse it.
-    """
+    """Each is a problem (RFC 9457); what needs a key may refuse it."""
     problems = {status for status in route["responses"] if status >= "4"}
     needed = {"401", "403", "422", "429", "503"} if route["security"] else set()
 

@@ -134,16 +134,12 @@ def find_wanted(resource: str) -> set[str]:
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_resource_has_its_routes(resource: str):
-    """
-    Each of them is in the document.
-    """
+    """Each of them is in the document."""
     assert sorted(find_wanted(resource) - ROUTES) == []
 
 
 def test_every_route_belongs_to_a_resource():
-    """
-    A new one is added to the table above.
-    """
+    """A new one is added to the table above."""
     wanted = {route for each in RESOURCES for route in find_wanted(each)}
 
     assert ROUTES - wanted == {f"GET {path}" for path in META}

@@ -58,18 +58,14 @@ def publish(channel: FakeChannel, count: int) -> Confirms:
 
 
 def test_channel_is_asked_to_confirm(channel: FakeChannel):
-    """
-    Without that, RabbitMQ says nothing.
-    """
+    """Without that, RabbitMQ says nothing."""
     publish(channel, 0)
 
     assert channel.confirms
 
 
 def test_each_message_is_waited_for(channel: FakeChannel):
-    """
-    In whatever order they are confirmed, one by one or many at once.
-    """
+    """In whatever order they are confirmed, one by one or many at once."""
     confirms = publish(channel, 4)
     channel.answers = [("basic_ack", 4, False), ("basic_ack", 3, True)]
 
@@ -78,9 +74,7 @@ def test_each_message_is_waited_for(channel: FakeChannel):
 
 
 def test_silence_is_an_error(channel: FakeChannel):
-    """
-    What is not confirmed is not sent.
-    """
+    """What is not confirmed is not sent."""
     confirms = publish(channel, 2)
     channel.answers = [("basic_ack", 1, False)]
 
@@ -89,9 +83,7 @@ def test_silence_is_an_error(channel: FakeChannel):
 
 
 def test_time_is_for_all_messages_together(channel: FakeChannel):
-    """
-    A broker that answers for one a second must not hold up the loop.
-    """
+    """A broker that answers for one a second must not hold up the loop."""
     confirms = publish(channel, 2)
     channel.answers = [("basic_ack", 1, False)]
 
@@ -100,9 +92,7 @@ def test_time_is_for_all_messages_together(channel: FakeChannel):
 
 
 def test_refusal_is_an_error(channel: FakeChannel):
-    """
-    RabbitMQ refuses what it could not keep.
-    """
+    """RabbitMQ refuses what it could not keep."""
     confirms = publish(channel, 3)
     channel.answers = [("basic_nack", 2, True), ("basic_ack", 3, False)]
 
@@ -111,9 +101,7 @@ def test_refusal_is_an_error(channel: FakeChannel):
 
 
 def test_messages_without_a_queue_are_named_once(channel: FakeChannel):
-    """
-    They are confirmed all the same, and those of the next batch are others.
-    """
+    """They are confirmed all the same, and those of the next batch are others."""
     confirms = publish(channel, 2)
     channel.answers = [
         make_return("first"),

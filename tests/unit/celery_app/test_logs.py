@@ -27,9 +27,7 @@ def read(stream: io.StringIO) -> list[tuple[str, str]]:
 
 
 def test_each_line_that_is_printed_is_one_of_the_log(stream: io.StringIO):
-    """
-    However it is cut into calls; empty ones are left out.
-    """
+    """However it is cut into calls; empty ones are left out."""
     printed = OwnLines("stdout", io.StringIO())
 
     print("first\n\nsec", end="", file=printed)
@@ -40,9 +38,7 @@ def test_each_line_that_is_printed_is_one_of_the_log(stream: io.StringIO):
 
 
 def test_percent_signs_are_no_formats(stream: io.StringIO):
-    """
-    What others print is text.
-    """
+    """What others print is text."""
     print("100% of %s", file=OwnLines("stderr", io.StringIO()))
 
     assert [("stderr", "100% of %s")] == read(stream)
@@ -51,9 +47,7 @@ def test_percent_signs_are_no_formats(stream: io.StringIO):
 def test_log_that_complains_of_itself_goes_round_no_circle(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """
-    Its disk is full, and its complaint is printed, and so to be logged.
-    """
+    """Its disk is full, and its complaint is printed, and so to be logged."""
     printed = OwnLines("stderr", io.StringIO())
     monkeypatch.setattr("sys.stderr", printed)
 

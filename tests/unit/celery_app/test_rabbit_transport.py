@@ -43,9 +43,7 @@ def read(payload: bytes) -> amqp.Message:
 
 
 def test_what_can_be_read_stays_as_it_is():
-    """
-    Headers and content type come through.
-    """
+    """Headers and content type come through."""
     message = read(make_header(field("S", b"\0\0\0\x01b")))
 
     assert {"a": "b"} == message.headers
@@ -64,9 +62,7 @@ def test_what_can_be_read_stays_as_it_is():
     ids=["year", "type", "depth", "name", "end"],
 )
 def test_message_without_readable_properties_still_comes(payload: bytes):
-    """
-    It has none then, and its body follows.
-    """
+    """It has none then, and its body follows."""
     message = read(payload)
 
     assert message.properties == {}
@@ -76,9 +72,7 @@ def test_message_without_readable_properties_still_comes(payload: bytes):
 
 @pytest.mark.parametrize("key", [b"minutehand.quick", b"\xff"])
 def test_routing_key_of_any_bytes_is_handed_out(key: bytes):
-    """
-    Tag and flag stay: the message can be acknowledged.
-    """
+    """Tag and flag stay: the message can be acknowledged."""
     payload = (
         pack(">HH", *spec.Basic.Deliver)
         + b"\x04tag1"
@@ -95,9 +89,7 @@ def test_routing_key_of_any_bytes_is_handed_out(key: bytes):
 
 
 def test_body_is_not_decompressed_before_somebody_reads_it():
-    """
-    A few bytes may be gigabytes.
-    """
+    """A few bytes may be gigabytes."""
     headers: Any = {"compression": "zlib", "task": "theirs"}
     raw = amqp.Message(b"x\x9c", application_headers=headers)
     raw.delivery_info = {"delivery_tag": 1}

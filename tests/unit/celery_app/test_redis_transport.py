@@ -88,9 +88,7 @@ def find_others(owner: Any, names: dict[str, list[str] | None]) -> list[str]:
 
 
 def test_kombu_has_the_names_that_the_transport_uses():
-    """
-    A newer kombu that renames one fails here, and not in a worker that stops.
-    """
+    """A newer kombu that renames one fails here, and not in a worker that stops."""
     named = {name for names in NAMES.values() for name in names}
     others = [
         each for owner, names in NAMES.items() for each in find_others(owner, names)
@@ -117,9 +115,7 @@ def connect(url: str) -> Any:
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss"])
 def test_redis_is_asked_for_no_acknowledgement(scheme: str):
-    """
-    The address is still shown as it was written, but for its password.
-    """
+    """The address is still shown as it was written, but for its password."""
     connection = connect(f"{scheme}://:secret@somewhere:6379/0")
 
     assert isinstance(connection.transport, RedisTransport)
@@ -128,9 +124,7 @@ def test_redis_is_asked_for_no_acknowledgement(scheme: str):
 
 
 def test_other_brokers_have_their_own_transport():
-    """
-    RabbitMQ acknowledges by itself, and at no cost.
-    """
+    """RabbitMQ acknowledges by itself, and at no cost."""
     connection = connect("amqp://somewhere//")
 
     assert not isinstance(connection.transport, RedisTransport)
@@ -148,9 +142,7 @@ def test_other_brokers_have_their_own_transport():
 def test_certificate_is_checked_unless_the_url_says_otherwise(
     query: str, expected: dict[str, object]
 ):
-    """
-    By default kombu warns, and takes any.
-    """
+    """By default kombu warns, and takes any."""
     assert connect(f"rediss://somewhere:6379/0{query}").ssl == expected
     assert not connect("redis://somewhere:6379/0").ssl
 
@@ -183,9 +175,7 @@ def take(channel: FakeChannel, *messages: str) -> _QoS:
 
 
 def test_no_more_is_taken_than_may_be_at_once():
-    """
-    What was taken counts until it has ended.
-    """
+    """What was taken counts until it has ended."""
     qos = take(FakeChannel(ConnectionError), "first", "second")
     assert not qos.can_consume()
 

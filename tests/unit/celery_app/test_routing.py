@@ -55,9 +55,7 @@ def test_all_names_begin_with_the_prefix(broker_url: str):
 
 
 def test_without_a_prefix_the_names_are_those_of_celery():
-    """
-    For whoever has a broker for this alone.
-    """
+    """For whoever has a broker for this alone."""
     names = find_names(make("none"))
 
     behind = {f"quick.behind-{lane}" for lane in range(1, 5)}
@@ -81,9 +79,7 @@ def test_words_and_names_select_the_same(prefix: str):
 
 @pytest.mark.parametrize("word", ["celeri", "shop.quick", "minutehand"])
 def test_queue_of_somebody_else_is_not_selected(word: str):
-    """
-    Celery would make up one of that name, and consume it.
-    """
+    """Celery would make up one of that name, and consume it."""
     queues = make().amqp.queues
 
     with pytest.raises(KeyError):
@@ -92,9 +88,7 @@ def test_queue_of_somebody_else_is_not_selected(word: str):
 
 
 def test_worker_without_a_choice_takes_all_of_ours():
-    """
-    And none other can be sent to, lest it be made up.
-    """
+    """And none other can be sent to, lest it be made up."""
     queues = make().amqp.queues
     with pytest.raises(KeyError):
         queues["theirs"]
@@ -103,9 +97,7 @@ def test_worker_without_a_choice_takes_all_of_ours():
 
 
 def test_excluded_queue_is_named_as_people_call_it():
-    """
-    As -X does.
-    """
+    """As -X does."""
     queues = make().amqp.queues
     queues.deselect(["heavy", "celery"])
 
@@ -115,9 +107,7 @@ def test_excluded_queue_is_named_as_people_call_it():
 
 
 def test_no_queues_for_countdowns_are_declared():
-    """
-    Celery declares 28 of them where there is a quorum queue.
-    """
+    """Celery declares 28 of them where there is a quorum queue."""
     steps = Consumer.Blueprint.default_steps
 
     assert not [step for step in steps if "delayed" in step]

@@ -35,9 +35,7 @@ def make(value: object, name: str = SUCCEEDED, **headers: Any) -> AnswerMessage:
 
 
 def test_success_has_the_value():
-    """
-    As JSON, whatever it is.
-    """
+    """As JSON, whatever it is."""
     told = read_answer(make({"rows": [1, None]}))
 
     assert told is not None
@@ -59,9 +57,7 @@ def test_name_that_is_no_text_is_no_answer(name: Any):
 
 @pytest.mark.parametrize("depth", [150, 970, 100_000])
 def test_value_that_is_too_deep_is_named(depth: int):
-    """
-    It is not kept: whatever reads it later would fail.
-    """
+    """It is not kept: whatever reads it later would fail."""
     body = b"[[" + b"[" * depth + b"]" * depth + b"], {}, {}]"
     headers = {"task": SUCCEEDED, TOKEN: ONE}
 
@@ -75,9 +71,7 @@ def test_value_that_is_too_deep_is_named(depth: int):
 
 @pytest.mark.parametrize("method", ["gzip", "bzip2", "lzma"])
 def test_compressed_value_is_read(method: str):
-    """
-    A project may have ``task_compression``.
-    """
+    """A project may have ``task_compression``."""
     plain = make({"rows": 3})
     body, name = compress(plain.body, method)
 
@@ -91,9 +85,7 @@ def test_compressed_value_is_read(method: str):
 
 @pytest.mark.parametrize("method", ["gzip", "bzip2", "lzma"])
 def test_compressed_value_is_read_within_the_same_bounds(method: str):
-    """
-    A few bytes may stand for many.
-    """
+    """A few bytes may stand for many."""
     plain = make("x" * LARGEST_BODY)
     body, name = compress(plain.body, method)
     assert len(body) < 10_000
@@ -112,9 +104,7 @@ def test_compressed_value_is_read_within_the_same_bounds(method: str):
     + [(f"application/x-{each}", "decompressed") for each in ("gzip", "bz2", "lzma")],
 )
 def test_value_that_cannot_be_decompressed_is_a_success(name: object, word: str):
-    """
-    What is wrong with it is told.
-    """
+    """What is wrong with it is told."""
     told = read_answer(make(7, compression=name))
 
     assert told is not None
@@ -135,9 +125,7 @@ def make_first_protocol(name: str, value: object, **headers: Any) -> AnswerMessa
 
 
 def test_answer_of_the_first_protocol_is_read():
-    """
-    Its headers have no name of a task; ours say how the task ended.
-    """
+    """Its headers have no name of a task; ours say how the task ended."""
     good = read_answer(make_first_protocol(SUCCEEDED, 7))
     bad = read_answer(make_first_protocol(FAILED, "id"))
 
@@ -146,9 +134,7 @@ def test_answer_of_the_first_protocol_is_read():
 
 
 def test_failure_has_the_token_alone():
-    """
-    Celery gives the id of the task, and no text.
-    """
+    """Celery gives the id of the task, and no text."""
     told = read_answer(make("some id", FAILED))
 
     assert told is not None
@@ -171,9 +157,7 @@ def test_failure_has_the_token_alone():
 def test_value_that_is_not_kept_is_a_success_all_the_same(
     message: AnswerMessage, word: str
 ):
-    """
-    Only JSON is decoded, and little of it kept.
-    """
+    """Only JSON is decoded, and little of it kept."""
     told = read_answer(message)
 
     assert told is not None
@@ -190,9 +174,7 @@ def test_value_that_is_not_kept_is_a_success_all_the_same(
     st.binary(),
 )
 def test_anything_else_is_no_answer(headers: Any, content_type: Any, body: bytes):
-    """
-    Nobody is asked to trust what others put into a queue.
-    """
+    """Nobody is asked to trust what others put into a queue."""
     assert read_answer(AnswerMessage(headers, content_type, body)) is None
 
 
@@ -233,16 +215,12 @@ def make_result(
     ],
 )
 def test_failure_is_told_in_a_line(said: object, expected: str):
-    """
-    That the database can store.
-    """
+    """That the database can store."""
     assert expected == read_failure(make_result(said))
 
 
 def test_failure_is_told_within_bounds():
-    """
-    However long it is.
-    """
+    """However long it is."""
     told = read_failure(make_result(["x" * 100_000]))
 
     assert told is not None
@@ -253,9 +231,7 @@ def test_failure_is_told_within_bounds():
     "stored", [b"", b"\x80\x04", make_result([], status="SUCCESS"), b"[" * 100_000]
 )
 def test_what_is_no_failure_tells_nothing(stored: bytes):
-    """
-    No result, one in pickle, a success, and one that is too deep.
-    """
+    """No result, one in pickle, a success, and one that is too deep."""
     assert read_failure(stored) is None
 
 
@@ -271,9 +247,7 @@ _JSON = st.recursive(
     | st.builds(make_result, _JSON, _JSON)
 )
 def test_anything_may_be_stored(stored: bytes):
-    """
-    Others write there.
-    """
+    """Others write there."""
     told = read_failure(stored)
 
     assert told is None or "\n" not in told

@@ -19,9 +19,7 @@ VALUES = st.recursive(
 @settings(max_examples=50)
 @given(st.dictionaries(st.text(), VALUES) | st.lists(VALUES))
 def test_arguments_are_shown_as_celery_shows_them(values: object):
-    """
-    Whatever they are.
-    """
+    """Whatever they are."""
     assert saferepr(values, 1024) == show_arguments(values)
 
 
@@ -37,7 +35,5 @@ def test_arguments_are_shown_as_celery_shows_them(values: object):
     ],
 )
 def test_long_deep_and_quoted_arguments_are_shown_as_celery_shows_them(values: object):
-    """
-    Those of which Python's own form would be another.
-    """
+    """Those of which Python's own form would be another."""
     assert saferepr(values, 1024) == show_arguments(values)

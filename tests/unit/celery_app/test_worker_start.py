@@ -21,9 +21,7 @@ def _umask() -> Iterator[None]:
 
 
 def test_what_it_writes_is_for_its_user_alone() -> None:
-    """
-    Also under Celery's own command.
-    """
+    """Also under Celery's own command."""
     celeryd_init.send(sender="test", instance=None, conf=SimpleNamespace(), options={})
 
     assert 0o077 == os.umask(0)
@@ -50,9 +48,7 @@ def test_what_it_writes_is_for_its_user_alone() -> None:
 def test_what_may_be_heavy_runs_two_at_a_time(
     options: dict[str, object], concurrency: int | None
 ):
-    """
-    Unless the command says another number; quick ones run one on each core.
-    """
+    """Unless the command says another number; quick ones run one on each core."""
     conf = SimpleNamespace(worker_concurrency=None)
 
     celeryd_init.send(sender="test", instance=None, conf=conf, options=options)

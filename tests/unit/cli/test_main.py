@@ -35,9 +35,7 @@ _ENTRIES = dict(_find_entries(COMMANDS))
 
 @pytest.mark.parametrize("name", _ENTRIES)
 def test_summary_is_what_the_command_says_of_itself(name: str):
-    """
-    The list of commands, which imports none of them, tells the same as they do.
-    """
+    """The list of commands, which imports none of them, tells the same as they do."""
     module, _, function = _ENTRIES[name].partition(":")
 
     text = inspect.getdoc(getattr(import_module(module), function))
@@ -48,9 +46,7 @@ def test_summary_is_what_the_command_says_of_itself(name: str):
 
 @pytest.mark.parametrize("name", _ENTRIES)
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]):
-    """
-    Help of each command is printed as data, with exit code 0.
-    """
+    """Help of each command is printed as data, with exit code 0."""
     code = main([*name.split(), "--help"])
 
     assert 0 == code
@@ -96,9 +92,7 @@ def test_wrong_call_is_usage(
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
-    """
-    The version is printed as data.
-    """
+    """The version is printed as data."""
     code = main(["--version"])
 
     assert (0, f"minutehand {version('minutehand')}\n") == (
@@ -108,9 +102,7 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
 
 
 def test_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]):
-    """
-    Whoever writes a script finds every code of ours without the documentation.
-    """
+    """Whoever writes a script finds every code of ours without the documentation."""
     main(["--help"])
 
     told = capsys.readouterr().out.partition("Exit codes: ")[2]
@@ -129,9 +121,7 @@ def _find_subclasses(of: type[MinutehandError] = MinutehandError) -> Iterator[An
 def test_error_of_several_lines_is_one_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """
-    The lines of one refusal stand below each other, under one word.
-    """
+    """The lines of one refusal stand below each other, under one word."""
     monkeypatch.setenv("MINUTEHAND_LOKBACK", "PT5M")
     monkeypatch.setenv("MINUTEHAND_TIMEZONE", "Mars")
     get_settings.cache_clear()
@@ -204,16 +194,12 @@ _COLORED = {"pygments", "rich.syntax"}
     ids=["heavy", "log", "rules", "colors", "settings"],
 )
 def test_commands_import_only_what_they_need(names: set[str], spared: set[str]):
-    """
-    What is asked a hundred times a day does not wait for what it does not need.
-    """
+    """What is asked a hundred times a day does not wait for what it does not need."""
     assert_spared({_ENTRIES[name].partition(":")[0] for name in names}, spared)
 
 
 def test_scheduler_imports_nothing_that_lays_out_mails():
-    """
-    It does no work itself; fonts and pictures took a fifth of its memory.
-    """
+    """It does no work itself; fonts and pictures took a fifth of its memory."""
     assert_spared({"scheduler_server"}, {"fpdf", "PIL", "fontTools", "polars"})
 
 
@@ -240,9 +226,7 @@ def assert_spared(modules: set[str], spared: set[str]) -> None:
 
 @pytest.mark.slow
 def test_reader_that_leaves_early_gets_no_complaint():
-    """
-    ``minutehand ... | head -1`` ends in silence.
-    """
+    """``minutehand ... | head -1`` ends in silence."""
     done = subprocess.run(
         ["sh", "-c", f"{sys.executable} -m cli.main --help | head -c 1 >/dev/null"],
         cwd=ROOT,
@@ -280,9 +264,7 @@ _HINT = re.compile(r"[a-z]: minutehand ([a-z]+ [^.,;()\n]+?)(?= or |[.,;()\n]|$)
 
 @pytest.mark.slow
 def test_hints_name_what_their_command_needs():
-    """
-    Each is read as if it were typed, with X for what is filled in.
-    """
+    """Each is read as if it were typed, with X for what is filled in."""
     wrong = []
     hints = set(_find_hints())
     for hint in hints:

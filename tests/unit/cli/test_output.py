@@ -33,9 +33,7 @@ def in_paris(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("in_paris")
 def test_people_see_both_days_where_they_differ():
-    """
-    Where local and UTC dates differ, both are named.
-    """
+    """Where local and UTC dates differ, both are named."""
     shown = format_both(AT)
 
     assert "2026-11-24 00:30:00 (2026-11-23 23:30:00Z)" == shown
@@ -43,9 +41,7 @@ def test_people_see_both_days_where_they_differ():
 
 @pytest.mark.usefixtures("in_paris")
 def test_people_see_the_day_once():
-    """
-    Where local and UTC dates agree, the day is named once.
-    """
+    """Where local and UTC dates agree, the day is named once."""
     shown = format_both(AT - timedelta(hours=12))
 
     assert "2026-11-23 12:30:00 (11:30:00Z)" == shown
@@ -53,9 +49,7 @@ def test_people_see_the_day_once():
 
 @pytest.mark.parametrize("console", [out, err])
 def test_names_keep_their_colons(console: Callable[[], Console]):
-    """
-    What stands between colons in a name is no emoji.
-    """
+    """What stands between colons in a name is no emoji."""
     with console().capture() as printed:
         console().print("nightly :fire: report", markup=False)
 
@@ -63,9 +57,7 @@ def test_names_keep_their_colons(console: Callable[[], Console]):
 
 
 def test_nothing_is_a_dash():
-    """
-    What has not happened is a dash.
-    """
+    """What has not happened is a dash."""
     assert "-" == format_both(None)
 
 
@@ -81,9 +73,7 @@ def test_nothing_is_a_dash():
     ],
 )
 def test_age_has_its_two_largest_units(seconds: float, shown: str):
-    """
-    A length of time is told in two units at most.
-    """
+    """A length of time is told in two units at most."""
     assert shown == format_age(timedelta(seconds=seconds))
 
 
@@ -121,9 +111,7 @@ def test_table_that_would_break_words_is_a_block_for_each_row(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """
-    A terminal that is too narrow for its columns shows names and values instead.
-    """
+    """A terminal that is too narrow for its columns shows names and values instead."""
     rows = [(ID, "the weekly update")]
 
     lines = _print(width, monkeypatch, capsys, columns=("id", "what"), rows=rows)
@@ -134,9 +122,7 @@ def test_table_that_would_break_words_is_a_block_for_each_row(
 def test_narrow_terminal_does_without_some_columns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """
-    They are left out in their order, and named.
-    """
+    """They are left out in their order, and named."""
     lines = _print(
         20,
         monkeypatch,
@@ -153,9 +139,7 @@ def test_narrow_terminal_does_without_some_columns(
 def test_times_are_folded_between_the_clocks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """
-    A date stays beside its time, and UTC goes below them.
-    """
+    """A date stays beside its time, and UTC goes below them."""
     rows = [("ab" * 10, AT_BOTH, LOOSE)]
 
     lines = _print(
@@ -169,9 +153,7 @@ def test_times_are_folded_between_the_clocks(
 def test_column_that_is_empty_is_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """
-    A reason that no row has takes no room.
-    """
+    """A reason that no row has takes no room."""
     lines = _print(
         60, monkeypatch, capsys, columns=("what", "reason"), rows=[("a", ""), ("b", "")]
     )
@@ -188,9 +170,7 @@ _ROWS = st.lists(
 def test_no_line_is_wider_than_the_terminal(
     width: int, rows: list[tuple[str, str, str]]
 ):
-    """
-    Whatever is in the cells: a table, or blocks, but nothing is cut off.
-    """
+    """Whatever is in the cells: a table, or blocks, but nothing is cut off."""
     console = Console(file=StringIO(), width=width, highlight=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cli.output.out", lambda: console)
@@ -209,9 +189,7 @@ def _check_width(printed: str, width: int, rows: list[tuple[str, str, str]]) -> 
 def test_no_line_in_a_pipe_is_wider_than_columns_says(
     width: int, rows: list[tuple[str, str, str]]
 ):
-    """
-    A pager, or a terminal that another program feeds, tells its width so.
-    """
+    """A pager, or a terminal that another program feeds, tells its width so."""
     printed = _pipe(rows, COLUMNS=str(width))
 
     _check_width(printed, width, rows)
@@ -219,9 +197,7 @@ def test_no_line_in_a_pipe_is_wider_than_columns_says(
 
 @pytest.mark.parametrize("environment", [{}, {"COLUMNS": "0"}, {"COLUMNS": "wide"}])
 def test_pipe_without_columns_is_200_wide(environment: dict[str, str]):
-    """
-    What a program reads has a line for each row, but no line is endless.
-    """
+    """What a program reads has a line for each row, but no line is endless."""
     printed = _pipe([("a " * 120, "b", "c")], **environment)
 
     assert 3 == len(printed.splitlines())
@@ -229,9 +205,7 @@ def test_pipe_without_columns_is_200_wide(environment: dict[str, str]):
 
 
 def test_pipe_is_never_narrower_than_20():
-    """
-    Nothing can be read in columns of one letter.
-    """
+    """Nothing can be read in columns of one letter."""
     with _piping({"COLUMNS": "1"}):
         assert 20 == out().width
 

@@ -11,9 +11,7 @@ from models.door.action_schema import make_action_schema
 
 
 def test_schema_is_printed(capsys: pytest.CaptureFixture[str]):
-    """
-    That of the HTTP API, with the key that a document names it by.
-    """
+    """That of the HTTP API, with the key that a document names it by."""
     assert 0 == main(["schema"])
 
     printed = json.loads(capsys.readouterr().out)

@@ -15,9 +15,7 @@ def make_backlog(
 
 
 def test_apps_that_wait_longest_come_first():
-    """
-    What does not wait, for it runs, comes last.
-    """
+    """What does not wait, for it runs, comes last."""
     found = group_by_app(
         [
             make_backlog("busy", OperationState.RUNNING, 1, None),

@@ -22,9 +22,7 @@ class Move:
 
 
 def test_members_are_those_of_the_schema():
-    """
-    What is beside the object is in neither; what has another name has it in both.
-    """
+    """What is beside the object is in neither; what has another name has it in both."""
     written = write_json(Move(AT, AT.date(), row=object()))
     schema = TypeAdapter(Move).json_schema(mode="serialization", by_alias=True)
 

@@ -35,25 +35,19 @@ PAGE = (Path(__file__).parents[3] / "docs" / "identity.md").read_text()
     ],
 )
 def test_published_vectors_hold_for_ever(text: str, expected: str):
-    """
-    Another id would run every occurrence of the window again.
-    """
+    """Another id would run every occurrence of the window again."""
     assert UUID(expected) == str_to_uuid(text)
     assert UUID("6b0d4f2e-3a51-5c7e-9d8a-4f1f0c9b7e21") == NAMESPACE
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_id_is_what_any_uuid5_gives(text: str):
-    """
-    Whoever knows the namespace can compute it.
-    """
+    """Whoever knows the namespace can compute it."""
     assert uuid5(NAMESPACE, text) == str_to_uuid(text)
 
 
 def test_texts_are_those_of_the_page():
-    """
-    Each kind of run has its own form.
-    """
+    """Each kind of run has its own form."""
     ids = {
         "weekly | 2026-11-23 06:00:00+00:00": make_operation_id("weekly", SIX),
         "weekly | 2026-11-23 06:00:00+00:00 | toco@tou.can": make_operation_id(
@@ -78,9 +72,7 @@ def test_texts_are_those_of_the_page():
     st.sampled_from(["Europe/Paris", "Asia/Kathmandu", "Pacific/Apia", "UTC"]),
 )
 def test_one_instant_is_written_one_way(naive: datetime, zone: str):
-    """
-    In whatever zone it is given, to whatever fraction of the second.
-    """
+    """In whatever zone it is given, to whatever fraction of the second."""
     instant = naive.replace(tzinfo=UTC)
 
     text = format_occurrence(instant.astimezone(ZoneInfo(zone)))
@@ -91,17 +83,13 @@ def test_one_instant_is_written_one_way(naive: datetime, zone: str):
 
 
 def test_seconds_tell_occurrences_apart():
-    """
-    They are kept; fractions are cut.
-    """
+    """They are kept; fractions are cut."""
     assert make_operation_id("a", SIX) != make_operation_id("a", SIX.replace(second=1))
     later = SIX + timedelta(microseconds=999_999)
     assert make_operation_id("a", SIX) == make_operation_id("a", later)
 
 
 def test_naive_instants_are_refused():
-    """
-    Python would read them in the zone of the host.
-    """
+    """Python would read them in the zone of the host."""
     with pytest.raises(ValueError, match="no UTC offset"):
         format_occurrence(SIX.replace(tzinfo=None))

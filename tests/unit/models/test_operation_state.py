@@ -36,9 +36,7 @@ def read_rows(heading: str) -> list[list[str]]:
 
 
 def test_diagram_draws_every_move_and_no_other():
-    """
-    The arrows of the page are the table of the code.
-    """
+    """The arrows of the page are the table of the code."""
     expected = {
         state or "[*]": set(moves) for state, moves in TRANSITIONS.items() if moves
     }
@@ -53,9 +51,7 @@ def test_diagram_draws_every_move_and_no_other():
 
 
 def test_every_state_is_explained():
-    """
-    With whether it is final.
-    """
+    """With whether it is final."""
     rows = {row[0].strip("`"): row[1] for row in read_rows("States")}
 
     assert {
@@ -64,9 +60,7 @@ def test_every_state_is_explained():
 
 
 def test_every_reason_is_explained():
-    """
-    With states in which it can be found.
-    """
+    """With states in which it can be found."""
     rows = {row[0].strip("`"): row[1] for row in read_rows("Reasons")}
 
     assert set(Reason) == set(rows)
@@ -77,9 +71,7 @@ def test_every_reason_is_explained():
 
 
 def test_every_state_is_live_or_final():
-    """
-    Live states lead somewhere; a final one only back to the start, by a retry.
-    """
+    """Live states lead somewhere; a final one only back to the start, by a retry."""
     assert set(OperationState) == LIVE_STATES | FINAL_STATES
     assert set(TRANSITIONS) == {None, *OperationState}
     for state in LIVE_STATES:
@@ -89,9 +81,7 @@ def test_every_state_is_live_or_final():
 
 
 def test_numbers_of_the_page_are_those_of_the_code():
-    """
-    Pauses, attempts and leases.
-    """
+    """Pauses, attempts and leases."""
 
     def seconds(duration: timedelta) -> str:
         return f"{duration.total_seconds():g} s"

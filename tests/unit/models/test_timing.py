@@ -28,18 +28,14 @@ def read_timing(**changes: object) -> TimingModel:
 
 
 def test_event_action_has_no_timing():
-    """
-    The clock alone never makes an action on an event due.
-    """
+    """The clock alone never makes an action on an event due."""
     action = read_action(on_event())
 
     assert make_timing(action, holidays={}, created_at=CREATED_AT) is None
 
 
 def test_interval_counts_from_creation():
-    """
-    An interval without an anchor counts from its creation, floored to the minute.
-    """
+    """An interval without an anchor counts from its creation, floored to the minute."""
     timing = read_timing(when={"every": "PT24H"})
 
     expected = IntervalModel(every="PT24H", anchor="2026-11-23T06:00:00+00:00")
@@ -47,18 +43,14 @@ def test_interval_counts_from_creation():
 
 
 def test_anchor_that_was_given_stays():
-    """
-    An anchor of the document is kept as it is written.
-    """
+    """An anchor of the document is kept as it is written."""
     rule = {"every": "PT24H", "anchor": "2026-01-01T00:00:00", "timezone": "Asia/Tokyo"}
 
     assert (IntervalModel(**rule),) == read_timing(when=rule).when
 
 
 def test_exceptions_become_ranges():
-    """
-    Days, ranges and calendars become the fewest ranges of days.
-    """
+    """Days, ranges and calendars become the fewest ranges of days."""
     timing = read_timing(
         except_=[
             {"calendar": "fr"},
@@ -75,9 +67,7 @@ def test_exceptions_become_ranges():
 
 
 def test_unknown_holiday_calendar_is_refused():
-    """
-    A calendar that the app does not have is refused by its place in the document.
-    """
+    """A calendar that the app does not have is refused by its place in the document."""
     with pytest.raises(InvalidDocumentError) as caught:
         read_timing(except_=["2026-12-25", {"calendar": "frr"}, {"calendar": "xyz"}])
 
@@ -89,9 +79,7 @@ def test_unknown_holiday_calendar_is_refused():
 
 
 def test_app_without_calendars_is_told_how_to_add_one():
-    """
-    Where there is no calendar at all, the hint says how to get one.
-    """
+    """Where there is no calendar at all, the hint says how to get one."""
     action = read_action_object({**ACTION, "except": [{"calendar": "fr"}]})
 
     with pytest.raises(InvalidDocumentError, match="apps apply"):
@@ -99,18 +87,14 @@ def test_app_without_calendars_is_told_how_to_add_one():
 
 
 def test_text_is_compact_and_has_no_defaults():
-    """
-    The text holds what is set and nothing else.
-    """
+    """The text holds what is set and nothing else."""
     assert '{"when":[{"cron_rule":"0 7 * * 1","timezone":"Europe/Paris"}]}' == (
         timing_text(read_timing())
     )
 
 
 def test_whole_text():
-    """
-    Bounds are written in UTC, days as ranges.
-    """
+    """Bounds are written in UTC, days as ranges."""
     timing = read_timing(
         starts_at="2026-12-01T00:00:00",
         ends_at="2027-12-01T00:00:00Z",
@@ -127,9 +111,7 @@ def test_whole_text():
 
 
 def test_text_has_weekdays_by_number_and_where_occurrences_go():
-    """
-    However the weekdays are written, and in how many entries.
-    """
+    """However the weekdays are written, and in how many entries."""
     texts = {
         timing_text(read_timing(except_=entries, instead="before"))
         for entries in (
@@ -146,9 +128,7 @@ def test_text_has_weekdays_by_number_and_where_occurrences_go():
 
 
 def test_order_and_repetition_of_rules_do_not_matter():
-    """
-    The same rules in another order are the same timing with the same text.
-    """
+    """The same rules in another order are the same timing with the same text."""
     rules = [{"cron_rule": "0 7 * * 1"}, {"calendar": "daily"}, {"every": "PT1H"}]
     forward = read_timing(when=rules)
     backward = read_timing(when=[*rules[::-1], rules[0]])
@@ -157,9 +137,7 @@ def test_order_and_repetition_of_rules_do_not_matter():
 
 
 def test_text_is_read_back():
-    """
-    The stored text is the same timing again.
-    """
+    """The stored text is the same timing again."""
     timing = read_timing(
         when=[{"every": "PT1H"}, {"due_date": "2026-12-01T09:00:00"}],
         starts_at="2026-12-01T00:00:00Z",
@@ -170,9 +148,7 @@ def test_text_is_read_back():
 
 
 def test_adjacent_and_overlapping_days_are_merged():
-    """
-    Ranges that touch are one range.
-    """
+    """Ranges that touch are one range."""
     days = [date(2026, 12, day) for day in range(1, 10)]
 
     assert ((days[0], days[5]), (days[7], days[8])) == merge_days(
@@ -181,9 +157,7 @@ def test_adjacent_and_overlapping_days_are_merged():
 
 
 def test_bounds_are_utc_whatever_the_zone_of_creation():
-    """
-    The same document makes the same text wherever the server stands.
-    """
+    """The same document makes the same text wherever the server stands."""
     action = read_action_object({**ACTION, "when": {"every": "PT1H"}})
 
     texts = set()

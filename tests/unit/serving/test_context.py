@@ -27,9 +27,7 @@ class FakeServices:
 
 
 def test_deadlock_is_outlasted():
-    """
-    Whoever was taken back begins anew, some times; then it is told.
-    """
+    """Whoever was taken back begins anew, some times; then it is told."""
     context = Context(cast("Any", None), cast("Any", FakeServices()), ADA, "request")
     attempts: list[int] = []
 

@@ -44,9 +44,7 @@ def _make_up(position: list[list[Any]]) -> str:
 
 
 def test_position_comes_back():
-    """
-    As it was, to the microsecond, whatever the limit is by then.
-    """
+    """As it was, to the microsecond, whatever the limit is by then."""
     cursor = write_cursor(POSITION, _request())
 
     assert POSITION == read_cursor(cursor, _request(query="limit=9&state=failed"))
@@ -56,9 +54,7 @@ def test_position_comes_back():
     ("path", "query"), [("/others", "state=failed"), ("/things", "state=missed")]
 )
 def test_other_list_has_other_cursors(path: str, query: str):
-    """
-    Another path, or other filters.
-    """
+    """Another path, or other filters."""
     cursor = write_cursor(POSITION, _request())
 
     with pytest.raises(HttpError, match="another list"):
@@ -86,17 +82,13 @@ def test_other_list_has_other_cursors(path: str, query: str):
     ],
 )
 def test_made_up_position_is_refused(position: list[list[Any]]):
-    """
-    Before a database is asked for what it cannot compare.
-    """
+    """Before a database is asked for what it cannot compare."""
     with pytest.raises(HttpError, match="cursor"):
         read_cursor(_make_up(position), _request())
 
 
 @pytest.mark.parametrize("text", ["", "x", "%", "é", "bnVsbA", "W10", "NQ", "e30"])
 def test_other_text_is_no_cursor(text: str):
-    """
-    Nor is JSON of another shape.
-    """
+    """Nor is JSON of another shape."""
     with pytest.raises(HttpError, match="cursor"):
         read_cursor(text, _request())

@@ -29,9 +29,7 @@ class Work:
 
 
 def test_what_took_long_is_kept_a_while():
-    """
-    Its age is told, and after that it is made anew.
-    """
+    """Its age is told, and after that it is made anew."""
     work = Work(LONG)
     kept = Kept(work.clock)
 
@@ -47,9 +45,7 @@ def test_what_took_long_is_kept_a_while():
 
 
 def test_what_is_quick_is_never_old():
-    """
-    Everybody gets it as it is now.
-    """
+    """Everybody gets it as it is now."""
     work = Work(LONG / 2)
     kept = Kept(work.clock)
 
@@ -57,9 +53,7 @@ def test_what_is_quick_is_never_old():
 
 
 def test_another_question_has_another_answer():
-    """
-    And those that were asked long ago are forgotten.
-    """
+    """And those that were asked long ago are forgotten."""
     work = Work(LONG)
     kept = Kept(work.clock)
 
@@ -70,9 +64,7 @@ def test_another_question_has_another_answer():
 
 
 def test_an_error_is_not_kept():
-    """
-    The next one who asks may be luckier.
-    """
+    """The next one who asks may be luckier."""
     work = Work(LONG)
     kept = Kept(work.clock)
 

@@ -45,27 +45,21 @@ def exhaust(
 
 
 def test_as_many_as_the_limit_may_come_at_once(limits: RequestLimits):
-    """
-    A page asks several things together, so a bucket begins full.
-    """
+    """A page asks several things together, so a bucket begins full."""
     allowances = [limits.take("a", RequestClass.READ) for _ in range(3)]
 
     assert [each.is_allowed for each in allowances] == [True, True, False]
 
 
 def test_refusal_says_when_to_come_again(limits: RequestLimits):
-    """
-    One token comes back each half minute.
-    """
+    """One token comes back each half minute."""
     exhaust(limits, "a")
 
     assert limits.take("a", RequestClass.READ).retry_after_s == 30
 
 
 def test_promised_moment_is_kept(limits: RequestLimits, clock: Clock):
-    """
-    Who waits as long as it was told to is served.
-    """
+    """Who waits as long as it was told to is served."""
     exhaust(limits, "a")
     wait_s = limits.take("a", RequestClass.READ).retry_after_s
     assert wait_s is not None  # it was refused
@@ -75,9 +69,7 @@ def test_promised_moment_is_kept(limits: RequestLimits, clock: Clock):
 
 
 def test_a_second_too_early_is_refused(limits: RequestLimits, clock: Clock):
-    """
-    Half a token is none.
-    """
+    """Half a token is none."""
     exhaust(limits, "a")
     clock.now += 29
 
@@ -85,9 +77,7 @@ def test_a_second_too_early_is_refused(limits: RequestLimits, clock: Clock):
 
 
 def test_asking_while_refused_costs_nothing(limits: RequestLimits, clock: Clock):
-    """
-    A program that tries in vain is not put off for longer and longer.
-    """
+    """A program that tries in vain is not put off for longer and longer."""
     exhaust(limits, "a")
     for _ in range(100):
         limits.take("a", RequestClass.READ)
@@ -97,9 +87,7 @@ def test_asking_while_refused_costs_nothing(limits: RequestLimits, clock: Clock)
 
 
 def test_a_bucket_is_never_fuller_than_full(limits: RequestLimits, clock: Clock):
-    """
-    A night without requests does not allow a thousand at once.
-    """
+    """A night without requests does not allow a thousand at once."""
     limits.take("a", RequestClass.READ)
     clock.now += 86_400
 
@@ -107,9 +95,7 @@ def test_a_bucket_is_never_fuller_than_full(limits: RequestLimits, clock: Clock)
 
 
 def test_kinds_and_callers_are_counted_apart(limits: RequestLimits):
-    """
-    A busy caller takes nothing from others, nor reads from its own writes.
-    """
+    """A busy caller takes nothing from others, nor reads from its own writes."""
     exhaust(limits, "a", RequestClass.READ)
 
     assert limits.take("a", RequestClass.WRITE).is_allowed
@@ -117,9 +103,7 @@ def test_kinds_and_callers_are_counted_apart(limits: RequestLimits):
 
 
 def test_headers_are_those_of_the_draft(limits: RequestLimits):
-    """
-    A client reads the policy, and what is left of it.
-    """
+    """A client reads the policy, and what is left of it."""
     exhaust(limits, "a")
     headers = limits.take("a", RequestClass.READ).make_headers()
 
@@ -131,9 +115,7 @@ def test_headers_are_those_of_the_draft(limits: RequestLimits):
 
 
 def test_served_answers_have_no_retry_after(limits: RequestLimits):
-    """
-    They only say how much is left.
-    """
+    """They only say how much is left."""
     headers = limits.take("a", RequestClass.WRITE).make_headers()
 
     assert headers == {
@@ -143,9 +125,7 @@ def test_served_answers_have_no_retry_after(limits: RequestLimits):
 
 
 def test_number_of_buckets_is_bounded(limits: RequestLimits):
-    """
-    The caller that asked longest ago is forgotten first.
-    """
+    """The caller that asked longest ago is forgotten first."""
     exhaust(limits, "old")
     exhaust(limits, "busy")
     for caller in ("c", "d"):
@@ -157,9 +137,7 @@ def test_number_of_buckets_is_bounded(limits: RequestLimits):
 
 
 def test_strangers_displace_nobody_with_a_key(limits: RequestLimits):
-    """
-    Asking from many addresses resets no limit of a key.
-    """
+    """Asking from many addresses resets no limit of a key."""
     exhaust(limits, "key")
     for number in range(100):
         limits.take(f"192.0.2.{number}", RequestClass.ANONYMOUS)
@@ -180,7 +158,5 @@ def test_strangers_displace_nobody_with_a_key(limits: RequestLimits):
     ],
 )
 def test_address_names_whom_it_can_name(address: str | None, name: str):
-    """
-    A host with IPv6 has more addresses than there are buckets.
-    """
+    """A host with IPv6 has more addresses than there are buckets."""
     assert name_address(address) == name

@@ -41,9 +41,7 @@ def test_clock_is_the_one_that_was_chosen(
 
 
 def test_hour_that_comes_twice_is_told_apart_by_its_offset():
-    """
-    The night the clocks go back in London: 01:30 is there twice.
-    """
+    """The night the clocks go back in London: 01:30 is there twice."""
     clocks = make_clocks()
     first = clocks.show(datetime(2026, 10, 25, 0, 30, tzinfo=UTC))
     second = clocks.show(datetime(2026, 10, 25, 1, 30, tzinfo=UTC))
@@ -63,17 +61,13 @@ def test_hour_that_comes_twice_is_told_apart_by_its_offset():
     ],
 )
 def test_day_is_told_unless_it_is_today(at: datetime, detail: Detail, expected: str):
-    """
-    And the year, unless it is this one.
-    """
+    """And the year, unless it is this one."""
     assert expected == make_clocks().show(at, detail=detail).text
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.sampled_from(Detail))
 def test_instant_for_programs_is_the_same_on_each_clock(at: datetime, detail: Detail):
-    """
-    Whatever people see.
-    """
+    """Whatever people see."""
     if not datetime(1, 1, 3, tzinfo=UTC) < at < datetime(9999, 12, 29, tzinfo=UTC):
         return
     isos = {make_clocks(clock).show(at, detail=detail).iso for clock in Clock}
@@ -85,7 +79,5 @@ def test_instant_for_programs_is_the_same_on_each_clock(at: datetime, detail: De
     "name", ["", "Mars/Base", "../../etc/passwd", "/etc/localtime", "a\0b", "x" * 9999]
 )
 def test_zone_that_is_none_is_none(name: str):
-    """
-    A browser, or somebody who plays one, sends what it likes.
-    """
+    """A browser, or somebody who plays one, sends what it likes."""
     assert find_zone(name) is None

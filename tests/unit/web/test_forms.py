@@ -10,9 +10,7 @@ from web.forms import make_refused, read_form
 
 
 def test_fields_are_kept_as_they_were_typed():
-    """
-    Also empty ones, several of a name, and the ends of lines as one types them.
-    """
+    """Also empty ones, several of a name, and the ends of lines as one types them."""
     form = read_form(b"note=%20a%0D%0Ab&id=1&id=2&empty=")
 
     assert " a\nb" == form.find("note")
@@ -24,17 +22,13 @@ def test_fields_are_kept_as_they_were_typed():
 
 @pytest.mark.parametrize("body", [b"a=\xff", b"a=%FF", b"&".join([b"a=1"] * 3000)])
 def test_what_is_not_a_form_is_refused(body: bytes):
-    """
-    With what to do about it.
-    """
+    """With what to do about it."""
     with pytest.raises(UsageError, match="Load the page again"):
         read_form(body)
 
 
 def test_form_passes_the_door_of_the_api():
-    """
-    So a page says what a program would be told.
-    """
+    """So a page says what a program would be told."""
     form = read_form(b"note=" + b"x" * 3000)
     with pytest.raises(InvalidDocumentError) as caught:
         form.read(CancelModel, "cancellation")

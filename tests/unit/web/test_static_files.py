@@ -27,16 +27,12 @@ COMPOSED: Mapping[str, Collection[str]] = {
 
 
 def test_script_is_short():
-    """
-    It is ours, and read by whoever mends it at night.
-    """
+    """It is ours, and read by whoever mends it at night."""
     assert STATIC["script.js"].content.count(b"\n") < 400
 
 
 def test_every_class_of_the_style_is_used():
-    """
-    By a template, the script, or what hands words to them.
-    """
+    """By a template, the script, or what hands words to them."""
     style = STATIC["style.css"].content.decode()
     style = re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL)
     selectors = re.findall(r"([^{}]+){", style)
@@ -51,9 +47,7 @@ def test_every_class_of_the_style_is_used():
 
 
 def test_nothing_is_loaded_from_elsewhere():
-    """
-    Neither by the style, nor by the script, nor by a page.
-    """
+    """Neither by the style, nor by the script, nor by a page."""
     texts = [each.content.decode() for each in STATIC.values()]
     texts += [path.read_text() for path in WEB.rglob("*.html")]
 
@@ -66,9 +60,7 @@ def test_nothing_is_loaded_from_elsewhere():
     "path", sorted(WEB.rglob("*.html")), ids=lambda path: path.name
 )
 def test_page_has_neither_script_nor_style_in_it(path: Path):
-    """
-    The policy of the pages forbids both, so they would not work.
-    """
+    """The policy of the pages forbids both, so they would not work."""
     text = path.read_text()
 
     assert not re.search(r"<script>|<style|\sstyle=|\son[a-z]+=", text)

@@ -18,9 +18,7 @@ LINES = "0 7 * * * report\n@reboot start\n"
 
 
 def test_documents_go_to_standard_output(importing: Call):
-    """
-    So that ``actions post -`` can take them; the report does not disturb it.
-    """
+    """So that ``actions post -`` can take them; the report does not disturb it."""
     Path("crontab").write_text(LINES)
 
     answer = importing("crontab", "crontab")
@@ -31,9 +29,7 @@ def test_documents_go_to_standard_output(importing: Call):
 
 
 def test_report_for_programs(importing: Call):
-    """
-    ``--json`` has each entry with its verdict, its notes and its document.
-    """
+    """``--json`` has each entry with its verdict, its notes and its document."""
     Path("crontab").write_text(LINES)
 
     data = importing("crontab", "crontab", "--json", "--task", "sh.run").data
@@ -57,9 +53,7 @@ def test_report_for_programs(importing: Call):
 def test_users_of_a_crontab_can_be_told(
     options: tuple[str, ...], kwargs: dict[str, str], importing: Call
 ):
-    """
-    Where finding out would be wrong: a personal crontab whose commands begin so.
-    """
+    """Where finding out would be wrong: a personal crontab whose commands begin so."""
     Path("crontab").write_text("0 7 * * * root --daily\n")
 
     (document,) = importing("crontab", "crontab", *options).data
@@ -68,9 +62,7 @@ def test_users_of_a_crontab_can_be_told(
 
 
 def test_files_are_not_overwritten(importing: Call):
-    """
-    A second import says what is there, and changes it when asked to.
-    """
+    """A second import says what is there, and changes it when asked to."""
     Path("crontab").write_text("0 7 * * * report\n")
     assert importing("crontab", "crontab", "--out", "actions").code == 0
     Path("actions/report.json").write_text("mine")
@@ -87,9 +79,7 @@ def test_files_are_not_overwritten(importing: Call):
 def test_what_settings_stand_against_is_a_warning(
     importing: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    A broker in memory is no reason to write nothing; another one is offered.
-    """
+    """A broker in memory is no reason to write nothing; another one is offered."""
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", "memory://")
     monkeypatch.setenv("MINUTEHAND_TASK_CONNECTIONS", "shop=redis://localhost/1")
     Path("crontab").write_text("0 7 * * * report\n")
@@ -102,9 +92,7 @@ def test_what_settings_stand_against_is_a_warning(
 
 
 def test_nothing_to_import_is_said(importing: Call):
-    """
-    An empty list may be a wrong file.
-    """
+    """An empty list may be a wrong file."""
     Path("crontab").write_text("# 0 7 * * * report\n")
 
     answer = importing("crontab", "crontab")
@@ -140,9 +128,7 @@ def test_nothing_to_import_is_said(importing: Call):
 def test_refusals_have_their_exit_code(
     arguments: tuple[str, ...], code: int, words: str, importing: Call
 ):
-    """
-    Each says what is wrong; none shows a password or a trace.
-    """
+    """Each says what is wrong; none shows a password or a trace."""
     Path("empty").write_text("")
     Path("empty_module.py").write_text("")
     Path("broken.yaml").write_text("a: [")
@@ -156,9 +142,7 @@ def test_refusals_have_their_exit_code(
 
 
 def test_module_that_fails_is_told_without_its_passwords(importing: Call):
-    """
-    The last line of what it said, since that is the error.
-    """
+    """The last line of what it said, since that is the error."""
     Path("shop.py").write_text(
         "print('loading')\nraise OSError('redis://:geheim/2@host/0 is away')\n"
     )
@@ -171,9 +155,7 @@ def test_module_that_fails_is_told_without_its_passwords(importing: Call):
 
 
 def test_signals_routes_and_tasks_of_an_application_count(importing: Call):
-    """
-    What beat would send: entries of signals, queues of routes, options of tasks.
-    """
+    """What beat would send: entries of signals, queues of routes, options of tasks."""
     Path("shop.py").write_text(
         "from celery import Celery\n"
         "from celery.schedules import crontab\n"
@@ -227,9 +209,7 @@ def test_signals_routes_and_tasks_of_an_application_count(importing: Call):
 def test_redis_that_says_nothing_is_not_waited_for(
     importing: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Each answer has a deadline.
-    """
+    """Each answer has a deadline."""
     monkeypatch.setattr("actions.importing.readers.redbeat_keys._TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -241,9 +221,7 @@ def test_redis_that_says_nothing_is_not_waited_for(
 def test_jobs_in_postgresql(
     importing: Call, run_program: Callable[[str], None], postgres_url: str
 ):
-    """
-    Whichever driver the address names, and in a transaction that cannot write.
-    """
+    """Whichever driver the address names, and in a transaction that cannot write."""
     run_program(
         f"""
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore

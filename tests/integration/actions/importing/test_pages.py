@@ -42,9 +42,7 @@ def check(page: str, answer: Answer) -> None:
     ],
 )
 def test_example_of_a_file(page: str, name: str, importing: Call):
-    """
-    The file of the page gives the report of the page.
-    """
+    """The file of the page gives the report of the page."""
     content, command, _ = read_example(page)
     Path(name).write_text(content, "utf-8")
 
@@ -52,9 +50,7 @@ def test_example_of_a_file(page: str, name: str, importing: Call):
 
 
 def test_example_of_apscheduler(importing: Call, run_program: Callable[[str], None]):
-    """
-    Its own job store, on SQLite.
-    """
+    """Its own job store, on SQLite."""
     program, command, _ = read_example("coming-from-apscheduler")
     run_program(program)
 
@@ -62,9 +58,7 @@ def test_example_of_apscheduler(importing: Call, run_program: Callable[[str], No
 
 
 def test_example_of_django(importing: Call, run_django: Callable[[str], None]):
-    """
-    Its own tables, by its own migrations.
-    """
+    """Its own tables, by its own migrations."""
     program, command, _ = read_example("coming-from-django-celery-beat")
     run_django(program)
 
@@ -74,9 +68,7 @@ def test_example_of_django(importing: Call, run_django: Callable[[str], None]):
 def test_example_of_redbeat(
     importing: Call, run_program: Callable[[str], None], other_redis_url: str
 ):
-    """
-    Its own keys, in a Redis.
-    """
+    """Its own keys, in a Redis."""
     program, command, _ = read_example("coming-from-redbeat")
     run_program(program.replace(_REDIS, other_redis_url))
 

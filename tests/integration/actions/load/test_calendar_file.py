@@ -50,9 +50,7 @@ def expect(engine: sa.Engine, uid: str) -> list[tuple[str, str]]:
 
 
 def test_each_occurrence_is_there_with_the_id_of_its_operation(engine: sa.Engine):
-    """
-    At the instant at which it will be sent, in order, for 30 days.
-    """
+    """At the instant at which it will be sent, in order, for 30 days."""
     post(engine, "shop", uid="hourly", when=HOURLY, jitter="PT20M")
     post(engine, "books", uid="other", when=HOURLY)
 
@@ -76,9 +74,7 @@ def test_each_occurrence_is_there_with_the_id_of_its_operation(engine: sa.Engine
 
 
 def test_what_is_due_too_often_is_named_instead(engine: sa.Engine):
-    """
-    It would hide all others.
-    """
+    """It would hide all others."""
     post(engine, "shop", name="often", when={"cron_rule": "*/30 * * * *"})
     post(engine, "shop", name="daily")
 
@@ -90,9 +86,7 @@ def test_what_is_due_too_often_is_named_instead(engine: sa.Engine):
 
 
 def test_what_does_not_run_is_not_there(engine: sa.Engine):
-    """
-    Paused, unreadable, or driven by events.
-    """
+    """Paused, unreadable, or driven by events."""
     for name in ("paused", "broken"):
         post(engine, "shop", uid=name, name=name)
     post(engine, "shop", name="events", when={"on": "app.x"})
@@ -106,9 +100,7 @@ def test_what_does_not_run_is_not_there(engine: sa.Engine):
 def test_a_large_app_has_a_file_that_reaches_less_far(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    It has all until an instant that it names.
-    """
+    """It has all until an instant that it names."""
     monkeypatch.setattr(actions.load.calendar_file, "MOST_ENTRIES", 10)
     post(engine, "shop", uid="hourly", when=HOURLY)
 
@@ -125,8 +117,6 @@ def test_a_large_app_has_a_file_that_reaches_less_far(
 
 
 def test_an_unknown_app_has_none(engine: sa.Engine):
-    """
-    As everywhere.
-    """
+    """As everywhere."""
     with reading(engine) as connection, pytest.raises(NotFoundError):
         make_calendar_file(connection, "none")

@@ -50,9 +50,7 @@ def post_many(engine: sa.Engine, number: int, app: str = "shop", **given: Any) -
 
 
 def test_minutes_and_queues_are_counted(engine: sa.Engine):
-    """
-    Those of a day, for a period without an end.
-    """
+    """Those of a day, for a period without an end."""
     post_many(engine, 3)
     post_many(engine, 2, "books", operations=REFRESH)
     post(engine, name="hourly", when={"cron_rule": "0 * * * *"}, app="shop")
@@ -69,9 +67,7 @@ def test_minutes_and_queues_are_counted(engine: sa.Engine):
 
 
 def test_hot_minutes_say_who_makes_them(engine: sa.Engine):
-    """
-    The hottest first, with some of the actions by name.
-    """
+    """The hottest first, with some of the actions by name."""
     post_many(engine, NAMED + 1)
     post_many(engine, 1, "books")
     post(engine, name="minutely", when={"cron_rule": "* * * * *"}, app="books")
@@ -88,9 +84,7 @@ def test_hot_minutes_say_who_makes_them(engine: sa.Engine):
 
 
 def test_jitter_is_where_the_tick_will_send_it(engine: sa.Engine):
-    """
-    Each action by its own minute, also around the bounds of the period.
-    """
+    """Each action by its own minute, also around the bounds of the period."""
     post_many(engine, 40, jitter="PT50M", when={"cron_rule": "*/30 * * * *"})
     post_many(engine, 10, "books", jitter="PT20M", when={"cron_rule": "45 * * * *"})
     since, until = DAY + 10 * MINUTE, DAY + 100 * MINUTE
@@ -148,9 +142,7 @@ def expect_uids(engine: sa.Engine, minute: datetime) -> set[str]:
     ids=["calendar", "interval", "several"],
 )
 def test_all_kinds_are_counted_as_ticks_find_them(engine: sa.Engine, when: Any):
-    """
-    Also if they are due several times within a minute.
-    """
+    """Also if they are due several times within a minute."""
     post_many(engine, 2, when=when)
     until = DAY + timedelta(hours=3)
 
@@ -162,9 +154,7 @@ def test_all_kinds_are_counted_as_ticks_find_them(engine: sa.Engine, when: Any):
 
 
 def test_what_is_not_foreseen_is_told(engine: sa.Engine):
-    """
-    Events come as they come; who is paused may be resumed.
-    """
+    """Events come as they come; who is paused may be resumed."""
     post_many(engine, 4)
     post(engine, "shop", name="events", when={"on": "app.x"})
     with writing(engine) as connection:
@@ -179,9 +169,7 @@ def test_what_is_not_foreseen_is_told(engine: sa.Engine):
 
 
 def test_tenant_sees_only_its_own(engine: sa.Engine):
-    """
-    Neither minutes, nor names, nor how many of others are left out.
-    """
+    """Neither minutes, nor names, nor how many of others are left out."""
     post_many(engine, 1)
     post_many(engine, 3, "books")
     post(engine, "books", name="events", when={"on": "app.x"})
@@ -199,9 +187,7 @@ def test_tenant_sees_only_its_own(engine: sa.Engine):
 def test_time_is_bounded_and_what_is_left_out_is_told(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    The rules that most actions have come first.
-    """
+    """The rules that most actions have come first."""
     post_many(engine, 3)
     post(engine, "shop", name="other", when={"cron_rule": "* * * * *"})
     monkeypatch.setattr("actions.load.foresee.PATIENCE", timedelta(seconds=1.5))
@@ -216,9 +202,7 @@ def test_time_is_bounded_and_what_is_left_out_is_told(
 def test_a_single_rule_is_not_waited_for_either(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    One that is due each second, for a week.
-    """
+    """One that is due each second, for a week."""
     post_many(engine, 1, when={"calendar": "*-*-* *:*:*"})
     monkeypatch.setattr("actions.load.foresee.PATIENCE", timedelta(seconds=5))
     ticking: Callable[[], float] = count().__next__
@@ -231,9 +215,7 @@ def test_a_single_rule_is_not_waited_for_either(
 def test_what_is_not_due_in_the_period_takes_no_time(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Its rule is not even looked at, but it is among those that were counted.
-    """
+    """Its rule is not even looked at, but it is among those that were counted."""
     post_many(engine, 2, when={"due_date": "2031-02-01T00:00:00"})
     post(engine, "shop", name="other", when={"cron_rule": "0 * * * *"})
     monkeypatch.setattr("actions.load.foresee.PATIENCE", timedelta(seconds=1.5))
@@ -246,9 +228,7 @@ def test_what_is_not_due_in_the_period_takes_no_time(
 
 
 def test_what_is_past_is_counted_by_its_rules(engine: sa.Engine):
-    """
-    Whether or not an action is due again.
-    """
+    """Whether or not an action is due again."""
     post_many(engine, 1, when={"due_date": "2031-02-01T00:00:00"})
     post(engine, "shop", name="other", when={"cron_rule": "0 0 * * *"})
     past = datetime(2025, 1, 6, tzinfo=UTC)
@@ -259,9 +239,7 @@ def test_what_is_past_is_counted_by_its_rules(engine: sa.Engine):
 
 
 def test_it_begins_with_this_minute(engine: sa.Engine):
-    """
-    Unless somebody says otherwise.
-    """
+    """Unless somebody says otherwise."""
     now = get_now(engine)
 
     since = forecast(engine, since=None).from_
@@ -270,9 +248,7 @@ def test_it_begins_with_this_minute(engine: sa.Engine):
 
 
 def test_unfit_periods_are_refused(engine: sa.Engine):
-    """
-    A week is the most.
-    """
+    """A week is the most."""
     with pytest.raises(UsageError, match="more than 7 days"):
         forecast(engine, until=DAY + timedelta(days=7, seconds=1))
     with pytest.raises(UsageError, match="not before"):

@@ -51,9 +51,7 @@ def delete(engine: sa.Engine, uid: str) -> None:
 
 
 def test_paused_action_records_nothing_and_resumes_from_now(engine: sa.Engine):
-    """
-    What was due during the pause does not run afterwards.
-    """
+    """What was due during the pause does not run afterwards."""
     uid = post_at(engine, get_now(engine) - 3 * MINUTE, when=MINUTELY)
     assert pause(engine, uid)
     assert not pause(engine, uid)
@@ -74,9 +72,7 @@ def test_paused_action_records_nothing_and_resumes_from_now(engine: sa.Engine):
 
 @pytest.mark.parametrize("change", ["inactive", "deleted", "paused"])
 def test_action_that_is_off_is_not_decided(engine: sa.Engine, change: str):
-    """
-    Whatever it was due for.
-    """
+    """Whatever it was due for."""
     uid = post_at(engine, at("07:00"), when=MINUTELY)
     if change == "inactive":
         post(engine, replace_it=True, when=MINUTELY, active=False)
@@ -91,9 +87,7 @@ def test_action_that_is_off_is_not_decided(engine: sa.Engine, change: str):
 
 
 def test_activation_starts_from_now(engine: sa.Engine):
-    """
-    Switching off names what is overtaken; switching on runs nothing of before.
-    """
+    """Switching off names what is overtaken; switching on runs nothing of before."""
     uid = post_at(engine, get_now(engine) - 3 * MINUTE, when=MINUTELY)
     off = post(engine, replace_it=True, when=MINUTELY, active=False)
     before = get_now(engine)
@@ -106,9 +100,7 @@ def test_activation_starts_from_now(engine: sa.Engine):
 
 
 def test_deleted_action_is_gone_for_everybody(engine: sa.Engine):
-    """
-    Its row and revisions stay; nothing can change it any more.
-    """
+    """Its row and revisions stay; nothing can change it any more."""
     uid = post(engine).uid
     delete(engine, uid)
 
@@ -120,9 +112,7 @@ def test_deleted_action_is_gone_for_everybody(engine: sa.Engine):
 
 
 def test_quarantine_ends_when_the_action_is_posted_again(engine: sa.Engine):
-    """
-    Also if the document is the same: its admin says that it is good.
-    """
+    """Also if the document is the same: its admin says that it is good."""
     uid = post(engine).uid
     edit_action(engine, uid, quarantined_at=MONDAY, quarantine_reason="x")
 
@@ -140,9 +130,7 @@ UNREADABLE = '{"when": [{"cron_rule": "61 * * * *", "timezone": "UTC"}]}'
 def test_rule_that_cannot_be_read_gives_way(
     engine: sa.Engine, quarantined_at: datetime | None
 ):
-    """
-    The cure of quarantine works: what cannot be read supersedes nothing.
-    """
+    """The cure of quarantine works: what cannot be read supersedes nothing."""
     uid = post_at(engine, at("07:00"), when=MINUTELY)
     edit_action(engine, uid, timing=UNREADABLE, quarantined_at=quarantined_at)
 
@@ -181,9 +169,7 @@ def test_rule_that_cannot_be_read_is_not_resumed(
 def test_event_that_cannot_be_read_is_not_resumed(
     engine: sa.Engine, unreadable: dict[str, str], said: str
 ):
-    """
-    The next event would put the action into quarantine again.
-    """
+    """The next event would put the action into quarantine again."""
     when = {"after": "instance.user.last_seen", "delay": "P1M"}
     uid = post(engine, when=when).uid
     edit_action(engine, uid, quarantined_at=MONDAY, **unreadable)
@@ -219,9 +205,7 @@ def fetch_undecided(engine: sa.Engine, uid: str) -> list[datetime | None]:
 
 @pytest.mark.parametrize("change", ["replaced", "paused", "deleted", "quarantined"])
 def test_each_change_keeps_what_was_undecided(engine: sa.Engine, change: str):
-    """
-    So that what it overtakes can be told from what was missed.
-    """
+    """So that what it overtakes can be told from what was missed."""
     uid = post_at(engine, at("07:00"), when=MINUTELY, name="daily")
     with writing(engine) as connection:
         if change == "paused":

@@ -95,9 +95,7 @@ def next_hour(engine: sa.Engine) -> datetime:
 
 
 def test_pause_of_an_app_reaches_its_actions_alone(engine: sa.Engine):
-    """
-    Each says since when, until when, by whom and why, and whose pause it is.
-    """
+    """Each says since when, until when, by whom and why, and whose pause it is."""
     until = get_now(engine) + HOUR
 
     count = call(
@@ -134,9 +132,7 @@ def test_revisions_do_not_name_who_paused_all(engine: sa.Engine):
 
 
 def test_what_is_posted_meanwhile_is_paused_too(engine: sa.Engine):
-    """
-    Its pause is that of the app, and ends with it.
-    """
+    """Its pause is that of the app, and ends with it."""
     call(engine, pause_target, "app", note="deploy", by="ada")
 
     posted = post(engine, uid="new", name="new", when=HOURLY)
@@ -150,9 +146,7 @@ def test_what_is_posted_meanwhile_is_paused_too(engine: sa.Engine):
 
 
 def test_replacing_an_action_does_not_resume_it(engine: sa.Engine):
-    """
-    A pause is no part of the document.
-    """
+    """A pause is no part of the document."""
     call(engine, pause_target, "app")
 
     post(engine, uid="app-1", name="one", replace_it=True, when={"every": "PT2H"})
@@ -161,9 +155,7 @@ def test_replacing_an_action_does_not_resume_it(engine: sa.Engine):
 
 
 def test_resuming_an_app_leaves_what_is_paused_on_its_own(engine: sa.Engine):
-    """
-    Also what was paused on its own while the app was.
-    """
+    """Also what was paused on its own while the app was."""
     post(engine, uid="app-2", name="two", when=HOURLY)
     post(engine, uid="app-3", name="three", when=HOURLY)
     call(engine, set_paused, "app-1", paused=True)
@@ -177,9 +169,7 @@ def test_resuming_an_app_leaves_what_is_paused_on_its_own(engine: sa.Engine):
 
 
 def test_action_alone_is_not_resumed_out_of_its_app(engine: sa.Engine):
-    """
-    It says what to resume; what was paused on its own stays paused with its app.
-    """
+    """It says what to resume; what was paused on its own stays paused with its app."""
     call(engine, pause_target, "app")
 
     with pytest.raises(ConflictError, match="minutehand apps resume app"):
@@ -194,9 +184,7 @@ def test_action_alone_is_not_resumed_out_of_its_app(engine: sa.Engine):
 def test_pause_of_all_leaves_the_maintenance_and_the_pauses_of_apps(
     engine: sa.Engine,
 ):
-    """
-    Resuming all brings back what was paused with it, and nothing else.
-    """
+    """Resuming all brings back what was paused with it, and nothing else."""
     plan = MaintenancePlan(datetime.min.time(), timezone="UTC", enabled=True)
     ensure_maintenance(engine, plan)
     call(engine, pause_target, "app")
@@ -218,9 +206,7 @@ def test_pause_of_all_leaves_the_maintenance_and_the_pauses_of_apps(
 
 
 def test_resuming_counts_from_now(engine: sa.Engine):
-    """
-    What came due meanwhile does not run, whatever catch_up says.
-    """
+    """What came due meanwhile does not run, whatever catch_up says."""
     edit_action(engine, "app-1", next_due_at=get_now(engine) - 3 * HOUR, catch_up="all")
     call(engine, pause_target, "app")
     before = get_now(engine)
@@ -235,9 +221,7 @@ def test_resuming_counts_from_now(engine: sa.Engine):
 
 
 def test_what_cannot_be_read_any_more_goes_into_quarantine(engine: sa.Engine):
-    """
-    One of many must not keep the others paused; its admin sees why.
-    """
+    """One of many must not keep the others paused; its admin sees why."""
     post(engine, uid="app-2", name="two", when=HOURLY)
     call(engine, pause_target, "app")
     edit_action(engine, "app-2", timing='{"when": "?"}')
@@ -253,9 +237,7 @@ def test_what_cannot_be_read_any_more_goes_into_quarantine(engine: sa.Engine):
 
 @pytest.mark.parametrize("level", ["action", "app", "installation"])
 def test_pause_with_an_end_ends_by_itself(engine: sa.Engine, level: str):
-    """
-    At that very instant, however late the tick: what is due then is in effect.
-    """
+    """At that very instant, however late the tick: what is due then is in effect."""
     until = next_hour(engine)
     if level == "action":
         call(engine, set_paused, "app-1", paused=True, until=until)
@@ -291,9 +273,7 @@ def test_pause_with_an_end_ends_by_itself(engine: sa.Engine, level: str):
 
 
 def test_own_pause_that_ends_goes_on_with_that_of_the_app(engine: sa.Engine):
-    """
-    And that of the app with that of the installation.
-    """
+    """And that of the app with that of the installation."""
     until = next_hour(engine)
     call(engine, pause_target, None)
     call(engine, pause_target, "app", until=until + HOUR)
@@ -308,9 +288,7 @@ def test_own_pause_that_ends_goes_on_with_that_of_the_app(engine: sa.Engine):
 def test_why_knows_that_the_app_is_paused_beyond_the_end_of_an_own_pause(
     engine: sa.Engine,
 ):
-    """
-    An end that leads into another pause is none.
-    """
+    """An end that leads into another pause is none."""
     until = next_hour(engine)
     call(engine, set_paused, "app-1", paused=True, until=until)
     call(engine, pause_target, "app")
@@ -321,9 +299,7 @@ def test_why_knows_that_the_app_is_paused_beyond_the_end_of_an_own_pause(
 
 
 def test_pause_that_is_given_again_has_the_new_end(engine: sa.Engine):
-    """
-    It is paused since the first time; the same again changes nothing.
-    """
+    """It is paused since the first time; the same again changes nothing."""
     until = get_now(engine) + HOUR
     assert call(engine, set_paused, "app-1", paused=True, until=until, note="a")
     since = fetch_action(engine, "app-1").paused_at
@@ -340,9 +316,7 @@ def test_pause_that_is_given_again_has_the_new_end(engine: sa.Engine):
 
 
 def test_end_that_has_passed_is_refused(engine: sa.Engine):
-    """
-    It would be over before it began.
-    """
+    """It would be over before it began."""
     passed = get_now(engine) - MINUTE
 
     for function, arguments in (
@@ -356,9 +330,7 @@ def test_end_that_has_passed_is_refused(engine: sa.Engine):
 
 
 def test_pause_of_nothing_is_refused(engine: sa.Engine):
-    """
-    There is no such app, or it is not paused.
-    """
+    """There is no such app, or it is not paused."""
     with pytest.raises(NotFoundError):
         call(engine, pause_target, "typo")
     with pytest.raises(NotFoundError):
@@ -370,9 +342,7 @@ def test_pause_of_nothing_is_refused(engine: sa.Engine):
 
 
 def test_why_names_who_paused_and_until_when(engine: sa.Engine):
-    """
-    After the end of a pause it says what is due, though no tick has seen the end.
-    """
+    """After the end of a pause it says what is due, though no tick has seen the end."""
     until = next_hour(engine)
     call(engine, pause_target, "app", until=until, note="deploy", by="ada@host")
     in_between = get_now(engine).replace(minute=0, second=0, microsecond=0) + HOUR
@@ -483,9 +453,7 @@ def test_pause_that_ends_before_it_is_written(postgres_engine: sa.Engine):
 
 @pytest.mark.parametrize("level", ["action", "app", "installation"])
 def test_thousands_of_pauses_end_in_parts(postgres_engine: sa.Engine, level: str):
-    """
-    Each in few statements; the app goes on with the last of its actions.
-    """
+    """Each in few statements; the app goes on with the last of its actions."""
     engine = postgres_engine
     copy_to_thousands(engine)
     until = next_hour(engine)

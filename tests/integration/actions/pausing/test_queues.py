@@ -75,9 +75,7 @@ def get_state(engine: sa.Engine) -> str:
 
 
 def test_nothing_of_a_paused_queue_is_sent(engine: sa.Engine):
-    """
-    Other queues go on; resumed, it is sent as if nothing had been.
-    """
+    """Other queues go on; resumed, it is sent as if nothing had been."""
     waiting = pause(engine)
     paused = find_sendable(engine)
     with reading(engine) as connection:
@@ -108,9 +106,7 @@ def test_what_was_sent_before_is_handed_back(engine: sa.Engine):
 
 
 def test_what_runs_goes_on(engine: sa.Engine):
-    """
-    A pause takes nothing from a worker.
-    """
+    """A pause takes nothing from a worker."""
     claim = claim_operation(engine, QUICK.id, worker="w")
     pause(engine)
 
@@ -119,9 +115,7 @@ def test_what_runs_goes_on(engine: sa.Engine):
 
 
 def test_a_pause_ends_by_the_clock_alone(engine: sa.Engine):
-    """
-    However long nobody leads.
-    """
+    """However long nobody leads."""
     pause(engine, lasts=MINUTE)
     with writing(engine) as connection:
         connection.execute(
@@ -140,9 +134,7 @@ def test_a_pause_ends_by_the_clock_alone(engine: sa.Engine):
 
 @pytest.mark.parametrize("state", ["pending", "queued"])
 def test_what_waits_says_why(engine: sa.Engine, state: str):
-    """
-    Since when, until when and what for; not by whom, since tenants read it too.
-    """
+    """Since when, until when and what for; not by whom, since tenants read it too."""
     edit(engine, QUICK.id, state=state, sent_at=get_now(engine))
     pause(engine, lasts=MINUTE, note="move of the mail server")
 
@@ -156,9 +148,7 @@ def test_what_waits_says_why(engine: sa.Engine, state: str):
 
 
 def test_what_waits_for_a_pause_is_not_late(engine: sa.Engine):
-    """
-    Doctor looks for operations that should have been sent; these should not.
-    """
+    """Doctor looks for operations that should have been sent; these should not."""
     pause(engine)
     pause(engine, Queue.HEAVY)
 
@@ -167,9 +157,7 @@ def test_what_waits_for_a_pause_is_not_late(engine: sa.Engine):
 
 
 def test_a_pause_can_be_given_another_end(engine: sa.Engine):
-    """
-    It has lasted since it began; without anything new it stays as it is.
-    """
+    """It has lasted since it began; without anything new it stays as it is."""
     pause(engine, note="first")
     with reading(engine) as connection:
         first = fetch_queue_pause(connection, Queue.QUICK)
@@ -188,9 +176,7 @@ def test_a_pause_can_be_given_another_end(engine: sa.Engine):
 
 
 def test_a_pause_is_recorded(engine: sa.Engine):
-    """
-    Who began and who ended it, how many operations waited, and why.
-    """
+    """Who began and who ended it, how many operations waited, and why."""
     pause(engine, note="deployment")
     with writing(engine, author=Author("bob", None, None)) as connection:
         resume_queue(connection, Queue.QUICK, note="done")
@@ -207,9 +193,7 @@ def test_a_pause_is_recorded(engine: sa.Engine):
 
 
 def test_a_pause_that_was_changed_meanwhile_is_refused(engine: sa.Engine):
-    """
-    The author has decided on another one.
-    """
+    """The author has decided on another one."""
     pause(engine, note="mine", expected=tag_pause(None))
 
     with pytest.raises(StaleError, match="queue quick was changed meanwhile"):
@@ -217,17 +201,13 @@ def test_a_pause_that_was_changed_meanwhile_is_refused(engine: sa.Engine):
 
 
 def test_a_pause_that_has_ended_cannot_begin(engine: sa.Engine):
-    """
-    It would mean nothing.
-    """
+    """It would mean nothing."""
     with pytest.raises(UsageError, match="in the future"):
         pause(engine, lasts=-MINUTE)
 
 
 def test_a_pause_of_a_queue_hides_its_author_from_tenants(engine: sa.Engine):
-    """
-    Who paused it is an operator.
-    """
+    """Who paused it is an operator."""
     pause(engine, note="why")
     with reading(engine) as connection:
         found = fetch_queue_pause(connection, Queue.QUICK)

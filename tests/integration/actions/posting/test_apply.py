@@ -45,9 +45,7 @@ def apply_names(
 
 
 def test_two_at_once_are_one_after_the_other(engine: sa.Engine) -> None:
-    """
-    Whoever comes second finds what the first has left; nobody meets a conflict.
-    """
+    """Whoever comes second finds what the first has left; nobody meets a conflict."""
     post(engine, name="old")
     barrier = threading.Barrier(4)
     found: list[AppliedActions] = []
@@ -77,9 +75,7 @@ def test_two_at_once_are_one_after_the_other(engine: sa.Engine) -> None:
 
 
 def test_what_nobody_has_seen_is_not_pruned(engine: sa.Engine) -> None:
-    """
-    An action that was posted since the question was asked is a conflict.
-    """
+    """An action that was posted since the question was asked is a conflict."""
     seen = post(engine, name="seen")
     post(engine, name="unseen")
 

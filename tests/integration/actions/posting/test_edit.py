@@ -131,9 +131,7 @@ def go_back(engine: sa.Engine, uid: str, *, expected: int | None = None) -> None
     ],
 )
 def test_stale_change_changes_nothing(engine: sa.Engine, change: Callable[..., object]):
-    """
-    Whoever has read another document is refused, however the change is made.
-    """
+    """Whoever has read another document is refused, however the change is made."""
     uid = post(engine).uid
     replace(engine, uid, name="second")
     before = fetch_action(engine, uid)
@@ -162,9 +160,7 @@ def test_tag_survives_the_pruning_of_its_revision(engine: sa.Engine):
 
 
 def test_of_two_editors_one_wins(postgres_engine: sa.Engine):
-    """
-    The second waits for the first, and is then told what there is now.
-    """
+    """The second waits for the first, and is then told what there is now."""
     uid = post(postgres_engine).uid
     refused: list[StaleError] = []
 
@@ -203,9 +199,7 @@ def _is_waiting(engine: sa.Engine) -> bool:
 
 
 def test_patch_merges_into_what_is_stored(engine: sa.Engine):
-    """
-    Null removes a member, the rest stays; the result is read as a whole.
-    """
+    """Null removes a member, the rest stays; the result is read as a whole."""
     uid = post(engine, jitter="PT5M", when={"cron_rule": "0 7 * * *"}).uid
 
     patch(engine, uid, {"jitter": None, "when": {"timezone": "Europe/Paris"}})
@@ -227,9 +221,7 @@ def test_patch_merges_into_what_is_stored(engine: sa.Engine):
     ],
 )
 def test_bad_patch_changes_nothing(engine: sa.Engine, given: Any, pointer: str):
-    """
-    The door refuses what the merged document is, with pointers into that.
-    """
+    """The door refuses what the merged document is, with pointers into that."""
     uid = post(engine).uid
     before = fetch_action(engine, uid)
 
@@ -265,9 +257,7 @@ def test_rolling_back_is_a_new_revision(engine: sa.Engine):
 
 
 def test_rolling_back_to_what_never_was_is_refused(engine: sa.Engine):
-    """
-    So is a revision of somebody else's action.
-    """
+    """So is a revision of somebody else's action."""
     uid = post(engine).uid
 
     for app, revision in (("app", 7), ("other", 1)):
@@ -281,9 +271,7 @@ def test_rolling_back_to_what_never_was_is_refused(engine: sa.Engine):
 
 
 def test_actions_of_other_apps_are_unknown(engine: sa.Engine):
-    """
-    They are refused in the very words for one that never was.
-    """
+    """They are refused in the very words for one that never was."""
     uid = post(engine, app="other").uid
     before = fetch_action(engine, uid)
     told = []
@@ -304,9 +292,7 @@ def test_actions_of_other_apps_are_unknown(engine: sa.Engine):
 
 
 def test_new_name_must_be_free(engine: sa.Engine):
-    """
-    An edit does not push another action aside.
-    """
+    """An edit does not push another action aside."""
     post(engine, name="taken")
     uid = post(engine).uid
 
@@ -315,9 +301,7 @@ def test_new_name_must_be_free(engine: sa.Engine):
 
 
 def test_every_change_is_noted(engine: sa.Engine):
-    """
-    With its author's note; what a dry run would do is not.
-    """
+    """With its author's note; what a dry run would do is not."""
     with writing(engine, author=Author("ann")) as connection:
         text = json.dumps(make_document(uid="x"))
         post_text(connection, "app", text, terms=TERMS)
@@ -341,9 +325,7 @@ def test_every_change_is_noted(engine: sa.Engine):
 
 
 def test_record_repeats_no_secret(engine: sa.Engine):
-    """
-    Addresses of webhooks and arguments of tasks are in the revisions alone.
-    """
+    """Addresses of webhooks and arguments of tasks are in the revisions alone."""
     hook = {"call_webhook": {"url": "https://example.com/?key=s3cret"}}
     uid = post(engine, operations=hook).uid
     patch(

@@ -24,9 +24,7 @@ TASK = {"name": "shop.report", "queue": "reports"}
 def test_change_of_something_else_does_not_make_it_wait(
     engine: sa.Engine, given: dict[str, object]
 ):
-    """
-    The default is for new documents; what has run for a year runs as before.
-    """
+    """The default is for new documents; what has run for a year runs as before."""
     add_app(engine)
     uid = post(engine, operations={"run_task": TASK}).uid
     with writing(engine) as connection:
@@ -50,9 +48,7 @@ def test_change_of_something_else_does_not_make_it_wait(
 
 
 def test_connection_of_another_app_is_refused_at_post_and_preview(engine: sa.Engine):
-    """
-    And when a stored action is changed.
-    """
+    """And when a stored action is changed."""
     add_app(engine)
     uid = post(engine, operations={"run_task": {**TASK, "wait": True}}).uid
     listed: dict[str | None, ConnectionRules] = {None: ConnectionRules(["crm"])}

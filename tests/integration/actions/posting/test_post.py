@@ -69,9 +69,7 @@ def test_posted_action_is_due_from_now_on(engine: sa.Engine):
 
 
 def test_saving_a_minute_late_runs_nothing(engine: sa.Engine):
-    """
-    An action posted after its minute is first due the next time round.
-    """
+    """An action posted after its minute is first due the next time round."""
     now = get_now(engine)
     passed = (now - MINUTE).replace(second=0, microsecond=0)
     posted = post(engine, when={"cron_rule": f"{passed.minute} {passed.hour} * * *"})
@@ -80,9 +78,7 @@ def test_saving_a_minute_late_runs_nothing(engine: sa.Engine):
 
 
 def test_edit_of_the_rule_supersedes_what_was_due(engine: sa.Engine):
-    """
-    What was due and not decided when the rule changed is named, and does not run.
-    """
+    """What was due and not decided when the rule changed is named, and does not run."""
     uid = post_at(engine, at("06:58"), when=MINUTELY)
     due_at = get_now(engine).replace(second=0, microsecond=0) - 2 * MINUTE
     edit_action(engine, uid, next_due_at=due_at)
@@ -110,9 +106,7 @@ def test_edit_of_the_rule_supersedes_what_was_due(engine: sa.Engine):
 def test_edit_of_anything_else_moves_no_schedule(
     engine: sa.Engine, changes: dict[str, Any]
 ):
-    """
-    Renaming, editing recipients or steps keeps what is due.
-    """
+    """Renaming, editing recipients or steps keeps what is due."""
     uid = post_at(engine, at("07:00"), when=MINUTELY, uid="given")
 
     posted = post(engine, replace_it=True, when=MINUTELY, **changes)
@@ -143,9 +137,7 @@ BOUND = "2100-01-01T00:00:00Z"
 def test_edit_of_the_schedule_starts_from_now(
     engine: sa.Engine, when: dict[str, str], changes: dict[str, Any]
 ):
-    """
-    Rule, zone, delay, bounds and exceptions take effect when they are saved.
-    """
+    """Rule, zone, delay, bounds and exceptions take effect when they are saved."""
     uid = post_at(engine, at("07:00"), when=when)
     before = get_now(engine)
 
@@ -157,9 +149,7 @@ def test_edit_of_the_schedule_starts_from_now(
 
 
 def test_interval_keeps_the_anchor_of_its_creation(engine: sa.Engine):
-    """
-    Posting the same interval again does not move its grid.
-    """
+    """Posting the same interval again does not move its grid."""
     post(engine, when={"every": "PT7M"})
     uid = post(engine, replace_it=True, when={"every": "PT7M"}).uid
     before = fetch_action(engine, uid)
@@ -189,9 +179,7 @@ def test_name_is_taken_until_replaced_or_deleted(engine: sa.Engine):
 
 
 def test_uid_is_never_used_again(engine: sa.Engine):
-    """
-    Not after deletion, not in another app, not for another name.
-    """
+    """Not after deletion, not in another app, not for another name."""
     add_app(engine, "other")
     post(engine, uid="given")
     with pytest.raises(ConflictError, match=r"^uid 'given' is taken\. Write another"):
@@ -236,26 +224,20 @@ def test_one_of_many_posts_of_a_name_wins(postgres_engine: sa.Engine):
 
 
 def test_unknown_app_is_not_found(engine: sa.Engine):
-    """
-    Nothing is stored for an app that is not there.
-    """
+    """Nothing is stored for an app that is not there."""
     with pytest.raises(NotFoundError, match="apps list"):
         post(engine, "nowhere")
 
 
 def test_past_due_date_is_refused(engine: sa.Engine):
-    """
-    A date older than the window would never run.
-    """
+    """A date older than the window would never run."""
     with pytest.raises(InvalidDocumentError, match="has passed"):
         post(engine, when=due_date(get_now(engine) - 6 * MINUTE))
 
 
 @pytest.mark.parametrize("jitter", [None, "PT2M"])
 def test_due_date_within_the_window_runs(engine: sa.Engine, jitter: str | None):
-    """
-    A date that passed a moment ago is due all the same, once.
-    """
+    """A date that passed a moment ago is due all the same, once."""
     date = (get_now(engine) - 2 * MINUTE).replace(microsecond=0)
     uid = post(engine, when=due_date(date), jitter=jitter).uid
     dispatcher = make_dispatcher(engine)
@@ -268,9 +250,7 @@ def test_due_date_within_the_window_runs(engine: sa.Engine, jitter: str | None):
 
 
 def test_due_date_is_missed_if_the_tick_comes_late(engine: sa.Engine):
-    """
-    Accepted within the window, but no scheduler led before it left it.
-    """
+    """Accepted within the window, but no scheduler led before it left it."""
     date = (get_now(engine) - 4 * MINUTE).replace(microsecond=0)
     post(engine, when=due_date(date))
 
@@ -282,9 +262,7 @@ def test_due_date_is_missed_if_the_tick_comes_late(engine: sa.Engine):
 
 
 def test_due_date_that_ran_may_be_renamed(engine: sa.Engine):
-    """
-    Only a date that is new must lie ahead.
-    """
+    """Only a date that is new must lie ahead."""
     date = get_now(engine) + DAY
     uid = post(engine, uid="given", when=due_date(date)).uid
     edit_action(engine, uid, next_due_at=None)
@@ -295,9 +273,7 @@ def test_due_date_that_ran_may_be_renamed(engine: sa.Engine):
 
 
 def test_decision_about_an_older_revision_writes_nothing(engine: sa.Engine):
-    """
-    An edit that comes while the tick decides wins; the tick leaves no trace.
-    """
+    """An edit that comes while the tick decides wins; the tick leaves no trace."""
     uid = post_at(engine, at("07:00"), when=MINUTELY)
     dispatcher = make_dispatcher(engine)
     tick(

@@ -38,9 +38,7 @@ def count(engine: sa.Engine, table: sa.Table) -> int:
 
 
 def test_many_are_what_each_alone_would_be(engine: sa.Engine):
-    """
-    New ones beside one that is replaced, in the order in which they were given.
-    """
+    """New ones beside one that is replaced, in the order in which they were given."""
     old = post(engine, name="second", when={"cron_rule": "0 7 * * *"})
 
     posted = post_many(
@@ -63,9 +61,7 @@ def test_many_are_what_each_alone_would_be(engine: sa.Engine):
 
 
 def test_one_that_is_refused_stops_all(engine: sa.Engine):
-    """
-    Every refusal is named by the number of its action, and nothing is stored.
-    """
+    """Every refusal is named by the number of its action, and nothing is stored."""
     past = (get_now(engine) - timedelta(days=1)).replace(microsecond=0).isoformat()
     wrong = {"due_date": past}
 
@@ -81,9 +77,7 @@ def test_one_that_is_refused_stops_all(engine: sa.Engine):
 
 
 def test_one_that_is_taken_stops_all(engine: sa.Engine):
-    """
-    A name that an action of the app has is a conflict, unless it is replaced.
-    """
+    """A name that an action of the app has is a conflict, unless it is replaced."""
     post(engine, name="b")
 
     with pytest.raises(ConflictError, match="'b'"):
@@ -94,9 +88,7 @@ def test_one_that_is_taken_stops_all(engine: sa.Engine):
 
 @pytest.mark.parametrize("key", ["name", "uid"])
 def test_two_of_one_name_are_refused(engine: sa.Engine, key: str):
-    """
-    Which of the two was meant is for their author to say.
-    """
+    """Which of the two was meant is for their author to say."""
     documents = [{"name": f"n{i}", "uid": f"u{i}"} for i in range(3)]
     documents[2][key] = documents[0][key]
 
@@ -108,9 +100,7 @@ def test_two_of_one_name_are_refused(engine: sa.Engine, key: str):
 
 
 def test_a_thousand_cost_a_few_statements(engine: sa.Engine):
-    """
-    New actions are stored by the hundred.
-    """
+    """New actions are stored by the hundred."""
     documents = [{"name": f"action {number}"} for number in range(1000)]
 
     with counting(engine) as counts:

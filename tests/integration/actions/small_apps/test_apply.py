@@ -52,9 +52,7 @@ def _fetch(engine: sa.Engine, *columns: Any) -> list[Any]:
 
 
 def test_new_app_has_what_its_document_lists(engine: sa.Engine):
-    """
-    App, users, groups, domains, templates, documents and holidays are stored.
-    """
+    """App, users, groups, domains, templates, documents and holidays are stored."""
     applied = _apply(
         engine,
         name="Shop",
@@ -86,9 +84,7 @@ def test_new_app_has_what_its_document_lists(engine: sa.Engine):
 
 
 def test_second_apply_changes_nothing(engine: sa.Engine):
-    """
-    The same document again is no change, and no new version of its holidays.
-    """
+    """The same document again is no change, and no new version of its holidays."""
     document = {
         "users": [ADA, BOB],
         "domains": [{"name": "sales", "source": {"url": "https://x.org/x.csv"}}],
@@ -106,9 +102,7 @@ def test_second_apply_changes_nothing(engine: sa.Engine):
 
 
 def test_absent_parts_stay(engine: sa.Engine):
-    """
-    A document that is about users alone leaves all else as it was.
-    """
+    """A document that is about users alone leaves all else as it was."""
     _apply(engine, name="Shop", templates={"t": {"subject": "s", "text": "t"}})
 
     _apply(engine, users=[ADA])
@@ -133,9 +127,7 @@ def test_notices_are_switched_off_by_null_or_nothing(engine: sa.Engine, nobody: 
 
 
 def test_absent_fields_of_users_stay(engine: sa.Engine):
-    """
-    A user's entry changes what it mentions; null clears a field.
-    """
+    """A user's entry changes what it mentions; null clears a field."""
     _apply(engine, users=[{**ADA, "locale": "fr", "last_seen_at": LAST_WEEK}])
 
     applied = _apply(engine, users=[{"id": "ada", "disabled": True, "locale": None}])
@@ -148,9 +140,7 @@ def test_absent_fields_of_users_stay(engine: sa.Engine):
 
 
 def test_unlisted_entries_go(engine: sa.Engine):
-    """
-    Users with their groups, domains with their versions, templates: gone.
-    """
+    """Users with their groups, domains with their versions, templates: gone."""
     _apply(
         engine,
         users=[ADA, BOB],
@@ -183,9 +173,7 @@ SALES_FILE = {"name": "sales", "source": {"file": "data/sales.csv"}}
 
 
 def test_folder_of_files_is_stored_without_links(engine: sa.Engine, tmp_path: Path):
-    """
-    A worker anywhere on the host finds the files; no link moves the folder later.
-    """
+    """A worker anywhere on the host finds the files; no link moves the folder later."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
 
@@ -196,9 +184,7 @@ def test_folder_of_files_is_stored_without_links(engine: sa.Engine, tmp_path: Pa
 
 
 def test_document_alone_leaves_the_folder_as_it_is(engine: sa.Engine, tmp_path: Path):
-    """
-    A tenant's document never sets or widens it; files outside of it are refused.
-    """
+    """A tenant's document never sets or widens it; files outside of it are refused."""
     outside = {"name": "sales", "source": {"file": "/etc/passwd"}}
     inside = {"name": "sales", "source": {"file": f"{tmp_path}/x.csv"}}
     with pytest.raises(InvalidDocumentError, match="apps apply DIR"):
@@ -220,9 +206,7 @@ def _fetch_sources(engine: sa.Engine) -> list[dict[str, str]]:
 
 
 def test_import_raises_no_events(engine: sa.Engine):
-    """
-    A bulk import mails nobody.
-    """
+    """A bulk import mails nobody."""
     applied = _apply(engine, users=[{**ADA, "last_seen_at": LAST_WEEK}])
 
     assert 0 == applied.events
@@ -230,9 +214,7 @@ def test_import_raises_no_events(engine: sa.Engine):
 
 
 def test_events_are_raised_when_asked_for(engine: sa.Engine):
-    """
-    Who is new, activated or seen since is told to the actions that wait.
-    """
+    """Who is new, activated or seen since is told to the actions that wait."""
     _apply(engine, users=[ADA])
 
     applied = _apply(
@@ -254,9 +236,7 @@ def test_events_are_raised_when_asked_for(engine: sa.Engine):
 
 
 def test_older_sign_of_life_is_no_event(engine: sa.Engine):
-    """
-    A document that knows less than we do starts no timer again.
-    """
+    """A document that knows less than we do starts no timer again."""
     _apply(engine, users=[{**ADA, "last_seen_at": YESTERDAY}], raise_events=True)
 
     applied = _apply(
@@ -301,9 +281,7 @@ def test_changed_holidays_move_the_actions_that_name_them(engine: sa.Engine):
 
 
 def test_only_actions_that_name_a_changed_calendar_are_locked(engine: sa.Engine):
-    """
-    The tick waits for no other; and many are retimed in a few statements.
-    """
+    """The tick waits for no other; and many are retimed in a few statements."""
     _apply(engine, holidays={"fr": [], "de": []})
     for number in range(10):
         name = "fr" if number < 8 else "de"
@@ -362,9 +340,7 @@ def test_action_that_cannot_be_read_is_left_as_it_is(engine: sa.Engine):
 
 
 def test_unlisted_calendar_becomes_empty(engine: sa.Engine):
-    """
-    A calendar that actions may name stays, with a version without days.
-    """
+    """A calendar that actions may name stays, with a version without days."""
     _apply(engine, holidays={"fr": ["2026-12-25"]})
 
     applied = _apply(engine, holidays={})
@@ -374,9 +350,7 @@ def test_unlisted_calendar_becomes_empty(engine: sa.Engine):
 
 
 def test_many_users_are_few_statements(engine: sa.Engine):
-    """
-    Ten thousand users are a few statements, not ten thousand.
-    """
+    """Ten thousand users are a few statements, not ten thousand."""
     statements = []
     sa.event.listen(
         engine,
@@ -392,8 +366,6 @@ def test_many_users_are_few_statements(engine: sa.Engine):
 
 
 def test_the_schedulers_own_app_is_refused(engine: sa.Engine):
-    """
-    Nobody takes the uid of the scheduler's own app.
-    """
+    """Nobody takes the uid of the scheduler's own app."""
     with pytest.raises(ConflictError, match="scheduler's own"):
         _apply(engine, uid="minutehand")

@@ -61,9 +61,7 @@ def _names(engine: sa.Engine) -> list[tuple[str, str]]:
 
 
 def test_put_makes_a_user(engine: sa.Engine):
-    """
-    The id may be left out; one that looks like an address is the address.
-    """
+    """The id may be left out; one that looks like an address is the address."""
     apply(engine, {})
 
     ada = _put(engine, {k: v for k, v in ADA.items() if k != "id"})
@@ -77,9 +75,7 @@ def test_put_makes_a_user(engine: sa.Engine):
 
 
 def test_put_replaces_all_but_what_events_write(engine: sa.Engine):
-    """
-    What is absent is cleared; when somebody was seen stays unless it is null.
-    """
+    """What is absent is cleared; when somebody was seen stays unless it is null."""
     apply(engine, {"users": [{**ADA, "disabled": True, "last_seen_at": SEEN}]})
 
     stored = _put(engine, {"email": "ada@example.org"})
@@ -97,9 +93,7 @@ def test_put_replaces_all_but_what_events_write(engine: sa.Engine):
 
 
 def test_patch_changes_what_it_has(engine: sa.Engine):
-    """
-    Null clears a field, a list replaces a list, and all else stays.
-    """
+    """Null clears a field, a list replaces a list, and all else stays."""
     apply(engine, {"users": [{**ADA, "locale": "fr", "last_seen_at": SEEN}]})
 
     told = _patch(engine, {"locale": None, "groups": ["a", "b"]}).user
@@ -112,9 +106,7 @@ def test_patch_changes_what_it_has(engine: sa.Engine):
 
 @pytest.mark.parametrize("patch", [{"emial": "x"}, {"disabled": 3}, [], {"id": "eve"}])
 def test_patch_passes_the_door(engine: sa.Engine, patch: object):
-    """
-    A typo, a wrong type, no object, another id: refused, and nothing changes.
-    """
+    """A typo, a wrong type, no object, another id: refused, and nothing changes."""
     apply(engine, {"users": [ADA]})
     before = _get(engine)
 
@@ -125,9 +117,7 @@ def test_patch_passes_the_door(engine: sa.Engine, patch: object):
 
 
 def test_tag_names_what_was_read(engine: sa.Engine):
-    """
-    A change of anything changes it; a change of something older is refused.
-    """
+    """A change of anything changes it; a change of something older is refused."""
     apply(engine, {"users": [ADA]})
     tag = _get(engine).tag
 
@@ -169,9 +159,7 @@ def test_edits_raise_the_revision_of_the_app(engine: sa.Engine):
 
 
 def test_change_is_noted_with_what_it_was(engine: sa.Engine):
-    """
-    Only what changed, before and after.
-    """
+    """Only what changed, before and after."""
     apply(engine, {"users": [ADA]})
     _patch(engine, {"disabled": True, "groups": ["boss"], "name": "Ada"})
 
@@ -183,9 +171,7 @@ def test_change_is_noted_with_what_it_was(engine: sa.Engine):
 
 
 def test_events_are_raised_when_asked_for(engine: sa.Engine):
-    """
-    As when a whole document is applied: not unless somebody wants it.
-    """
+    """As when a whole document is applied: not unless somebody wants it."""
     apply(engine, {})
     _put(engine, {"last_seen_at": SEEN})
     assert [] == _names(engine)
@@ -202,9 +188,7 @@ def test_events_are_raised_when_asked_for(engine: sa.Engine):
 
 
 def test_others_stay(engine: sa.Engine):
-    """
-    A change of one user touches no other, here or in another app.
-    """
+    """A change of one user touches no other, here or in another app."""
     eve = {"id": "eve", "groups": ["manager"]}
     apply(engine, {"users": [ADA, eve]})
     apply(engine, {"uid": "other", "users": [ADA]})
@@ -220,9 +204,7 @@ def test_others_stay(engine: sa.Engine):
 
 
 def test_what_is_not_there_is_not_found(engine: sa.Engine):
-    """
-    An app, a user.
-    """
+    """An app, a user."""
     with pytest.raises(NotFoundError, match="no small app"):
         _put(engine, {})
     apply(engine, {"users": [ADA]})

@@ -89,9 +89,7 @@ def test_deleted_app_is_nowhere(engine: sa.Engine):
 
 
 def test_its_actions_and_keys_end(engine: sa.Engine):
-    """
-    They are deleted and revoked, those of others stay, and all of it is noted.
-    """
+    """They are deleted and revoked, those of others stay, and all of it is noted."""
     apply(engine, WHOLE)
     add_app(engine, "other")
     mine = [post(engine, "shop", name=name).uid for name in "ab"]
@@ -127,9 +125,7 @@ def test_its_actions_and_keys_end(engine: sa.Engine):
 
 
 def test_nothing_of_it_becomes_due(engine: sa.Engine):
-    """
-    A tick after the deletion records nothing.
-    """
+    """A tick after the deletion records nothing."""
     add_app(engine, "shop")
     now = get_now(engine)
     post_at(engine, now - 2 * MINUTE, "shop", when=EVERY_MINUTE)
@@ -159,9 +155,7 @@ def test_live_operations_prevent_it(engine: sa.Engine, state: str):
 
 
 def test_its_operations_stay_known(engine: sa.Engine):
-    """
-    History is no part of the app.
-    """
+    """History is no part of the app."""
     apply(engine, WHOLE)
     (operation_id,) = record_all(engine, make_operation(app="shop"))
     edit(engine, operation_id, state=OperationState.FAILED)
@@ -173,9 +167,7 @@ def test_its_operations_stay_known(engine: sa.Engine):
 
 
 def test_applying_its_document_brings_it_back(engine: sa.Engine):
-    """
-    With users and all, under a higher revision and without its pause; no actions.
-    """
+    """With users and all, under a higher revision and without its pause; no actions."""
     apply(engine, WHOLE)
     post(engine, "shop")
     with writing(engine) as connection:
@@ -195,9 +187,7 @@ def test_applying_its_document_brings_it_back(engine: sa.Engine):
 
 
 def test_tenants_do_not_bring_it_back(engine: sa.Engine):
-    """
-    A request that was let in just before the deletion does not undo it.
-    """
+    """A request that was let in just before the deletion does not undo it."""
     apply(engine, WHOLE)
     _delete(engine)
 
@@ -206,9 +196,7 @@ def test_tenants_do_not_bring_it_back(engine: sa.Engine):
 
 
 def test_stale_deletion_is_refused(engine: sa.Engine):
-    """
-    Who read another revision deletes nothing.
-    """
+    """Who read another revision deletes nothing."""
     apply(engine, WHOLE)
 
     with pytest.raises(StaleError) as caught:
@@ -219,17 +207,13 @@ def test_stale_deletion_is_refused(engine: sa.Engine):
 
 
 def test_the_schedulers_own_app_stays(engine: sa.Engine):
-    """
-    Nobody deletes it.
-    """
+    """Nobody deletes it."""
     with pytest.raises(ConflictError, match="scheduler's own"):
         _delete(engine, SYSTEM_APP)
 
 
 def test_its_people_get_no_notices(engine: sa.Engine):
-    """
-    Of failures before the deletion, too.
-    """
+    """Of failures before the deletion, too."""
     apply(engine, WHOLE)
     make_dispatcher(engine)
     with reading(engine) as connection:
@@ -241,9 +225,7 @@ def test_its_people_get_no_notices(engine: sa.Engine):
 
 
 def test_action_posted_meanwhile_is_not_left_behind(postgres_engine: sa.Engine):
-    """
-    Whoever posts to an app that is being deleted waits, and finds it gone.
-    """
+    """Whoever posts to an app that is being deleted waits, and finds it gone."""
     engine = postgres_engine
     apply(engine, WHOLE)
     slow = engine.connect()

@@ -30,9 +30,7 @@ def _foresee(
 
 
 def test_new_app_is_told_whole_and_not_made(engine: sa.Engine):
-    """
-    All entries of all parts would be added; afterwards there is still no app.
-    """
+    """All entries of all parts would be added; afterwards there is still no app."""
     found = _foresee(engine, WHOLE)
 
     assert (True, 0) == (found.created, found.revision)
@@ -91,9 +89,7 @@ def test_each_entry_says_what_becomes_of_it(engine: sa.Engine):
 
 
 def test_same_document_differs_in_nothing(engine: sa.Engine):
-    """
-    There is nothing to tell.
-    """
+    """There is nothing to tell."""
     apply(engine, WHOLE)
 
     found = _foresee(engine, WHOLE)
@@ -103,9 +99,7 @@ def test_same_document_differs_in_nothing(engine: sa.Engine):
 
 
 def test_names_are_bounded_and_counts_are_not(engine: sa.Engine):
-    """
-    Of many users, the first are named, and all are counted.
-    """
+    """Of many users, the first are named, and all are counted."""
     users = [{"id": f"u{number}"} for number in range(MOST_ENTRIES)]
 
     found = _foresee(engine, {"users": users})
@@ -127,9 +121,7 @@ def test_what_would_be_refused_is_refused(engine: sa.Engine):
 
 
 def test_events_are_counted_and_not_recorded(engine: sa.Engine):
-    """
-    A dry run says how many would be recorded; the real one then records as many.
-    """
+    """A dry run says how many would be recorded; the real one then records as many."""
     users = {"users": [{**ADA, "last_seen_at": "2026-01-01T00:00:00Z"}]}
 
     found = _foresee(engine, users, raise_events=True)

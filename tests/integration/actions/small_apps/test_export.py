@@ -14,9 +14,7 @@ from tests.integration.actions.small_apps.shop import WHOLE, apply, export
 
 
 def test_applying_the_export_changes_nothing(engine: sa.Engine):
-    """
-    Every part is there, and none of it differs.
-    """
+    """Every part is there, and none of it differs."""
     apply(engine, WHOLE)
     document = export(engine)
 
@@ -30,9 +28,7 @@ def test_applying_the_export_changes_nothing(engine: sa.Engine):
 
 
 def test_export_makes_the_same_app_elsewhere(engine: sa.Engine):
-    """
-    Under another uid, all but the uid is the same.
-    """
+    """Under another uid, all but the uid is the same."""
     apply(engine, WHOLE)
     copy = {**export(engine), "uid": "copy"}
 
@@ -42,9 +38,7 @@ def test_export_makes_the_same_app_elsewhere(engine: sa.Engine):
 
 
 def test_bare_app_is_exported_with_empty_parts(engine: sa.Engine):
-    """
-    What it lacks is null or empty, and stays so when it is applied.
-    """
+    """What it lacks is null or empty, and stays so when it is applied."""
     apply(engine, {})
     document = export(engine)
 
@@ -64,9 +58,7 @@ def test_bare_app_is_exported_with_empty_parts(engine: sa.Engine):
 
 
 def test_folder_of_the_operator_is_not_exported(engine: sa.Engine, tmp_path: Path):
-    """
-    Where files lie is no part of what a tenant writes.
-    """
+    """Where files lie is no part of what a tenant writes."""
     apply(engine, {}, folder=tmp_path)
 
     assert str(tmp_path) not in str(export(engine))
@@ -76,8 +68,6 @@ def test_folder_of_the_operator_is_not_exported(engine: sa.Engine, tmp_path: Pat
 
 
 def test_unknown_app_has_no_document(engine: sa.Engine):
-    """
-    It is not found.
-    """
+    """It is not found."""
     with pytest.raises(NotFoundError):
         export(engine)

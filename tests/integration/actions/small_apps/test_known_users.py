@@ -63,9 +63,7 @@ def _find(engine: sa.Engine, wanted: UserFilter, limit: int = 50) -> str:
     ],
 )
 def test_filters(engine: sa.Engine, wanted: UserFilter, found: str):
-    """
-    All that is given must hold; text is text, and no pattern.
-    """
+    """All that is given must hold; text is text, and no pattern."""
     assert found == _find(engine, wanted)
 
 
@@ -73,16 +71,12 @@ def test_filters(engine: sa.Engine, wanted: UserFilter, found: str):
     ("limit", "found"), [(1, "a b c d e"), (2, "ab cd e"), (5, "abcde")]
 )
 def test_parts_are_the_whole(engine: sa.Engine, limit: int, found: str):
-    """
-    Each user is in one part, and the last part says that it is the last.
-    """
+    """Each user is in one part, and the last part says that it is the last."""
     assert found == _find(engine, UserFilter(), limit)
 
 
 def test_part_ends_where_enough_was_looked_at(engine: sa.Engine):
-    """
-    It may be empty, and says where the list goes on.
-    """
+    """It may be empty, and says where the list goes on."""
     wanted = UserFilter(text="zo")
 
     with reading(engine) as connection:
@@ -96,9 +90,7 @@ def test_part_ends_where_enough_was_looked_at(engine: sa.Engine):
 
 
 def test_groups_are_counted(engine: sa.Engine):
-    """
-    By name, part by part.
-    """
+    """By name, part by part."""
     with reading(engine) as connection:
         first = fetch_group_part(connection, "shop", Page(limit=1))
         second = fetch_group_part(connection, "shop", Page(1, first.following))

@@ -10,9 +10,7 @@ from tests.integration.actions.small_apps.shop import apply
 
 
 def test_each_group_is_named_once(engine: sa.Engine):
-    """
-    However many members it has, and none of another app's.
-    """
+    """However many members it has, and none of another app's."""
     users = [
         {"id": "a", "groups": ["staff", "all of us"]},
         {"id": "b", "groups": ["staff"]},

@@ -15,9 +15,7 @@ from tests.integration.actions.small_apps.shop import (
 
 
 def test_revision_counts_what_changes(engine: sa.Engine):
-    """
-    It begins at 1; a document that changes nothing leaves it, and is not noted.
-    """
+    """It begins at 1; a document that changes nothing leaves it, and is not noted."""
     revisions = [
         apply(engine, WHOLE).revision,
         apply(engine, WHOLE).revision,
@@ -33,9 +31,7 @@ def test_revision_counts_what_changes(engine: sa.Engine):
 
 
 def test_what_changed_is_noted_without_secrets(engine: sa.Engine):
-    """
-    Settings with their values, parts by number, addresses not at all.
-    """
+    """Settings with their values, parts by number, addresses not at all."""
     apply(engine, WHOLE)
     apply(engine, {"timezone": None, "notices": None, "users": [ADA]})
 
@@ -58,9 +54,7 @@ def test_what_changed_is_noted_without_secrets(engine: sa.Engine):
 def test_stale_document_is_refused(
     engine: sa.Engine, expected: int, current: int | None
 ):
-    """
-    Who read another revision is told the current one, and changes nothing.
-    """
+    """Who read another revision is told the current one, and changes nothing."""
     apply(engine, WHOLE)
     if current is None:
         assert 2 == apply(engine, {"name": "B"}, expected_revision=expected).revision
@@ -74,9 +68,7 @@ def test_stale_document_is_refused(
 
 
 def test_unknown_app_has_no_revision(engine: sa.Engine):
-    """
-    0 stands for an app that there is not; any other revision of it is stale.
-    """
+    """0 stands for an app that there is not; any other revision of it is stale."""
     with pytest.raises(StaleError):
         apply(engine, WHOLE, expected_revision=1)
 
@@ -84,9 +76,7 @@ def test_unknown_app_has_no_revision(engine: sa.Engine):
 
 
 def test_tenants_make_no_apps(engine: sa.Engine):
-    """
-    Who may not create one is told that there is none, and none is left behind.
-    """
+    """Who may not create one is told that there is none, and none is left behind."""
     for _ in range(2):
         with pytest.raises(NotFoundError, match="no small app 'shop'"):
             apply(engine, WHOLE, may_create=False)

@@ -48,16 +48,12 @@ def test_row_is_returned_and_kept(postgres_engine: sa.Engine):
 
 
 def test_statement_that_finds_nothing_returns_none(postgres_engine: sa.Engine):
-    """
-    As of a claim that somebody else has.
-    """
+    """As of a claim that somebody else has."""
     assert execute_at_once(postgres_engine, RENAME, {"app_uid": "nobody"}) is None
 
 
 def test_violated_constraint_changes_nothing(postgres_engine: sa.Engine):
-    """
-    The error is the one that SQLAlchemy would raise.
-    """
+    """The error is the one that SQLAlchemy would raise."""
     execute_at_once(postgres_engine, ADD, {"uid": "shop"})
 
     with pytest.raises(sa.exc.IntegrityError, match="pk_small_apps"):
@@ -67,9 +63,7 @@ def test_violated_constraint_changes_nothing(postgres_engine: sa.Engine):
 
 
 def test_transactions_are_whole_again_afterwards(postgres_engine: sa.Engine):
-    """
-    The connection goes back to the pool as it came, or not at all.
-    """
+    """The connection goes back to the pool as it came, or not at all."""
     execute_at_once(postgres_engine, ADD, {"uid": "shop"})
     assert rolls_back(postgres_engine)
     with suppress(sa.exc.IntegrityError):
@@ -88,9 +82,7 @@ def rolls_back(engine: sa.Engine) -> bool:
 
 @pytest.mark.parametrize("state", ["25006", "40001", "57P01", "XX000"])
 def test_server_that_cannot_serve_is_away(postgres_engine: sa.Engine, state: str):
-    """
-    As in any transaction; the next statement has a connection of its own.
-    """
+    """As in any transaction; the next statement has a connection of its own."""
     fail = f"fail_{uuid4().hex}"
     with writing(postgres_engine) as connection:
         connection.exec_driver_sql(
@@ -107,9 +99,7 @@ def test_server_that_cannot_serve_is_away(postgres_engine: sa.Engine, state: str
 
 
 def test_connection_that_was_cut_is_replaced(postgres_url: str):
-    """
-    Also one that lay idle in the pool while the server was restarted.
-    """
+    """Also one that lay idle in the pool while the server was restarted."""
     engine = make_engine(postgres_url)
     other = make_engine(postgres_url)
     (pid,) = execute_at_once(engine, PID, {})
@@ -124,9 +114,7 @@ def test_connection_that_was_cut_is_replaced(postgres_url: str):
 
 
 def test_server_that_dies_while_we_connect_is_away(postgres_url: str):
-    """
-    Also in what SQLAlchemy itself asks of the first connection.
-    """
+    """Also in what SQLAlchemy itself asks of the first connection."""
     engine = make_engine(postgres_url)
 
     @sa.event.listens_for(engine, "connect", insert=True)
@@ -140,9 +128,7 @@ def test_server_that_dies_while_we_connect_is_away(postgres_url: str):
 
 
 def test_statement_that_takes_too_long_costs_one_connection(postgres_url: str):
-    """
-    Its own: the others of the pool are as good as they were.
-    """
+    """Its own: the others of the pool are as good as they were."""
     engine = make_engine(postgres_url)
     with engine.connect() as connection, engine.connect() as other:
         idle = {fetch_pid(connection), fetch_pid(other)}
@@ -164,9 +150,7 @@ def fetch_pid(connection: sa.Connection) -> int:
 
 
 def test_pool_that_is_used_up_is_no_mistake(postgres_url: str):
-    """
-    Whoever holds them all gives one back: the message returns to its queue.
-    """
+    """Whoever holds them all gives one back: the message returns to its queue."""
     engine = make_engine(postgres_url, timeout=timedelta(seconds=1))
     with ExitStack() as claim:
         for _ in range(15):  # five kept open, ten more
@@ -191,8 +175,6 @@ def test_pool_that_is_used_up_is_no_mistake(postgres_url: str):
 def test_mistake_of_ours_is_no_outage(
     postgres_engine: sa.Engine, query: str, mistake: type[psycopg.Error]
 ):
-    """
-    A statement that is wrong would be wrong again.
-    """
+    """A statement that is wrong would be wrong again."""
     with pytest.raises(mistake):
         execute_at_once(postgres_engine, sa.text(query), {})

@@ -53,9 +53,7 @@ def fail_with(engine: sa.Engine, state: str) -> None:
 
 
 def test_database_that_is_read_only_is_away(engine: sa.Engine):
-    """
-    A failover passes; until then nothing can be written.
-    """
+    """A failover passes; until then nothing can be written."""
     made = make_operation()
     record_all(engine, made)
     demote(engine)
@@ -78,9 +76,7 @@ def test_database_that_is_read_only_is_away(engine: sa.Engine):
     ],
 )
 def test_server_that_cannot_serve_now_is_away(postgres_engine: sa.Engine, state: str):
-    """
-    Whatever class the driver gives it: nobody but the server is to blame.
-    """
+    """Whatever class the driver gives it: nobody but the server is to blame."""
     with pytest.raises(UnreachableError, match="it fails"):
         fail_with(postgres_engine, state)
 
@@ -95,17 +91,13 @@ def test_server_that_cannot_serve_now_is_away(postgres_engine: sa.Engine, state:
 def test_statement_that_is_wrong_is_not_the_servers_fault(
     postgres_engine: sa.Engine, state: str
 ):
-    """
-    It would be wrong for ever, so nobody should wait for better times.
-    """
+    """It would be wrong for ever, so nobody should wait for better times."""
     with pytest.raises(sa.exc.DBAPIError):
         fail_with(postgres_engine, state)
 
 
 def test_text_that_no_index_takes_is_not_the_servers_fault(postgres_engine: sa.Engine):
-    """
-    The server has reached a limit of the program, and not of its resources.
-    """
+    """The server has reached a limit of the program, and not of its resources."""
     pages = "".join(map(chr, range(0x4E00, 0x9000)))
 
     with (
@@ -118,9 +110,7 @@ def test_text_that_no_index_takes_is_not_the_servers_fault(postgres_engine: sa.E
 def test_connection_to_a_server_that_cannot_serve_is_dropped(
     postgres_engine: sa.Engine,
 ):
-    """
-    The next one may lead to another server, which was promoted.
-    """
+    """The next one may lead to another server, which was promoted."""
     with reading(postgres_engine) as connection:
         before = connection.connection.dbapi_connection
     with pytest.raises(UnreachableError):
@@ -135,9 +125,7 @@ def test_connection_to_a_server_that_cannot_serve_is_dropped(
 def test_connection_that_is_killed_under_a_statement_is_away(
     postgres_engine: sa.Engine,
 ):
-    """
-    As is its server; the next call connects again.
-    """
+    """As is its server; the next call connects again."""
     kill = "select pg_terminate_backend(pg_backend_pid()), pg_sleep(9)"
 
     with pytest.raises(UnreachableError), writing(postgres_engine) as connection:
@@ -148,9 +136,7 @@ def test_connection_that_is_killed_under_a_statement_is_away(
 
 
 def test_leader_of_a_read_only_database_leads_on(engine: sa.Engine):
-    """
-    It neither renews nor releases the lease, and trusts it to its end.
-    """
+    """It neither renews nor releases the lease, and trusts it to its end."""
     now = [0.0]
     leader = Leader(engine, monotonic=lambda: now[0])
     assert leader.hold()
@@ -178,9 +164,7 @@ def demote_while_one_runs(engine: sa.Engine) -> tuple[Heart, Claim]:
 
 
 def test_the_heart_of_a_worker_outlives_a_read_only_database(engine: sa.Engine):
-    """
-    A beat that renews nothing is told of, and the claim kept for the next.
-    """
+    """A beat that renews nothing is told of, and the claim kept for the next."""
     heart, _held = demote_while_one_runs(engine)
 
     with capture_logs() as lines:
@@ -191,9 +175,7 @@ def test_the_heart_of_a_worker_outlives_a_read_only_database(engine: sa.Engine):
 
 
 def test_worker_stops_while_the_database_is_read_only(engine: sa.Engine):
-    """
-    What it cannot give back is taken over when its lease has run out.
-    """
+    """What it cannot give back is taken over when its lease has run out."""
     heart, claim = demote_while_one_runs(engine)
 
     with capture_logs() as lines:
@@ -212,9 +194,7 @@ def test_no_plan_is_compiled(postgres_engine: sa.Engine):
 
 
 def test_error_holds_no_statement_and_no_values(engine: sa.Engine):
-    """
-    Whoever shows it, in a log or to a person, shows nothing of a tenant.
-    """
+    """Whoever shows it, in a log or to a person, shows nothing of a tenant."""
     secret = "correct horse battery staple"
     statement = sa.insert(small_apps).values(uid=secret, name=secret)
 
@@ -230,9 +210,7 @@ def test_error_holds_no_statement_and_no_values(engine: sa.Engine):
 
 
 def test_damaged_file_is_told_with_a_way_out(tmp_path: Path, sqlite_url: str):
-    """
-    Someone at 3 a.m. needs to know what to do, not where in our code it showed.
-    """
+    """Someone at 3 a.m. needs to know what to do, not where in our code it showed."""
     path = tmp_path / "minutehand.sqlite3"
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
@@ -248,9 +226,7 @@ def test_damaged_file_is_told_with_a_way_out(tmp_path: Path, sqlite_url: str):
 
 
 def test_the_heart_survives_what_a_statement_says(unmigrated_url: str):
-    """
-    A schema that is away for a moment (a restore) must not end all renewals.
-    """
+    """A schema that is away for a moment (a restore) must not end all renewals."""
     engine = make_engine(unmigrated_url)
     heart = Heart(engine, lease=MINUTE, every=timedelta(hours=1))
     heart._claims[uuid4()] = cast("Claim", None)  # renewed, and never read
@@ -276,9 +252,7 @@ class WeakHeart(Heart):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_the_heart_beats_again_whatever_became_of_a_beat(sqlite_engine: sa.Engine):
-    """
-    Without it every operation of the process would be taken from it.
-    """
+    """Without it every operation of the process would be taken from it."""
     before = set(threading.enumerate())
     heart = WeakHeart(sqlite_engine, lease=MINUTE, every=timedelta(milliseconds=1))
     heart.start_beating()
@@ -290,9 +264,7 @@ def test_the_heart_beats_again_whatever_became_of_a_beat(sqlite_engine: sa.Engin
 
 
 def test_file_that_can_be_written_to_again_is_written_to(sqlite_url: str):
-    """
-    A connection that was opened when it could not be does not stay in the pool.
-    """
+    """A connection that was opened when it could not be does not stay in the pool."""
     engine = make_engine(sqlite_url)
     with engine.connect() as connection:
         # as one is that was opened while the file system was mounted for reading

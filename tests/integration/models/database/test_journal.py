@@ -71,9 +71,7 @@ def check_chain(engine: sa.Engine) -> list[Mapping[str, Any]]:
 
 
 def test_change_is_appended_with_its_author(engine: sa.Engine):
-    """
-    Who, with which key, in which request, what it was and what it is.
-    """
+    """Who, with which key, in which request, what it was and what it is."""
     with writing(engine, author=ADA) as connection:
         note(connection, before={"paused": None}, after={"paused": "now"}, note="Why")
     (row,) = check_chain(engine)
@@ -94,9 +92,7 @@ def test_change_is_appended_with_its_author(engine: sa.Engine):
 
 
 def test_changes_of_nobody_are_those_of_the_program(engine: sa.Engine):
-    """
-    What Minutehand changes by itself has an author, too.
-    """
+    """What Minutehand changes by itself has an author, too."""
     with writing(engine) as connection:
         note(connection)
 
@@ -104,9 +100,7 @@ def test_changes_of_nobody_are_those_of_the_program(engine: sa.Engine):
 
 
 def test_changes_of_a_transaction_keep_their_order(engine: sa.Engine):
-    """
-    Transaction after transaction, each with all that it noted.
-    """
+    """Transaction after transaction, each with all that it noted."""
     for batch in ("ab", "c", "", "def"):
         with writing(engine) as connection:
             for subject in batch:
@@ -116,9 +110,7 @@ def test_changes_of_a_transaction_keep_their_order(engine: sa.Engine):
 
 
 def test_what_is_rolled_back_was_never_noted(engine: sa.Engine):
-    """
-    The record has what happened, and nothing else.
-    """
+    """The record has what happened, and nothing else."""
     with writing(engine) as connection:
         note(connection, "first")
     with pytest.raises(KeyError), writing(engine) as connection:
@@ -138,9 +130,7 @@ def trying(connection: sa.Connection) -> Iterator[None]:
 
 
 def test_what_a_savepoint_takes_back_was_never_noted(engine: sa.Engine):
-    """
-    What is only tried out, such as a dry run, leaves no trace; what is kept does.
-    """
+    """What is only tried out, such as a dry run, leaves no trace; what is kept does."""
     with writing(engine) as connection:
         note(connection, "before")
         with trying(connection):
@@ -158,9 +148,7 @@ def test_what_a_savepoint_takes_back_was_never_noted(engine: sa.Engine):
 
 
 def test_change_that_fails_in_a_savepoint_was_never_noted(engine: sa.Engine):
-    """
-    An error inside takes the savepoint back as well.
-    """
+    """An error inside takes the savepoint back as well."""
     with writing(engine) as connection:
         try:
             with connection.begin_nested():
@@ -172,9 +160,7 @@ def test_change_that_fails_in_a_savepoint_was_never_noted(engine: sa.Engine):
 
 
 def test_first_note_in_a_savepoint_that_is_taken_back(engine: sa.Engine):
-    """
-    Then there is nothing to append, and the head is not locked for it.
-    """
+    """Then there is nothing to append, and the head is not locked for it."""
     with writing(engine) as connection, trying(connection):
         note(connection)
 
@@ -182,9 +168,7 @@ def test_first_note_in_a_savepoint_that_is_taken_back(engine: sa.Engine):
 
 
 def test_change_that_cannot_be_noted_is_not_made(engine: sa.Engine):
-    """
-    Record and change are one transaction.
-    """
+    """Record and change are one transaction."""
     with writing(engine) as connection:
         connection.execute(sa.delete(change_head))
     with pytest.raises(UnreachableError, match="changes verify"), writing(engine) as c:
@@ -194,9 +178,7 @@ def test_change_that_cannot_be_noted_is_not_made(engine: sa.Engine):
 
 
 def test_writers_at_once_make_one_chain(postgres_engine: sa.Engine):
-    """
-    Each waits for the head, and goes on from what the one before wrote.
-    """
+    """Each waits for the head, and goes on from what the one before wrote."""
     writers, rounds = 5, 8
     barrier = Barrier(writers)
 
@@ -217,9 +199,7 @@ def test_writers_at_once_make_one_chain(postgres_engine: sa.Engine):
 
 
 def test_instants_and_ids_are_written_as_text(engine: sa.Engine):
-    """
-    Callers hand over what they have.
-    """
+    """Callers hand over what they have."""
     uid = UUID(int=7)
     with writing(engine) as connection:
         note(connection, after={"at": datetime(2026, 11, 23, 6, tzinfo=UTC), "id": uid})
@@ -241,9 +221,7 @@ def test_instants_and_ids_are_written_as_text(engine: sa.Engine):
 def test_hash_holds_whatever_is_noted(
     engine: sa.Engine, before: dict[str, Any], after: dict[str, Any], text: str
 ):
-    """
-    The database gives back what was hashed: numbers, letters, keys in any order.
-    """
+    """The database gives back what was hashed: numbers, letters, keys in any order."""
     with writing(engine, author=Author(text or "x")) as connection:
         number = connection.execute(sa.select(change_head.c.number)).scalar_one()
         note(connection, text, before=before, after=after, note=text)

@@ -96,9 +96,7 @@ def add_often(engine: sa.Engine, prefix: str) -> None:
 
 
 def test_clients_share_sessions(pooled: sa.Engine):
-    """
-    None finds what another has prepared, or misses what it prepared itself.
-    """
+    """None finds what another has prepared, or misses what it prepared itself."""
     with ThreadPoolExecutor(4) as clients:
         list(clients.map(lambda name: add_often(pooled, name), "abcd"))
 
@@ -133,18 +131,14 @@ def test_deadlines_hold_behind_any_pooler(pooled_url: str):
 def test_database_itself_is_no_pooler(
     postgres_engine: sa.Engine, sqlite_engine: sa.Engine
 ):
-    """
-    There, what is prepared stays prepared.
-    """
+    """There, what is prepared stays prepared."""
     for engine in (postgres_engine, sqlite_engine):
         with reading(engine) as connection:
             assert not is_pooled(connection)
 
 
 def test_tick_records_all_that_is_due(pooled: sa.Engine):
-    """
-    More than the turns that are found at once, which no session keeps here.
-    """
+    """More than the turns that are found at once, which no session keeps here."""
     add_app(pooled)
     uid = post_at(pooled, SEVEN)
     copy_action(pooled, uid, 2_999)
@@ -155,9 +149,7 @@ def test_tick_records_all_that_is_due(pooled: sa.Engine):
 
 
 def test_workers_run_operations(pooled: sa.Engine, tmp_path: Path):
-    """
-    Two at a time, and many more than it takes for a statement to be prepared.
-    """
+    """Two at a time, and many more than it takes for a statement to be prepared."""
     add_revision(pooled)
     operations = [make_operation(number) for number in range(40)]
     record_all(pooled, *operations)
@@ -188,9 +180,7 @@ def test_doctor_says_that_a_pooler_stands_between(
 
 
 def test_what_needs_a_session_is_refused(pooled: sa.Engine):
-    """
-    It would hold for whoever gets the session next; the message says what to set.
-    """
+    """It would hold for whoever gets the session next; the message says what to set."""
     with (
         pytest.raises(UsageError, match=r"MINUTEHAND_DATABASE_URL"),
         pooled.connect() as connection,
@@ -199,9 +189,7 @@ def test_what_needs_a_session_is_refused(pooled: sa.Engine):
 
 
 def test_statement_that_takes_too_long_is_ended(pooled: sa.Engine):
-    """
-    By the server, as if there was no pooler.
-    """
+    """By the server, as if there was no pooler."""
     sleep = sa.text("set local statement_timeout = 1; select pg_sleep(60)")
     with (
         pytest.raises(UnreachableError, match="statement timeout"),
@@ -212,9 +200,7 @@ def test_statement_that_takes_too_long_is_ended(pooled: sa.Engine):
 
 @pytest.mark.parametrize("unmigrated_url", ["postgresql"], indirect=True)
 def test_fresh_database_is_migrated(unmigrated_url: str):
-    """
-    That is one transaction.
-    """
+    """That is one transaction."""
     with run_pooler(unmigrated_url) as url:
         engine = make_engine(url)
         migrate(engine)
@@ -222,9 +208,7 @@ def test_fresh_database_is_migrated(unmigrated_url: str):
 
 
 def test_session_that_forgot_is_trouble_of_the_platform(postgres_engine: sa.Engine):
-    """
-    As behind a pooler that does not show itself: no step is to blame.
-    """
+    """As behind a pooler that does not show itself: no step is to blame."""
     with (
         pytest.raises(UnreachableError, match=r"pool\s+by session"),
         writing(postgres_engine) as connection,

@@ -17,9 +17,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @pytest.mark.parametrize("year", [1970, 2026, 2254])
 def test_stretch_ends_with_its_last_microsecond(engine: sa.Engine, year: int):
-    """
-    An instant belongs to the stretch that begins with it, not to the one before.
-    """
+    """An instant belongs to the stretch that begins with it, not to the one before."""
     begin = TEN.replace(year=year)
     instants = [begin, begin + QUARTER - timedelta.resolution, begin + QUARTER]
     with reading(engine) as connection:

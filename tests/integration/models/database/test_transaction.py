@@ -99,9 +99,7 @@ def test_answers_are_there_when_it_has_landed(engine: sa.Engine):
 
 @pytest.mark.parametrize("asks", [False, True])
 def test_block_that_fails_writes_nothing(engine: sa.Engine, *, asks: bool):
-    """
-    Whether it asked anything or not; the next transaction has a sound connection.
-    """
+    """Whether it asked anything or not; the next transaction has a sound connection."""
     with pytest.raises(ZeroDivisionError):
         fail_in_flight(engine, asks=asks)
 
@@ -117,9 +115,7 @@ def fail_in_flight(engine: sa.Engine, *, asks: bool) -> float:
 
 
 def test_it_commits_though_nobody_waits(postgres_url: str):
-    """
-    No transaction stays open: whoever wants the rows next need not wait for us.
-    """
+    """No transaction stays open: whoever wants the rows next need not wait for us."""
     with observing(postgres_url) as ours, observing(postgres_url) as other:
         with departing(ours) as flight:
             flight.ask(ADD, add("a"))
@@ -148,9 +144,7 @@ def test_large_answer_that_nobody_reads_is_not_in_the_way(postgres_url: str):
 
 
 def test_what_is_asked_after_it_sees_what_it_wrote(engine: sa.Engine):
-    """
-    Also what was asked before it departed.
-    """
+    """Also what was asked before it departed."""
     with departing(engine) as flight:
         flight.ask(ADD, add("a"))
         names = flight.ask_after(NAMES, {})
@@ -168,9 +162,7 @@ def add_twice(engine: sa.Engine) -> None:
 
 
 def test_what_is_asked_after_it_hides_no_error(postgres_engine: sa.Engine):
-    """
-    Though it succeeds, and is the last that the driver hears of.
-    """
+    """Though it succeeds, and is the last that the driver hears of."""
     with departing(postgres_engine) as first:
         first.ask(ADD, add("a"))
     first.land()
@@ -234,9 +226,7 @@ def rename(engine: sa.Engine) -> None:
 
 
 def test_session_that_ends_in_flight_means_the_database_is_away(postgres_url: str):
-    """
-    The pool has no part of it afterwards.
-    """
+    """The pool has no part of it afterwards."""
     with observing(postgres_url) as ours, observing(postgres_url) as other:
         with departing(ours) as flight:
             flight.ask(ADD, add("a"))
@@ -281,9 +271,7 @@ def fly(
 
 
 def test_error_that_the_data_shows_is_no_outage(postgres_engine: sa.Engine):
-    """
-    Whoever let it fly looks for the culprit.
-    """
+    """Whoever let it fly looks for the culprit."""
     with pytest.raises(psycopg.DataError):  # noqa: PT012 - wherever it is noticed
         with departing(postgres_engine) as flight:
             flight.ask(ADD, add("a"))
@@ -294,9 +282,7 @@ def test_error_that_the_data_shows_is_no_outage(postgres_engine: sa.Engine):
 
 
 def test_flight_that_is_abandoned_gives_no_connection_back(postgres_url: str):
-    """
-    Whether it commits is not known; the next flight is another one.
-    """
+    """Whether it commits is not known; the next flight is another one."""
     with observing(postgres_url) as ours:
         with departing(ours) as flight:
             flight.ask(ADD, add("a"))
@@ -324,9 +310,7 @@ def count_cursors(engine: sa.Engine) -> int:
 
 
 def test_all_rows_come_in_order(postgres_engine: sa.Engine):
-    """
-    More than are fetched in one go; the session is as it was afterwards.
-    """
+    """More than are fetched in one go; the session is as it was afterwards."""
     last = 2 * FETCHED_AT_ONCE + 1
 
     rows = stream_kept(postgres_engine, NUMBERS, {"last": last})
@@ -340,9 +324,7 @@ def test_all_rows_come_in_order(postgres_engine: sa.Engine):
 
 
 def test_no_transaction_is_open_while_rows_are_kept(postgres_url: str):
-    """
-    They hold up no vacuum, and no lock; a row is as it was at first.
-    """
+    """They hold up no vacuum, and no lock; a row is as it was at first."""
     with observing(postgres_url) as ours, observing(postgres_url) as other:
         with departing(ours) as flight:
             for number in range(3):
@@ -357,9 +339,7 @@ def test_no_transaction_is_open_while_rows_are_kept(postgres_url: str):
 
 
 def test_stream_that_is_closed_early_leaves_nothing_behind(postgres_url: str):
-    """
-    No cursor, no transaction, no connection that nobody gives back.
-    """
+    """No cursor, no transaction, no connection that nobody gives back."""
     with observing(postgres_url) as ours, observing(postgres_url) as other:
         rows = stream_kept(ours, NUMBERS, {"last": 3 * FETCHED_AT_ONCE})
         assert [(1,), (2,)] == list(islice(rows, 2))
@@ -371,9 +351,7 @@ def test_stream_that_is_closed_early_leaves_nothing_behind(postgres_url: str):
 
 
 def test_stream_of_a_session_that_ended_means_the_database_is_away(postgres_url: str):
-    """
-    Rows that were fetched before are no promise of the others.
-    """
+    """Rows that were fetched before are no promise of the others."""
     with observing(postgres_url) as ours, observing(postgres_url) as other:
         rows = stream_kept(ours, NUMBERS, {"last": 3 * FETCHED_AT_ONCE})
         assert (1,) == next(rows)
@@ -386,9 +364,7 @@ def test_stream_of_a_session_that_ended_means_the_database_is_away(postgres_url:
 
 
 def test_statement_that_is_wrong_is_no_outage(postgres_engine: sa.Engine):
-    """
-    Nobody would be helped by another try.
-    """
+    """Nobody would be helped by another try."""
     with pytest.raises(psycopg.errors.UndefinedColumn):
         list(stream_kept(postgres_engine, WRONG, {}))
 

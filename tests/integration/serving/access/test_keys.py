@@ -88,18 +88,14 @@ def caller_of(engine: sa.Engine, key: NewKey) -> Caller:
 
 
 def test_whoever_has_the_key_is_known(engine: sa.Engine):
-    """
-    Its name, its role and its small app come with it.
-    """
+    """Its name, its role and its small app come with it."""
     key = make(engine)
 
     assert Caller(key.id, "nightly", Role.OPERATOR, "shop") == ask(engine, key.text)
 
 
 def test_key_without_a_name_is_called_by_its_id(engine: sa.Engine):
-    """
-    The record of changes always has a name.
-    """
+    """The record of changes always has a name."""
     key = make(engine, app=None, name=None)
 
     assert f"key {key.id}" == caller_of(engine, key).name
@@ -148,9 +144,7 @@ def test_secret_is_not_stored(engine: sa.Engine):
 
 
 def test_secret_of_another_key_is_refused(engine: sa.Engine):
-    """
-    The id finds the row, and the secret must be that of the row.
-    """
+    """The id finds the row, and the secret must be that of the row."""
     key, other = make(engine), make(engine)
     edit(engine, key, digest=show_digest(engine, other))
 
@@ -190,9 +184,7 @@ def test_end_of_a_key_ends_asking(engine: sa.Engine):
 
 
 def test_typo_asks_no_database(engine: sa.Engine):
-    """
-    Guessing costs us nothing but a checksum.
-    """
+    """Guessing costs us nothing but a checksum."""
     typo = make(engine).text[:-1] + "!"
     asked: list[str] = []
     sa.event.listen(
@@ -204,9 +196,7 @@ def test_typo_asks_no_database(engine: sa.Engine):
 
 
 def test_key_lives_as_long_as_was_asked_for(engine: sa.Engine):
-    """
-    The end is counted from now, by the clock of the database.
-    """
+    """The end is counted from now, by the clock of the database."""
     key = make(engine, lifetime=Duration.parse("P30D"))
     assert key.expires_at is not None  # it was asked for
 
@@ -216,9 +206,7 @@ def test_key_lives_as_long_as_was_asked_for(engine: sa.Engine):
 
 
 def test_last_use_is_noted_once_a_minute(engine: sa.Engine):
-    """
-    A request writes nothing if another was noted within the minute.
-    """
+    """A request writes nothing if another was noted within the minute."""
     key = make(engine)
     first = caller_of(engine, key)
     note_use(engine, first)
@@ -242,17 +230,13 @@ def test_last_use_is_noted_once_a_minute(engine: sa.Engine):
 
 
 def test_keys_of_unknown_apps_are_refused(engine: sa.Engine):
-    """
-    The command line may name any app that there is, and is told the likely one.
-    """
+    """The command line may name any app that there is, and is told the likely one."""
     with pytest.raises(NotFoundError, match="Did you mean 'shop'"):
         make(engine, app="shopp")
 
 
 def test_key_of_an_app_makes_keys_of_that_app_only(engine: sa.Engine):
-    """
-    Whether there is another app, it does not learn.
-    """
+    """Whether there is another app, it does not learn."""
     admin = caller_of(engine, make(engine, role=Role.ADMIN))
 
     made = make(engine, maker=admin)
@@ -268,9 +252,7 @@ def test_key_of_an_app_makes_keys_of_that_app_only(engine: sa.Engine):
 
 
 def test_nobody_gives_a_role_above_their_own(engine: sa.Engine):
-    """
-    Neither by making a key, nor by rotating one that is above theirs.
-    """
+    """Neither by making a key, nor by rotating one that is above theirs."""
     editor = caller_of(engine, make(engine, role=Role.EDITOR))
     admin = make(engine, role=Role.ADMIN)
 
@@ -284,9 +266,7 @@ def test_nobody_gives_a_role_above_their_own(engine: sa.Engine):
 
 
 def test_keys_of_others_are_unknown(engine: sa.Engine):
-    """
-    Rotating, revoking and reading another app's key: exactly as if it were none.
-    """
+    """Rotating, revoking and reading another app's key: exactly as if it were none."""
     admin = caller_of(engine, make(engine, role=Role.ADMIN))
     others = [make(engine, app="bank"), make(engine, app=None)]
     texts = set()
@@ -305,9 +285,7 @@ def test_keys_of_others_are_unknown(engine: sa.Engine):
 
 
 def test_rotated_key_goes_on_for_a_while(engine: sa.Engine):
-    """
-    Its successor is taken at once, with the same name, role and app.
-    """
+    """Its successor is taken at once, with the same name, role and app."""
     old = make(engine)
     new = rotate(engine, old, overlap=Duration.parse("P7D"))
     ending = show(engine, old)
@@ -331,9 +309,7 @@ def test_rotation_never_prolongs_a_key(engine: sa.Engine):
 
 
 def test_rotation_without_overlap_ends_the_old_key(engine: sa.Engine):
-    """
-    For a key that somebody else has seen.
-    """
+    """For a key that somebody else has seen."""
     old = make(engine)
     new = rotate(engine, old, overlap=Duration.parse("PT0S"))
 
@@ -342,9 +318,7 @@ def test_rotation_without_overlap_ends_the_old_key(engine: sa.Engine):
 
 
 def test_key_that_ended_is_not_rotated(engine: sa.Engine):
-    """
-    It would come to life again.
-    """
+    """It would come to life again."""
     revoked, expired, rotated = make(engine), make(engine), make(engine)
     revoke(engine, revoked)
     edit(engine, expired, expires_at=db_now(-MINUTE))
@@ -362,9 +336,7 @@ def test_key_that_ended_is_not_rotated(engine: sa.Engine):
 
 
 def test_two_rotations_at_once_make_one_successor(postgres_engine: sa.Engine):
-    """
-    The second finds that the first was there.
-    """
+    """The second finds that the first was there."""
     add_app(postgres_engine, "shop")
     old = make(postgres_engine)
 
@@ -382,9 +354,7 @@ def test_two_rotations_at_once_make_one_successor(postgres_engine: sa.Engine):
 
 
 def test_revoked_key_stays_revoked(engine: sa.Engine):
-    """
-    A second time changes nothing, and is not noted again.
-    """
+    """A second time changes nothing, and is not noted again."""
     key = make(engine)
     first = revoke(engine, key)
     second = revoke(engine, key)
@@ -400,9 +370,7 @@ def read_changes(engine: sa.Engine) -> list[Any]:
 
 
 def test_what_is_done_to_keys_is_on_record(engine: sa.Engine):
-    """
-    Who, which key, what it may do, and until when.
-    """
+    """Who, which key, what it may do, and until when."""
     old = make(engine, lifetime=Duration.parse("P1D"))
     new = rotate(engine, old)
     created, rotated, successor = read_changes(engine)
@@ -420,9 +388,7 @@ def test_what_is_done_to_keys_is_on_record(engine: sa.Engine):
 
 
 def test_list_has_the_latest_first_part_by_part(engine: sa.Engine):
-    """
-    Also keys that ended, each with its state; those of one app, or all.
-    """
+    """Also keys that ended, each with its state; those of one app, or all."""
     keys = [make(engine, name=str(number)) for number in range(5)]
     make(engine, app="bank")
     make(engine, app=None)

@@ -53,9 +53,7 @@ def age(engine: sa.Engine, by: timedelta) -> None:
 
 
 def test_first_answer_is_given_again(engine: sa.Engine):
-    """
-    Status, headers and body, to whoever asks the same with the same key.
-    """
+    """Status, headers and body, to whoever asks the same with the same key."""
     won = answer(engine, start_fresh(engine))
 
     assert won
@@ -63,18 +61,14 @@ def test_first_answer_is_given_again(engine: sa.Engine):
 
 
 def test_repetition_meanwhile_is_told_so(engine: sa.Engine):
-    """
-    The work is not done twice at the same time.
-    """
+    """The work is not done twice at the same time."""
     start_fresh(engine)
 
     assert StillRunning() == start(engine)
 
 
 def test_key_that_was_used_for_something_else_is_told_so(engine: sa.Engine):
-    """
-    Whether or not the first request is over.
-    """
+    """Whether or not the first request is over."""
     fresh = start_fresh(engine)
     meanwhile = start(engine, request="other")
     answer(engine, fresh)
@@ -83,18 +77,14 @@ def test_key_that_was_used_for_something_else_is_told_so(engine: sa.Engine):
 
 
 def test_keys_of_others_are_others(engine: sa.Engine):
-    """
-    Two callers may choose the same key.
-    """
+    """Two callers may choose the same key."""
     answer(engine, start_fresh(engine))
 
     assert isinstance(start(engine, owner="key other"), Fresh)
 
 
 def test_failed_request_may_be_repeated(engine: sa.Engine):
-    """
-    What failed through our fault is done when it is asked for again.
-    """
+    """What failed through our fault is done when it is asked for again."""
     abandon(engine, start_fresh(engine))
 
     assert isinstance(start(engine), Fresh)
@@ -132,9 +122,7 @@ def test_whoever_was_taken_over_answers_for_itself_alone(engine: sa.Engine):
 
 
 def test_answer_is_forgotten_after_a_day(engine: sa.Engine):
-    """
-    Then the key is new, even if maintenance has not run.
-    """
+    """Then the key is new, even if maintenance has not run."""
     answer(engine, start_fresh(engine))
     age(engine, 23 * HOUR)
     early = start(engine)
@@ -147,9 +135,7 @@ def test_answer_is_forgotten_after_a_day(engine: sa.Engine):
 
 
 def test_long_answers_are_remembered_without_their_body(engine: sa.Engine):
-    """
-    That the work was done is what matters; the table stays small.
-    """
+    """That the work was done is what matters; the table stays small."""
     answer(engine, start_fresh(engine, "long"), "x" * (LONGEST_BODY + 1))
     answer(engine, start_fresh(engine, "longest"), "x" * LONGEST_BODY)
 
@@ -161,17 +147,13 @@ def test_long_answers_are_remembered_without_their_body(engine: sa.Engine):
 
 @pytest.mark.parametrize("key", ["", "x" * (LONGEST_KEY + 1), "Zoë", "a\nb", "a\0b"])
 def test_bad_keys_are_refused(sqlite_engine: sa.Engine, key: str):
-    """
-    Before the database sees them.
-    """
+    """Before the database sees them."""
     with pytest.raises(UsageError, match="1 to 255 printable characters"):
         start(sqlite_engine, key)
 
 
 def test_longest_key_is_taken(engine: sa.Engine):
-    """
-    The limit is inclusive.
-    """
+    """The limit is inclusive."""
     assert isinstance(start(engine, "x" * LONGEST_KEY), Fresh)
 
 
@@ -188,9 +170,7 @@ def race(engine: sa.Engine, count: int) -> list[Outcome]:
 
 
 def test_one_of_many_does_the_work(engine: sa.Engine):
-    """
-    The database decides, for requests that come in the same instant.
-    """
+    """The database decides, for requests that come in the same instant."""
     outcomes = race(engine, 5)
 
     assert 1 == sum(isinstance(each, Fresh) for each in outcomes)
@@ -198,9 +178,7 @@ def test_one_of_many_does_the_work(engine: sa.Engine):
 
 
 def test_one_of_many_takes_over(engine: sa.Engine):
-    """
-    A crashed request has one successor.
-    """
+    """A crashed request has one successor."""
     start_fresh(engine)
     age(engine, 61 * SECOND)
     outcomes = race(engine, 5)

@@ -66,9 +66,7 @@ def make_key_caller(engine: sa.Engine) -> Caller:
 
 
 def test_link_signs_in_once(engine: sa.Engine):
-    """
-    With the role of whoever made it; a second time, it is nothing any more.
-    """
+    """With the role of whoever made it; a second time, it is nothing any more."""
     text = link(engine)
     first, second = follow(engine, text), follow(engine, text)
 
@@ -81,9 +79,7 @@ def test_link_signs_in_once(engine: sa.Engine):
 
 
 def test_one_of_many_follows_a_link(engine: sa.Engine):
-    """
-    The database decides.
-    """
+    """The database decides."""
     text = link(engine)
     with ThreadPoolExecutor(4) as threads:
         sessions = list(threads.map(lambda _: follow(engine, text), range(4)))
@@ -92,9 +88,7 @@ def test_one_of_many_follows_a_link(engine: sa.Engine):
 
 
 def test_links_and_sessions_end_by_themselves(engine: sa.Engine):
-    """
-    A link after a quarter of an hour, a session after half a day.
-    """
+    """A link after a quarter of an hour, a session after half a day."""
     text, session = link(engine), begin(engine)
     with reading(engine) as connection:
         now = read_clock(connection)
@@ -109,9 +103,7 @@ def test_links_and_sessions_end_by_themselves(engine: sa.Engine):
 
 
 def test_signing_out_ends_the_session(engine: sa.Engine):
-    """
-    That one, and no other of the same person.
-    """
+    """That one, and no other of the same person."""
     mine, other = begin(engine), begin(engine)
 
     assert leave(engine, mine.text)
@@ -122,9 +114,7 @@ def test_signing_out_ends_the_session(engine: sa.Engine):
 
 @pytest.mark.parametrize("end", ["revoked", "expired"])
 def test_end_of_a_key_ends_its_links_and_sessions(engine: sa.Engine, end: str):
-    """
-    Whoever loses the key loses what they got by it.
-    """
+    """Whoever loses the key loses what they got by it."""
     caller = make_key_caller(engine)
     session, text = begin(engine, caller), link(engine, caller)
     before = recognize(engine, session.text)
@@ -143,9 +133,7 @@ def test_end_of_a_key_ends_its_links_and_sessions(engine: sa.Engine, end: str):
 
 
 def test_session_of_an_app_sees_that_app(engine: sa.Engine):
-    """
-    Also by a link.
-    """
+    """Also by a link."""
     caller = Caller(None, "zoe", Role.VIEWER, "shop")
     session = follow(engine, link(engine, caller))
     assert session is not None
@@ -156,9 +144,7 @@ def test_session_of_an_app_sees_that_app(engine: sa.Engine):
 
 
 def test_links_and_sessions_are_not_each_other(engine: sa.Engine):
-    """
-    Neither can be used as the other, and text that is neither asks no database.
-    """
+    """Neither can be used as the other, and text that is neither asks no database."""
     text, session = link(engine), begin(engine)
 
     assert recognize(engine, text) is None
@@ -168,9 +154,7 @@ def test_links_and_sessions_are_not_each_other(engine: sa.Engine):
 
 
 def test_secrets_are_not_stored(engine: sa.Engine):
-    """
-    Whoever reads the database signs in as nobody.
-    """
+    """Whoever reads the database signs in as nobody."""
     texts = [link(engine), begin(engine).text]
     with reading(engine) as connection:
         rows: Any = connection.execute(sa.select(sign_ins)).all()

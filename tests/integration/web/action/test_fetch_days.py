@@ -70,9 +70,7 @@ def begin_of(day: date) -> datetime:
 
 
 def test_days_are_those_of_the_zone_of_the_rule(engine: sa.Engine):
-    """
-    A run at half past midnight in Paris is of that day, though not yet in UTC.
-    """
+    """A run at half past midnight in Paris is of that day, though not yet in UTC."""
     begin = begin_of(TODAY - 3 * DAY)
     record(engine, begin + HOUR / 2)
     record(engine, begin + 2 * HOUR, OperationState.FAILED)
@@ -92,9 +90,7 @@ def test_days_are_those_of_the_zone_of_the_rule(engine: sa.Engine):
 
 
 def test_weeks_begin_on_monday_and_end_today(engine: sa.Engine):
-    """
-    So that a week is a column; what was before is not counted.
-    """
+    """So that a week is a column; what was before is not counted."""
     first = TODAY - TODAY.weekday() * DAY - 12 * 7 * DAY
     record(engine, begin_of(first))
     record(engine, begin_of(first) - HOUR)
@@ -110,9 +106,7 @@ def test_weeks_begin_on_monday_and_end_today(engine: sa.Engine):
 
 
 def test_an_outage_is_on_each_of_its_days(engine: sa.Engine):
-    """
-    There is one row for it, which has the first occurrence.
-    """
+    """There is one row for it, which has the first occurrence."""
     first = begin_of(TODAY - 5 * DAY) + 2 * HOUR
     last = begin_of(TODAY - 3 * DAY) + 2 * HOUR
     details = {"first": first.isoformat(), "last": last.isoformat(), "count": 3}
@@ -159,9 +153,7 @@ def test_an_outage_that_began_before_is_not_forgotten(engine: sa.Engine):
 
 
 def test_no_more_are_counted_than_is_quick(engine: sa.Engine):
-    """
-    It is told from which day they were counted: no day is counted in part.
-    """
+    """It is told from which day they were counted: no day is counted in part."""
     for number in range(4):
         record(engine, begin_of(TODAY - number * DAY) + HOUR)
 
@@ -172,9 +164,7 @@ def test_no_more_are_counted_than_is_quick(engine: sa.Engine):
 
 
 def test_another_apps_action_is_unknown(engine: sa.Engine):
-    """
-    Like one that has never been; a rule that cannot be read is read in UTC.
-    """
+    """Like one that has never been; a rule that cannot be read is read in UTC."""
     with pytest.raises(NotFoundError):
         ask(engine, app="other")
     edit_action(engine, "daily", timing='{"when":[{"timezone":"Mars/Base"}]}')

@@ -35,9 +35,7 @@ def preview(engine: sa.Engine, app: str | None = None) -> Preview:
 
 
 def test_the_next_are_shown_in_three_zones(engine: sa.Engine):
-    """
-    With the two nights of the next 13 months that touch the rule.
-    """
+    """With the two nights of the next 13 months that touch the rule."""
     found = preview(engine)
 
     shown = found
@@ -51,9 +49,7 @@ def test_the_next_are_shown_in_three_zones(engine: sa.Engine):
 
 
 def test_those_of_a_paused_action_begin_after_its_pause(engine: sa.Engine):
-    """
-    If it has no end, there are none, and the notes do not blame the rule.
-    """
+    """If it has no end, there are none, and the notes do not blame the rule."""
     until = get_now(engine) + timedelta(days=30)
     with writing(engine) as connection:
         set_paused(connection, "nightly", paused=True, until=until)
@@ -72,9 +68,7 @@ def test_those_of_a_paused_action_begin_after_its_pause(engine: sa.Engine):
 
 
 def test_an_action_that_does_not_run_shows_none(engine: sa.Engine):
-    """
-    Inactive, in quarantine, deleted: the notes say which.
-    """
+    """Inactive, in quarantine, deleted: the notes say which."""
     post(engine, uid="other", name="other", when=PARIS, active=False)
     with reading(engine) as connection:
         inactive = preview_stored(connection, "other", count=5, viewer_zone=TOKYO)
@@ -97,9 +91,7 @@ def test_an_action_that_does_not_run_shows_none(engine: sa.Engine):
 
 
 def test_what_takes_effect_later_is_not_due_before(engine: sa.Engine):
-    """
-    As the tick does not look at it before.
-    """
+    """As the tick does not look at it before."""
     later = get_now(engine) + timedelta(days=90)
     edit_action(engine, "nightly", effective_from=later)
 
@@ -107,9 +99,7 @@ def test_what_takes_effect_later_is_not_due_before(engine: sa.Engine):
 
 
 def test_what_cannot_be_read_is_said(engine: sa.Engine):
-    """
-    A rule of a zone that is gone; another app's action is unknown.
-    """
+    """A rule of a zone that is gone; another app's action is unknown."""
     with pytest.raises(NotFoundError):
         preview(engine, app="other")
     edit_action(engine, "nightly", timing='{"when":[{"timezone":"Mars/Base"}]}')

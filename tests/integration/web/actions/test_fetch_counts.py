@@ -114,16 +114,12 @@ def test_a_filter_leaves_its_own_counts_as_they_are(engine: sa.Engine):
 def test_the_total_is_what_the_list_has(
     engine: sa.Engine, wanted: dict[str, Any], expected: int
 ):
-    """
-    With each of the filters of the list.
-    """
+    """With each of the filters of the list."""
     assert expected == count(engine, **wanted).total
 
 
 def test_another_apps_actions_are_not_counted(engine: sa.Engine):
-    """
-    Not by their app, and not by anything else.
-    """
+    """Not by their app, and not by anything else."""
     found = count(engine, app="books")
 
     assert (2, {"books": 2}, 1) == (
@@ -134,9 +130,7 @@ def test_another_apps_actions_are_not_counted(engine: sa.Engine):
 
 
 def test_of_too_many_the_indexes_know_apps_and_states(engine: sa.Engine):
-    """
-    The other figures are the least that there may be.
-    """
+    """The other figures are the least that there may be."""
     whole, found = count(engine), count(engine, most=1)
 
     assert (False, whole.total, whole.apps, whole.states) == (

@@ -72,9 +72,7 @@ def enter_as(browse: Browser, engine: sa.Engine, role: Role, app: str) -> TestCl
 def test_the_list_says_what_each_action_does_and_did(
     page: TestClient, engine: sa.Engine
 ):
-    """
-    Sentence, rule, next, last result, strip, median; and why those that rest do.
-    """
+    """Sentence, rule, next, last result, strip, median; and why those that rest do."""
     post(engine, "shop", uid="held", name="Held")
     with writing(engine) as connection:
         set_paused(connection, "held", paused=True, note="Freeze.", by="maria")
@@ -119,9 +117,7 @@ def test_filters_are_in_the_address(page: TestClient, engine: sa.Engine):
 def test_an_installation_without_actions_begins_with_one(
     browser: TestClient, engine: sa.Engine
 ):
-    """
-    One of each kind, which opens in the editor.
-    """
+    """One of each kind, which opens in the editor."""
     enter(browser, new_key(engine))
 
     found = browser.get("/actions")
@@ -133,9 +129,7 @@ def test_an_installation_without_actions_begins_with_one(
 def test_a_selection_is_exported_as_it_can_be_posted(
     page: TestClient, engine: sa.Engine
 ):
-    """
-    Those that match, or those that are checked.
-    """
+    """Those that match, or those that are checked."""
     post(engine, "shop", uid="other", name="Other")
 
     names = [each["name"] for each in page.get("/actions.json").json()]
@@ -158,9 +152,7 @@ def _idle(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_many_are_paused_after_their_count_and_names(
     page: TestClient, engine: sa.Engine
 ):
-    """
-    If it is another count by then, nothing is changed, and the new one is shown.
-    """
+    """If it is another count by then, nothing is changed, and the new one is shown."""
     question = read(page.get("/bulk/new?kind_of_change=pause&all=1&app=shop"))
     post(engine, "shop", uid="other", name="Other")
     given = {"kind_of_change": "pause", "all": "1", "app": "shop", "note": "freeze"}
@@ -193,9 +185,7 @@ def test_many_are_paused_after_their_count_and_names(
 def test_a_change_that_makes_no_sense_is_refused(
     page: TestClient, query: str, told: str
 ):
-    """
-    With the words of the API; nothing is changed.
-    """
+    """With the words of the API; nothing is changed."""
     shown = read(page.get(f"/bulk/new?{query}"), 422)
 
     assert "Nothing was changed" in shown
@@ -253,9 +243,7 @@ def test_chosen_steps_run_now(page: TestClient, engine: sa.Engine):
 
 
 def test_past_occurrences_are_listed_then_run(page: TestClient, engine: sa.Engine):
-    """
-    Then it is seen how far they are, and the rest can be canceled.
-    """
+    """Then it is seen how far they are, and the rest can be canceled."""
     today = get_now(engine).replace(hour=0, minute=0, second=0, microsecond=0)
     edit_action(engine, "nightly", created_at=today - timedelta(days=9))
     nights = {
@@ -285,9 +273,7 @@ def test_past_occurrences_are_listed_then_run(page: TestClient, engine: sa.Engin
 
 
 def test_the_page_tells_why_at_any_instant(page: TestClient):
-    """
-    Local times are those of the rule; what is not one is said beside the field.
-    """
+    """Local times are those of the rule; what is not one is said beside the field."""
     due = read(page.get("/actions/nightly?at=2035-07-02T02:30"))
     idle = read(page.get("/actions/nightly?at=2035-07-02T02:31%2B02:00"))
     wrong = read(page.get("/actions/nightly?at=soon"))
@@ -299,9 +285,7 @@ def test_the_page_tells_why_at_any_instant(page: TestClient):
 
 
 def test_a_new_action_says_when_it_first_runs(page: TestClient, engine: sa.Engine):
-    """
-    Its page has everything but runs; so has that of an action of events.
-    """
+    """Its page has everything but runs; so has that of an action of events."""
     post(engine, "shop", uid="seen", name="Seen", when={"on": "app.x"})
 
     shown = read(page.get("/actions/nightly"))
@@ -315,9 +299,7 @@ def test_a_new_action_says_when_it_first_runs(page: TestClient, engine: sa.Engin
 
 
 def test_runs_that_did_not_go_well_say_why(page: TestClient, engine: sa.Engine):
-    """
-    In a sentence with both clocks, and with what can be done.
-    """
+    """In a sentence with both clocks, and with what can be done."""
     occurrence = get_now(engine) - timedelta(hours=1)
     (made,) = record_all(
         engine,
@@ -341,9 +323,7 @@ def test_runs_that_did_not_go_well_say_why(page: TestClient, engine: sa.Engine):
 
 
 def test_the_last_change_is_shown(page: TestClient, engine: sa.Engine):
-    """
-    Line by line, against the document before; a pause changes no document.
-    """
+    """Line by line, against the document before; a pause changes no document."""
     document: dict[str, Any] = {"uid": "nightly", "name": "Renamed", "when": PARIS}
     post(engine, "shop", replace_it=True, **document)
     with writing(engine) as connection:
@@ -357,9 +337,7 @@ def test_the_last_change_is_shown(page: TestClient, engine: sa.Engine):
 
 
 def test_recipients_are_told_with_the_reason(page: TestClient, engine: sa.Engine):
-    """
-    All, or only those who are in or out.
-    """
+    """All, or only those who are in or out."""
     document: dict[str, Any] = {
         "uid": "mailing",
         "name": "mailing",
@@ -375,9 +353,7 @@ def test_recipients_are_told_with_the_reason(page: TestClient, engine: sa.Engine
 
 @pytest.mark.usefixtures("page")
 def test_a_viewer_sees_no_buttons(browse: Browser, engine: sa.Engine):
-    """
-    And what they lead to refuses.
-    """
+    """And what they lead to refuses."""
     viewer = enter_as(browse, engine, Role.VIEWER, "shop")
 
     for path in ("/actions", "/actions/nightly", "/actions/nightly/revisions"):
@@ -394,9 +370,7 @@ def test_a_viewer_sees_no_buttons(browse: Browser, engine: sa.Engine):
 
 @pytest.mark.usefixtures("page")
 def test_another_apps_actions_are_unknown(browse: Browser, engine: sa.Engine):
-    """
-    On every page and in every act; a bulk change has none of them.
-    """
+    """On every page and in every act; a bulk change has none of them."""
     stranger = enter_as(browse, engine, Role.ADMIN, "books")
     post(engine, "books", uid="own", name="Own")
 
@@ -424,9 +398,7 @@ def test_another_apps_actions_are_unknown(browse: Browser, engine: sa.Engine):
 
 
 def test_a_deleted_action_can_still_be_looked_at(page: TestClient, engine: sa.Engine):
-    """
-    Its page says so, and offers nothing; one that never was is not found.
-    """
+    """Its page says so, and offers nothing; one that never was is not found."""
     edit_action(engine, "nightly", deleted_at=MONDAY)
 
     shown = page.get("/actions/nightly")
@@ -440,9 +412,7 @@ def test_a_deleted_action_can_still_be_looked_at(page: TestClient, engine: sa.En
 def test_a_rule_that_cannot_be_read_leaves_the_rest(
     page: TestClient, engine: sa.Engine
 ):
-    """
-    The page of an action in quarantine says why, and how it is mended.
-    """
+    """The page of an action in quarantine says why, and how it is mended."""
     broken = json.dumps({"when": [{"cron_rule": "x", "timezone": "Mars/Base"}]})
     bad = {"quarantined_at": MONDAY, "quarantine_reason": "no zone 'Mars/Base'."}
     edit_action(engine, "nightly", timing=broken, **bad)

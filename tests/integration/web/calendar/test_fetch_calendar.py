@@ -74,9 +74,7 @@ def get_hour(calendar: Calendar, day: int, hour: int) -> CalendarHour:
 
 
 def test_operations_count_in_the_hour_in_which_they_were_due(engine: sa.Engine):
-    """
-    By their state, whenever they ran.
-    """
+    """By their state, whenever they ran."""
     add(engine, [0, 30, 59])
     add(engine, [7 * 60 + 1], _S.FAILED)
     add(engine, [24 * 60], _S.RUNNING)
@@ -94,9 +92,7 @@ def test_operations_count_in_the_hour_in_which_they_were_due(engine: sa.Engine):
 
 
 def test_hours_are_those_of_the_zone(engine: sa.Engine):
-    """
-    Also of one whose clocks differ by less than an hour.
-    """
+    """Also of one whose clocks differ by less than an hour."""
     add(engine, [0])
 
     found = ask(engine, zone="Asia/Kathmandu")
@@ -121,18 +117,14 @@ def test_hours_are_those_of_the_zone(engine: sa.Engine):
 def test_an_hour_is_told_by_the_worst_in_it(
     states: dict[_S, int], planned: int, kind: HourKind
 ):
-    """
-    In one word.
-    """
+    """In one word."""
     hour = CalendarHour(MONDAY, at("01:00"), 0, 1, planned, Counter(states))
 
     assert kind is hour.kind
 
 
 def test_what_was_missed_counts_where_it_was_due(engine: sa.Engine):
-    """
-    One row is a whole outage; each of its occurrences has its hour.
-    """
+    """One row is a whole outage; each of its occurrences has its hour."""
     for name in ("one", "two"):
         post_at(engine, at("06:00"), name=name, when={"cron_rule": "*/20 * * * *"})
     post_at(engine, at("06:00"), name="after", when={"cron_rule": "0 9 * * *"})
@@ -151,9 +143,7 @@ def test_what_was_missed_counts_where_it_was_due(engine: sa.Engine):
 
 
 def test_what_is_still_to_come_is_foreseen(engine: sa.Engine):
-    """
-    As ticks will find it, from the minute after the last one on.
-    """
+    """As ticks will find it, from the minute after the last one on."""
     now = get_now(engine)
     day = (now + timedelta(days=2)).date()
     post(engine, name="daily", when={"cron_rule": "30 7 * * *"})
@@ -167,9 +157,7 @@ def test_what_is_still_to_come_is_foreseen(engine: sa.Engine):
 
 
 def test_what_no_tick_has_decided_is_planned_also_if_it_is_past(engine: sa.Engine):
-    """
-    While nobody leads, nothing disappears between past and future.
-    """
+    """While nobody leads, nothing disappears between past and future."""
     now = get_now(engine)
     since = now - timedelta(hours=5)
     make_dispatcher(engine)
@@ -189,9 +177,7 @@ def test_what_no_tick_has_decided_is_planned_also_if_it_is_past(engine: sa.Engin
 
 @pytest.mark.parametrize("reach", [3, 9])
 def test_what_the_load_knows_is_not_counted_again(engine: sa.Engine, reach: int):
-    """
-    The calendar is the same, as far as the load reaches and beyond.
-    """
+    """The calendar is the same, as far as the load reaches and beyond."""
     now = get_now(engine)
     make_dispatcher(engine)
     since = (now - timedelta(hours=1)).replace(second=0, microsecond=0)
@@ -220,9 +206,7 @@ def test_what_the_load_knows_is_not_counted_again(engine: sa.Engine, reach: int)
 
 
 def test_a_day_on_which_the_clocks_change_is_told(engine: sa.Engine):
-    """
-    With 25 hours, in each of which the rule is foreseen.
-    """
+    """With 25 hours, in each of which the rule is foreseen."""
     first = date(2031, 10, 26)
     post(engine, when={"cron_rule": "0 * * * *", "timezone": "Europe/Paris"})
 
@@ -236,9 +220,7 @@ def test_a_day_on_which_the_clocks_change_is_told(engine: sa.Engine):
 
 
 def test_only_what_was_asked_for_counts(engine: sa.Engine):
-    """
-    An app, a queue: of the past as of the future.
-    """
+    """An app, a queue: of the past as of the future."""
     add(engine, [0], action_uid="a")
     add(engine, [0], action_uid="b", queue=Queue.HEAVY)
     add(engine, [0], action_uid="c", app="books")
@@ -264,9 +246,7 @@ def test_only_what_was_asked_for_counts(engine: sa.Engine):
 
 
 def test_time_is_bounded_and_what_is_left_out_is_told(engine: sa.Engine):
-    """
-    A week of thousands of rules must not take a minute.
-    """
+    """A week of thousands of rules must not take a minute."""
     post(engine)
     instants = iter([0.0, 100.0, 100.0])
 

@@ -33,9 +33,7 @@ def ask(engine: sa.Engine, **options: Any) -> Planned:
 
 
 def test_each_minute_names_what_is_due_in_it(engine: sa.Engine):
-    """
-    In order, also what jitter put there.
-    """
+    """In order, also what jitter put there."""
     post(engine, "shop", name="daily")
     post(engine, "books", name="often", when={"cron_rule": "*/20 * * * *"})
     post(engine, "shop", name="late", jitter="PT50M")
@@ -54,9 +52,7 @@ def test_each_minute_names_what_is_due_in_it(engine: sa.Engine):
 
 
 def test_many_are_named_as_far_as_there_is_room(engine: sa.Engine):
-    """
-    The first of them; the rest is counted.
-    """
+    """The first of them; the rest is counted."""
     for number in range(5):
         name = f"often {number}"
         post(engine, "shop", name=name, when={"cron_rule": "* * * * *"})
@@ -68,9 +64,7 @@ def test_many_are_named_as_far_as_there_is_room(engine: sa.Engine):
 
 
 def test_only_what_was_asked_for_is_named(engine: sa.Engine):
-    """
-    An app, a queue.
-    """
+    """An app, a queue."""
     post(engine, "shop", name="quick")
     post(engine, "shop", name="heavy", operations=REFRESH)
     post(engine, "books", name="other")
@@ -84,9 +78,7 @@ def test_only_what_was_asked_for_is_named(engine: sa.Engine):
 
 
 def test_what_was_decided_is_not_planned(engine: sa.Engine):
-    """
-    It is in the list of operations.
-    """
+    """It is in the list of operations."""
     post(engine, "shop", when={"cron_rule": "* * * * *"})
     now = get_now(engine)
 
@@ -99,9 +91,7 @@ def test_what_was_decided_is_not_planned(engine: sa.Engine):
 
 
 def test_unfit_periods_are_refused(engine: sa.Engine):
-    """
-    A day is the most.
-    """
+    """A day is the most."""
     with pytest.raises(UsageError, match="up to a day"):
         ask(engine, until=SEVEN + timedelta(days=1, minutes=1))
     with pytest.raises(UsageError, match="up to a day"):

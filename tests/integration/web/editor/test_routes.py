@@ -130,9 +130,7 @@ def get_uid(answer: httpx2.Response) -> str:
 def test_original_actions_open_and_save_verbatim(
     ada: TestClient, engine: sa.Engine, path: Path
 ):
-    """
-    The very text, checked, comes back character for character; then it is saved.
-    """
+    """The very text, checked, comes back character for character; then it is saved."""
     text = path.read_text()
 
     checked = send(ada, "/actions/new", app="shop", document=text, do="check")
@@ -145,9 +143,7 @@ def test_original_actions_open_and_save_verbatim(
 
 
 def test_first_action_of_an_empty_installation(pages: TestClient, engine: sa.Engine):
-    """
-    Two clicks: a starter, then save; the first small app is made with it.
-    """
+    """Two clicks: a starter, then save; the first small app is made with it."""
     sign_in(pages, engine)
 
     begin = pages.get("/actions/new")
@@ -164,9 +160,7 @@ def test_first_action_of_an_empty_installation(pages: TestClient, engine: sa.Eng
 
 @pytest.mark.parametrize("kind", STARTERS)
 def test_each_starter_opens_without_a_problem(ada: TestClient, kind: str):
-    """
-    In an app that has nothing of it; what it lacks is a warning.
-    """
+    """In an app that has nothing of it; what it lacks is a warning."""
     opened = ada.get(f"/actions/new?app=shop&starter={kind}")
 
     assert "No problem" in opened.text
@@ -174,9 +168,7 @@ def test_each_starter_opens_without_a_problem(ada: TestClient, kind: str):
 
 
 def test_unknown_starter_or_action_leaves_an_empty_page(ada: TestClient):
-    """
-    Which says what there is.
-    """
+    """Which says what there is."""
     starter = ada.get("/actions/new?app=shop&starter=weekday")
     copied = ada.get("/actions/new?app=shop&from=never")
 
@@ -207,9 +199,7 @@ def test_problems_are_at_their_lines(ada: TestClient, engine: sa.Engine):
     ["{", "[]", "7", '{"a": 1, "a": 2}', '{"name": "\ud7ff', "{}" * 3000],
 )
 def test_text_that_is_no_action_comes_back(ada: TestClient, text: str):
-    """
-    Whatever it is; nothing can be put into it.
-    """
+    """Whatever it is; nothing can be put into it."""
     answer = send(ada, "/actions/new", app="shop", document=text, do="check")
 
     assert 200 == answer.status_code
@@ -220,9 +210,7 @@ def test_text_that_is_no_action_comes_back(ada: TestClient, text: str):
 
 
 def test_proposal_is_taken(ada: TestClient):
-    """
-    The key that was probably meant is written, and nothing else changes.
-    """
+    """The key that was probably meant is written, and nothing else changes."""
     text = json.dumps(make_document()).replace("cron_rule", "cron_rul")
     checked = send(ada, "/actions/new", app="shop", document=text, do="check")
     button = re.search(r'name="fix" value="(\d+)">Write “(\w+)”', checked.text)
@@ -236,9 +224,7 @@ def test_proposal_is_taken(ada: TestClient):
 
 
 def test_app_is_asked_for_first(ada: TestClient, engine: sa.Engine):
-    """
-    None is the default, and the scheduler's own is none of them.
-    """
+    """None is the default, and the scheduler's own is none of them."""
     add_app(engine, SYSTEM_APP)
     asked = ada.get("/actions/new?starter=weekdays")
     unknown = ada.get("/actions/new?app=shp")
@@ -254,9 +240,7 @@ def test_app_is_asked_for_first(ada: TestClient, engine: sa.Engine):
 
 
 def test_only_app_is_not_asked_for(pages: TestClient, engine: sa.Engine):
-    """
-    Nor is the first one, beside the scheduler's own.
-    """
+    """Nor is the first one, beside the scheduler's own."""
     add_app(engine, SYSTEM_APP)
     sign_in(pages, engine)
 
@@ -269,9 +253,7 @@ def test_only_app_is_not_asked_for(pages: TestClient, engine: sa.Engine):
 
 
 def test_starters_count_the_holidays_of_the_app(ada: TestClient, engine: sa.Engine):
-    """
-    So do the builders.
-    """
+    """So do the builders."""
     with writing(engine) as connection:
         holidays = {"holidays": {"fr": ["2026-12-25"]}}
         app = read_small_app(json.dumps(holidays).encode(), uid="shop")
@@ -289,9 +271,7 @@ def test_starters_count_the_holidays_of_the_app(ada: TestClient, engine: sa.Engi
 
 
 def test_builder_writes_when_it_is_asked_to(ada: TestClient, engine: sa.Engine):
-    """
-    Sentence and runs are shown before; nothing else of the document changes.
-    """
+    """Sentence and runs are shown before; nothing else of the document changes."""
     opened = ada.get("/actions/new?app=shop&starter=nightly")
     fields = {**get_fields(opened), "when_time": "4:15 pm"}
 
@@ -310,9 +290,7 @@ def test_builder_writes_when_it_is_asked_to(ada: TestClient, engine: sa.Engine):
 
 
 def test_action_is_built_without_a_line_of_json(ada: TestClient, engine: sa.Engine):
-    """
-    A builder after the other, from nothing.
-    """
+    """A builder after the other, from nothing."""
     fields = get_fields(ada.get("/actions/new?app=shop"))
     fields |= {"what_name": "invoice", "what_send_execsum": "send_execsum"}
     fields |= {"when_kind": "once", "when_date": "2099-12-01", "when_time": "17h00"}
@@ -329,9 +307,7 @@ def test_action_is_built_without_a_line_of_json(ada: TestClient, engine: sa.Engi
 
 
 def test_what_a_builder_cannot_read_is_refused(ada: TestClient):
-    """
-    In words, with everything as it was typed.
-    """
+    """In words, with everything as it was typed."""
     opened = ada.get("/actions/new?app=shop&starter=nightly")
     fields = {
         **get_fields(opened),
@@ -349,9 +325,7 @@ def test_what_a_builder_cannot_read_is_refused(ada: TestClient):
 
 
 def test_nothing_that_was_filled_in_is_left_out(ada: TestClient, engine: sa.Engine):
-    """
-    It is put into the document, or read from there, before anything is saved.
-    """
+    """It is put into the document, or read from there, before anything is saved."""
     opened = ada.get("/actions/new?app=shop&starter=nightly")
     fields = {**get_fields(opened), "when_time": "04:15"}
     text = fields["document"].replace("30 2", "30 3")
@@ -369,9 +343,7 @@ def test_nothing_that_was_filled_in_is_left_out(ada: TestClient, engine: sa.Engi
 
 
 def test_part_has_no_field(ada: TestClient):
-    """
-    What is put into the page while somebody types takes nothing away from them.
-    """
+    """What is put into the page while somebody types takes nothing away from them."""
     opened = ada.get("/actions/new?app=shop&starter=nightly")
     fields = {**get_fields(opened), "when_time": "04:15"}
 
@@ -385,9 +357,7 @@ def test_part_has_no_field(ada: TestClient):
 
 
 def test_edit_shows_what_it_changes(ada: TestClient, engine: sa.Engine):
-    """
-    In 30 days; then it is saved as the next revision.
-    """
+    """In 30 days; then it is saved as the next revision."""
     hour = find_far_hour(engine)
     rule = {"cron_rule": f"0 {hour} * * *", "timezone": "UTC"}
     uid = post(engine, "shop", when=rule).uid
@@ -405,9 +375,7 @@ def test_edit_shows_what_it_changes(ada: TestClient, engine: sa.Engine):
 
 
 def test_stale_edit_shows_both_texts(ada: TestClient, engine: sa.Engine):
-    """
-    Who changed what meanwhile, and what was typed; then either can be taken.
-    """
+    """Who changed what meanwhile, and what was typed; then either can be taken."""
     uid = post(engine, "shop").uid
     fields = get_fields(ada.get(f"/actions/{uid}/edit"))
     fields["document"] = fields["document"].replace("0 7", "0 8")
@@ -431,9 +399,7 @@ def test_stale_edit_shows_both_texts(ada: TestClient, engine: sa.Engine):
 
 
 def test_save_and_run_once(ada: TestClient, engine: sa.Engine):
-    """
-    Leads to the run.
-    """
+    """Leads to the run."""
     fields = get_fields(ada.get("/actions/new?app=shop&starter=weekdays"))
 
     saved = send(ada, "/actions/new", **fields, do="run")
@@ -446,9 +412,7 @@ def test_save_and_run_once(ada: TestClient, engine: sa.Engine):
 def test_name_that_is_taken_is_told_before_and_when_saving(
     ada: TestClient, engine: sa.Engine
 ):
-    """
-    At its line; nothing that was typed is lost.
-    """
+    """At its line; nothing that was typed is lost."""
     uid = post(engine, "shop").uid
     copied = ada.get(f"/actions/new?from={uid}")
     text = get_text(copied).replace("copy of ", "")
@@ -462,9 +426,7 @@ def test_name_that_is_taken_is_told_before_and_when_saving(
 
 
 def test_text_of_a_deleted_action_is_not_lost(ada: TestClient, engine: sa.Engine):
-    """
-    Somebody deleted it meanwhile: it can still be copied, and saved as a new one.
-    """
+    """Somebody deleted it meanwhile: it can still be copied, and saved as a new one."""
     uid = post(engine, "shop").uid
     fields = get_fields(ada.get(f"/actions/{uid}/edit"))
     with writing(engine) as connection:
@@ -479,9 +441,7 @@ def test_text_of_a_deleted_action_is_not_lost(ada: TestClient, engine: sa.Engine
 
 
 def test_revisions_are_compared_and_restored(ada: TestClient, engine: sa.Engine):
-    """
-    Any two; a restored one is a new revision, and asks first.
-    """
+    """Any two; a restored one is a new revision, and asks first."""
     uid = post(engine, "shop", operations=REFRESH).uid
     post(engine, "shop", replace_it=True, operations=REFRESH, overlap="queue")
     place = f"/actions/{uid}/revisions"
@@ -507,9 +467,7 @@ def test_revisions_are_compared_and_restored(ada: TestClient, engine: sa.Engine)
 
 
 def test_earlier_revision_can_be_edited(ada: TestClient, engine: sa.Engine):
-    """
-    Its text, to be saved in the place of the latest.
-    """
+    """Its text, to be saved in the place of the latest."""
     uid = post(engine, "shop").uid
     post(engine, "shop", replace_it=True, overlap="queue")
 
@@ -542,9 +500,7 @@ def test_tenant_sees_its_own_app_alone(pages: TestClient, engine: sa.Engine):
 
 
 def test_viewer_may_look_at_revisions_alone(pages: TestClient, engine: sa.Engine):
-    """
-    And has no button that they may not press.
-    """
+    """And has no button that they may not press."""
     add_app(engine, "shop")
     uid = post(engine, "shop").uid
     post(engine, "shop", replace_it=True, overlap="queue")
@@ -560,9 +516,7 @@ def test_viewer_may_look_at_revisions_alone(pages: TestClient, engine: sa.Engine
 
 
 def test_what_is_typed_is_text_and_nothing_else(ada: TestClient):
-    """
-    No tag of it reaches the page.
-    """
+    """No tag of it reaches the page."""
     text = json.dumps(make_document(name="</textarea><script>alert(1)</script>"))
 
     answer = send(ada, "/actions/new", app="shop", document=text, do="check")

@@ -88,9 +88,7 @@ def test_id_is_computed_anew(engine: sa.Engine):
 
 
 def test_attempts_are_told_in_their_order(engine: sa.Engine):
-    """
-    Those that failed before, then what the steps know, then what has not begun.
-    """
+    """Those that failed before, then what the steps know, then what has not begun."""
     record_all(engine, DAILY)
     failed = PastAttempt(
         number=1,
@@ -171,9 +169,7 @@ def test_same_failures_are_counted(engine: sa.Engine):
 
 
 def test_others_like_what_did_not_fail_cannot_be_asked_for(engine: sa.Engine):
-    """
-    Nor others like what another small app has.
-    """
+    """Nor others like what another small app has."""
     record_all(engine, DAILY)
     with reading(engine) as connection:
         with pytest.raises(UsageError, match="has no cause"):
@@ -231,9 +227,7 @@ def test_what_it_made_is_told(engine: sa.Engine):
 
 
 def test_who_intervened_is_told(engine: sa.Engine):
-    """
-    In order, with the reason.
-    """
+    """In order, with the reason."""
     record_all(engine, DAILY)
     with writing(engine) as connection:
         cancel_or_refuse(connection, DAILY.id, note="wrong")
@@ -246,9 +240,7 @@ def test_who_intervened_is_told(engine: sa.Engine):
 
 
 def test_account_is_for_its_own_app(engine: sa.Engine):
-    """
-    Another small app's key learns nothing of it.
-    """
+    """Another small app's key learns nothing of it."""
     record_all(engine, DAILY)
 
     with pytest.raises(NotFoundError):

@@ -35,9 +35,7 @@ def name(hits: Hits) -> list[tuple[HitKind, str]]:
 
 
 def test_part_of_a_name_finds_all_kinds(engine: sa.Engine):
-    """
-    The one that is called so comes first, whatever the case.
-    """
+    """The one that is called so comes first, whatever the case."""
     assert [(HitKind.APP, "shop"), (HitKind.APP, "bookshop")] == name(
         find(engine, " SHOP ")
     )
@@ -47,9 +45,7 @@ def test_part_of_a_name_finds_all_kinds(engine: sa.Engine):
 
 
 def test_only_hit_is_where_one_wants_to_go(engine: sa.Engine):
-    """
-    The only exact one is it too; several are a choice.
-    """
+    """The only exact one is it too; several are a choice."""
     only = find(engine, "weekly report").only
 
     assert only is not None
@@ -61,35 +57,27 @@ def test_only_hit_is_where_one_wants_to_go(engine: sa.Engine):
 
 @pytest.mark.parametrize("length", [6, 12, 36])
 def test_operation_is_found_by_its_id(engine: sa.Engine, length: int):
-    """
-    Or by its beginning.
-    """
+    """Or by its beginning."""
     text = str(OPERATION.id)[:length]
 
     assert [(HitKind.OPERATION, str(OPERATION.id))] == name(find(engine, text))
 
 
 def test_what_belongs_to_others_is_not_found(engine: sa.Engine):
-    """
-    Neither by name nor by id.
-    """
+    """Neither by name nor by id."""
     for text in ("shop", "weekly", "weekly-report", str(OPERATION.id)):
         found = find(engine, text, app="bookshop")
         assert {"bookshop"} >= {each.app for each in found.entries}
 
 
 def test_blank_finds_nothing(engine: sa.Engine):
-    """
-    And what is too much is cut.
-    """
+    """And what is too much is cut."""
     assert [] == name(find(engine, "  "))
     assert [] == name(find(engine, "x" * 10_000))
 
 
 def test_bound_is_told(engine: sa.Engine):
-    """
-    There may be more.
-    """
+    """There may be more."""
     found = find(engine, "weekly", limit=1)
 
     assert (1, False, None) == (len(found.entries), found.is_whole, found.only)
@@ -109,9 +97,7 @@ def test_names_and_uids_are_one_list(engine: sa.Engine):
 
 
 def test_uids_of_very_many(engine: sa.Engine):
-    """
-    If more fit than are sorted, the first are found all the same.
-    """
+    """If more fit than are sorted, the first are found all the same."""
     uids = copy_action(engine, "daily", 1_100, app="bookshop")
 
     found = find(engine, "copy", limit=5)

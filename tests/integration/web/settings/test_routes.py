@@ -25,9 +25,7 @@ def read(browser: TestClient, path: str = "/settings") -> str:
 
 
 def test_key_is_made_and_shown_once(browser: TestClient, engine: sa.Engine):
-    """
-    It works, and the list has no more than how it begins.
-    """
+    """It works, and the list has no more than how it begins."""
     enter(browser, new_key(engine))
     add_app(engine, "shop")
     read(browser, "/settings/keys/new")
@@ -56,9 +54,7 @@ def test_key_is_made_and_shown_once(browser: TestClient, engine: sa.Engine):
 def test_wrong_key_is_told(
     browser: TestClient, engine: sa.Engine, data: dict[str, str], told: str
 ):
-    """
-    With what was typed, and nothing is made.
-    """
+    """With what was typed, and nothing is made."""
     enter(browser, new_key(engine))
     answer = browser.post(
         "/settings/keys/new", data={"name": "kept", **data}, headers=OWN
@@ -72,9 +68,7 @@ def test_wrong_key_is_told(
 
 
 def test_key_is_rotated_and_revoked(browser: TestClient, engine: sa.Engine):
-    """
-    The successor is shown once; a revoked key is said to be.
-    """
+    """The successor is shown once; a revoked key is said to be."""
     enter(browser, new_key(engine))
     with writing(engine) as connection:
         old = create_key(connection, app=None, role=Role.VIEWER, name="wall")
@@ -94,9 +88,7 @@ def test_key_is_rotated_and_revoked(browser: TestClient, engine: sa.Engine):
 def test_record_of_changes_is_shown_and_verified(
     browser: TestClient, engine: sa.Engine
 ):
-    """
-    Who did what; a chain that was tampered with says where.
-    """
+    """Who did what; a chain that was tampered with says where."""
     enter(browser, new_key(engine))
     page = read(browser, "/settings/changes")
     nothing = read(browser, "/settings/changes?kind=queue&day=nonsense")
@@ -113,9 +105,7 @@ def test_record_of_changes_is_shown_and_verified(
 
 
 def test_doctor_and_installation_are_shown(browser: TestClient, engine: sa.Engine):
-    """
-    The worst first; settings without secrets, and where they are from.
-    """
+    """The worst first; settings without secrets, and where they are from."""
     enter(browser, new_key(engine))
     doctor = read(browser, "/settings/doctor")
     installation = read(browser, "/settings/installation")
@@ -137,9 +127,7 @@ ADMINS = (
 
 
 def test_viewers_see_who_they_are(browser: TestClient, engine: sa.Engine):
-    """
-    And doctor, as over HTTP; neither keys nor changes.
-    """
+    """And doctor, as over HTTP; neither keys nor changes."""
     enter(browser, new_key(engine, Role.VIEWER))
     page = read(browser)
 
@@ -150,9 +138,7 @@ def test_viewers_see_who_they_are(browser: TestClient, engine: sa.Engine):
 
 
 def test_admins_of_an_app_manage_its_keys_alone(browse: Browser, engine: sa.Engine):
-    """
-    They see no key of others, and nothing of the installation.
-    """
+    """They see no key of others, and nothing of the installation."""
     for app in ("shop", "books"):
         add_app(engine, app)
     with writing(engine) as connection:

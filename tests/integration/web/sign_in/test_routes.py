@@ -37,9 +37,7 @@ def change(browser: TestClient, headers: dict[str, str]) -> int:
 
 
 def test_page_signs_in_with_a_key(browser: TestClient, engine: sa.Engine):
-    """
-    Then it says who they are, and the API knows them.
-    """
+    """Then it says who they are, and the API knows them."""
     before = browser.get("/sign-in")
     entered = enter(browser, new_key(engine))
     after = browser.get("/sign-in")
@@ -52,9 +50,7 @@ def test_page_signs_in_with_a_key(browser: TestClient, engine: sa.Engine):
 
 
 def test_cookie_is_for_the_server_alone(browser: TestClient, engine: sa.Engine):
-    """
-    No script reads it, and no other site's form brings it.
-    """
+    """No script reads it, and no other site's form brings it."""
     cookie = enter(browser, new_key(engine)).headers["set-cookie"].lower()
 
     assert cookie.startswith("minutehand=mhs_")
@@ -65,9 +61,7 @@ def test_cookie_is_for_the_server_alone(browser: TestClient, engine: sa.Engine):
 
 
 def test_cookie_behind_tls_is_sent_by_tls_alone(browse: Browser, engine: sa.Engine):
-    """
-    And its name makes browsers accept it from this very host only.
-    """
+    """And its name makes browsers accept it from this very host only."""
     browser = browse(web_url="https://minutehand.example.org")
     own = {"Origin": "https://minutehand.example.org"}
     entered = enter(browser, new_key(engine), headers=own)
@@ -81,9 +75,7 @@ def test_cookie_behind_tls_is_sent_by_tls_alone(browse: Browser, engine: sa.Engi
 def test_link_signs_in_once_and_looking_does_not_use_it(
     browser: TestClient, browse: Browser, engine: sa.Engine
 ):
-    """
-    Whatever looks at a link before its owner does changes nothing.
-    """
+    """Whatever looks at a link before its owner does changes nothing."""
     secret = new_link(engine)
     pages = [browser.get("/sign-in") for _ in range(3)]
     first = enter(browser, secret)
@@ -106,9 +98,7 @@ def test_link_signs_in_once_and_looking_does_not_use_it(
     ],
 )
 def test_secret_that_is_none_is_refused(browser: TestClient, secret: str, told: str):
-    """
-    On the page itself, where another can be given.
-    """
+    """On the page itself, where another can be given."""
     form = {"Content-Type": "application/x-www-form-urlencoded", **OWN}
     body = urlencode({"secret": secret})
     answer = browser.post("/sign-in", content=body, headers=form)
@@ -120,9 +110,7 @@ def test_secret_that_is_none_is_refused(browser: TestClient, secret: str, told: 
 
 
 def test_key_that_ended_signs_nobody_in(browser: TestClient, engine: sa.Engine):
-    """
-    And who signed in with it before is signed out.
-    """
+    """And who signed in with it before is signed out."""
     key = new_key(engine)
     enter(browser, key)
     with writing(engine) as connection:
@@ -134,9 +122,7 @@ def test_key_that_ended_signs_nobody_in(browser: TestClient, engine: sa.Engine):
 
 
 def test_signing_out_ends_the_session(browser: TestClient, engine: sa.Engine):
-    """
-    In the database, not only in the browser.
-    """
+    """In the database, not only in the browser."""
     enter(browser, new_key(engine))
     cookie = browser.cookies["minutehand"]
     left = browser.post("/sign-out", headers=OWN)
@@ -153,9 +139,7 @@ def test_signing_out_ends_the_session(browser: TestClient, engine: sa.Engine):
 def test_signing_in_again_ends_the_session_before(
     browser: TestClient, engine: sa.Engine
 ):
-    """
-    A browser has one.
-    """
+    """A browser has one."""
     for role in (Role.ADMIN, Role.VIEWER):
         enter(browser, new_key(engine, role))
     with engine.connect() as connection:
@@ -183,9 +167,7 @@ def test_signing_in_again_ends_the_session_before(
 def test_change_with_a_session_comes_from_an_own_page(
     browser: TestClient, engine: sa.Engine, headers: dict[str, str], status: int
 ):
-    """
-    Reading is free, for no other site can see what is read.
-    """
+    """Reading is free, for no other site can see what is read."""
     enter(browser, new_key(engine))
 
     assert status == change(browser, headers)
@@ -205,9 +187,7 @@ def test_change_with_a_key_needs_no_origin(browser: TestClient, engine: sa.Engin
 def test_forms_of_other_sites_sign_nobody_in_or_out(
     browser: TestClient, engine: sa.Engine
 ):
-    """
-    Neither as somebody else, nor against their will.
-    """
+    """Neither as somebody else, nor against their will."""
     mine, theirs = new_key(engine), new_key(engine, Role.VIEWER)
     enter(browser, mine)
     answers = [
@@ -221,9 +201,7 @@ def test_forms_of_other_sites_sign_nobody_in_or_out(
 
 
 def test_page_is_closed_to_everything_else(browser: TestClient):
-    """
-    No frame, no form to another site, nothing that is written into the page.
-    """
+    """No frame, no form to another site, nothing that is written into the page."""
     page = browser.get("/sign-in")
     policy = page.headers["content-security-policy"]
 
@@ -236,9 +214,7 @@ def test_page_is_closed_to_everything_else(browser: TestClient):
 
 
 def test_static_files_are_kept_as_long_as_they_are_the_same(browser: TestClient):
-    """
-    Their address has their digest; at another address they are asked for again.
-    """
+    """Their address has their digest; at another address they are asked for again."""
     (address,) = re.findall(
         r'href="(/static/style[^"]+)"', browser.get("/sign-in").text
     )
@@ -253,9 +229,7 @@ def test_static_files_are_kept_as_long_as_they_are_the_same(browser: TestClient)
 
 
 def test_what_is_in_the_address_is_shown_as_text(browser: TestClient):
-    """
-    It comes from anybody.
-    """
+    """It comes from anybody."""
     page = browser.get("/sign-in", params={"link": '"><script>', "next": '/"><b>'})
 
     assert "<script>" not in page.text
@@ -277,18 +251,14 @@ def test_what_is_in_the_address_is_shown_as_text(browser: TestClient):
 def test_whoever_signed_in_stays_here(
     browser: TestClient, engine: sa.Engine, goal: str, expected: str
 ):
-    """
-    They are sent on to a page of ours, and to no other.
-    """
+    """They are sent on to a page of ours, and to no other."""
     answer = enter(browser, new_key(engine), next=goal)
 
     assert (303, expected) == (answer.status_code, answer.headers["location"])
 
 
 def test_nobody_tries_keys_for_long(engine: sa.Engine, tmp_path: Path):
-    """
-    An address has so many attempts, whichever way it tries.
-    """
+    """An address has so many attempts, whichever way it tries."""
     limits = RequestLimits(
         clock=lambda: 0.0, rates={kind: Rate(2) for kind in RequestClass}
     )
@@ -300,9 +270,7 @@ def test_nobody_tries_keys_for_long(engine: sa.Engine, tmp_path: Path):
 
 
 def test_those_who_get_in_are_no_attempts(engine: sa.Engine, tmp_path: Path):
-    """
-    Nor does anybody who tries keep those out who share their address.
-    """
+    """Nor does anybody who tries keep those out who share their address."""
     limits = RequestLimits(
         clock=lambda: 0.0, rates={kind: Rate(2) for kind in RequestClass}
     )
@@ -316,9 +284,7 @@ def test_those_who_get_in_are_no_attempts(engine: sa.Engine, tmp_path: Path):
 
 
 def test_form_has_bounds(browser: TestClient):
-    """
-    It holds one secret and one path.
-    """
+    """It holds one secret and one path."""
     long = enter(browser, "x" * 5000)
     broken = browser.post("/sign-in", content=b"secret=\xff", headers=OWN)
 
@@ -381,9 +347,7 @@ def test_attempts_are_counted_by_the_address_behind_our_proxies(
     [("10.0.0.7", 200), ("192.168.2.9", 200), ("10.0.0.8", 401), ("::1", 401)],
 )
 def test_proxy_is_believed_if_it_is_listed(behind: Browser, address: str, status: int):
-    """
-    Anybody can send a header.
-    """
+    """Anybody can send a header."""
     assert status == behind(address).get("/api/v1/keys", headers=ZOE).status_code
 
 
@@ -417,9 +381,7 @@ def test_header_that_has_not_one_name_lets_nobody_in(behind: Browser, names: lis
 
 
 def test_whoever_the_proxy_names_not_needs_a_key(behind: Browser, engine: sa.Engine):
-    """
-    A proxy may let programs through, which bring their own.
-    """
+    """A proxy may let programs through, which bring their own."""
     proxy = behind("10.0.0.7")
     headers = {"Authorization": f"Bearer {new_key(engine, Role.VIEWER)}", **ZOE}
 

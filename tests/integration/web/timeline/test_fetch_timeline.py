@@ -65,9 +65,7 @@ def add(
 
 
 def test_each_action_with_runs_has_a_lane(engine: sa.Engine):
-    """
-    What failed comes first, then what is under way, then the busiest.
-    """
+    """What failed comes first, then what is under way, then the busiest."""
     post(engine, uid="busy", name="Busy one")
     ids = [add(engine, 10 * number, action_uid="busy") for number in range(3)]
     add(engine, 5, None, _S.RUNNING, action_uid="running")
@@ -88,9 +86,7 @@ def test_each_action_with_runs_has_a_lane(engine: sa.Engine):
 
 
 def test_what_lies_outside_is_not_shown(engine: sa.Engine):
-    """
-    But what began before and went on is, and what still runs.
-    """
+    """But what began before and went on is, and what still runs."""
     add(engine, -5 * 60, 1, action_uid="before")
     add(engine, -5 * 60, 6 * 60, action_uid="into")
     add(engine, -3 * 24 * 60, None, _S.RUNNING, action_uid="since days")
@@ -101,9 +97,7 @@ def test_what_lies_outside_is_not_shown(engine: sa.Engine):
 
 
 def test_runs_of_one_action_that_overlap_are_told(engine: sa.Engine):
-    """
-    The later one, and for how long; also with one that began long before.
-    """
+    """The later one, and for how long; also with one that began long before."""
     add(engine, 0, 60)
     second = add(engine, 10, 5)
     third = add(engine, 20, 90)
@@ -161,9 +155,7 @@ def test_minutes_with_more_than_the_slots_are_told(engine: sa.Engine):
 
 
 def test_what_is_due_has_a_lane_as_well(engine: sa.Engine):
-    """
-    After what ran, as far as there is room; all are counted.
-    """
+    """After what ran, as far as there is room; all are counted."""
     now = get_now(engine)
     post(engine, uid="minutely", name="minutely", when={"cron_rule": "* * * * *"})
     post(engine, uid="other", name="other", when={"cron_rule": "*/2 * * * *"})
@@ -181,9 +173,7 @@ def test_what_is_due_has_a_lane_as_well(engine: sa.Engine):
 
 
 def test_what_will_overlap_is_foreseen(engine: sa.Engine):
-    """
-    If a run takes as long as it usually does.
-    """
+    """If a run takes as long as it usually does."""
     now = get_now(engine)
     post(engine, uid="daily", when={"cron_rule": "*/5 * * * *"})
     begin = now - timedelta(minutes=30)
@@ -206,9 +196,7 @@ def test_what_will_overlap_is_foreseen(engine: sa.Engine):
 
 
 def test_many_runs_are_told_together(engine: sa.Engine):
-    """
-    How many began in each stretch of the window, by state.
-    """
+    """How many began in each stretch of the window, by state."""
     for number in range(MOST_RUNS + 1):
         add(engine, number, 0.5, _S.FAILED if number == 3 else _S.SUCCEEDED)
 
@@ -222,9 +210,7 @@ def test_many_runs_are_told_together(engine: sa.Engine):
 
 
 def test_what_is_ahead_has_no_runs(engine: sa.Engine):
-    """
-    Whatever is under way now.
-    """
+    """Whatever is under way now."""
     add(engine, 0, None, _S.RUNNING)
     tomorrow = get_now(engine) + timedelta(days=1)
 
@@ -234,9 +220,7 @@ def test_what_is_ahead_has_no_runs(engine: sa.Engine):
 
 
 def test_only_what_was_asked_for_is_shown(engine: sa.Engine):
-    """
-    An app, a queue: of the past as of what is due.
-    """
+    """An app, a queue: of the past as of what is due."""
     now = get_now(engine)
     add(engine, 1, action_uid="a")
     add(engine, 1, action_uid="b", queue=Queue.HEAVY)

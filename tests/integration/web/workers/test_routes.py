@@ -35,9 +35,7 @@ def read(browser: TestClient, path: str = "/workers") -> str:
 
 
 def test_page_says_which_queues_are_served(browser: TestClient, engine: sa.Engine):
-    """
-    What waits, who takes it, who runs what, and who leads.
-    """
+    """What waits, who takes it, who runs what, and who leads."""
     sign_in(browser, engine)
     give_sign(engine, WORKER)
     Leader(engine).hold()
@@ -56,9 +54,7 @@ def test_page_says_which_queues_are_served(browser: TestClient, engine: sa.Engin
 
 
 def test_nothing_runs_yet(browser: TestClient, engine: sa.Engine):
-    """
-    The command that starts a worker is there as it is to be typed.
-    """
+    """The command that starts a worker is there as it is to be typed."""
     sign_in(browser, engine)
 
     page = read(browser)
@@ -70,9 +66,7 @@ def test_nothing_runs_yet(browser: TestClient, engine: sa.Engine):
 
 
 def test_queue_is_paused_and_resumed(browser: TestClient, engine: sa.Engine):
-    """
-    With note and end; the next page offers to undo it.
-    """
+    """With note and end; the next page offers to undo it."""
     sign_in(browser, engine)
     record_all(engine, make_operation(1))
     question = read(browser, "/workers/queues/quick/pause")
@@ -96,9 +90,7 @@ def test_queue_is_paused_and_resumed(browser: TestClient, engine: sa.Engine):
 
 
 def test_wrong_end_is_told_beside_its_field(browser: TestClient, engine: sa.Engine):
-    """
-    What was typed stays, and nothing is paused.
-    """
+    """What was typed stays, and nothing is paused."""
     sign_in(browser, engine)
     for until in ("tomorrow", "2020-01-01T00:00:00Z"):
         answer = browser.post(
@@ -115,9 +107,7 @@ def test_wrong_end_is_told_beside_its_field(browser: TestClient, engine: sa.Engi
 
 
 def test_worker_is_drained_and_resumed(browser: TestClient, engine: sa.Engine):
-    """
-    The question names the queues of which it is the only worker.
-    """
+    """The question names the queues of which it is the only worker."""
     sign_in(browser, engine)
     give_sign(engine, WORKER)
     path = f"/workers/{WORKER.id}"
@@ -140,9 +130,7 @@ def test_worker_is_drained_and_resumed(browser: TestClient, engine: sa.Engine):
 
 
 def test_silent_worker_says_so(browser: TestClient, engine: sa.Engine):
-    """
-    It cannot be drained any more, and a page that was left open is told.
-    """
+    """It cannot be drained any more, and a page that was left open is told."""
     sign_in(browser, engine)
     give_sign(engine, WORKER, age=ALIVE_FOR * 2)
 
@@ -157,9 +145,7 @@ def test_silent_worker_says_so(browser: TestClient, engine: sa.Engine):
 
 @pytest.mark.parametrize("path", ["queues/quick/pause", f"{WORKER.id}/drain"])
 def test_viewers_see_no_button(browser: TestClient, engine: sa.Engine, path: str):
-    """
-    And the routes refuse them.
-    """
+    """And the routes refuse them."""
     sign_in(browser, engine, Role.VIEWER)
     give_sign(engine, WORKER)
 
@@ -169,9 +155,7 @@ def test_viewers_see_no_button(browser: TestClient, engine: sa.Engine, path: str
 
 
 def test_tenant_sees_what_waits_of_its_app(browse: Browser, engine: sa.Engine):
-    """
-    No host, no name of an operator, and nothing to pause.
-    """
+    """No host, no name of an operator, and nothing to pause."""
     add_app(engine, "shop")
     give_sign(engine, WORKER)
     mine, other = make_operation(1), make_operation(2)

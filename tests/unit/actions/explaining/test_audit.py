@@ -120,16 +120,12 @@ def find(
 
 @pytest.mark.parametrize("timing", TIMINGS.values(), ids=TIMINGS)
 def test_what_the_tick_decides_passes(timing: str) -> None:
-    """
-    Two readings of the same rule agree, clock changes included.
-    """
+    """Two readings of the same rule agree, clock changes included."""
     assert [] == find(timing, decide(timing))
 
 
 def test_each_kind_of_fault_is_found_and_nothing_else() -> None:
-    """
-    One occurrence lost, one invented, one too early, one too late, one doubled.
-    """
+    """One occurrence lost, one invented, one too early, one too late, one doubled."""
     timing = TIMINGS["cron"]
     decided = decide(timing)
     lost = decided.pop(3).occurrence
@@ -153,9 +149,7 @@ def test_each_kind_of_fault_is_found_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("state", ["missed", "skipped"])
 def test_a_range_is_a_decision_about_each_occurrence_within(state: str) -> None:
-    """
-    What an outage or a later occurrence overtook is decided once, by one row.
-    """
+    """What an outage or a later occurrence overtook is decided once, by one row."""
     timing = TIMINGS["cron"]
     decided = decide(timing)
     first, last = decided[4].occurrence, decided[11].occurrence
@@ -166,9 +160,7 @@ def test_a_range_is_a_decision_about_each_occurrence_within(state: str) -> None:
 
 
 def test_missed_and_decided_besides_is_doubled() -> None:
-    """
-    An occurrence inside a missed range that ran as well was decided twice.
-    """
+    """An occurrence inside a missed range that ran as well was decided twice."""
     timing = TIMINGS["cron"]
     decided = decide(timing)
     only = decided[4].occurrence
@@ -180,9 +172,7 @@ def test_missed_and_decided_besides_is_doubled() -> None:
 
 @pytest.mark.parametrize("change", ["paused", "deleted", "quarantined"])
 def test_out_of_the_tick_nothing_is_due(change: str) -> None:
-    """
-    From the revision that takes an action out, no decision is missing.
-    """
+    """From the revision that takes an action out, no decision is missing."""
     timing = TIMINGS["cron"]
     decided = decide(timing)
     out_at = decided[9].occurrence + timedelta(hours=1)
@@ -192,9 +182,7 @@ def test_out_of_the_tick_nothing_is_due(change: str) -> None:
 
 
 def test_edited_while_paused_nothing_is_due() -> None:
-    """
-    An edit does not resume: until somebody does, no decision is missing.
-    """
+    """An edit does not resume: until somebody does, no decision is missing."""
     timing = TIMINGS["cron"]
     decided = decide(timing)
     paused_at = decided[9].occurrence + timedelta(hours=1)
@@ -212,9 +200,7 @@ def test_edited_while_paused_nothing_is_due() -> None:
 
 
 def test_an_edit_within_the_window_may_overtake_an_occurrence() -> None:
-    """
-    What was due moments before an edit took over is superseded, not lost.
-    """
+    """What was due moments before an edit took over is superseded, not lost."""
     timing = TIMINGS["cron"]
     decided = decide(timing)
     edited_at = decided[9].occurrence + SECOND
@@ -327,9 +313,7 @@ UNREADABLE = '{"when":[{"cron_rule":"61 * * * *","timezone":"UTC"}]}'
 
 
 def test_rule_that_cannot_be_read_is_one_finding() -> None:
-    """
-    Nothing is said of what was decided by it, and everything of the rest.
-    """
+    """Nothing is said of what was decided by it, and everything of the rest."""
     timing = TIMINGS["interval"]
     decided = decide(timing)
     edited_at = START + timedelta(days=10)
@@ -361,9 +345,7 @@ def test_rule_that_cannot_be_read_is_one_finding() -> None:
 def test_clock_changes_of_every_size_are_no_faults(
     rule: str, timezone: str, night: datetime
 ) -> None:
-    """
-    Half an hour or a day: what was decided rightly is neither extra nor missing.
-    """
+    """Half an hour or a day: what was decided rightly is neither extra nor missing."""
     timing = f'{{"when":[{{"cron_rule":"{rule}","timezone":"{timezone}"}}]}}'
     since, until = night - timedelta(days=1), night + timedelta(days=2)
     first = make_revision(timing, recorded_at=since, effective_from=since)
@@ -402,9 +384,7 @@ def test_backfill_is_no_fault():
 
 
 def test_what_only_a_backfill_left_out_is_still_a_miss():
-    """
-    The backfill of one day does not excuse the next one.
-    """
+    """The backfill of one day does not excuse the next one."""
     timing = TIMINGS["cron"]
     first, _second, *others = decide(timing)
 

@@ -102,44 +102,34 @@ def find(
 
 
 def test_one_decision_for_each_event_is_right():
-    """
-    Nothing is missing, and nothing is early.
-    """
+    """Nothing is missing, and nothing is early."""
     assert [] == find(DECIDED)
 
 
 @pytest.mark.parametrize("lost", range(3))
 def test_an_event_without_a_decision_is_a_miss(lost: int):
-    """
-    Each event counts, for its user.
-    """
+    """Each event counts, for its user."""
     decided = [*DECIDED[:lost], *DECIDED[lost + 1 :]]
 
     assert [(Fault.MISS, DUE[lost])] == find(decided)
 
 
 def test_another_users_decision_is_no_decision():
-    """
-    At the same instant, for somebody else.
-    """
+    """At the same instant, for somebody else."""
     decided = [replace(DECIDED[0], user_id="eve"), *DECIDED[1:]]
 
     assert [(Fault.MISS, DUE[0])] == find(decided)
 
 
 def test_a_decision_before_its_time_is_early():
-    """
-    The delay had not passed.
-    """
+    """The delay had not passed."""
     early = replace(DECIDED[1], recorded_at=DUE[1] - MINUTE)
 
     assert [(Fault.EARLY, DUE[1])] == find([DECIDED[0], early, DECIDED[2]])
 
 
 def test_a_missed_range_covers_the_occurrences_within():
-    """
-    One row for an outage, whoever the users were.
-    """
+    """One row for an outage, whoever the users were."""
     details = {"first": DUE[0].isoformat(), "last": DUE[1].isoformat(), "count": 2}
     missed = decide(9, DUE[0], "", user_id=None, state="missed", details=details)
 
@@ -147,9 +137,7 @@ def test_a_missed_range_covers_the_occurrences_within():
 
 
 def test_months_step_the_local_calendar():
-    """
-    A month after 31 January is the last of February.
-    """
+    """A month after 31 January is the last of February."""
     at = datetime(2026, 1, 31, 12, tzinfo=UTC)
     monthly = make_revision(
         when={"after": "app.seen", "delay": "P1M", "timezone": "Europe/Paris"},
@@ -186,9 +174,7 @@ def test_what_is_not_waited_for_is_not_missed(changes: dict[str, Any], due: int)
 
 
 def test_an_event_that_was_recorded_late_is_due_when_it_was():
-    """
-    The action was posted after the occurrence, and before the event was known.
-    """
+    """The action was posted after the occurrence, and before the event was known."""
     late = replace(SEEN[0], recorded_at=DUE[1] + MINUTE)
     posted = make_revision(effective_from=DUE[1], recorded_at=DUE[1])
 
@@ -196,9 +182,7 @@ def test_an_event_that_was_recorded_late_is_due_when_it_was():
 
 
 def test_what_the_last_tick_may_not_have_seen_is_not_missed():
-    """
-    An event may be recorded, and not committed, while a tick looks.
-    """
+    """An event may be recorded, and not committed, while a tick looks."""
     assert [] == find(DECIDED[:2], until=DUE[2] + MINUTE)
     assert [(Fault.MISS, DUE[2])] == find(DECIDED[:2], until=DUE[2] + 2 * MINUTE)
 
@@ -227,9 +211,7 @@ def test_what_an_edit_overtakes_is_superseded(
 
 
 def test_users_whom_the_recipients_leave_out_are_not_missed():
-    """
-    The filter is asked about each user, with the recipients of that revision.
-    """
+    """The filter is asked about each user, with the recipients of that revision."""
     asked: list[tuple[object, str]] = []
 
     def keep_ann(who: RecipientFilterModel | None, user_id: str) -> bool:

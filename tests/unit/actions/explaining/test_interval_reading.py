@@ -53,9 +53,7 @@ moments = st.datetimes(datetime(2009, 1, 1), datetime(2030, 1, 1))  # noqa: DTZ0
 def test_two_readings_agree(
     every: str, anchor: datetime, zone: str, begin: datetime, length: timedelta
 ) -> None:
-    """
-    Whatever the clocks do around the period, both find the same instants.
-    """
+    """Whatever the clocks do around the period, both find the same instants."""
     instant = anchor.replace(tzinfo=load_zone(zone)).astimezone(UTC)
     model = IntervalModel(
         every=every,
@@ -72,9 +70,7 @@ def test_two_readings_agree(
 
 @pytest.mark.parametrize("every", ["P1D", "PT1M"])
 def test_period_before_the_anchor_is_empty(every: str) -> None:
-    """
-    A grid begins with its anchor, which belongs to it.
-    """
+    """A grid begins with its anchor, which belongs to it."""
     model = IntervalModel(every=every, anchor="2026-06-01T09:00:00Z")
     anchor = datetime(2026, 6, 1, 9, tzinfo=UTC)
 

@@ -149,9 +149,7 @@ HISTORIES = {
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_list_agrees_with_why(name: str):
-    """
-    Every occurrence of the list has the answer that a question about it gets.
-    """
+    """Every occurrence of the list has the answer that a question about it gets."""
     history = HISTORIES[name]
     found = ask(history)
 
@@ -167,9 +165,7 @@ def test_list_agrees_with_why(name: str):
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_list_leaves_out_nothing(name: str):
-    """
-    Whatever minute is not in the list was not due.
-    """
+    """Whatever minute is not in the list was not due."""
     history = HISTORIES[name]
     listed = {moment.at for moment in ask(history)}
     never = {Verdict.NOT_DUE, Verdict.DELETED, Verdict.NOT_EFFECTIVE}
@@ -181,9 +177,7 @@ def test_list_leaves_out_nothing(name: str):
 
 
 def test_verdicts_of_a_pause():
-    """
-    Before, during and after it; what is to come will run.
-    """
+    """Before, during and after it; what is to come will run."""
     verdicts = [moment.verdict for moment in ask(HISTORIES["paused"])]
 
     assert [Verdict.PAUSED, Verdict.PAUSED] == verdicts[1:3]
@@ -193,9 +187,7 @@ def test_verdicts_of_a_pause():
 @pytest.mark.parametrize("name", HISTORIES)
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_parts_are_the_whole(name: str, limit: int):
-    """
-    A part goes on after the last occurrence of the one before.
-    """
+    """A part goes on after the last occurrence of the one before."""
     history = HISTORIES[name]
     found: list[Moment] = []
     while part := ask(history, after=found[-1].key if found else None, limit=limit):
@@ -235,9 +227,7 @@ def test_events_tell_what_is_to_come():
 
 
 def test_a_rule_of_every_minute_is_bounded():
-    """
-    No more than was asked for is looked at, however long the period.
-    """
+    """No more than was asked for is looked at, however long the period."""
     each = FIRST.timing and FIRST.timing.replace("0 7 * * *", "* * * * *")
     history = make_history(revisions=(replace(FIRST, timing=each),))
 

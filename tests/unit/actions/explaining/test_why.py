@@ -66,9 +66,7 @@ def ask(history: History, at: datetime = MONDAY) -> WhyAnswer:
 
 
 def test_a_run_is_answered_with_its_operation_and_lag() -> None:
-    """
-    What ran is named by its id, and how late it started.
-    """
+    """What ran is named by its id, and how late it started."""
     answer = ask(make_history(make_operation()))
 
     expected = (Verdict.RAN, UUID(int=1), 2.0)
@@ -91,9 +89,7 @@ def test_a_run_is_answered_with_its_operation_and_lag() -> None:
 def test_each_state_has_its_answer(
     changes: dict[str, Any], verdict: Verdict, words: str
 ) -> None:
-    """
-    Whatever state an operation is in, the answer says it and the reason.
-    """
+    """Whatever state an operation is in, the answer says it and the reason."""
     answer = ask(make_history(make_operation(**changes)))
 
     assert verdict == answer.verdict
@@ -110,18 +106,14 @@ def test_each_state_has_its_answer(
 def test_the_text_of_a_run_does_not_repeat_its_verdict(
     state: str, reason: str | None, text: str
 ) -> None:
-    """
-    Verdict and text stand beside each other, so "ran" is said once.
-    """
+    """Verdict and text stand beside each other, so "ran" is said once."""
     [answer] = explain(make_history(make_operation(state=state, reason=reason)), MONDAY)
 
     assert (Verdict.RAN, text) == (answer.verdict, answer.text)
 
 
 def test_an_instant_between_is_not_due_and_names_its_neighbours() -> None:
-    """
-    A Tuesday is answered with the Mondays around it.
-    """
+    """A Tuesday is answered with the Mondays around it."""
     answer = ask(make_history(), MONDAY + timedelta(days=1))
 
     expected = (Verdict.NOT_DUE, MONDAY, MONDAY + timedelta(days=7))
@@ -129,18 +121,14 @@ def test_an_instant_between_is_not_due_and_names_its_neighbours() -> None:
 
 
 def test_before_the_action_existed_is_not_effective() -> None:
-    """
-    What was due before the post is explained by the post.
-    """
+    """What was due before the post is explained by the post."""
     answer = ask(make_history(), MONDAY - timedelta(days=7))
 
     assert Verdict.NOT_EFFECTIVE == answer.verdict
 
 
 def test_saved_after_its_time_is_not_effective() -> None:
-    """
-    Saved at 07:00:30, the 07:00 occurrence of that minute does not run.
-    """
+    """Saved at 07:00:30, the 07:00 occurrence of that minute does not run."""
     saved_at = MONDAY + timedelta(seconds=30)
     late = replace(FIRST, recorded_at=saved_at, effective_from=saved_at)
 
@@ -150,9 +138,7 @@ def test_saved_after_its_time_is_not_effective() -> None:
 
 
 def test_the_future_will_run() -> None:
-    """
-    An occurrence to come is promised, unless the action changes.
-    """
+    """An occurrence to come is promised, unless the action changes."""
     answer = ask(make_history(), MONDAY + timedelta(days=14))
 
     assert Verdict.WILL_RUN == answer.verdict
@@ -172,9 +158,7 @@ def test_an_action_out_of_the_tick_says_since_when(
     active: bool,  # noqa: FBT001 - a column of the table
     verdict: Verdict,
 ) -> None:
-    """
-    Paused, deleted, quarantined and inactive actions say so, and the day.
-    """
+    """Paused, deleted, quarantined and inactive actions say so, and the day."""
     out = replace(
         FIRST,
         number=2,
@@ -189,9 +173,7 @@ def test_an_action_out_of_the_tick_says_since_when(
 
 
 def test_an_edit_does_not_resume() -> None:
-    """
-    Edited while paused, an action says that it is paused, and since when.
-    """
+    """Edited while paused, an action says that it is paused, and since when."""
     paused_at, edited_at = CREATED + timedelta(days=1), CREATED + timedelta(days=2)
     paused = replace(FIRST, number=2, change="paused", recorded_at=paused_at)
     edited = replace(
@@ -209,9 +191,7 @@ def test_an_edit_does_not_resume() -> None:
 
 
 def test_an_edit_just_after_supersedes() -> None:
-    """
-    What was due but not decided when an edit took over is superseded by it.
-    """
+    """What was due but not decided when an edit took over is superseded by it."""
     edited_at = MONDAY + timedelta(seconds=1)
     edit = Revision(2, "replaced", edited_at, MONDAYS, True, edited_at, MONDAY)  # noqa: FBT003
 
@@ -223,9 +203,7 @@ def test_an_edit_just_after_supersedes() -> None:
 
 @pytest.mark.parametrize("change", ["paused", "deleted", "quarantined"])
 def test_what_took_the_action_out_just_after_is_named(change: str) -> None:
-    """
-    Due, not decided, and paused: it was paused before anybody looked.
-    """
+    """Due, not decided, and paused: it was paused before anybody looked."""
     out = replace(
         FIRST,
         number=2,
@@ -242,9 +220,7 @@ def test_what_took_the_action_out_just_after_is_named(change: str) -> None:
 
 
 def test_an_edit_does_not_explain_what_was_decided_before_it() -> None:
-    """
-    A decision that was pruned is not superseded by whatever came a week later.
-    """
+    """A decision that was pruned is not superseded by whatever came a week later."""
     edited_at = MONDAY + timedelta(days=5)
     edit = replace(
         FIRST,
@@ -261,9 +237,7 @@ def test_an_edit_does_not_explain_what_was_decided_before_it() -> None:
 
 
 def test_a_missed_range_covers_the_occurrences_within() -> None:
-    """
-    An occurrence inside a missed range is answered by that row.
-    """
+    """An occurrence inside a missed range is answered by that row."""
     details = {
         "first": (MONDAY - timedelta(days=7)).isoformat(),
         "last": (MONDAY + timedelta(days=7)).isoformat(),
@@ -280,18 +254,14 @@ def test_a_missed_range_covers_the_occurrences_within() -> None:
 
 
 def test_due_since_the_last_tick_is_not_decided_yet() -> None:
-    """
-    With no tick since, the answer is that nobody has looked.
-    """
+    """With no tick since, the answer is that nobody has looked."""
     history = replace(make_history(), last_tick_at=MONDAY - MINUTE)
 
     assert Verdict.UNDECIDED == ask(history).verdict
 
 
 def test_a_due_instant_without_a_decision_is_said_to_be_unexplained() -> None:
-    """
-    The one answer that must not happen says so, and where to look.
-    """
+    """The one answer that must not happen says so, and where to look."""
     answer = ask(make_history())
 
     assert Verdict.UNEXPLAINED == answer.verdict
@@ -299,9 +269,7 @@ def test_a_due_instant_without_a_decision_is_said_to_be_unexplained() -> None:
 
 
 def test_each_user_of_an_event_has_an_answer() -> None:
-    """
-    Two users whose events fell in one minute have two answers.
-    """
+    """Two users whose events fell in one minute have two answers."""
     event_driven = replace(FIRST, timing=None)
     answers = explain(
         make_history(
@@ -325,9 +293,7 @@ def make_missed(recorded_at: datetime) -> RecordedOperation:
 
 
 def test_what_was_decided_before_its_time_is_no_outage() -> None:
-    """
-    A tick that was told a later time passed over it; somebody led all the while.
-    """
+    """A tick that was told a later time passed over it; somebody led all the while."""
     answer = ask(make_history(make_missed(MONDAY - timedelta(days=8))))
 
     assert Verdict.MISSED == answer.verdict
@@ -336,9 +302,7 @@ def test_what_was_decided_before_its_time_is_no_outage() -> None:
 
 
 def test_a_run_before_its_time_says_so() -> None:
-    """
-    It ran early because a tick was told that it was time.
-    """
+    """It ran early because a tick was told that it was time."""
     early = make_operation(recorded_at=MONDAY - timedelta(days=1))
 
     answer = ask(make_history(early))
@@ -348,9 +312,7 @@ def test_a_run_before_its_time_says_so() -> None:
 
 
 def test_what_a_tick_has_passed_over_will_not_run() -> None:
-    """
-    Even if the record of it has been pruned, no run is promised.
-    """
+    """Even if the record of it has been pruned, no run is promised."""
     told = replace(make_history(), next_due_at=MONDAY + timedelta(days=700))
 
     assert Verdict.MISSED == ask(told, MONDAY + timedelta(days=14)).verdict
@@ -365,9 +327,7 @@ def test_what_a_tick_has_passed_over_will_not_run() -> None:
     ],
 )
 def test_what_is_said_of_its_row_is_said_here(state: str, told: str, text: str) -> None:
-    """
-    In the very words that the list of operations has.
-    """
+    """In the very words that the list of operations has."""
     operation = make_operation(state=state, reason="platform: full")
     answer = ask(replace(make_history(operation), told={operation.id: told}))
 
@@ -380,9 +340,7 @@ DELETED = replace(FIRST, number=2, change="deleted", recorded_at=DELETED_AT)
 
 @pytest.mark.parametrize("minutes", [0, 1, 60 * 24 * 4])
 def test_deleted_action_is_never_due_again(minutes: int) -> None:
-    """
-    Whatever its rule says of a minute after its end.
-    """
+    """Whatever its rule says of a minute after its end."""
     history = make_history(revisions=(FIRST, DELETED))
 
     answer = ask(history, DELETED_AT + minutes * MINUTE)
@@ -396,9 +354,7 @@ def test_deleted_action_is_never_due_again(minutes: int) -> None:
 
 
 def test_deletion_to_come_is_told() -> None:
-    """
-    Nothing follows where the rule would be due after it.
-    """
+    """Nothing follows where the rule would be due after it."""
     answer = ask(make_history(revisions=(FIRST, DELETED)), MONDAY + MINUTE)
 
     assert (Verdict.NOT_DUE, MONDAY, None) == (
@@ -410,9 +366,7 @@ def test_deletion_to_come_is_told() -> None:
 
 
 def test_rule_that_cannot_be_read_is_said_to_be() -> None:
-    """
-    In the words of the door.
-    """
+    """In the words of the door."""
     broken = replace(FIRST, timing=MONDAYS.replace("0 7", "61 7"))
 
     answer = ask(make_history(revisions=(broken,)))
@@ -422,9 +376,7 @@ def test_rule_that_cannot_be_read_is_said_to_be() -> None:
 
 
 def test_quarantine_says_more_than_that_a_rule_cannot_be_read() -> None:
-    """
-    Since when it is out, and why it was at that time.
-    """
+    """Since when it is out, and why it was at that time."""
     broken = replace(FIRST, timing=MONDAYS.replace("0 7", "61 7"))
     out = replace(broken, number=2, change="quarantined", recorded_at=MONDAY)
 
@@ -441,9 +393,7 @@ MOVED = (
 
 
 def test_moved_run_says_from_which_day() -> None:
-    """
-    The operation of Monday stands for the Sunday before it.
-    """
+    """The operation of Monday stands for the Sunday before it."""
     revision = replace(FIRST, timing=MOVED % "after")
 
     (answer,) = explain(make_history(make_operation(), revisions=(revision,)), MONDAY)
@@ -452,9 +402,7 @@ def test_moved_run_says_from_which_day() -> None:
 
 
 def test_occurrence_that_will_be_moved_says_from_which_day() -> None:
-    """
-    Before it is decided, too.
-    """
+    """Before it is decided, too."""
     history = make_history(revisions=(replace(FIRST, timing=MOVED % "after"),))
 
     (answer,) = explain(history, MONDAY + timedelta(days=14))
@@ -474,9 +422,7 @@ def test_occurrence_that_will_be_moved_says_from_which_day() -> None:
 def test_excepted_day_says_what_became_of_its_occurrence(
     timing: str, became: str
 ) -> None:
-    """
-    It was moved to another instant, or left out.
-    """
+    """It was moved to another instant, or left out."""
     history = make_history(revisions=(replace(FIRST, timing=timing),))
 
     (answer,) = explain(history, MONDAY + timedelta(days=6))
@@ -498,16 +444,12 @@ def test_excepted_day_says_what_became_of_its_occurrence(
 def test_no_occurrence_before_the_action_existed_is_named(
     at: datetime, previous: datetime | None
 ) -> None:
-    """
-    It was posted on a Monday at nine; that its rule was due at seven is no news.
-    """
+    """It was posted on a Monday at nine; that its rule was due at seven is no news."""
     assert previous == ask(make_history(), at).previous
 
 
 def test_occurrence_of_the_instant_of_the_post_is_named() -> None:
-    """
-    The rule is in effect from then on, that very instant included.
-    """
+    """The rule is in effect from then on, that very instant included."""
     first = replace(FIRST, recorded_at=MONDAY, effective_from=MONDAY)
 
     answer = ask(make_history(revisions=(first,)), MONDAY + MINUTE)
@@ -532,9 +474,7 @@ EVENT = {"on": "instance.user.created", **PARIS}
 def test_instants_are_told_by_the_clock_of_the_action_and_in_utc(
     changes: dict[str, Any],
 ) -> None:
-    """
-    Its people read the one, logs have the other.
-    """
+    """Its people read the one, logs have the other."""
     history = make_history(revisions=(replace(FIRST, **changes),))
 
     answer = ask(history, CREATED - MINUTE)
@@ -560,9 +500,7 @@ SECONDS = replace(
 def test_rule_below_a_minute_is_asked_about_the_second(
     seconds: int, verdict: Verdict, text: str
 ) -> None:
-    """
-    One answer for the second, and none for each of the minute.
-    """
+    """One answer for the second, and none for each of the minute."""
     at = MONDAY + timedelta(seconds=10)
     details = {
         "first": MONDAY.isoformat(),

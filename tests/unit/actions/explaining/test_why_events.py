@@ -64,9 +64,7 @@ def ask(
     ],
 )
 def test_without_an_event_nothing_is_due(at: datetime, words: str):
-    """
-    Of a minute to come nobody knows yet.
-    """
+    """Of a minute to come nobody knows yet."""
     answer = ask(at=at)
 
     assert Verdict.NOT_DUE == answer.verdict
@@ -74,9 +72,7 @@ def test_without_an_event_nothing_is_due(at: datetime, words: str):
 
 
 def test_time_of_day_that_events_wait_for_is_named():
-    """
-    The event of a day before is due at nine, and at no other minute.
-    """
+    """The event of a day before is due at nine, and at no other minute."""
     revision = make_revision()
     when = {"after": "app.seen", "delay": "P1D", "at": "09:00", "timezone": "UTC"}
     revision = replace(revision, document={**(revision.document or {}), "when": when})
@@ -88,9 +84,7 @@ def test_time_of_day_that_events_wait_for_is_named():
 
 
 def test_an_event_whose_delay_has_not_passed_will_run():
-    """
-    The user is named, and so is the condition.
-    """
+    """The user is named, and so is the condition."""
     answer = ask(now=DUE - MINUTE, last_tick_at=DUE - MINUTE)
 
     told = "user ann: it is due at 2026-11-10 07:00:20Z, unless the action changes"
@@ -98,16 +92,12 @@ def test_an_event_whose_delay_has_not_passed_will_run():
 
 
 def test_an_event_that_nobody_has_looked_at_is_not_decided_yet():
-    """
-    Due since the last tick.
-    """
+    """Due since the last tick."""
     assert Verdict.UNDECIDED == ask(last_tick_at=DUE - MINUTE).verdict
 
 
 def test_a_user_who_is_left_out_is_named():
-    """
-    Decided, and no operation: the recipients are a filter on the user.
-    """
+    """Decided, and no operation: the recipients are a filter on the user."""
     answer = ask()
 
     assert Verdict.NOT_DUE == answer.verdict
@@ -115,9 +105,7 @@ def test_a_user_who_is_left_out_is_named():
 
 
 def test_a_missed_range_covers_the_events_within():
-    """
-    Nobody led when the delay had passed.
-    """
+    """Nobody led when the delay had passed."""
     details = {
         "first": (DUE - MINUTE).isoformat(),
         "last": (DUE + MINUTE).isoformat(),
@@ -153,9 +141,7 @@ def test_a_missed_range_covers_the_events_within():
     ],
 )
 def test_outside_its_bounds_an_action_says_so(bound: str, verdict: Verdict, words: str):
-    """
-    With the bound, in UTC.
-    """
+    """With the bound, in UTC."""
     minute = DUE.replace(second=0)
     value = minute + MINUTE if bound == "starts_at" else minute
     changes: dict[str, Any] = {bound: value.isoformat()}
@@ -166,9 +152,7 @@ def test_outside_its_bounds_an_action_says_so(bound: str, verdict: Verdict, word
 
 
 def test_an_edit_before_the_decision_supersedes():
-    """
-    What was due and not decided is not decided under the new rule.
-    """
+    """What was due and not decided is not decided under the new rule."""
     edited_at = DUE + 20 * MINUTE
     edit = make_revision(
         2,

@@ -19,9 +19,7 @@ BOTH = [
 
 
 def test_each_document_is_a_file(tmp_path: Path):
-    """
-    In a folder that is made; what cannot be has none.
-    """
+    """In a folder that is made; what cannot be has none."""
     folder = tmp_path / "new" / "folder"
 
     assert write_files(folder, BOTH) == 2
@@ -30,9 +28,7 @@ def test_each_document_is_a_file(tmp_path: Path):
 
 
 def test_files_that_are_there_are_left_alone(tmp_path: Path):
-    """
-    Unless it is asked for; and if one is there, none is written.
-    """
+    """Unless it is asked for; and if one is there, none is written."""
     (tmp_path / "c.json").write_text("mine")
 
     with pytest.raises(ConflictError, match=r"c\.json.*--overwrite"):
@@ -44,9 +40,7 @@ def test_files_that_are_there_are_left_alone(tmp_path: Path):
 
 
 def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path):
-    """
-    The message has the path and the reason.
-    """
+    """The message has the path and the reason."""
     place = tmp_path / "file"
     place.write_text("")
 

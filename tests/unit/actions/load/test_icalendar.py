@@ -37,9 +37,7 @@ def read(text: str) -> list[str]:
 
 
 def test_an_event_is_an_instant_with_its_own_id():
-    """
-    In UTC, and nobody is busy because of it.
-    """
+    """In UTC, and nobody is busy because of it."""
     lines = read(write_calendar("shop", "all", [make_entry(url="https://m/actions/x")]))
 
     begin, end = lines.index("BEGIN:VEVENT"), lines.index("END:VEVENT")
@@ -59,9 +57,7 @@ def test_an_event_is_an_instant_with_its_own_id():
 
 
 def test_text_cannot_become_syntax():
-    """
-    Whoever names an action writes no property of the file.
-    """
+    """Whoever names an action writes no property of the file."""
     name = "a;b,c\\d\r\nEND:VEVENT\x00\x7f"
 
     text = write_calendar("x", "y", [make_entry(summary=name)])
@@ -71,9 +67,7 @@ def test_text_cannot_become_syntax():
 
 
 def test_a_calendar_without_events_has_a_component_all_the_same():
-    """
-    The grammar wants one.
-    """
+    """The grammar wants one."""
     lines = read(write_calendar("x", "y", []))
 
     assert "BEGIN:VTIMEZONE" in lines
@@ -82,9 +76,7 @@ def test_a_calendar_without_events_has_a_component_all_the_same():
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"])))
 def test_long_lines_are_folded_between_characters(text: str):
-    """
-    No part has more than 75 bytes, and together they are the line.
-    """
+    """No part has more than 75 bytes, and together they are the line."""
     first, *others = fold(text)
 
     assert all(len(part.encode()) <= 75 for part in [first, *others])

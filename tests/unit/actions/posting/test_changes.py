@@ -46,9 +46,7 @@ def list_moves(changes: RunChanges) -> tuple[tuple[datetime, datetime], ...]:
 
 
 def test_same_rule_changes_nothing() -> None:
-    """
-    An edit of the name alone has nothing to show.
-    """
+    """An edit of the name alone has nothing to show."""
     changes = compare_schedules(
         make_weekly("0 7 * * 1"), make_weekly("0 7 * * MON"), "a", start=START, end=END
     )
@@ -69,9 +67,7 @@ def test_same_rule_is_not_searched() -> None:
 
 
 def test_other_time_on_the_same_day_is_a_move() -> None:
-    """
-    From 07:00 to 08:00 each Monday moves by an hour.
-    """
+    """From 07:00 to 08:00 each Monday moves by an hour."""
     changes = compare_schedules(
         make_weekly("0 7 * * 1"), make_weekly("0 8 * * 1"), "a", start=START, end=END
     )
@@ -82,9 +78,7 @@ def test_other_time_on_the_same_day_is_a_move() -> None:
 
 
 def test_other_day_is_added_and_removed() -> None:
-    """
-    From Monday to Tuesday nothing moves: the Mondays go, the Tuesdays come.
-    """
+    """From Monday to Tuesday nothing moves: the Mondays go, the Tuesdays come."""
     changes = compare_schedules(
         make_weekly("0 7 * * 1"), make_weekly("0 7 * * 2"), "a", start=START, end=END
     )
@@ -95,9 +89,7 @@ def test_other_day_is_added_and_removed() -> None:
 
 
 def test_second_run_of_a_day_is_added() -> None:
-    """
-    What both have is no change, so only the new hour is shown.
-    """
+    """What both have is no change, so only the new hour is shown."""
     changes = compare_schedules(
         make_weekly("0 7 * * 1"),
         make_weekly("0 7 * * 1", "0 9 * * 1"),
@@ -111,9 +103,7 @@ def test_second_run_of_a_day_is_added() -> None:
 
 
 def test_new_jitter_moves_dispatches() -> None:
-    """
-    What is compared is when runs are sent, so a new jitter shows.
-    """
+    """What is compared is when runs are sent, so a new jitter shows."""
     jittered = make_weekly("0 7 * * 1", jitter="PT59M")
 
     changes = compare_schedules(
@@ -126,9 +116,7 @@ def test_new_jitter_moves_dispatches() -> None:
 
 
 def test_no_schedule_before_or_after() -> None:
-    """
-    A new action only adds, one that now waits for events only loses.
-    """
+    """A new action only adds, one that now waits for events only loses."""
     weekly = make_weekly("0 7 * * 1")
 
     added = compare_schedules(None, weekly, "a", start=START, end=END)
@@ -140,9 +128,7 @@ def test_no_schedule_before_or_after() -> None:
 
 
 def test_comparison_of_many_occurrences_ends_early() -> None:
-    """
-    Rules due every minute are compared as far as MOST_COMPARED goes, and say so.
-    """
+    """Rules due every minute are compared as far as MOST_COMPARED goes, and say so."""
     changes = compare_schedules(
         make_weekly("* * * * *"), make_weekly("0 7 * * *"), "a", start=START, end=END
     )
@@ -153,9 +139,7 @@ def test_comparison_of_many_occurrences_ends_early() -> None:
 
 
 def test_changes_are_json() -> None:
-    """
-    Instants are UTC with a Z.
-    """
+    """Instants are UTC with a Z."""
     changes = compare_schedules(
         make_weekly("0 7 23 11 *"),
         make_weekly("0 8 23 11 *", "0 7 24 11 *"),
@@ -180,9 +164,7 @@ def make_once(*instants: str) -> Schedule:
 
 
 def test_another_date_is_a_move_whenever_it_is() -> None:
-    """
-    Of what runs once, the run itself moves, even to another year.
-    """
+    """Of what runs once, the run itself moves, even to another year."""
     changes = compare_schedules(
         make_once("2026-11-30T09:00:00"),
         make_once("2027-02-01T09:00:00"),
@@ -202,9 +184,7 @@ def test_another_date_is_a_move_whenever_it_is() -> None:
 
 
 def test_one_date_more_is_added() -> None:
-    """
-    What both have is no change.
-    """
+    """What both have is no change."""
     changes = compare_schedules(
         make_once("2026-11-30T09:00:00"),
         make_once("2026-11-30T09:00:00", "2028-11-30T09:00:00"),
@@ -218,9 +198,7 @@ def test_one_date_more_is_added() -> None:
 
 
 def test_first_difference_after_the_period_is_told() -> None:
-    """
-    If nothing in the period differs: a rule of the year is not lost in silence.
-    """
+    """If nothing in the period differs: a rule of the year is not lost in silence."""
     changes = compare_schedules(
         make_weekly("0 7 1 5 *"), make_weekly("0 7 2 5 *"), "a", start=START, end=END
     )
@@ -230,9 +208,7 @@ def test_first_difference_after_the_period_is_told() -> None:
 
 
 def test_difference_in_the_period_is_enough() -> None:
-    """
-    Then nothing is looked for after it; nor if there are too many occurrences.
-    """
+    """Then nothing is looked for after it; nor if there are too many occurrences."""
     hourly, weekly = make_weekly("0 * * * *"), make_weekly("0 7 * * 1")
 
     changes = compare_schedules(hourly, weekly, "a", start=START, end=END)
@@ -264,9 +240,7 @@ def test_runs_of_users_move_with_their_user() -> None:
 
 
 def test_rule_of_time_in_place_of_an_event() -> None:
-    """
-    The runs of the users go, and those of the rule come; none of them moves.
-    """
+    """The runs of the users go, and those of the rule come; none of them moves."""
     old = ForeseenRuns(by_user={"ann": {MONDAY_SEVEN}})
     new = ForeseenRuns(make_weekly("0 8 * * 1"))
 
@@ -278,9 +252,7 @@ def test_rule_of_time_in_place_of_an_event() -> None:
 
 
 def test_events_that_are_not_all_known_end_the_comparison() -> None:
-    """
-    Up to there it is complete.
-    """
+    """Up to there it is complete."""
     end = MONDAY_SEVEN + HOUR
     old = ForeseenRuns(
         by_user={"ann": {MONDAY_SEVEN}, "bob": {end}}, complete_until=end

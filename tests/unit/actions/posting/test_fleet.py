@@ -22,9 +22,7 @@ def find(operations: object, *workers: FleetWorker) -> list[str]:
 
 
 def test_queue_that_nobody_takes_is_told():
-    """
-    If no worker runs at all, nobody can tell: it may be started later.
-    """
+    """If no worker runs at all, nobody can tell: it may be started later."""
     quick = FleetWorker("quick@host", ("quick",), {})
 
     assert [] == find({"publish": True})
@@ -35,9 +33,7 @@ def test_queue_that_nobody_takes_is_told():
 
 
 def test_webhook_that_must_fail_is_told():
-    """
-    A worker says whether it has a secret, and where it may call.
-    """
+    """A worker says whether it has a secret, and where it may call."""
     worker = FleetWorker("quick@host", ("quick",), KNOWN)
     well = FleetWorker(
         "quick@host",
@@ -72,7 +68,5 @@ def test_webhook_that_must_fail_is_told():
 def test_address_is_judged_without_looking_it_up(
     host: str, allowed: str, *, refused: bool
 ):
-    """
-    A name may lead anywhere, so only addresses are certain.
-    """
+    """A name may lead anywhere, so only addresses are certain."""
     assert refused == is_refused(host, allowed)

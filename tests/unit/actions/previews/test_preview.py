@@ -49,9 +49,7 @@ def in_paris(rule: str) -> dict[str, str]:
 
 
 def test_occurrence_is_shown_in_three_zones() -> None:
-    """
-    UTC, the zone of the rule, and the zone of whoever looks.
-    """
+    """UTC, the zone of the rule, and the zone of whoever looks."""
     shown = json.loads(write_json(preview(in_paris("0 7 * * 1"), count=1)))
 
     assert "Mondays at 07:00, Europe/Paris" == shown["sentence"]
@@ -73,9 +71,7 @@ def test_occurrence_is_shown_in_three_zones() -> None:
 
 
 def test_preview_ends_where_it_is_told() -> None:
-    """
-    The end is exclusive.
-    """
+    """The end is exclusive."""
     end = datetime(2026, 11, 30, 6, tzinfo=UTC)
 
     shown = preview(in_paris("0 7 * * 1"), end=end)
@@ -86,9 +82,7 @@ def test_preview_ends_where_it_is_told() -> None:
 
 
 def test_skipped_time_is_explained() -> None:
-    """
-    On the night clocks go forward 02:30 runs at 03:00, and both say why.
-    """
+    """On the night clocks go forward 02:30 runs at 03:00, and both say why."""
     shown = preview(in_paris("30 2 * * *"), start=MARCH, count=2)
 
     assert datetime(2027, 3, 28, 1, tzinfo=UTC) == shown.occurrences[1].at
@@ -99,9 +93,7 @@ def test_skipped_time_is_explained() -> None:
 
 
 def test_repeated_time_is_explained() -> None:
-    """
-    On the night clocks go back 02:30 runs at its first pass.
-    """
+    """On the night clocks go back 02:30 runs at its first pass."""
     shown = preview(in_paris("30 2 * * *"), start=OCTOBER, count=3)
 
     assert [
@@ -203,9 +195,7 @@ def test_repeated_time_is_explained() -> None:
 def test_next_nights_that_touch_the_rule_are_told(
     when: object, notes: tuple[str, ...]
 ) -> None:
-    """
-    Only rules that are due in a gap or a repeated hour have such nights.
-    """
+    """Only rules that are due in a gap or a repeated hour have such nights."""
     assert notes == preview(when).notes
 
 
@@ -225,9 +215,7 @@ def test_nights_outside_the_bounds_are_not_told() -> None:
 
 
 def test_date_that_never_came_is_not_made_up_for() -> None:
-    """
-    Samoa left out 30 December 2011, and a rule of that day.
-    """
+    """Samoa left out 30 December 2011, and a rule of that day."""
     shown = preview(
         {"cron_rule": "0 7 30 12 *", "timezone": "Pacific/Apia"},
         start=datetime(2011, 12, 1, tzinfo=UTC),
@@ -241,9 +229,7 @@ def test_date_that_never_came_is_not_made_up_for() -> None:
 
 
 def test_each_rule_of_a_list_has_its_own_zone() -> None:
-    """
-    An occurrence is shown in the zone of the rule that is due.
-    """
+    """An occurrence is shown in the zone of the rule that is due."""
     shown = preview(
         [
             in_paris("0 7 * * *"),
@@ -259,9 +245,7 @@ def test_each_rule_of_a_list_has_its_own_zone() -> None:
 
 
 def test_leap_days_are_marked() -> None:
-    """
-    29 February comes every fourth year, mostly.
-    """
+    """29 February comes every fourth year, mostly."""
     shown = preview({"cron_rule": "0 0 29 2 *"}, count=2)
 
     assert [2028, 2032] == [each.at.year for each in shown.occurrences]
@@ -269,9 +253,7 @@ def test_leap_days_are_marked() -> None:
 
 
 def test_months_may_be_counted_from_the_first_day_there_is() -> None:
-    """
-    1 January 1970 in UTC is 1969 in New York, which no document could write.
-    """
+    """1 January 1970 in UTC is 1969 in New York, which no document could write."""
     monthly = {"every": "P1M", "anchor": "1970-01-01T00:00:00Z"}
 
     shown = preview({**monthly, "timezone": "America/New_York"}, count=1)
@@ -282,9 +264,7 @@ def test_months_may_be_counted_from_the_first_day_there_is() -> None:
 
 
 def test_tasks_alone_are_sent_at_their_second() -> None:
-    """
-    The leader sends them itself, and looks between two ticks.
-    """
+    """The leader sends them itself, and looks between two ticks."""
     fields = {"operations": {"run_task": {"name": "shop.look"}}}
 
     shown = preview({"every": "PT20S"}, fields, count=4)
@@ -310,9 +290,7 @@ def test_seconds_wait_for_the_next_tick() -> None:
 
 
 def test_jitter_is_shown_for_a_known_uid() -> None:
-    """
-    The minute that is shown is the one the tick takes.
-    """
+    """The minute that is shown is the one the tick takes."""
     fields = {"jitter": "PT30M", "uid": "weekly"}
     shown = preview(in_paris("0 7 * * 1"), fields, count=1)
 
@@ -332,9 +310,7 @@ def test_jitter_is_shown_for_a_known_uid() -> None:
 
 
 def test_jitter_without_uid_is_announced() -> None:
-    """
-    Before an action is posted nobody knows its minute.
-    """
+    """Before an action is posted nobody knows its minute."""
     shown = preview(in_paris("0 7 * * 1"), {"jitter": "PT30M"})
 
     assert shown.notes[0].startswith("Each run is sent up to 30 min later")
@@ -342,9 +318,7 @@ def test_jitter_without_uid_is_announced() -> None:
 
 
 def test_left_out_days_are_named_if_they_matter() -> None:
-    """
-    An excluded day on which nothing would run anyway is no news.
-    """
+    """An excluded day on which nothing would run anyway is no news."""
     shown = preview(
         in_paris("0 7 * * 1"),
         {
@@ -364,9 +338,7 @@ def test_left_out_days_are_named_if_they_matter() -> None:
 
 
 def test_moved_occurrence_says_from_where() -> None:
-    """
-    A note and a key; who runs on that day anyway has neither.
-    """
+    """A note and a key; who runs on that day anyway has neither."""
     fields = {
         "except": [{"weekdays": ["Sat", "Sun"]}, "2026-12-25"],
         "instead": "before",
@@ -392,9 +364,7 @@ def test_moved_occurrence_says_from_where() -> None:
 
 
 def test_moved_into_a_gap_says_so() -> None:
-    """
-    02:30 of Saturday, moved to the Sunday on which it does not exist.
-    """
+    """02:30 of Saturday, moved to the Sunday on which it does not exist."""
     fields = {"except": ["2027-03-27"], "instead": "after"}
     shown = preview(
         in_paris("30 2 27 3 *"), fields, start=datetime(2027, 3, 1, tzinfo=UTC), count=1
@@ -408,9 +378,7 @@ def test_moved_into_a_gap_says_so() -> None:
 
 
 def test_left_out_weekdays_are_named_if_they_matter() -> None:
-    """
-    A daily rule lacks its weekends; one from Monday to Friday lacks nothing.
-    """
+    """A daily rule lacks its weekends; one from Monday to Friday lacks nothing."""
     fields = {"except": [{"weekdays": ["sunday", "Sat"]}]}
 
     assert ("Left out by except: Saturdays and Sundays.",) == preview(
@@ -420,9 +388,7 @@ def test_left_out_weekdays_are_named_if_they_matter() -> None:
 
 
 def test_what_cannot_be_moved_is_said() -> None:
-    """
-    More than a year of excepted days is left out, even if it could be moved.
-    """
+    """More than a year of excepted days is left out, even if it could be moved."""
     years = {"from": "2026-12-01", "until": "2028-06-30"}
     fields = {"except": [years], "instead": "after"}
 
@@ -435,9 +401,7 @@ def test_what_cannot_be_moved_is_said() -> None:
 
 
 def test_only_some_left_out_days_are_named() -> None:
-    """
-    A year without Mondays is not listed whole.
-    """
+    """A year without Mondays is not listed whole."""
     mondays = [f"2026-12-{day:02}" for day in (7, 14, 21, 28)]
     shown = preview(
         in_paris("0 7 * * 1"),
@@ -479,9 +443,7 @@ def test_only_some_left_out_days_are_named() -> None:
 def test_nothing_to_show_is_explained(
     when: object, fields: dict[str, object], end: datetime | None, note: str
 ) -> None:
-    """
-    An empty preview says why it is empty.
-    """
+    """An empty preview says why it is empty."""
     shown = preview(when, fields, end=end)
 
     assert () == shown.occurrences
@@ -489,9 +451,7 @@ def test_nothing_to_show_is_explained(
 
 
 def test_bounds_hide_left_out_days_too() -> None:
-    """
-    An excluded day beyond the end leaves nothing out.
-    """
+    """An excluded day beyond the end leaves nothing out."""
     shown = preview(
         {"cron_rule": "0 7 * * *"},
         {"ends_at": "2026-11-23T00:00:00Z", "except": ["2026-11-23"]},
@@ -502,9 +462,7 @@ def test_bounds_hide_left_out_days_too() -> None:
 
 
 def test_event_action_has_a_sentence_only() -> None:
-    """
-    Nobody knows when users will do what the action waits for.
-    """
+    """Nobody knows when users will do what the action waits for."""
     shown = preview(
         {"after": "instance.user.last_seen", "delay": "P7D"}, {"active": "false"}
     )
@@ -518,18 +476,14 @@ def test_event_action_has_a_sentence_only() -> None:
 
 
 def test_event_action_whose_end_has_passed_is_never_due_again() -> None:
-    """
-    Whatever users do.
-    """
+    """Whatever users do."""
     shown = preview({"on": "app.x"}, {"ends_at": "2026-01-01T00:00:00Z"})
 
     assert ("Never due again: ends_at has passed.",) == shown.notes
 
 
 def test_due_date_that_is_left_out_is_explained() -> None:
-    """
-    A due date on an excluded day never runs; one on another day is not touched.
-    """
+    """A due date on an excluded day never runs; one on another day is not touched."""
     rule = {"due_date": "2026-12-01T02:30"}
 
     left_out = preview(rule, {"except": ["2026-12-01"]})

@@ -34,9 +34,7 @@ def ask_when(when: object, **changes: object) -> dict[str, object]:
 
 
 def test_range_includes_from_and_not_until() -> None:
-    """
-    Mondays at 07:00 in Paris, from one of them to another.
-    """
+    """Mondays at 07:00 in Paris, from one of them to another."""
     assert {
         "id": "a",
         "occurrences": ["2026-11-23T06:00:00Z", "2026-11-30T06:00:00Z"],
@@ -45,34 +43,26 @@ def test_range_includes_from_and_not_until() -> None:
 
 @pytest.mark.parametrize("uid", ["x", 7, 0, "", [1], {"n": 1}])
 def test_id_comes_back_as_it_is(uid: object) -> None:
-    """
-    Any JSON value identifies a line.
-    """
+    """Any JSON value identifies a line."""
     assert uid == ask(id=uid)["id"]
 
 
 def test_past_due_date_is_an_occurrence() -> None:
-    """
-    A preview creates nothing, so the past is no reason to refuse.
-    """
+    """A preview creates nothing, so the past is no reason to refuse."""
     answer = ask_when({"due_date": "2020-01-01T00:00"}, **{"from": "2019-01-01T00:00Z"})
 
     assert ["2020-01-01T00:00:00Z"] == answer["occurrences"]
 
 
 def test_interval_without_anchor_counts_from_the_minute_of_from() -> None:
-    """
-    There is no creation, so the range itself is the anchor.
-    """
+    """There is no creation, so the range itself is the anchor."""
     answer = ask_when({"every": "PT168H"}, **{"from": "2026-11-23T06:00:30Z"})
 
     assert ["2026-11-30T06:00:00Z"] == answer["occurrences"]
 
 
 def test_zone_of_rules_without_one_can_be_given() -> None:
-    """
-    The default zone is that of the settings.
-    """
+    """The default zone is that of the settings."""
     line = {
         "id": 1,
         "action": {**ACTION, "when": {"cron_rule": "0 7 * * 1"}},
@@ -113,9 +103,7 @@ def test_zone_of_rules_without_one_can_be_given() -> None:
     ],
 )
 def test_error_points_into_the_line(changes: dict[str, object], pointer: str) -> None:
-    """
-    The pointer leads from the line to what is wrong with it.
-    """
+    """The pointer leads from the line to what is wrong with it."""
     answer = ask(**changes)
 
     error = answer["error"]
@@ -126,18 +114,14 @@ def test_error_points_into_the_line(changes: dict[str, object], pointer: str) ->
 
 
 def test_too_many_occurrences_are_an_error() -> None:
-    """
-    A line never grows without bounds.
-    """
+    """A line never grows without bounds."""
     answer = ask_when({"calendar": "*:*:*"})
 
     assert "more than 100,000 occurrences" in json.dumps(answer["error"])
 
 
 def test_all_problems_are_listed_if_there_are_several() -> None:
-    """
-    The first is the error itself, and all stand under problems.
-    """
+    """The first is the error itself, and all stand under problems."""
     answer = ask(action={**ACTION, "nmae": 1, "naem": 2})
 
     error = answer["error"]
@@ -149,9 +133,7 @@ def test_all_problems_are_listed_if_there_are_several() -> None:
 
 @pytest.mark.parametrize("line", ["", "nonsense", "[1]", "3", "null", "[" * 9999])
 def test_line_that_is_no_object_is_an_error(line: str) -> None:
-    """
-    A broken line has no id, and does not stop the others.
-    """
+    """A broken line has no id, and does not stop the others."""
     answer = json.loads(preview_batch_line(line))
 
     assert None is answer["id"]
@@ -160,9 +142,7 @@ def test_line_that_is_no_object_is_an_error(line: str) -> None:
 
 @given(st.text() | st.recursive(st.none() | st.text(), st.lists).map(json.dumps))
 def test_no_line_raises(line: str) -> None:
-    """
-    Whatever is read, one JSON object comes back, on one line.
-    """
+    """Whatever is read, one JSON object comes back, on one line."""
     answer = preview_batch_line(line)
 
     assert "\n" not in answer
@@ -170,9 +150,7 @@ def test_no_line_raises(line: str) -> None:
 
 
 def test_documented_example_is_true() -> None:
-    """
-    The example in docs/previews.md gives the answer printed below it.
-    """
+    """The example in docs/previews.md gives the answer printed below it."""
     text = (Path(__file__).parents[4] / "docs/previews.md").read_text("utf-8")
     lines = [line for line in text.splitlines() if line.startswith('{"id"')]
 

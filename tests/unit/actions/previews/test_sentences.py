@@ -69,9 +69,7 @@ SEVEN = CronModel(cron_rule="0 7 * * 1", timezone="Europe/Paris")
     ],
 )
 def test_cron_rule_reads_as_it_runs(rule: str, words: str) -> None:
-    """
-    Values are described, not their spelling.
-    """
+    """Values are described, not their spelling."""
     assert words == describe_cron(rule)
 
 
@@ -96,9 +94,7 @@ def test_cron_rule_reads_as_it_runs(rule: str, words: str) -> None:
     ],
 )
 def test_calendar_rule_reads_as_it_runs(rule: str, words: str) -> None:
-    """
-    Common shapes have words, the rest is quoted whole.
-    """
+    """Common shapes have words, the rest is quoted whole."""
     assert (words, None) == describe_calendar(rule)
 
 
@@ -192,16 +188,12 @@ def test_calendar_rule_reads_as_it_runs(rule: str, words: str) -> None:
 def test_every_kind_has_a_sentence(
     subject: TimeModel | EventModel, sentence: str
 ) -> None:
-    """
-    Each kind says when, and in which zone.
-    """
+    """Each kind says when, and in which zone."""
     assert sentence == describe(subject)
 
 
 def test_action_says_all_that_bounds_it() -> None:
-    """
-    Lists, bounds, excluded days and jitter are part of the sentence.
-    """
+    """Lists, bounds, excluded days and jitter are part of the sentence."""
     action = make_action(
         [{"cron_rule": "0 7 * * 1"}, {"cron_rule": "0 9 * * 5"}],
         starts_at="2026-12-01T00:00:00Z",
@@ -225,9 +217,7 @@ def test_action_says_all_that_bounds_it() -> None:
 
 
 def test_timing_counts_the_days_it_cannot_list() -> None:
-    """
-    A year of holidays is not read out.
-    """
+    """A year of holidays is not read out."""
     days = tuple((date(2027, month, 1), date(2027, month, 1)) for month in range(1, 9))
 
     sentence = describe(TimingModel(when=(SEVEN,), excluded=days))
@@ -236,9 +226,7 @@ def test_timing_counts_the_days_it_cannot_list() -> None:
 
 
 def test_zone_of_a_bound_is_utc() -> None:
-    """
-    A bound belongs to all rules, so it is told in UTC.
-    """
+    """A bound belongs to all rules, so it is told in UTC."""
     timing = TimingModel(when=(SEVEN,), ends_at=datetime(2027, 1, 1, tzinfo=UTC))
 
     assert "until 2027-01-01 00:00 UTC" in describe(timing)
@@ -246,9 +234,7 @@ def test_zone_of_a_bound_is_utc() -> None:
 
 @given(st.text(alphabet="0123456789*/-,#LW ", max_size=20))
 def test_every_rule_that_is_accepted_has_words(rule: str) -> None:
-    """
-    Describing a rule fails only for what is none.
-    """
+    """Describing a rule fails only for what is none."""
     try:
         words = describe_cron(rule)
     except RuleError:
@@ -258,9 +244,7 @@ def test_every_rule_that_is_accepted_has_words(rule: str) -> None:
 
 
 def test_words_are_listed_as_in_english() -> None:
-    """
-    Commas, and "and" before the last.
-    """
+    """Commas, and "and" before the last."""
     assert "" == join_words([])
     assert "a" == join_words(["a"])
     assert "a, b and c" == join_words(["a", "b", "c"])

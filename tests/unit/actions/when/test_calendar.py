@@ -110,16 +110,12 @@ AUTUMN = ("Europe/Paris", "2026-10-24T23:30+00:00", "2026-10-25T02:30+00:00")
 def test_clock_changes(
     rule: str, span: tuple[str, str, str], expected: list[str]
 ) -> None:
-    """
-    Fixed times happen once, stars follow the clock.
-    """
+    """Fixed times happen once, stars follow the clock."""
     assert expected == find_between(rule, *span)
 
 
 def test_the_second_pass_is_found_from_within_the_first() -> None:
-    """
-    The rule's own date ends before the clocks go back, but its times come again.
-    """
+    """The rule's own date ends before the clocks go back, but its times come again."""
     span = ("Europe/Paris", "2026-10-25T00:59+00:00", "2027-10-25T00:00+00:00")
     found = find_between("2026-10-25 02:*", *span)
 
@@ -129,18 +125,14 @@ def test_the_second_pass_is_found_from_within_the_first() -> None:
 
 
 def test_the_day_of_a_midnight_gap_is_not_lost() -> None:
-    """
-    Midnight did not exist in São Paulo on 4 November 2018; daily ran at 01:00.
-    """
+    """Midnight did not exist in São Paulo on 4 November 2018; daily ran at 01:00."""
     span = ("America/Sao_Paulo", "2018-11-03T00:00+00:00", "2018-11-06T00:00+00:00")
 
     assert ["03 03:00", "04 03:00", "05 02:00"] == find_between("daily", *span)
 
 
 def test_a_date_that_never_came_is_not_made_up_for() -> None:
-    """
-    Samoa leapt over 30 December 2011.
-    """
+    """Samoa leapt over 30 December 2011."""
     span = ("Pacific/Apia", "2011-12-29T00:00+00:00", "2012-01-01T00:00+00:00")
 
     assert ["29 17:00", "30 17:00", "31 17:00"] == find_between("7:00", *span)
@@ -148,18 +140,14 @@ def test_a_date_that_never_came_is_not_made_up_for() -> None:
 
 
 def test_exactly_three_hours_back_is_a_clock_change() -> None:
-    """
-    As in Debian's daemon: Casey went back from 03:00 to 00:00 on 8 March 2020.
-    """
+    """As in Debian's daemon: Casey went back from 03:00 to 00:00 on 8 March 2020."""
     span = ("Antarctica/Casey", "2020-03-07T12:00+00:00", "2020-03-08T00:00+00:00")
 
     assert ["07 15:00"] == find_between("02:00", *span)
 
 
 def test_the_zone_of_the_rule_beats_that_of_the_action() -> None:
-    """
-    A rule that names a zone is read there.
-    """
+    """A rule that names a zone is read there."""
     model = CalendarModel(calendar="9:00 Asia/Tokyo", timezone="Europe/Paris")
     zoned = make_calendar_rule(model)
 
@@ -180,18 +168,14 @@ def test_the_zone_of_the_rule_beats_that_of_the_action() -> None:
     ],
 )
 def test_rare_dates(rule: str, expected: datetime | None) -> None:
-    """
-    The search ends, with a date or without one.
-    """
+    """The search ends, with a date or without one."""
     zoned = CalendarRule(CalendarExpression.parse(rule), load_zone("UTC"))
 
     assert expected == zoned.next_from(datetime(2026, 11, 21, tzinfo=UTC))
 
 
 def test_a_part_of_a_second_counts() -> None:
-    """
-    Just after an occurrence the next one is asked for.
-    """
+    """Just after an occurrence the next one is asked for."""
     zoned = CalendarRule(CalendarExpression.parse("minutely"), load_zone("UTC"))
     minute = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -233,9 +217,7 @@ def find_by_force(
 def test_every_minute_around_a_clock_change(
     date: str, hours: str, minutes: str, change: tuple[str, str]
 ) -> None:
-    """
-    The search finds what looking at each minute finds, near and on the change.
-    """
+    """The search finds what looking at each minute finds, near and on the change."""
     rule = CalendarExpression.parse(f"{date} {hours}:{minutes}")
     zone = load_zone(change[0])
     changed_at = datetime.fromisoformat(change[1])
@@ -255,9 +237,7 @@ def test_every_minute_around_a_clock_change(
 def test_next_from_is_on_time_and_idempotent(
     zoned: CalendarRule, instant: datetime
 ) -> None:
-    """
-    What is found is not before the instant, and is found from itself.
-    """
+    """What is found is not before the instant, and is found from itself."""
     due_at = zoned.next_from(instant)
     if due_at is None:
         return
@@ -271,9 +251,7 @@ def test_next_from_is_on_time_and_idempotent(
 
 @given(zoned_rules, instants)
 def test_occurrences_strictly_increase(zoned: CalendarRule, instant: datetime) -> None:
-    """
-    Each occurrence is later than the one before, clock changes or not.
-    """
+    """Each occurrence is later than the one before, clock changes or not."""
     found: list[datetime] = []
     due_at = zoned.next_from(instant)
     while due_at is not None and len(found) < 30:
@@ -287,9 +265,7 @@ def test_occurrences_strictly_increase(zoned: CalendarRule, instant: datetime) -
 def test_next_from_is_monotone(
     zoned: CalendarRule, one: datetime, other: datetime
 ) -> None:
-    """
-    Who asks later never gets an earlier answer.
-    """
+    """Who asks later never gets an earlier answer."""
     earlier, later = sorted((one, other))
     first, second = zoned.next_from(earlier), zoned.next_from(later)
 
@@ -297,9 +273,7 @@ def test_next_from_is_monotone(
 
 
 def test_the_last_years_raise_nothing() -> None:
-    """
-    Where datetime ends, rules end before.
-    """
+    """Where datetime ends, rules end before."""
     zoned = CalendarRule(CalendarExpression.parse("*-*-* 0:0"), load_zone("Asia/Tokyo"))
 
     assert zoned.next_from(datetime(9989, 12, 30, tzinfo=UTC)) is not None

@@ -98,9 +98,7 @@ def assert_agreement(vector: Vector) -> None:
 
 @pytest.mark.parametrize("vector", RECORDED, ids=lambda vector: vector.rule)
 def test_recorded_answers_of_systemd(vector: Vector) -> None:
-    """
-    Syntax, normalized form and occurrences are those of systemd 252.
-    """
+    """Syntax, normalized form and occurrences are those of systemd 252."""
     assert_agreement(vector)
 
 
@@ -108,7 +106,5 @@ def test_recorded_answers_of_systemd(vector: Vector) -> None:
 @settings(max_examples=100)
 @given(st.integers(0, 2**32))
 def test_rules_nobody_wrote_down(seed: int) -> None:
-    """
-    Made-up rules are read as systemd reads them, too.
-    """
+    """Made-up rules are read as systemd reads them, too."""
     assert_agreement(pick_vector(seed))

@@ -141,9 +141,7 @@ def test_date_that_was_leapt_over_does_not_happen():
 
 
 def test_minute_after_a_gap_is_the_first_whole_one():
-    """
-    Monrovia dropped 44 minutes 30 seconds, and seconds of offset, in 1972.
-    """
+    """Monrovia dropped 44 minutes 30 seconds, and seconds of offset, in 1972."""
     zoned = make_rule("0 0 * * *", "Africa/Monrovia")
     start = datetime(1972, 1, 6, tzinfo=UTC)
 
@@ -157,9 +155,7 @@ def test_minute_after_a_gap_is_the_first_whole_one():
 
 
 def test_rarest_date_is_found():
-    """
-    A 29 February on a Sunday is found 40 years on: the year 2100 has none.
-    """
+    """A 29 February on a Sunday is found 40 years on: the year 2100 has none."""
     zoned = make_rule("0 0 29 2 */7", "UTC")
 
     due_at = zoned.next_from(datetime(2088, 3, 1, tzinfo=UTC))
@@ -170,9 +166,7 @@ def test_rarest_date_is_found():
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "Pacific/Kiritimati"])
 @pytest.mark.parametrize("rule", ["* * * * *", "0 7 * * 1", "0 0 29 2 */7"])
 def test_years_at_both_ends(rule: str, zone: str):
-    """
-    From 1900 to 9990 every question has an answer or None.
-    """
+    """From 1900 to 9990 every question has an answer or None."""
     zoned = make_rule(rule, zone)
 
     assert zoned.next_from(datetime(1900, 1, 1, tzinfo=UTC)) is not None
@@ -181,18 +175,14 @@ def test_years_at_both_ends(rule: str, zone: str):
 
 
 def test_nothing_is_due_after_the_last_year():
-    """
-    A rule whose next date lies beyond what a datetime holds is never due again.
-    """
+    """A rule whose next date lies beyond what a datetime holds is never due again."""
     zoned = make_rule("0 0 29 2 */7", "Europe/Paris")
 
     assert zoned.next_from(datetime(9990, 1, 1, tzinfo=UTC)) is None
 
 
 def test_rules_with_the_same_meaning_are_one():
-    """
-    Equal rules in one zone are equal and hash alike, so that actions share them.
-    """
+    """Equal rules in one zone are equal and hash alike, so that actions share them."""
     zoned = make_rule("0 7 * * MON", "Europe/Paris")
 
     assert zoned == make_rule("00 7  * * 1", "Europe/Paris")
@@ -204,9 +194,7 @@ def test_rules_with_the_same_meaning_are_one():
     ("rule", "zone"), [("61 * * * *", "UTC"), ("0 7 * * 1", "Europe/Pairs")]
 )
 def test_wrong_rule_or_zone_is_refused(rule: str, zone: str):
-    """
-    Nothing unreadable becomes a zoned, even if it slipped in past the door.
-    """
+    """Nothing unreadable becomes a zoned, even if it slipped in past the door."""
     unchecked = CronModel.model_construct(cron_rule=rule, timezone=zone)
 
     with pytest.raises(RuleError):
@@ -294,9 +282,7 @@ def test_occurrences_increase(rule: str, zone: str, naive: datetime):
 
 
 def test_rule_due_this_very_minute_counts():
-    """
-    A rule due exactly now is found, so nothing waits for the next tick.
-    """
+    """A rule due exactly now is found, so nothing waits for the next tick."""
     due_at = get_cron_last_occurrence("0 7 * * *", PARIS, now=SEVEN_IN_PARIS)
 
     assert SEVEN_IN_PARIS == due_at
@@ -326,9 +312,7 @@ def test_window_is_open_at_its_start(after: timedelta, *, is_found: bool):
 
 
 def test_zone_of_now_does_not_matter():
-    """
-    The same instant in another zone has the same answer, in UTC.
-    """
+    """The same instant in another zone has the same answer, in UTC."""
     tokyo = ZoneInfo("Asia/Tokyo")
     now = SEVEN_IN_PARIS.astimezone(tokyo)
 
@@ -339,9 +323,7 @@ def test_zone_of_now_does_not_matter():
 
 
 def test_naive_now_is_refused():
-    """
-    A time without offset would be read in the zone of the host.
-    """
+    """A time without offset would be read in the zone of the host."""
     naive = SEVEN_IN_PARIS.replace(tzinfo=None)
 
     with pytest.raises(ValueError, match="now has no UTC offset"):
@@ -361,9 +343,7 @@ def test_naive_now_is_refused():
     ],
 )
 def test_look_back_has_the_same_clock_changes(now: str, expected: str | None):
-    """
-    What looking ahead puts at the first pass, looking back does not find again.
-    """
+    """What looking ahead puts at the first pass, looking back does not find again."""
     due_at = get_cron_last_occurrence(
         "30 2 * * *", PARIS, now=datetime.fromisoformat(now).replace(tzinfo=UTC)
     )
@@ -380,9 +360,7 @@ def test_look_back_has_the_same_clock_changes(now: str, expected: str | None):
 def test_look_back_finds_the_last_of_the_look_ahead(
     rule: str, zone: str, now: datetime, lookback: timedelta
 ):
-    """
-    Looking back finds exactly the last of what looking ahead lists.
-    """
+    """Looking back finds exactly the last of what looking ahead lists."""
     zoned = make_rule(rule, zone)
     tick = timedelta.resolution
     ahead = find_occurrences(zoned, now - lookback + tick, now + tick)

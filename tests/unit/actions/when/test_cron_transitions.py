@@ -47,9 +47,7 @@ _OTHERS = [name for name in get_distinct_zones() if name not in EVERY_SORT]
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*EVERY_SORT, *random.Random(1).sample(_OTHERS, 25)])
 def test_sample_of_transitions(name: str):
-    """
-    Three changes of each zone, all rule shapes; `make test-time` takes every one.
-    """
+    """Three changes of each zone, all rule shapes; `make test-time` takes every one."""
     transitions = find_all_transitions(name)
     picked = random.Random(name).sample(transitions, min(3, len(transitions)))
 
@@ -85,9 +83,7 @@ def test_daemon_of_the_oracle_does_as_its_manual_says(
 
 
 def test_stretches_are_what_the_database_lists():
-    """
-    The clock changes found by looking each day are those of the zone's file.
-    """
+    """The clock changes found by looking each day are those of the zone's file."""
     zone = load_zone("Europe/Paris")
     listed = [
         change

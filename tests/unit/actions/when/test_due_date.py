@@ -39,9 +39,7 @@ def make_model(due_date: str, timezone: str = "Europe/Paris") -> DueDateModel:
     ],
 )
 def test_a_due_date_is_due_once(text: str, due_at: str) -> None:
-    """
-    It is found from any instant up to it, and never again.
-    """
+    """It is found from any instant up to it, and never again."""
     zoned = make_due_date_rule(make_model(text))
     expected = datetime.fromisoformat(due_at)
 
@@ -62,18 +60,14 @@ def test_a_due_date_is_due_once(text: str, due_at: str) -> None:
     ],
 )
 def test_what_is_no_instant_is_refused(text: str, timezone: str, words: str) -> None:
-    """
-    The error says what to write instead.
-    """
+    """The error says what to write instead."""
     with pytest.raises(RuleError, match=words):
         make_due_date_rule(make_model(text, timezone))
 
 
 @given(instants)
 def test_next_from_is_idempotent(instant: datetime) -> None:
-    """
-    What is found is not before the instant, and is found from itself.
-    """
+    """What is found is not before the instant, and is found from itself."""
     zoned = DueDateRule(DUE_AT, PARIS)
     due_at = zoned.next_from(instant)
 

@@ -85,24 +85,18 @@ def test_delay_is_added_to_the_event(
 
 
 def test_no_delay_is_the_event_itself() -> None:
-    """
-    ``on`` is due the moment the event happens.
-    """
+    """``on`` is due the moment the event happens."""
     assert SEEN_AT == event_occurrence(SEEN_AT, Delay(), PARIS)
 
 
 def test_late_record_delays_the_run_and_not_the_occurrence() -> None:
-    """
-    An event that is recorded after it was due is sent when it is recorded.
-    """
+    """An event that is recorded after it was due is sent when it is recorded."""
     assert SEEN_AT + DAY == event_due_at(SEEN_AT, recorded_at=SEEN_AT + DAY)
     assert SEEN_AT + DAY == event_due_at(SEEN_AT + DAY, recorded_at=SEEN_AT)
 
 
 def test_record_is_late_after_more_than_a_day() -> None:
-    """
-    A day late still runs, a second more is missed.
-    """
+    """A day late still runs, a second more is missed."""
     assert not is_recorded_late(SEEN_AT, SEEN_AT + DAY)
     assert is_recorded_late(SEEN_AT, SEEN_AT + DAY + SECOND)
 
@@ -122,18 +116,14 @@ def test_window_is_exact_to_the_second_between_clock_changes(delay: str) -> None
 
 
 def test_window_of_a_time_of_day_has_the_days_that_wait_for_it() -> None:
-    """
-    The events of yesterday are due at 09:00, too.
-    """
+    """The events of yesterday are due at 09:00, too."""
     first, last = event_window(Delay.parse("P7D 09:00"), PARIS, SEEN_AT, SEEN_AT)
 
     assert (SEEN_AT - 10 * DAY, SEEN_AT - 7 * DAY + SECOND) == (first, last)
 
 
 def test_earliest_occurrence_waits_for_the_time_of_day() -> None:
-    """
-    A tick is not woken for each event before the time that all of them wait for.
-    """
+    """A tick is not woken for each event before the time that all of them wait for."""
     found = earliest_occurrence(SEEN_AT, Delay.parse("P7D 09:00"), PARIS)
 
     assert SEEN_AT.replace(hour=7) + 8 * DAY == found
@@ -141,9 +131,7 @@ def test_earliest_occurrence_waits_for_the_time_of_day() -> None:
 
 @pytest.mark.parametrize("delay", ["P9Y", "P100Y", "P100Y 09:00", "PT876000H"])
 def test_event_of_the_last_year_is_never_due(delay: str) -> None:
-    """
-    A mistaken date stops neither the recording of events nor a tick.
-    """
+    """A mistaken date stops neither the recording of events nor a tick."""
     last = datetime(9990, 12, 31, 23, tzinfo=UTC)
 
     assert earliest_occurrence(last, Delay.parse(delay), PARIS) >= last + 8 * 365 * DAY
@@ -196,9 +184,7 @@ EVENTFUL = st.one_of(
 def test_every_event_is_within_the_window_of_its_occurrence(
     event_at: datetime, delay: Delay, zone: ZoneInfo, longer: timedelta
 ) -> None:
-    """
-    No event that is due escapes the candidates that SQL selects.
-    """
+    """No event that is due escapes the candidates that SQL selects."""
     occurrence = event_occurrence(event_at, delay, zone)
 
     for since, until in (
@@ -214,9 +200,7 @@ def test_every_event_is_within_the_window_of_its_occurrence(
 def test_no_later_event_is_due_before_the_earliest_occurrence(
     event_at: datetime, delay: Delay, zone: ZoneInfo, later: timedelta
 ) -> None:
-    """
-    The bound that wakes the tick is never too late, whatever the clocks do.
-    """
+    """The bound that wakes the tick is never too late, whatever the clocks do."""
     bound = earliest_occurrence(event_at, delay, zone)
 
     assert bound <= event_occurrence(event_at, delay, zone)
@@ -227,9 +211,7 @@ def test_no_later_event_is_due_before_the_earliest_occurrence(
 def test_the_audit_comes_to_the_same_occurrence(
     event_at: datetime, delay: Delay, zone: ZoneInfo
 ) -> None:
-    """
-    It counts on its own, by the listed changes of the clocks.
-    """
+    """It counts on its own, by the listed changes of the clocks."""
     assert event_occurrence(event_at, delay, zone) == read_delay(event_at, delay, zone)
 
 
@@ -237,7 +219,5 @@ def test_the_audit_comes_to_the_same_occurrence(
 def test_no_occurrence_is_further_than_the_longest(
     event_at: datetime, delay: Delay, zone: ZoneInfo
 ) -> None:
-    """
-    Events are kept as long as an action may wait for them.
-    """
+    """Events are kept as long as an action may wait for them."""
     assert event_occurrence(event_at, delay, zone) - event_at <= delay.longest

@@ -53,9 +53,7 @@ def test_merging_keeps_the_days(excluded: list[DayRange]) -> None:
 def test_run_of_a_day_is_all_excluded_days_in_a_row(
     excluded: list[DayRange], weekdays: set[int], offset: int
 ) -> None:
-    """
-    Each day of it is excluded, by date or weekday, and neither neighbour is.
-    """
+    """Each day of it is excluded, by date or weekday, and neither neighbour is."""
     listed = days_of(excluded)
     off = DaysOff(merge_days(excluded), tuple(sorted(weekdays)))
     day = FIRST + offset * DAY
@@ -71,9 +69,7 @@ def test_run_of_a_day_is_all_excluded_days_in_a_row(
 
 
 def test_rule_of_excluded_weekdays_alone_is_never_due() -> None:
-    """
-    Sundays without Sundays end the search; so does no 29 February on any weekday.
-    """
+    """Sundays without Sundays end the search; so does no 29 February on any weekday."""
     start = datetime(2026, 11, 22, tzinfo=UTC)
     sundays = make_cron_rule(CronModel(cron_rule="0 9 * * 0"))
     leap_day = make_cron_rule(CronModel(cron_rule="0 9 29 2 *"))
@@ -86,9 +82,7 @@ def test_rule_of_excluded_weekdays_alone_is_never_due() -> None:
 
 
 def test_last_day_of_the_calendar_can_be_excluded() -> None:
-    """
-    There is no day after it, so nothing is due any more.
-    """
+    """There is no day after it, so nothing is due any more."""
     forever = merge_days([(FIRST, date.max), (date.max, date.max)])
 
     assert ((FIRST, date.max),) == forever
@@ -117,9 +111,7 @@ def test_last_day_of_the_calendar_can_be_excluded() -> None:
 def test_day_begins_with_its_first_instant(
     zone: str, day: str, after: str, start: str
 ) -> None:
-    """
-    Midnight, the end of a gap, or the second entry into a date.
-    """
+    """Midnight, the end of a gap, or the second entry into a date."""
     found = find_day_start(
         date.fromisoformat(day),
         ZoneInfo(zone),
@@ -130,9 +122,7 @@ def test_day_begins_with_its_first_instant(
 
 
 def test_date_entered_twice_is_excluded_twice() -> None:
-    """
-    On the night St. John's entered 7 November twice, the 6th stays excluded.
-    """
+    """On the night St. John's entered 7 November twice, the 6th stays excluded."""
     excluded = DaysOff(merge_days([(date(2010, 11, 6), date(2010, 11, 6))]))
     rule = GridRule(900, zone=ZoneInfo("America/St_Johns"))
     half_past_two = datetime(2010, 11, 7, 2, 30, tzinfo=UTC)

@@ -232,9 +232,7 @@ def find_first(zoned: IntervalRule, start: datetime, count: int) -> list[str]:
     ],
 )
 def test_grid(every: str, anchor: str, timezone: str, expected: list[str]) -> None:
-    """
-    The grid starts with the anchor and is counted from it.
-    """
+    """The grid starts with the anchor and is counted from it."""
     zoned = make_rule(every, anchor, timezone)
     start = datetime(1999, 1, 1, tzinfo=UTC)
 
@@ -242,18 +240,14 @@ def test_grid(every: str, anchor: str, timezone: str, expected: list[str]) -> No
 
 
 def test_nothing_happens_before_the_anchor() -> None:
-    """
-    An anchor in the future waits.
-    """
+    """An anchor in the future waits."""
     zoned = make_rule("PT1M", "2040-01-01T00:00:00Z")
 
     assert zoned.anchor == zoned.next_from(datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def test_the_grid_ends_where_datetime_does() -> None:
-    """
-    Beyond the year 9990 nothing is due, and nothing overflows.
-    """
+    """Beyond the year 9990 nothing is due, and nothing overflows."""
     late = datetime(9989, 12, 31, tzinfo=UTC)
 
     assert make_rule("P100Y", "1970-01-01T00:00:01Z").next_from(late) is None
@@ -276,9 +270,7 @@ def test_the_grid_ends_where_datetime_does() -> None:
 def test_what_makes_no_grid_is_refused(
     every: str, anchor: str | None, timezone: str, words: str
 ) -> None:
-    """
-    The error says what to write instead.
-    """
+    """The error says what to write instead."""
     model = IntervalModel.model_construct(every=every, anchor=anchor, timezone=timezone)
 
     with pytest.raises(RuleError, match=words):
@@ -289,9 +281,7 @@ def test_what_makes_no_grid_is_refused(
 def test_next_from_is_on_time_and_idempotent(
     zoned: IntervalRule, instant: datetime
 ) -> None:
-    """
-    What is found is not before the instant, and is found from itself.
-    """
+    """What is found is not before the instant, and is found from itself."""
     due_at = zoned.next_from(instant)
     if due_at is None:
         return
@@ -304,9 +294,7 @@ def test_next_from_is_on_time_and_idempotent(
 
 @given(zoned_rules, instants)
 def test_occurrences_strictly_increase(zoned: IntervalRule, instant: datetime) -> None:
-    """
-    Each occurrence is later than the one before, clock changes or not.
-    """
+    """Each occurrence is later than the one before, clock changes or not."""
     found: list[datetime] = []
     due_at = zoned.next_from(instant)
     while due_at is not None and len(found) < 30:
@@ -320,9 +308,7 @@ def test_occurrences_strictly_increase(zoned: IntervalRule, instant: datetime) -
 def test_next_from_is_monotone(
     zoned: IntervalRule, one: datetime, other: datetime
 ) -> None:
-    """
-    Who asks later never gets an earlier answer.
-    """
+    """Who asks later never gets an earlier answer."""
     earlier, later = sorted((one, other))
     first, second = zoned.next_from(earlier), zoned.next_from(later)
 
@@ -351,9 +337,7 @@ def test_grid_is_the_one_counted_from_the_anchor(
 def test_looking_back_finds_what_looking_ahead_promised(
     zoned: IntervalRule, start: datetime, length: timedelta
 ) -> None:
-    """
-    The latest of a window is the last of all that were listed one by one.
-    """
+    """The latest of a window is the last of all that were listed one by one."""
     after, until = start.replace(microsecond=0), start + length
     if not zoned.every.is_calendar:
         after = max(after, until - 500 * zoned.every.rest)
@@ -395,9 +379,7 @@ def test_days_weeks_and_months_are_those_of_an_independent_calendar(
 def test_cost_does_not_depend_on_the_age_of_the_anchor(
     every: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """
-    A thousand years of days are not counted one by one.
-    """
+    """A thousand years of days are not counted one by one."""
     asked: list[datetime] = []
 
     def resolve(local: datetime, zone: ZoneInfo) -> datetime | None:

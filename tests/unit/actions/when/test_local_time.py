@@ -91,9 +91,7 @@ def test_change_at_new_year_is_seen_from_both_years() -> None:
     st.floats(0, 1),
 )
 def test_stretches_are_even(instant: datetime, name: str, part: float) -> None:
-    """
-    The offset is that of the zone, from the first instant to the last.
-    """
+    """The offset is that of the zone, from the first instant to the last."""
     zone = ZoneInfo(name)
     stretch = get_stretch(zone, instant)
     second = timedelta(seconds=1)

@@ -101,9 +101,7 @@ def test_what_is_found_is_what_brute_force_finds(
     off: tuple[list[tuple[int, int]], set[int]],
     instead: Instead,
 ) -> None:
-    """
-    Searching ahead, and back, gives each occurrence moved by hand, in any window.
-    """
+    """Searching ahead, and back, gives each occurrence moved by hand, in any window."""
     schedule, timing = make(rules, night, off, instead)
     start = datetime.combine(night[1], datetime.min.time(), UTC) - 9 * DAY
     expected = find_moved_by_hand(timing, start, start + 18 * DAY)
@@ -119,9 +117,7 @@ def test_what_is_found_is_what_brute_force_finds(
 
 
 def test_two_that_meet_count_once() -> None:
-    """
-    Of Saturday, Sunday and the Friday itself there is one, with the Friday's own.
-    """
+    """Of Saturday, Sunday and the Friday itself there is one, with the Friday's own."""
     schedule, _ = make(
         [{"cron_rule": "0 7 * * *"}], NIGHTS[2], ([], set(WEEKEND)), "before"
     )
@@ -162,9 +158,7 @@ def test_bounds_are_those_of_where_it_arrives(
 
 
 def test_jitter_follows_the_moved_occurrence() -> None:
-    """
-    It is sent within its jitter, and before the next occurrence.
-    """
+    """It is sent within its jitter, and before the next occurrence."""
     _, timing = make([{"cron_rule": "0 7 * * 0,1"}], NIGHTS[2], ([], {6}), "before")
     schedule = make_schedule(timing.model_copy(update={"jitter": "PT24H"}))
     start = datetime(2026, 12, 18, tzinfo=UTC)
@@ -178,9 +172,7 @@ def test_jitter_follows_the_moved_occurrence() -> None:
 
 
 def test_a_quarter_of_excepted_days_is_moved_over_and_more_is_not() -> None:
-    """
-    The longest run is moved over; one day more, and its occurrences are left out.
-    """
+    """The longest run is moved over; one day more, and its occurrences are left out."""
     first = date(2026, 12, 1)
     rule = GridRule(24 * 3600)
     start = datetime(2026, 11, 30, 1, tzinfo=UTC)
@@ -200,9 +192,7 @@ def test_a_quarter_of_excepted_days_is_moved_over_and_more_is_not() -> None:
 def test_cost_follows_the_excepted_days_not_the_occurrences(
     every: int, instead: Instead, questions: int
 ) -> None:
-    """
-    A hundred thousand occurrences of an excepted quarter cost a few for each day.
-    """
+    """A hundred thousand occurrences of an excepted quarter cost a few for each day."""
     rule = CountingRule(GridRule(every))
     quarter = (date(2027, 1, 1), date(2027, 3, 31))
     start = datetime(2026, 12, 31, 23, 30, tzinfo=UTC)
@@ -213,9 +203,7 @@ def test_cost_follows_the_excepted_days_not_the_occurrences(
 
 
 def test_rule_that_never_lands_is_never_due() -> None:
-    """
-    A century of excepted days is passed in a few questions.
-    """
+    """A century of excepted days is passed in a few questions."""
     rule = CountingRule(GridRule(60))
     century = (date(2000, 1, 1), date(2099, 12, 31))
 

@@ -22,9 +22,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def test_every_time_kind_has_a_rule() -> None:
-    """
-    A kind that is added to the models and forgotten here fails this test.
-    """
+    """A kind that is added to the models and forgotten here fails this test."""
     assert set(get_args(TimeModel)) == {*RULES}
 
 
@@ -40,17 +38,13 @@ EACH_KIND = pytest.mark.parametrize("model", MODELS)
 
 
 def test_every_time_kind_is_tried_here() -> None:
-    """
-    A kind that is added has a model among those of the tests below.
-    """
+    """A kind that is added has a model among those of the tests below."""
     assert set(RULES) == {type(model) for model in MODELS}
 
 
 @EACH_KIND
 def test_rules_keep_the_promise_that_callers_rely_on(model: TimeModel) -> None:
-    """
-    A rule includes the instant it is asked about, knows its zone and is hashable.
-    """
+    """A rule includes the instant it is asked about, knows its zone and is hashable."""
     rule = RULES[type(model)](model)
 
     assert NOON == rule.next_from(NOON)
@@ -60,9 +54,7 @@ def test_rules_keep_the_promise_that_callers_rely_on(model: TimeModel) -> None:
 
 @EACH_KIND
 def test_rules_can_be_read_in_another_zone(model: TimeModel) -> None:
-    """
-    13:00 is 13:00 there, as if its author had written it for that zone.
-    """
+    """13:00 is 13:00 there, as if its author had written it for that zone."""
     tokyo = ZoneInfo("Asia/Tokyo")
     one_in_tokyo = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
@@ -80,9 +72,7 @@ def test_rules_can_be_read_in_another_zone(model: TimeModel) -> None:
     ],
 )
 def test_instants_are_the_same_in_every_zone(model: TimeModel) -> None:
-    """
-    What was written with its offset does not move with the zone.
-    """
+    """What was written with its offset does not move with the zone."""
     rule = RULES[type(model)](model).in_zone(ZoneInfo("Asia/Tokyo"))
 
     assert NOON == rule.next_from(NOON)

@@ -40,17 +40,13 @@ def show(found: list[datetime]) -> str:
 
 
 def test_table_is_found():
-    """
-    The page has the table that the tests below are about.
-    """
+    """The page has the table that the tests below are about."""
     assert len(read_rows()) >= 20
 
 
 @pytest.mark.parametrize("row", read_rows(), ids=lambda row: " ".join(row[:3]))
 def test_page_says_what_we_do(row: list[str]):
-    """
-    The column of Minutehand is what the rule answers.
-    """
+    """The column of Minutehand is what the rule answers."""
     rule, zone, window, ours = row[:4]
     zoned = make_cron_rule(CronModel(cron_rule=rule, timezone=zone))
 
@@ -59,9 +55,7 @@ def test_page_says_what_we_do(row: list[str]):
 
 @pytest.mark.parametrize("row", read_rows(), ids=lambda row: " ".join(row[:3]))
 def test_page_says_what_debian_does(row: list[str]):
-    """
-    The column of Debian is what the model of its daemon runs.
-    """
+    """The column of Debian is what the model of its daemon runs."""
     rule, zone, window, _, daemon = row[:5]
     start, end = read_window(window)
     ran = run_daemon(rule, find_all_transitions(zone), start - _HOUR, end)
@@ -71,9 +65,7 @@ def test_page_says_what_debian_does(row: list[str]):
 
 @pytest.mark.parametrize("row", read_rows(), ids=lambda row: " ".join(row[:3]))
 def test_page_says_what_croniter_does(row: list[str]):
-    """
-    The column of croniter is what croniter answers.
-    """
+    """The column of croniter is what croniter answers."""
     rule, zone, window = row[:3]
     start, end = read_window(window)
     before = (start - timedelta(seconds=1)).astimezone(load_zone(zone))

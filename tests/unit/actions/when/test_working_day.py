@@ -49,34 +49,26 @@ def find_days(rule: WorkingDayRule | Schedule, count: int) -> list[str]:
     ],
 )
 def test_weekends_are_no_working_days(number: int, days: list[str]) -> None:
-    """
-    Monday to Friday are counted, from the beginning or the end of each month.
-    """
+    """Monday to Friday are counted, from the beginning or the end of each month."""
     assert days == find_days(make(number), 3)
 
 
 def test_excepted_days_are_no_working_days_either() -> None:
-    """
-    Holidays are left out of the count; they move no other occurrence.
-    """
+    """Holidays are left out of the count; they move no other occurrence."""
     holidays = DaysOff(((date(2026, 1, 1), date(2026, 1, 2)), CHRISTMAS))
 
     assert ["2026-01-09", "2026-02-06"] == find_days(make(5).without(holidays), 2)
 
 
 def test_weekdays_that_are_named_replace_the_weekend() -> None:
-    """
-    Where Friday and Saturday are free, Sunday is a working day.
-    """
+    """Where Friday and Saturday are free, Sunday is a working day."""
     rule = make(1).without(DaysOff(weekdays=(4, 5)))
 
     assert ["2026-01-01", "2026-02-01", "2026-03-01"] == find_days(rule, 3)
 
 
 def test_days_of_an_action_are_those_that_it_excepts() -> None:
-    """
-    The schedule hands them to the rule, whatever stands beside it.
-    """
+    """The schedule hands them to the rule, whatever stands beside it."""
     schedule = make_schedule(
         TimingModel.model_validate(
             {
@@ -119,9 +111,7 @@ FRIDAY_AND_SATURDAY = DaysOff(weekdays=(4, 5))
 def test_time_of_day_is_a_fixed_time(
     rule: WorkingDayRule, since: str, instant: str
 ) -> None:
-    """
-    After a gap, and in the first pass of a repeated hour.
-    """
+    """After a gap, and in the first pass of a repeated hour."""
     start = datetime.fromisoformat(since).replace(tzinfo=UTC)
 
     assert datetime.fromisoformat(instant).replace(tzinfo=UTC) == rule.next_from(start)
@@ -137,9 +127,7 @@ def test_time_of_day_is_a_fixed_time(
     ],
 )
 def test_search_ends(free: DaysOff, year: int | None) -> None:
-    """
-    Centuries of excepted days are leapt over, and what never comes is never due.
-    """
+    """Centuries of excepted days are leapt over, and what never comes is never due."""
     found = make(8).without(free).next_from(START)
 
     assert year == (None if found is None else found.year)
@@ -160,9 +148,7 @@ def test_search_finds_what_counting_finds(
     spans: list[tuple[int, int]],
     weekdays: set[int],
 ) -> None:
-    """
-    Ahead and back, month by month, in several zones.
-    """
+    """Ahead and back, month by month, in several zones."""
     first = date(2026, 1, 1)
     ranges = merge_days((first + a * DAY, first + (a + n) * DAY) for a, n in spans)
     rule = make(number, at, zone).without(DaysOff(ranges, tuple(sorted(weekdays))))

@@ -71,32 +71,24 @@ GOOD = [*SCENES, MANUAL, EVENT, _make(FIRST), _make(SECOND)]
 def test_each_claim_holds_or_not(
     operations: list[ShownOperation], mails: int, broken: set[int]
 ):
-    """
-    A lost, doubled or failed minute, or a mail too few, is found.
-    """
+    """A lost, doubled or failed minute, or a mail too few, is found."""
     findings = check(operations, start=START, end=END, mails=mails)
 
     assert broken == {n for n, finding in enumerate(findings) if not finding.holds}
 
 
 def test_one_minute_is_not_enough():
-    """
-    A demo that saw one tick proves nothing.
-    """
+    """A demo that saw one tick proves nothing."""
     findings = check(GOOD[:-1], start=START, end=FIRST, mails=3)
 
     assert not findings[0].holds
 
 
 def test_minute_of_the_start_itself_counts():
-    """
-    Both ends belong to the period.
-    """
+    """Both ends belong to the period."""
     assert [FIRST, SECOND] == find_minutes(FIRST, SECOND)
 
 
 def test_no_minute_passes_within_one():
-    """
-    Between two minutes there is none.
-    """
+    """Between two minutes there is none."""
     assert [] == find_minutes(START, START + timedelta(seconds=30))

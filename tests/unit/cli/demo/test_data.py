@@ -18,9 +18,7 @@ def _read(path: Path) -> list[dict[str, str]]:
 
 
 def test_document_comes_through_the_door(tmp_path: Path):
-    """
-    The small app of the demo is posted as any admin would post it.
-    """
+    """The small app of the demo is posted as any admin would post it."""
     app = read_small_app(write_app(tmp_path, now=NOW).read_bytes())
 
     assert app.uid == APP
@@ -30,9 +28,7 @@ def test_document_comes_through_the_door(tmp_path: Path):
 
 
 def test_files_hold_the_time_zone_database(tmp_path: Path):
-    """
-    Zones, countries and rules are those of the installed database.
-    """
+    """Zones, countries and rules are those of the installed database."""
     write_app(tmp_path, now=NOW)
 
     zones = _read(tmp_path / "data" / "zones.csv")
@@ -44,9 +40,7 @@ def test_files_hold_the_time_zone_database(tmp_path: Path):
 
 
 def test_clocks_show_what_the_time_is(tmp_path: Path):
-    """
-    Each zone's local time is that of the instant given.
-    """
+    """Each zone's local time is that of the instant given."""
     write_clocks(tmp_path, now=NOW)
 
     clocks = {row["zone"]: row for row in _read(tmp_path / "clocks.csv")}

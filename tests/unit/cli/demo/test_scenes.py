@@ -24,9 +24,7 @@ KILLED_AT = datetime(2026, 11, 23, 6, 0, 5, tzinfo=UTC)
     ],
 )
 def test_row_tells_what_became_of_the_report(state: str, attempt: int, said: str):
-    """
-    From the kill to the success, the screen says what the row says.
-    """
+    """From the kill to the success, the screen says what the row says."""
     worker = KilledWorker(_begun_at=KILLED_AT, killed_at=KILLED_AT)
     shown = make_shown_operation(
         state=OperationState(state),
@@ -41,9 +39,7 @@ def test_row_tells_what_became_of_the_report(state: str, attempt: int, said: str
 
 
 def test_nothing_is_promised_that_did_not_begin():
-    """
-    If another worker was faster, nobody is killed.
-    """
+    """If another worker was faster, nobody is killed."""
     worker = KilledWorker()
 
     worker.look(KILLED_AT)

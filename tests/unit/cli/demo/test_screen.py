@@ -45,9 +45,7 @@ def test_lines_have_the_time_at_which_it_happened():
 
 
 def test_what_never_ran_ended_when_it_was_recorded():
-    """
-    A skipped operation has no time at which it was finished.
-    """
+    """A skipped operation has no time at which it was finished."""
     operation = make_shown_operation(
         triggered_by='Scheduled action "hourly"',
         recorded_at=TICK_AT,

@@ -36,17 +36,13 @@ ANY = st.recursive(
 
 @given(WHOLE)
 def test_json_that_every_database_keeps_is_left_alone(value: object):
-    """
-    Nothing is altered that need not be, not even 1.0 into 1.
-    """
+    """Nothing is altered that need not be, not even 1.0 into 1."""
     assert repr(value) == repr(make_plain(value))
 
 
 @given(ANY)
 def test_result_is_json_without_what_a_database_refuses(value: object):
-    """
-    And making it plain again changes nothing.
-    """
+    """And making it plain again changes nothing."""
     plain = make_plain(value)
     text = json.dumps(plain, allow_nan=False, ensure_ascii=False)
 
@@ -56,16 +52,12 @@ def test_result_is_json_without_what_a_database_refuses(value: object):
 
 
 def test_backslashes_before_a_nul_stay():
-    """
-    The text of an escape is no escape.
-    """
+    """The text of an escape is no escape."""
     assert ["\\u0000", "\\\ufffd", "\\\\u0000"] == make_plain(
         ["\\u0000", "\\\0", "\\\\u0000"]
     )
 
 
 def test_half_of_a_letter_is_replaced():
-    """
-    Unpaired surrogates have no UTF-8.
-    """
+    """Unpaired surrogates have no UTF-8."""
     assert {"\ufffd": "a\ufffdb"} == make_plain({"\ud800": "a\udfffb"})

@@ -39,16 +39,12 @@ def is_accepted(document: Any) -> bool:
 
 
 def test_schema_is_a_schema():
-    """
-    Of the draft that it names.
-    """
+    """Of the draft that it names."""
     VALIDATOR.check_schema(make_action_schema())
 
 
 def test_every_field_is_described():
-    """
-    And nothing that does not exist.
-    """
+    """And nothing that does not exist."""
     schema = make_action_schema()
     parts = {"ScheduledActionModel": schema, **schema["$defs"]}
     fields = {
@@ -84,9 +80,7 @@ def find_actions() -> list[Any]:
 
 @pytest.mark.parametrize("example", find_actions())
 def test_examples_are_accepted(example: Any):
-    """
-    All that are printed as templates, and all that the pages show; and as stored.
-    """
+    """All that are printed as templates, and all that the pages show; and as stored."""
     VALIDATOR.validate(example)
     VALIDATOR.validate(action_document(read_action_object(example)))
 
@@ -119,9 +113,7 @@ def test_examples_are_accepted(example: Any):
     ],
 )
 def test_what_is_posted_well_is_accepted(changes: dict[str, Any]):
-    """
-    The schema refuses nothing that the door takes.
-    """
+    """The schema refuses nothing that the door takes."""
     document = make_document(**changes)
     read_action_object(copy.deepcopy(document))
 
@@ -153,9 +145,7 @@ def test_what_is_posted_well_is_accepted(changes: dict[str, Any]):
     ],
 )
 def test_what_has_another_form_is_refused(changes: dict[str, Any]):
-    """
-    An editor shows a typo where it is made; the door refuses the same.
-    """
+    """An editor shows a typo where it is made; the door refuses the same."""
     document = make_document(**changes)
     with pytest.raises(InvalidDocumentError):
         read_action_object(copy.deepcopy(document))

@@ -29,9 +29,7 @@ def _refuse(value: object) -> str:
 
 
 def test_structured_event_is_read():
-    """
-    Type, subject and time are ours; data and attributes of others are left alone.
-    """
+    """Type, subject and time are ours; data and attributes of others are left alone."""
     event = read_cloud_event_object(
         {
             **EVENT,
@@ -50,9 +48,7 @@ def test_structured_event_is_read():
 
 
 def test_headers_say_the_same():
-    """
-    Binary mode: percent signs are decoded, other headers are not read.
-    """
+    """Binary mode: percent signs are decoded, other headers are not read."""
     headers = {f"ce-{name}": value for name, value in EVENT.items()}
     headers |= {"ce-subject": "zo%C3%AB%40example.com", "content-type": "text/plain"}
 
@@ -60,17 +56,13 @@ def test_headers_say_the_same():
 
 
 def test_header_that_is_no_text_is_refused():
-    """
-    Percent signs that are not UTF-8.
-    """
+    """Percent signs that are not UTF-8."""
     with pytest.raises(InvalidDocumentError, match="ce-subject is not UTF-8"):
         read_cloud_event_headers({"ce-subject": "%ff"})
 
 
 def test_batch_is_read_in_order_and_may_be_empty():
-    """
-    A list, and nothing but a list.
-    """
+    """A list, and nothing but a list."""
     batch = read_cloud_events(json.dumps([EVENT, {**EVENT, "id": "2"}]))
 
     assert [EVENT["id"], "2"] == [each.id for each in batch]
@@ -95,17 +87,13 @@ def test_batch_is_read_in_order_and_may_be_empty():
     ],
 )
 def test_refusal_says_where_and_what(change: dict[str, Any], said: str):
-    """
-    In the words of every other document.
-    """
+    """In the words of every other document."""
     assert said in _refuse({**EVENT, **change})
 
 
 @pytest.mark.parametrize("name", ["tme", "timestamp", "times"])
 def test_misspelled_time_is_not_taken_for_an_extension(name: str):
-    """
-    It would be "now" without anybody noticing.
-    """
+    """It would be "now" without anybody noticing."""
     event = {key: value for key, value in EVENT.items() if key != "time"}
 
     assert "Did you mean 'time'?" in _refuse({**event, name: EVENT["time"]})
@@ -113,18 +101,14 @@ def test_misspelled_time_is_not_taken_for_an_extension(name: str):
 
 @pytest.mark.parametrize("name", ["id", "source", "type", "subject", "specversion"])
 def test_what_must_be_there_is_missed(name: str):
-    """
-    A misspelled one is an extension, so the real one is missing.
-    """
+    """A misspelled one is an extension, so the real one is missing."""
     event = {key: value for key, value in EVENT.items() if key != name}
 
     assert f"{name!r} is missing" in _refuse({**event, f"{name}x": "1.0"})
 
 
 def test_list_may_have_both_forms():
-    """
-    What has a specversion is a CloudEvent; each is refused by its own rules.
-    """
+    """What has a specversion is a CloudEvent; each is refused by its own rules."""
     plain = {"event": "app.x", "user": "ada"}
 
     found = read_events(json.dumps([plain, EVENT]))

@@ -39,9 +39,7 @@ DOCUMENTS = st.dictionaries(st.sampled_from("ab/~"), VALUES, max_size=3)
     ],
 )
 def test_each_difference_has_its_pointer(old: Any, new: Any, expected: Any):
-    """
-    The smallest value that differs is named, with what it was and is.
-    """
+    """The smallest value that differs is named, with what it was and is."""
     (found,) = find_differences(old, new)
 
     assert expected == (found.pointer, found.kind, found.before, found.after)
@@ -49,9 +47,7 @@ def test_each_difference_has_its_pointer(old: Any, new: Any, expected: Any):
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_only_equal_documents_have_no_difference(old: Any, new: Any):
-    """
-    Nothing that differs is missed, and nothing is made up.
-    """
+    """Nothing that differs is missed, and nothing is made up."""
     are_equal = repr(sort_keys(old)) == repr(sort_keys(new))
 
     assert are_equal is not bool(find_differences(old, new))
@@ -89,7 +85,5 @@ def sort_keys(value: Any) -> Any:
 def test_merge_patch_does_what_its_standard_says(
     target: Any, patch: Any, expected: Any
 ):
-    """
-    The examples of RFC 7396.
-    """
+    """The examples of RFC 7396."""
     assert expected == apply_merge_patch(target, patch)

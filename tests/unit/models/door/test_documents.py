@@ -65,32 +65,24 @@ def check_refused(read: Callable[[str | bytes], object], bad: Bad) -> None:
 
 @pytest.mark.parametrize("bad", ACTIONS, ids=range(len(ACTIONS)))
 def test_bad_action_is_refused_with_reason(bad: Bad):
-    """
-    Each malformed action is refused with a pointer, a reason and a way out.
-    """
+    """Each malformed action is refused with a pointer, a reason and a way out."""
     check_refused(read_action, bad)
 
 
 @pytest.mark.parametrize("bad", APPS, ids=range(len(APPS)))
 def test_bad_small_app_is_refused_with_reason(bad: Bad):
-    """
-    Each malformed small app is refused with a pointer, a reason and a way out.
-    """
+    """Each malformed small app is refused with a pointer, a reason and a way out."""
     check_refused(read_small_app, bad)
 
 
 @pytest.mark.parametrize("bad", EVENTS, ids=range(len(EVENTS)))
 def test_bad_event_is_refused_with_reason(bad: Bad):
-    """
-    Each malformed event is refused with a pointer, a reason and a way out.
-    """
+    """Each malformed event is refused with a pointer, a reason and a way out."""
     check_refused(read_events, bad)
 
 
 def test_first_example_is_accepted_as_it_is():
-    """
-    The weekly update of the original (docs/origin.md) is read with real booleans.
-    """
+    """The weekly update of the original (docs/origin.md) is read with real booleans."""
     weekly = read_action((EXAMPLES / "weekly-update.json").read_bytes())
 
     assert weekly.active is True
@@ -103,9 +95,7 @@ def test_first_example_is_accepted_as_it_is():
 
 
 def test_second_example_is_accepted_as_it_is():
-    """
-    The mail to users who stay away is read, delay and all.
-    """
+    """The mail to users who stay away is read, delay and all."""
     mail = read_action((EXAMPLES / "bring-back-inactive-users.json").read_bytes())
 
     assert mail.recipients is not None
@@ -119,9 +109,7 @@ def test_second_example_is_accepted_as_it_is():
     "path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.stem
 )
 def test_examples_survive_the_canonical_form(path: Path):
-    """
-    What is stored of an example reads back as the same action.
-    """
+    """What is stored of an example reads back as the same action."""
     read = read_action(path.read_text("utf-8"))
 
     assert read == read_action_object(action_document(read))
@@ -137,9 +125,7 @@ def test_examples_survive_the_canonical_form(path: Path):
     ],
 )
 def test_misspelt_kind_is_the_only_problem(rule: dict[str, object], pointer: str):
-    """
-    What stands beside it is right as soon as it is spelled well.
-    """
+    """What stands beside it is right as soon as it is spelled well."""
     (problem,) = find_problems(read_action, when(**rule))
 
     assert pointer == problem.pointer
@@ -147,9 +133,7 @@ def test_misspelt_kind_is_the_only_problem(rule: dict[str, object], pointer: str
 
 
 def test_all_problems_are_told_in_document_order():
-    """
-    Nobody has to post five times to learn of five mistakes.
-    """
+    """Nobody has to post five times to learn of five mistakes."""
     document = {
         "overlap": "skipp",
         "when": {"timezone": "Mars", "cron_rule": "61 * * * *"},
@@ -177,27 +161,21 @@ def test_all_problems_are_told_in_document_order():
 
 
 def test_one_mistake_is_one_problem():
-    """
-    The kind of a rule is chosen by its key, so the other kinds say nothing.
-    """
+    """The kind of a rule is chosen by its key, so the other kinds say nothing."""
     problems = find_problems(read_action, when(cron_rule="0 25 * * *"))
 
     assert 1 == len(problems)
 
 
 def test_problems_have_a_bound():
-    """
-    A document that is wrong everywhere is not answered with a book.
-    """
+    """A document that is wrong everywhere is not answered with a book."""
     text = json.dumps({**ACTION, **{f"key{n}": n for n in range(150)}})
 
     assert 100 == len(find_problems(read_action, text))
 
 
 def test_password_is_never_shown():
-    """
-    A message about an address with a password in it leaves the password out.
-    """
+    """A message about an address with a password in it leaves the password out."""
     text = steps(call_webhook={"url": "https://me:secret@example.com/"})
 
     assert not any(
@@ -207,17 +185,13 @@ def test_password_is_never_shown():
 
 @pytest.mark.parametrize("word", [True, "true", "True", "yes", "on", "1", "t", "y", 1])
 def test_words_for_true(word: object):
-    """
-    Booleans may be written as the original examples write them.
-    """
+    """Booleans may be written as the original examples write them."""
     assert read_action(action(active=word)).active is True
 
 
 @pytest.mark.parametrize("word", [False, "false", "FALSE", "no", "off", "0", "n", 0])
 def test_words_for_false(word: object):
-    """
-    A step whose value is any word for false is not asked for.
-    """
+    """A step whose value is any word for false is not asked for."""
     read = read_action(
         steps(maintenance=True, refresh=word, publish=word, run_task=word)
     )
@@ -227,18 +201,14 @@ def test_words_for_false(word: object):
 
 @pytest.mark.parametrize("every", [True, "true", "all", {"domains": "all"}])
 def test_refresh_of_every_domain(every: object):
-    """
-    All domains are asked for by true or "all"; the canonical form is true.
-    """
+    """All domains are asked for by true or "all"; the canonical form is true."""
     read = read_action(steps(refresh=every))
 
     assert {"refresh": True} == action_document(read)["operations"]
 
 
 def test_publish_of_everything():
-    """
-    Publish true is all three parts.
-    """
+    """Publish true is all three parts."""
     read = read_action(steps(publish="true"))
 
     assert {"publish": {"data": True, "design": True, "permissions": True}} == (
@@ -247,18 +217,14 @@ def test_publish_of_everything():
 
 
 def test_null_is_absent():
-    """
-    An optional field that is null is as if it were not there.
-    """
+    """An optional field that is null is as if it were not there."""
     nulls = dict.fromkeys(("uid", "starts_at", "ends_at", "jitter", "overlap"))
 
     assert read_action(action()) == read_action(action(**nulls))
 
 
 def test_zone_of_a_rule_without_one():
-    """
-    A rule without a zone gets the default zone, wherever the rule stands.
-    """
+    """A rule without a zone gets the default zone, wherever the rule stands."""
     rules = [{"cron_rule": "0 7 * * 1"}, {"every": "PT1H", "timezone": "UTC"}]
 
     read = read_action(action(when=rules), default_timezone="Asia/Kolkata")
@@ -270,9 +236,7 @@ def test_zone_of_a_rule_without_one():
 
 
 def test_stored_zone_does_not_change_with_the_default():
-    """
-    An action stays in its zone when the default zone of the installation changes.
-    """
+    """An action stays in its zone when the default zone of the installation changes."""
     read = read_action(when(cron_rule="0 7 * * 1"), default_timezone="Asia/Tokyo")
 
     assert read == read_action_object(action_document(read), default_timezone="UTC")
@@ -287,16 +251,12 @@ def test_stored_zone_does_not_change_with_the_default():
     ],
 )
 def test_bounds_are_local_unless_they_have_an_offset(text: str, expected: datetime):
-    """
-    A bound without an offset is local time of the rule's zone, its first pass.
-    """
+    """A bound without an offset is local time of the rule's zone, its first pass."""
     assert expected == read_action(action(starts_at=text)).starts_at
 
 
 def test_bounds_of_an_event_action():
-    """
-    Actions on events may have bounds, catch-up and overlap too.
-    """
+    """Actions on events may have bounds, catch-up and overlap too."""
     read = read_action(
         on_event(
             starts_at="2026-12-01T00:00:00Z", overlap="queue", catch_up={"runs": "all"}
@@ -308,9 +268,7 @@ def test_bounds_of_an_event_action():
 
 
 def test_mail_to_nobody_is_told():
-    """
-    A mail that no one is named to get is accepted, and can be warned about.
-    """
+    """A mail that no one is named to get is accepted, and can be warned about."""
     silent = read_action(
         '{"name": "x", "when": {"cron_rule": "0 7 * * 1"},'
         ' "operations": {"send_email": {"template": "t"}, "send_execsum": true}}'
@@ -320,16 +278,12 @@ def test_mail_to_nobody_is_told():
 
 
 def test_event_action_needs_no_recipients():
-    """
-    Without recipients the mail goes to the user of the event.
-    """
+    """Without recipients the mail goes to the user of the event."""
     assert read_action(on_event(recipients=None)).recipients is None
 
 
 def test_recipients_are_kept_once_and_in_order():
-    """
-    A name that stands twice counts once, where it came first.
-    """
+    """A name that stands twice counts once, where it came first."""
     groups = ["b", "a", " b ", "a"]
 
     read = read_action(action(recipients={"groups": groups}))
@@ -339,9 +293,7 @@ def test_recipients_are_kept_once_and_in_order():
 
 
 def test_absent_parts_of_an_app_differ_from_empty_ones():
-    """
-    An absent part stays as it is, an empty one is emptied.
-    """
+    """An absent part stays as it is, an empty one is emptied."""
     read = read_small_app('{"uid": "shop", "users": [], "holidays": {}}')
 
     assert ((), None, {}, None) == (
@@ -353,9 +305,7 @@ def test_absent_parts_of_an_app_differ_from_empty_ones():
 
 
 def test_whole_small_app_is_read():
-    """
-    All parts of a small app are read, times in UTC.
-    """
+    """All parts of a small app are read, times in UTC."""
     text = """{
       "uid": "shop", "name": "Shop", "timezone": "Europe/Paris",
       "users": [{"id": "u1", "email": "ada@example.com", "name": "Ada",
@@ -380,9 +330,7 @@ def test_whole_small_app_is_read():
 
 
 def test_key_of_a_template_called_like_a_marker():
-    """
-    A template may even be called "[key]", which pydantic uses as a marker.
-    """
+    """A template may even be called "[key]", which pydantic uses as a marker."""
     problems = find_problems(read_small_app, '{"uid": "a", "templates": {"[key]": 5}}')
 
     assert "/templates/[key]" == problems[0].pointer
@@ -390,9 +338,7 @@ def test_key_of_a_template_called_like_a_marker():
 
 @pytest.mark.parametrize("join", [lambda two: f"[{','.join(two)}]", "\n\n".join])
 def test_many_events_are_a_list_or_lines(join: Callable[[list[str]], str]):
-    """
-    Events come as a JSON list or as JSON lines.
-    """
+    """Events come as a JSON list or as JSON lines."""
     texts = [json.dumps({**EVENT, "user": name}) for name in ("u1", "u2")]
 
     expected = tuple(read_event(text) for text in texts)
@@ -402,9 +348,7 @@ def test_many_events_are_a_list_or_lines(join: Callable[[list[str]], str]):
 
 @pytest.mark.parametrize("join", [lambda two: f"[{','.join(two)}]", "\n\n".join])
 def test_many_actions_are_a_list_or_lines(join: Callable[[list[str]], str]):
-    """
-    Actions come as a JSON list or as JSON lines, and one alone as itself.
-    """
+    """Actions come as a JSON list or as JSON lines, and one alone as itself."""
     texts = [json.dumps({**ACTION, "name": name}) for name in ("a", "b")]
     one, many = read_actions(texts[0]), read_actions(join(texts))
 
@@ -417,9 +361,7 @@ def test_many_actions_are_a_list_or_lines(join: Callable[[list[str]], str]):
 def test_mistake_in_one_action_over_several_lines_is_told_once(
     mistake: tuple[str, str],
 ):
-    """
-    Not line by line, as of JSON lines: each line of it is no document.
-    """
+    """Not line by line, as of JSON lines: each line of it is no document."""
     text = json.dumps({**ACTION, "when": {"cron_rule": "0 7 * * *"}}, indent=2)
 
     problems = find_problems(read_actions, text.replace(*mistake, 1))
@@ -430,9 +372,7 @@ def test_mistake_in_one_action_over_several_lines_is_told_once(
 
 
 def test_problems_of_many_actions_say_of_which():
-    """
-    The number of the action leads the pointer; an empty list is no post.
-    """
+    """The number of the action leads the pointer; an empty list is no post."""
     text = json.dumps([ACTION, {**ACTION, "when": {"cron_rule": "61 * * * *"}}])
 
     assert "/1/when/cron_rule" == find_problems(read_actions, text)[0].pointer
@@ -440,9 +380,7 @@ def test_problems_of_many_actions_say_of_which():
 
 
 def test_one_event_over_several_lines():
-    """
-    One event that is written over several lines is one event.
-    """
+    """One event that is written over several lines is one event."""
     text = json.dumps({**EVENT, "at": "2026-12-01T09:00:00+01:00"}, indent=2)
 
     (event,) = read_events(text)
@@ -453,9 +391,7 @@ def test_one_event_over_several_lines():
 
 
 def test_decoded_value_that_json_does_not_have():
-    """
-    A decoded value that no JSON could be is refused, not stored.
-    """
+    """A decoded value that no JSON could be is refused, not stored."""
     for strange in ({1: 2}, {"name": {1, 2}}, {"name": 10**5000}, {"a": object()}):
         with pytest.raises(InvalidDocumentError):
             read_action_object(strange)

@@ -175,9 +175,7 @@ def _change(draw: st.DrawFn, place: Any, key: Any, change: str) -> None:
 
 
 def test_every_valid_action_is_accepted():
-    """
-    The documents that the fuzzing starts from are accepted, and survive storing.
-    """
+    """The documents that the fuzzing starts from are accepted, and survive storing."""
     for document in VALID:
         action = read_action_object(document)
 
@@ -187,9 +185,7 @@ def test_every_valid_action_is_accepted():
 @settings(max_examples=300, deadline=None)
 @given(VALUES)
 def test_random_json_is_read_or_refused(value: object):
-    """
-    Random JSON is never a traceback, whoever reads it.
-    """
+    """Random JSON is never a traceback, whoever reads it."""
     check_action(lambda: read_action_object(value))
     try:
         read_small_app_object(value)
@@ -215,9 +211,7 @@ SCHEMA = jsonschema.Draft202012Validator(make_action_schema())
 @given(mutated())
 @example({**ACTION, "except": [{"weekdays": [" sATurday"]}]})
 def test_what_the_door_reads_the_schema_accepts(document: object):
-    """
-    An editor marks nothing that could be posted.
-    """
+    """An editor marks nothing that could be posted."""
     try:
         read_action_object(copy.deepcopy(document))
     except InvalidDocumentError:
@@ -229,9 +223,7 @@ def test_what_the_door_reads_the_schema_accepts(document: object):
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from([*ACTIONS, *APPS, *EVENTS]), st.data())
 def test_torn_texts_are_read_or_refused(bad: Any, data: st.DataObject):
-    """
-    A text with a piece cut out or put in is never a traceback.
-    """
+    """A text with a piece cut out or put in is never a traceback."""
     text = bad.text if isinstance(bad.text, bytes) else bad.text[:2000].encode()
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 20)))
@@ -248,9 +240,7 @@ def test_torn_texts_are_read_or_refused(bad: Any, data: st.DataObject):
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60) | st.binary(max_size=60))
 def test_random_texts_are_read_or_refused(text: str | bytes):
-    """
-    Random text and bytes are never a traceback.
-    """
+    """Random text and bytes are never a traceback."""
     check_action(lambda: read_action(text))
 
 
@@ -264,8 +254,6 @@ RULE_KEYS = ["cron_rule", "due_date", "every", "calendar", "on", "after"]
     st.sampled_from(["UTC", "Europe/Paris", "Pacific/Apia", "Mars"]),
 )
 def test_random_rules_are_read_or_refused(key: str, text: str, timezone: str):
-    """
-    No text in the letters of rules makes a parser raise what is no refusal.
-    """
+    """No text in the letters of rules makes a parser raise what is no refusal."""
     rule = {key: text, "timezone": timezone}
     check_action(lambda: read_action_object({**ACTION, "when": rule}))

@@ -107,9 +107,7 @@ def test_hint_can_be_followed(bad: Bad) -> None:
 
 
 def test_hints_of_the_tables_have_offers() -> None:
-    """
-    The test above is about something.
-    """
+    """The test above is about something."""
     documents = [json.loads(bad.text) for bad in ROWS]
     followed = [
         place

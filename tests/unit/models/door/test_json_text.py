@@ -36,9 +36,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_json_is_read_as_it_was_written(value: object):
-    """
-    Whatever JSON can hold is read back, as text and as UTF-8.
-    """
+    """Whatever JSON can hold is read back, as text and as UTF-8."""
     text = json.dumps(value, ensure_ascii=False)
 
     assert value == decode_json(text)
@@ -47,9 +45,7 @@ def test_json_is_read_as_it_was_written(value: object):
 
 @given(st.lists(st.text() | st.integers(0, 99)))
 def test_pointer_tells_its_path(path: list[str | int]):
-    """
-    A pointer is taken apart again as RFC 6901 says.
-    """
+    """A pointer is taken apart again as RFC 6901 says."""
     parts = make_pointer(path).split("/")[1:]
 
     assert [str(part) for part in path] == [
@@ -58,9 +54,7 @@ def test_pointer_tells_its_path(path: list[str | int]):
 
 
 def test_deepest_nesting_is_accepted():
-    """
-    Thirty-two levels are read, thirty-three are not.
-    """
+    """Thirty-two levels are read, thirty-three are not."""
     decode_json("[" * 32 + "]" * 32)
 
     with pytest.raises(InvalidDocumentError, match="more than 32 levels"):
@@ -68,9 +62,7 @@ def test_deepest_nesting_is_accepted():
 
 
 def test_largest_text_is_accepted():
-    """
-    The size is counted in bytes, not in characters.
-    """
+    """The size is counted in bytes, not in characters."""
     filling = "é" * (LARGEST_TEXT // 2 - 1)
     decode_json(f'"{filling}"')
 
@@ -93,18 +85,14 @@ MOST = LARGEST_TEXT // BYTES_PER_ENTRY
     ],
 )
 def test_entries_are_counted_before_anything_is_read(text: str):
-    """
-    Whatever is wrong with the text besides.
-    """
+    """Whatever is wrong with the text besides."""
     with pytest.raises(TextTooLargeError, match="more than 52,428 entries"):
         decode_json(text)
 
 
 @pytest.mark.parametrize("filling", [",[{", '\\"', "\\\\"])
 def test_what_stands_in_a_text_is_no_entry(filling: str):
-    """
-    As in a mail, which is one text.
-    """
+    """As in a mail, which is one text."""
     size = LARGEST_TEXT // len(filling) - 10
     value = decode_json(f'["{filling * size}", ["", 1]]')
 
@@ -112,17 +100,13 @@ def test_what_stands_in_a_text_is_no_entry(filling: str):
 
 
 def test_half_a_character_in_text_is_counted():
-    """
-    A text that no UTF-8 could hold is refused, not a traceback.
-    """
+    """A text that no UTF-8 could hold is refused, not a traceback."""
     with pytest.raises(InvalidDocumentError, match=r"half a character \(\\ud800\)"):
         decode_json('"\ud800"')
 
 
 def test_every_problem_is_told():
-    """
-    All problems of a document are told at once, in its order.
-    """
+    """All problems of a document are told at once, in its order."""
     with pytest.raises(InvalidDocumentError) as caught:
         decode_json('{"a": NaN, "b": {"c": 1, "c": "\\u0000"}, "d": [1e999]}')
 
@@ -131,9 +115,7 @@ def test_every_problem_is_told():
 
 
 def test_value_that_holds_itself_is_refused():
-    """
-    A decoded value that holds itself has no end, and is refused for its depth.
-    """
+    """A decoded value that holds itself has no end, and is refused for its depth."""
     value: list[object] = []
     value.append(value)
 
@@ -142,18 +124,14 @@ def test_value_that_holds_itself_is_refused():
 
 
 def test_number_that_cannot_be_written_out_is_refused():
-    """
-    An integer that Python will not even write is refused like any other.
-    """
+    """An integer that Python will not even write is refused like any other."""
     for number in (10**5000, -(10**5000)):
         with pytest.raises(InvalidDocumentError, match="is larger than"):
             check_json(number)
 
 
 def test_an_object_with_many_keys_is_read_as_others_are():
-    """
-    They become part of it in several goes; a key is found again in a later one.
-    """
+    """They become part of it in several goes; a key is found again in a later one."""
     text = json.dumps({f"k{number}": number for number in range(25_000)})
 
     assert json.loads(text) == decode_json(text)

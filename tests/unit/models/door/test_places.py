@@ -49,9 +49,7 @@ def find_all(text: str | bytes) -> list[tuple[tuple[int, int] | None, Problem]]:
 def test_text_that_is_no_document_has_a_place(
     text: str | bytes, place: tuple[int, int]
 ) -> None:
-    """
-    Whatever is wrong before anybody looks at what it says.
-    """
+    """Whatever is wrong before anybody looks at what it says."""
     assert place == find_all(text)[0][0]
 
 
@@ -73,9 +71,7 @@ def test_text_that_is_no_document_has_a_place(
 def test_problem_of_a_document_has_a_place(
     old: str, new: str, pointer: str, place: tuple[int, int]
 ) -> None:
-    """
-    That of the key if the key is wrong, of the second if it appears twice.
-    """
+    """That of the key if the key is wrong, of the second if it appears twice."""
     found = find_all(GOOD.replace(old, new))
 
     assert (place, pointer) == next(
@@ -84,9 +80,7 @@ def test_problem_of_a_document_has_a_place(
 
 
 def test_several_problems_have_a_place_each() -> None:
-    """
-    In the order of the document; what was probably meant is beside them.
-    """
+    """In the order of the document; what was probably meant is beside them."""
     text = (
         GOOD.replace("name", "nmae")
         .replace('"0 7', '"61 7')
@@ -101,9 +95,7 @@ def test_several_problems_have_a_place_each() -> None:
 
 
 def test_key_of_what_is_not_there_is_the_place_of_what_lacks_it() -> None:
-    """
-    There is no better one.
-    """
+    """There is no better one."""
     assert (1, 7) == Places('{"a": {"b": 1}}').find("/a/c", of_key=True)
 
 
@@ -116,9 +108,7 @@ class _Counting(json.JSONDecoder):
 
 
 def test_text_with_many_problems_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    Whoever sends a hundred at the end of a long list must not keep a server busy.
-    """
+    """Whoever sends a hundred at the end of a long list must not keep a server busy."""
     counting = _Counting(parse_int=str)
     monkeypatch.setattr(places, "_SKIPPER", counting)
     text = json.dumps([{"id": number} for number in range(1000)])
@@ -131,8 +121,6 @@ def test_text_with_many_problems_is_read_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_nothing_has_nothing_to_show() -> None:
-    """
-    A body without a letter is refused, and the refusal has nothing to quote.
-    """
+    """A body without a letter is refused, and the refusal has nothing to quote."""
     assert Places(b"  ").show("") is None
     assert Places(b"").find_span("") is None

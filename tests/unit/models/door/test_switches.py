@@ -42,18 +42,14 @@ from tests.unit.models.documents import action
 def test_reading_of_a_switch_is_told(
     document: dict[str, Any], told: list[tuple[str, str, str]]
 ) -> None:
-    """
-    The texts of the documentation, "true" and "false", need no remark.
-    """
+    """The texts of the documentation, "true" and "false", need no remark."""
     read = read_action(action(**document))
 
     assert told == [(each.pointer, each.message, each.hint) for each in read.remarks]
 
 
 def test_remarks_are_no_part_of_an_action() -> None:
-    """
-    Two documents that mean the same are the same action.
-    """
+    """Two documents that mean the same are the same action."""
     loose = read_action(action(active="yes"))
     strict = read_action(action(active=True))
 
@@ -62,9 +58,7 @@ def test_remarks_are_no_part_of_an_action() -> None:
 
 
 def test_schema_and_byte_order_mark_are_passed_over() -> None:
-    """
-    What editors write for themselves is neither refused nor stored.
-    """
+    """What editors write for themselves is neither refused nor stored."""
     plain = action()
     named = json.dumps({"$schema": "action.schema.json", **json.loads(plain)})
 
@@ -78,9 +72,7 @@ def test_schema_and_byte_order_mark_are_passed_over() -> None:
 
 
 def test_comment_is_named_as_one() -> None:
-    """
-    With its line, as whoever wrote it counts them.
-    """
+    """With its line, as whoever wrote it counts them."""
     with pytest.raises(InvalidDocumentError) as caught:
         read_action('{\n  "name": "x",\n  // weekly\n  "active": true}')
 

@@ -39,16 +39,12 @@ EVERY_DAY = sum(1 << day for day in range(1, 32))
     ],
 )
 def test_text_is_normalized(text: str, normalized: str) -> None:
-    """
-    One rule has one text, that of systemd-analyze calendar.
-    """
+    """One rule has one text, that of systemd-analyze calendar."""
     assert normalized == str(CalendarExpression.parse(text))
 
 
 def test_rules_with_the_same_text_are_equal() -> None:
-    """
-    Spellings of one rule share what is kept for it.
-    """
+    """Spellings of one rule share what is kept for it."""
     rule, same = (
         CalendarExpression.parse("daily"),
         CalendarExpression.parse("*-*-* 0:0:0"),
@@ -60,9 +56,7 @@ def test_rules_with_the_same_text_are_equal() -> None:
 
 
 def test_fields_are_written_out() -> None:
-    """
-    What finds occurrences needs no syntax any more.
-    """
+    """What finds occurrences needs no syntax any more."""
     rule = CalendarExpression.parse("2026..2030/2-1/6-* 9..11,20:0/20:30")
 
     assert (2026, 2028, 2030) == rule.years
@@ -88,9 +82,7 @@ def test_fields_are_written_out() -> None:
     ],
 )
 def test_days_of_a_month(text: str, year: int, month: int, days: set[int]) -> None:
-    """
-    Days are counted from either end of the month, and weekdays choose among them.
-    """
+    """Days are counted from either end of the month, and weekdays choose among them."""
     mask = CalendarExpression.parse(text).days_in(year, month)
 
     assert days == {day for day in range(1, 32) if mask >> day & 1}
@@ -111,9 +103,7 @@ def test_days_of_a_month(text: str, year: int, month: int, days: set[int]) -> No
 def test_a_star_in_hour_or_minute_follows_the_clock(
     text: str, *, follows_clock: bool
 ) -> None:
-    """
-    Only a star itself does; a repetition of all hours is a list of fixed times.
-    """
+    """Only a star itself does; a repetition of all hours is a list of fixed times."""
     assert follows_clock is CalendarExpression.parse(text).follows_clock
 
 
@@ -166,9 +156,7 @@ def test_a_star_in_hour_or_minute_follows_the_clock(
     ],
 )
 def test_what_is_no_rule_is_refused(text: str, message: str, hint: str) -> None:
-    """
-    The message has the value and why, the hint what to write instead.
-    """
+    """The message has the value and why, the hint what to write instead."""
     with pytest.raises(RuleError) as caught:
         CalendarExpression.parse(text)
 
@@ -177,17 +165,13 @@ def test_what_is_no_rule_is_refused(text: str, message: str, hint: str) -> None:
 
 
 def test_a_rule_of_the_past_is_accepted() -> None:
-    """
-    It was due once; whether that is of use is not for the syntax to say.
-    """
+    """It was due once; whether that is of use is not for the syntax to say."""
     assert (1999,) == CalendarExpression.parse("1999-12-31 23:59").years
 
 
 @pytest.mark.parametrize("shorthand", SHORTHANDS)
 def test_shorthands_are_written_in_normalized_form(shorthand: str) -> None:
-    """
-    The table says what systemd says.
-    """
+    """The table says what systemd says."""
     assert SHORTHANDS[shorthand] == str(CalendarExpression.parse(shorthand))
 
 
@@ -202,9 +186,7 @@ def test_shorthands_are_written_in_normalized_form(shorthand: str) -> None:
     ).map(" ".join)
 )
 def test_parse_raises_nothing_but_rule_errors(text: str) -> None:
-    """
-    Whatever an author writes, the answer is a rule that reads back, or a message.
-    """
+    """Whatever an author writes, the answer is a rule that reads back, or a message."""
     try:
         rule = CalendarExpression.parse(text)
     except RuleError:

@@ -44,9 +44,7 @@ from tests.unit.models.expressions.cron_rules import (
     ],
 )
 def test_text_has_one_canonical_form(text: str, canonical: str):
-    """
-    Names, macros, capitals and blanks are spelling; the canonical text has none.
-    """
+    """Names, macros, capitals and blanks are spelling; the canonical text has none."""
     rule = CronExpression.parse(text)
 
     assert canonical == rule.canonical
@@ -71,9 +69,7 @@ def test_text_has_one_canonical_form(text: str, canonical: str):
     ],
 )
 def test_star_at_the_start_makes_a_rule_follow_the_clock(text: str, *, is_fixed: bool):
-    """
-    What counts is the first character of the minute and the hour field.
-    """
+    """What counts is the first character of the minute and the hour field."""
     assert is_fixed == CronExpression.parse(text).is_fixed
 
 
@@ -107,9 +103,7 @@ def test_star_at_the_start_makes_a_rule_follow_the_clock(text: str, *, is_fixed:
     ],
 )
 def test_days_of_a_month(days: str, expected: list[int]):
-    """
-    The day fields join by "or" unless one of them starts with a star.
-    """
+    """The day fields join by "or" unless one of them starts with a star."""
     mask = CronExpression.parse(f"0 0 {days}").day_mask(31, 3)
 
     assert expected == [day for day in range(32) if mask >> day & 1]
@@ -181,9 +175,7 @@ def test_days_of_a_month(days: str, expected: list[int]):
     ],
 )
 def test_mistake_is_refused_with_the_way_out(text: str, message: str, hint: str):
-    """
-    The message quotes the rule and says why; the hint what to write instead.
-    """
+    """The message quotes the rule and says why; the hint what to write instead."""
     with pytest.raises(RuleError) as caught:
         CronExpression.parse(text)
 
@@ -221,17 +213,13 @@ def test_other_rule_that_a_hint_shows_can_be_copied(text: str):
     ],
 )
 def test_rare_date_is_no_mistake(text: str):
-    """
-    What comes once in 28 years still comes.
-    """
+    """What comes once in 28 years still comes."""
     assert CronExpression.parse(text).is_ever_due()
 
 
 @given(cron_rules())
 def test_cronsim_reads_every_rule_we_read(text: str):
-    """
-    Nothing is accepted that the oracle refuses, names in any case included.
-    """
+    """Nothing is accepted that the oracle refuses, names in any case included."""
     assert CronSim(CronExpression.parse(text).canonical, START)
     assert CronSim(text, START)
 
@@ -254,16 +242,12 @@ def test_whatever_is_written_is_read_or_refused(text: str):
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str):
-    """
-    Arbitrary text raises RuleError, and its message stays short.
-    """
+    """Arbitrary text raises RuleError, and its message stays short."""
     assert len(str(find_error(text))) < 600
 
 
 @pytest.mark.parametrize("text", ["0 0 30 2 *", "0 0 * * 8", "* * * 0 *"])
 def test_cronsim_refuses_it_too(text: str):
-    """
-    The oracle agrees on what is plainly wrong.
-    """
+    """The oracle agrees on what is plainly wrong."""
     with pytest.raises(CronSimError):
         CronSim(text, START)

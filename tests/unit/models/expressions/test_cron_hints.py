@@ -119,9 +119,7 @@ MEANT = [
 
 
 def test_step_that_is_too_long_is_told_what_it_does() -> None:
-    """
-    Other crons read hour 0 alone, so it runs at midnight.
-    """
+    """Other crons read hour 0 alone, so it runs at midnight."""
     with pytest.raises(RuleError) as caught:
         CronExpression.parse("0 */25 * * *")
 
@@ -147,9 +145,7 @@ def read(offer: str) -> None:
 
 @pytest.mark.parametrize(("text", "offers"), MEANT)
 def test_other_dialect_is_spelled_out(text: str, offers: list[str]) -> None:
-    """
-    The hint has the rule as it is written here, and each is accepted.
-    """
+    """The hint has the rule as it is written here, and each is accepted."""
     with pytest.raises(RuleError) as caught:
         CronExpression.parse(text)
 
@@ -172,9 +168,7 @@ def find_nearest_working_day(year: int, month: int, day: int) -> datetime:
 
 @pytest.mark.parametrize("word", [*(f"{n}W" for n in range(1, 28)), "L-1W", "L-25W"])
 def test_nearest_working_day_is_exactly_that(word: str) -> None:
-    """
-    All the rules of the list together, over more than one leap year.
-    """
+    """All the rules of the list together, over more than one leap year."""
     with pytest.raises(RuleError) as caught:
         CronExpression.parse(f"0 9 {word} * *")
     rules = [json.loads(each) for each in find_offers(caught.value.hint)]
@@ -195,9 +189,7 @@ def test_nearest_working_day_is_exactly_that(word: str) -> None:
 
 
 def test_year_is_called_a_year() -> None:
-    """
-    Whoever wrote a year is not told to leave out the seconds.
-    """
+    """Whoever wrote a year is not told to leave out the seconds."""
     with pytest.raises(RuleError) as caught:
         CronExpression.parse("cron(0 12 * * ? *)")
 
@@ -212,9 +204,7 @@ def test_year_is_called_a_year() -> None:
     ],
 )
 def test_years_become_bounds(text: str, starts_at: str, ends_at: str) -> None:
-    """
-    They are not just left out: the action would run in all others, too.
-    """
+    """They are not just left out: the action would run in all others, too."""
     with pytest.raises(RuleError) as caught:
         CronExpression.parse(text)
 
@@ -244,9 +234,7 @@ def test_years_become_bounds(text: str, starts_at: str, ends_at: str) -> None:
     )
 )
 def test_no_hint_is_itself_refused(text: str) -> None:
-    """
-    Whatever a refusal offers can be posted.
-    """
+    """Whatever a refusal offers can be posted."""
     try:
         CronExpression.parse(text)
     except RuleError as error:

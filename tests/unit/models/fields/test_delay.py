@@ -24,9 +24,7 @@ from models.fields.duration import Duration
 def test_duration_and_time_of_day_are_one_text(
     duration: str | None, at: str | None, text: str | None
 ) -> None:
-    """
-    A column has both, as they were written, and gives both back.
-    """
+    """A column has both, as they were written, and gives both back."""
     assert text == join_delay(duration, at)
     assert (duration, at) == split_delay(text)
     assert Delay(
@@ -37,18 +35,14 @@ def test_duration_and_time_of_day_are_one_text(
 
 @pytest.mark.parametrize("text", ["9:00", "P1D 9:00", "P1 09:00", "P1D 09:00 x", ""])
 def test_text_that_is_neither_is_refused(text: str) -> None:
-    """
-    Such an action goes into quarantine, with the reason.
-    """
+    """Such an action goes into quarantine, with the reason."""
     with pytest.raises(RuleError):
         Delay.parse(text)
 
 
 @pytest.mark.parametrize("text", ["00:00", "09:00", "23:59"])
 def test_time_of_day_has_hours_and_minutes(text: str) -> None:
-    """
-    As a clock of 24 hours shows it.
-    """
+    """As a clock of 24 hours shows it."""
     assert time.fromisoformat(text) == parse_time_of_day(text)
 
 
@@ -76,9 +70,7 @@ def test_time_of_day_has_hours_and_minutes(text: str) -> None:
     ],
 )
 def test_other_spellings_are_refused_with_what_was_meant(text: str, hint: str) -> None:
-    """
-    The hint is never something that is refused next.
-    """
+    """The hint is never something that is refused next."""
     with pytest.raises(RuleError) as caught:
         parse_time_of_day(text)
 
@@ -87,9 +79,7 @@ def test_other_spellings_are_refused_with_what_was_meant(text: str, hint: str) -
 
 
 def test_longest_covers_every_zone_and_the_day_that_is_waited_for() -> None:
-    """
-    Events are kept so long; elapsed time alone is exact.
-    """
+    """Events are kept so long; elapsed time alone is exact."""
     assert timedelta(hours=36) == Delay.parse("PT36H").longest
     assert timedelta(days=7, hours=26) == Delay.parse("P7D").longest
     assert timedelta(days=31 + 3, hours=26) == Delay.parse("P1M 09:00").longest

@@ -48,18 +48,14 @@ durations = st.builds(
 def test_what_stands_before_the_t_is_of_the_calendar(
     text: str, months: int, days: int, rest: timedelta
 ) -> None:
-    """
-    Months and whole days are counted; a fraction of a day is elapsed time.
-    """
+    """Months and whole days are counted; a fraction of a day is elapsed time."""
     duration = Duration.parse(text)
 
     assert Duration(months, days, rest) == duration
 
 
 def test_elapsed_time_is_written_with_days() -> None:
-    """
-    An age or a setting of seven times 24 hours is seven days to people.
-    """
+    """An age or a setting of seven times 24 hours is seven days to people."""
     week = timedelta(days=7, hours=3)
 
     assert "P7DT3H" == str(Duration.from_elapsed(week))
@@ -99,9 +95,7 @@ def test_what_is_no_duration_is_refused_with_the_right_one(
     message: str,
     hint: str,
 ) -> None:
-    """
-    The message has the value, and the hint what to write instead.
-    """
+    """The message has the value, and the hint what to write instead."""
     with pytest.raises(RuleError) as caught:
         Duration.parse(text)
 
@@ -120,25 +114,19 @@ def test_what_is_no_duration_is_refused_with_the_right_one(
     ],
 )
 def test_text_is_canonical(duration: Duration, text: str) -> None:
-    """
-    One duration has one text.
-    """
+    """One duration has one text."""
     assert text == str(duration)
 
 
 @given(durations)
 def test_text_reads_back_as_the_same_duration(duration: Duration) -> None:
-    """
-    Nothing is lost on the way through JSON.
-    """
+    """Nothing is lost on the way through JSON."""
     assert duration == Duration.parse(str(duration))
 
 
 @given(st.text(max_size=20) | st.text("P0123456789YMWDTHS.,-", max_size=20))
 def test_parse_raises_nothing_but_rule_errors(text: str) -> None:
-    """
-    Whatever an author writes, the answer is a duration or a message.
-    """
+    """Whatever an author writes, the answer is a duration or a message."""
     try:
         duration = Duration.parse(text)
     except RuleError:
@@ -178,9 +166,7 @@ def test_parse_raises_nothing_but_rule_errors(text: str) -> None:
     ],
 )
 def test_added_to(text: str, start: str, zone: str, end: str) -> None:
-    """
-    Months step the local calendar; the rest is elapsed time.
-    """
+    """Months step the local calendar; the rest is elapsed time."""
     instant = datetime.fromisoformat(start)
 
     actual = Duration.parse(text).added_to(instant, ZoneInfo(zone))
@@ -201,9 +187,7 @@ def test_added_to(text: str, start: str, zone: str, end: str) -> None:
 def test_adding_never_goes_back(
     duration: Duration, instant: datetime, zone: ZoneInfo
 ) -> None:
-    """
-    A duration that is not zero ends later than it starts.
-    """
+    """A duration that is not zero ends later than it starts."""
     later = duration.added_to(instant, zone)
 
     assert duration.is_zero == (later == instant)
@@ -211,18 +195,14 @@ def test_adding_never_goes_back(
 
 
 def test_adding_beyond_the_last_year_is_an_overflow() -> None:
-    """
-    What a datetime cannot hold is told, and not cut.
-    """
+    """What a datetime cannot hold is told, and not cut."""
     with pytest.raises(OverflowError):
         Duration(1200, 0, timedelta()).added_to(datetime(9950, 1, 1, tzinfo=UTC), PARIS)
 
 
 @pytest.mark.parametrize("text", ["PT1M", "P1M", "PT61S", "P1DT1S", "PT60.000S"])
 def test_an_interval_may_be_a_minute_or_more(text: str) -> None:
-    """
-    Any grid that a tick can follow is accepted.
-    """
+    """Any grid that a tick can follow is accepted."""
     assert Duration.parse(text) == parse_interval(text)
 
 
@@ -236,9 +216,7 @@ def test_an_interval_may_be_a_minute_or_more(text: str) -> None:
     ],
 )
 def test_an_interval_finer_than_a_minute_is_refused(text: str, message: str) -> None:
-    """
-    The tick could not follow it.
-    """
+    """The tick could not follow it."""
     with pytest.raises(RuleError) as caught:
         parse_interval(text)
 

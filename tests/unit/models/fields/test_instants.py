@@ -48,9 +48,7 @@ ZONES = st.sampled_from(
     ],
 )
 def test_due_date_is_read(text: str, expected: datetime):
-    """
-    A due date is local time of its zone, or has an offset that wins over it.
-    """
+    """A due date is local time of its zone, or has an offset that wins over it."""
     assert expected == parse_due_date(text, PARIS)
 
 
@@ -67,9 +65,7 @@ def test_due_date_is_read(text: str, expected: datetime):
     ],
 )
 def test_time_near_a_clock_change(text: str, zone: ZoneInfo, expected: str):
-    """
-    A local time that comes twice means its first pass.
-    """
+    """A local time that comes twice means its first pass."""
     assert datetime.fromisoformat(expected) == parse_due_date(text, zone)
 
 
@@ -85,9 +81,7 @@ def test_time_near_a_clock_change(text: str, zone: ZoneInfo, expected: str):
 def test_time_that_never_comes_is_refused(
     text: str, zone: ZoneInfo, last: str, first: str
 ):
-    """
-    A local time in a gap is refused, naming the times on both sides of it.
-    """
+    """A local time in a gap is refused, naming the times on both sides of it."""
     with pytest.raises(RuleError) as caught:
         parse_due_date(text, zone)
 
@@ -120,9 +114,7 @@ def test_time_that_never_comes_is_refused(
     ],
 )
 def test_unreadable_due_date_is_refused(text: str, word: str):
-    """
-    What is no date and time is refused with the reason and a hint.
-    """
+    """What is no date and time is refused with the reason and a hint."""
     with pytest.raises(RuleError, match=r"Write|Midnight") as caught:
         parse_due_date(text, PARIS)
 
@@ -130,9 +122,7 @@ def test_unreadable_due_date_is_refused(text: str, word: str):
 
 
 def test_instant_needs_an_offset_where_there_is_no_zone():
-    """
-    Without a zone a local time is no instant.
-    """
+    """Without a zone a local time is no instant."""
     with pytest.raises(RuleError, match=r"no UTC offset.*'2026-12-01T09:00:00Z'"):
         parse_instant("2026-12-01T09:00")
 
@@ -141,9 +131,7 @@ def test_instant_needs_an_offset_where_there_is_no_zone():
     "text", ["soon", "2026-12-01", "2026-12-01T09:00", "9991-01-01T00:00Z"]
 )
 def test_instants_that_hints_name_are_accepted(text: str):
-    """
-    Where there is no zone, no hint names a form that would be refused next.
-    """
+    """Where there is no zone, no hint names a form that would be refused next."""
     with pytest.raises(RuleError) as caught:
         parse_instant(text)
 
@@ -153,9 +141,7 @@ def test_instants_that_hints_name_are_accepted(text: str):
 
 
 def test_years_of_dates_are_explained_with_a_date():
-    """
-    The hint for a date names one, not an instant, which would be refused next.
-    """
+    """The hint for a date names one, not an instant, which would be refused next."""
     with pytest.raises(RuleError) as caught:
         parse_date("1900-01-01")
 
@@ -164,9 +150,7 @@ def test_years_of_dates_are_explained_with_a_date():
 
 
 def test_instant_may_have_a_fraction():
-    """
-    What happened to users happened at any microsecond; the rest is cut.
-    """
+    """What happened to users happened at any microsecond; the rest is cut."""
     expected = NINE + timedelta(microseconds=123_456)
 
     assert expected == parse_instant("2026-12-01T08:00:00,123456789Z")
@@ -202,9 +186,7 @@ def test_any_instant_is_read_back(instant: datetime):
     )
 )
 def test_instant_is_written_in_utc_and_read_again(instant: datetime):
-    """
-    Any zone is written as Z, to the microsecond.
-    """
+    """Any zone is written as Z, to the microsecond."""
     text = format_instant(instant)
 
     assert text.endswith("Z")
@@ -213,18 +195,14 @@ def test_instant_is_written_in_utc_and_read_again(instant: datetime):
 
 @given(st.text(max_size=30))
 def test_any_text_is_read_or_refused(text: str):
-    """
-    No text makes the parsers raise anything but a refusal.
-    """
+    """No text makes the parsers raise anything but a refusal."""
     for parse in (lambda: parse_due_date(text, PARIS), lambda: parse_date(text)):
         with contextlib.suppress(RuleError):
             parse()
 
 
 def test_date_is_read():
-    """
-    A day is written as ISO 8601 has it.
-    """
+    """A day is written as ISO 8601 has it."""
     assert date(2028, 2, 29) == parse_date("2028-02-29")
 
 
@@ -232,8 +210,6 @@ def test_date_is_read():
     "text", ["", "2026-2-1", "2027-02-29", "1969-12-31", "0000-00-00"]
 )
 def test_unreadable_date_is_refused(text: str):
-    """
-    What is no day of the years 1970 to 9990 is refused.
-    """
+    """What is no day of the years 1970 to 9990 is refused."""
     with pytest.raises(RuleError, match="Write"):
         parse_date(text)

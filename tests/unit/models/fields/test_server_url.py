@@ -28,7 +28,5 @@ from models.fields.server_url import hide_sign_in
     ],
 )
 def test_place_of_a_server_is_shown_alone(url: str, shown: str):
-    """
-    User, password and parameters stay hidden, wherever the password may end.
-    """
+    """User, password and parameters stay hidden, wherever the password may end."""
     assert shown == hide_sign_in(url)

@@ -14,9 +14,7 @@ from models.fields.sql_connection import find_databases, read_sql_connections
     "scheme", ["postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg2"]
 )
 def test_the_driver_is_ours_whatever_the_address_names(scheme: str):
-    """
-    An address copied from another program names that program's driver.
-    """
+    """An address copied from another program names that program's driver."""
     text = json.dumps({"erp": {"url": f"{scheme}://a:b@c/d", "apps": ["shop"]}})
 
     read = read_sql_connections(text)
@@ -25,9 +23,7 @@ def test_the_driver_is_ours_whatever_the_address_names(scheme: str):
 
 
 def test_connections_are_read_by_name():
-    """
-    Any spelling of PostgreSQL; the apps that may use each.
-    """
+    """Any spelling of PostgreSQL; the apps that may use each."""
     read = read_sql_connections(
         '{"erp": {"url": "postgresql+psycopg://a:b@c/d", "apps": ["shop"]},'
         ' "all": {"url": "sqlite:////x.db", "apps": ["*"]}}'
@@ -61,9 +57,7 @@ def test_connections_are_read_by_name():
     ],
 )
 def test_bad_connections_are_refused_without_their_passwords(text: str, reason: str):
-    """
-    What was meant is said, never what was written.
-    """
+    """What was meant is said, never what was written."""
     with pytest.raises(RuleError, match=reason) as caught:
         read_sql_connections(text)
 
@@ -85,9 +79,7 @@ def test_bad_connections_are_refused_without_their_passwords(text: str, reason: 
     ],
 )
 def test_spellings_of_one_database_are_found_equal(other: str):
-    """
-    Hosts, default ports, sockets, parameters and escapes.
-    """
+    """Hosts, default ports, sockets, parameters and escapes."""
     ours = find_databases("postgresql+psycopg://minutehand:x@localhost:5432/minutehand")
 
     assert ours & find_databases(other)
@@ -97,18 +89,14 @@ def test_spellings_of_one_database_are_found_equal(other: str):
     "other", ["postgresql://localhost/erp", "postgresql://localhost:5433/minutehand"]
 )
 def test_other_databases_are_others(other: str):
-    """
-    Of the same server, or of another on the same host.
-    """
+    """Of the same server, or of another on the same host."""
     assert not find_databases("postgresql://localhost/minutehand") & find_databases(
         other
     )
 
 
 def test_names_are_listed_as_they_were_given():
-    """
-    JSON keeps the order.
-    """
+    """JSON keeps the order."""
     given = {name: {"url": "sqlite:////x", "apps": []} for name in ("b", "a")}
 
     assert ["b", "a"] == list(read_sql_connections(json.dumps(given)))

@@ -43,9 +43,7 @@ def find_problems(value: object) -> list[tuple[str, str]]:
 
 
 def test_what_is_right_is_read_whole():
-    """
-    In its order, however long it is.
-    """
+    """In its order, however long it is."""
     value = {"several": [*range(9999)], "named": {f"k{n}": n for n in range(250)}}
 
     model = read_value(_Long, value, "document")
@@ -58,9 +56,7 @@ def test_what_is_right_is_read_whole():
     "entries", [[-1] * 10_001, {f"k{n}": -1 for n in range(10_001)}]
 )
 def test_entries_are_counted_before_they_are_read(entries: Any):
-    """
-    None of too many is looked at.
-    """
+    """None of too many is looked at."""
     key = "several" if isinstance(entries, list) else "named"
 
     problems = find_problems({key: entries})
@@ -72,9 +68,7 @@ def test_entries_are_counted_before_they_are_read(entries: Any):
 
 
 def test_nothing_is_read_after_a_part_with_problems():
-    """
-    Those that are told have the numbers that they have in the whole.
-    """
+    """Those that are told have the numbers that they have in the whole."""
     problems = find_problems({"several": [1] * 5050 + [-1, 1, -2] + [-3] * 4000})
 
     assert [
@@ -85,9 +79,7 @@ def test_nothing_is_read_after_a_part_with_problems():
 
 
 def test_keys_are_counted_before_they_are_read():
-    """
-    Each that is unknown would be compared with those that are known.
-    """
+    """Each that is unknown would be compared with those that are known."""
     problems = find_problems({f"k{n}": n for n in range(MOST_KEYS + 1)})
 
     assert [("", "It has 201 entries; at most 200 are accepted.")] == problems

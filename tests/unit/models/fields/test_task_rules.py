@@ -35,9 +35,7 @@ def read_task(text: str, rules: TaskRules | None = RULES) -> Any:
 
 
 def test_task_without_a_queue_is_refused():
-    """
-    Any worker might take it from the default queue, and drop it.
-    """
+    """Any worker might take it from the default queue, and drop it."""
     problem = refuse(make())
 
     assert "/operations/run_task/queue" == problem.pointer
@@ -45,9 +43,7 @@ def test_task_without_a_queue_is_refused():
 
 
 def test_queue_of_the_settings_is_written_down():
-    """
-    What is stored says where its task goes, whatever the settings are by then.
-    """
+    """What is stored says where its task goes, whatever the settings are by then."""
     rules = replace(RULES, default_queue="reports")
 
     assert "reports" == read_task(make(), rules)["queue"]
@@ -78,9 +74,7 @@ def test_queue_that_only_sounds_like_ours_is_accepted(queue: str):
 
 @pytest.mark.parametrize("queue", ["celery", "quick", "heavy"])
 def test_without_a_prefix_our_words_are_the_names(queue: str):
-    """
-    An installation whose queues have no prefix consumes what is called so.
-    """
+    """An installation whose queues have no prefix consumes what is called so."""
     rules = replace(RULES, own_prefix="")
 
     assert f"'{queue}'" in refuse(make(queue=queue), rules).message
@@ -96,9 +90,7 @@ def test_without_a_prefix_our_words_are_the_names(queue: str):
     ],
 )
 def test_queue_of_a_transport_or_of_others_is_refused(queue: str):
-    """
-    A task there would be taken for something else, whatever our own prefix is.
-    """
+    """A task there would be taken for something else, whatever our own prefix is."""
     problem = refuse(make(queue=queue), replace(RULES, own_prefix="ours"))
 
     assert "/operations/run_task/queue" == problem.pointer
@@ -124,9 +116,7 @@ LISTED = replace(
 def test_what_a_connection_does_not_list_is_refused(
     app: str, task: dict[str, object], pointer: str, word: str
 ):
-    """
-    Small apps, and queues; an exchange may lead to any.
-    """
+    """Small apps, and queues; an exchange may lead to any."""
     problem = refuse(make(connection="shop", **task), LISTED.of(app))
 
     assert f"/operations/run_task/{pointer}" == problem.pointer
@@ -145,9 +135,7 @@ def test_what_a_connection_lists_is_accepted(app: str | None):
 
 @pytest.mark.parametrize("key", ["args", "kwargs"])
 def test_arguments_are_bounded_together(key: str):
-    """
-    A message goes through a broker that holds it in memory.
-    """
+    """A message goes through a broker that holds it in memory."""
     much: dict[str, object] = {"args": ["a" * 900], "kwargs": {"b": "b" * 200}}
     if key == "args":
         much = {"args": ["a" * 1_100]}
@@ -160,9 +148,7 @@ def test_arguments_are_bounded_together(key: str):
 
 
 def test_connection_that_is_not_known_is_refused_with_those_that_are():
-    """
-    A typo is told from what was meant.
-    """
+    """A typo is told from what was meant."""
     problem = refuse(make(queue="reports", connection="shpo"))
 
     assert "/operations/run_task/connection" == problem.pointer
@@ -171,9 +157,7 @@ def test_connection_that_is_not_known_is_refused_with_those_that_are():
 
 
 def test_connection_where_there_is_none_names_the_setting():
-    """
-    Only an operator can help.
-    """
+    """Only an operator can help."""
     problem = refuse(make(queue="reports", connection="shop"), TaskRules("minutehand"))
 
     assert "MINUTEHAND_TASK_CONNECTIONS" in problem.hint
@@ -190,9 +174,7 @@ def test_broker_in_memory_reaches_nobody():
 
 
 def test_exchange_takes_the_place_of_the_queue():
-    """
-    No default queue is written down beside it.
-    """
+    """No default queue is written down beside it."""
     rules = replace(RULES, default_queue="q", with_exchanges=frozenset({"shop"}))
 
     stored = read_task(
@@ -216,9 +198,7 @@ def test_exchange_takes_the_place_of_the_queue():
 def test_exchange_that_cannot_be_is_refused(
     task: dict[str, str], pointer: str, word: str
 ):
-    """
-    Those of ours, beside a queue, and on brokers that have none.
-    """
+    """Those of ours, beside a queue, and on brokers that have none."""
     rules = replace(RULES, with_exchanges=frozenset({"shop"}))
 
     problem = refuse(make(**task), rules)
@@ -237,9 +217,7 @@ def test_what_is_stored_is_read_without_rules():
 
 
 def test_rules_hold_for_each_of_many():
-    """
-    A list is refused as one action is, with the number of the entry.
-    """
+    """A list is refused as one action is, with the number of the entry."""
     with pytest.raises(InvalidDocumentError) as caught:
         read_actions(f"[{action()}, {make()}]", task_rules=RULES)
 

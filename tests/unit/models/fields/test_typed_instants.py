@@ -51,17 +51,13 @@ def in_paris(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
 )
 def test_times_are_typed_in_several_ways(text: str, instant: str):
-    """
-    Words, distances and full times name instants; days are those of this host.
-    """
+    """Words, distances and full times name instants; days are those of this host."""
     assert instant == parse_typed_instant(text, now=NOW).isoformat()
 
 
 @pytest.mark.parametrize("text", ["", "Now", "yesteday", "-1", "1h", "-1y", "--1h"])
 def test_hints_are_not_refused_themselves(text: str):
-    """
-    What is refused comes with examples, each of which is accepted.
-    """
+    """What is refused comes with examples, each of which is accepted."""
     with pytest.raises(RuleError) as refused:
         parse_typed_instant(text, now=NOW)
 
@@ -72,9 +68,7 @@ def test_hints_are_not_refused_themselves(text: str):
 
 
 def test_near_words_are_suggested():
-    """
-    A typo in a word is told with the word.
-    """
+    """A typo in a word is told with the word."""
     with pytest.raises(RuleError, match="Did you mean yesterday"):
         parse_typed_instant("yesteday", now=NOW)
 
@@ -88,9 +82,7 @@ def test_near_words_are_suggested():
     ],
 )
 def test_what_was_meant_is_offered(text: str, hint: str):
-    """
-    A distance without a sign.
-    """
+    """A distance without a sign."""
     with pytest.raises(RuleError) as refused:
         parse_typed_instant(text, now=NOW)
 
@@ -104,9 +96,7 @@ def test_what_was_meant_is_offered(text: str, hint: str):
     "text", ["25:00", "13pm", "0am", "9:60", "12/24", "9", "next monday"]
 )
 def test_what_may_mean_anything_is_told_the_spellings(text: str):
-    """
-    No guess is made; every accepted spelling is listed.
-    """
+    """No guess is made; every accepted spelling is listed."""
     with pytest.raises(RuleError, match="Write now, today"):
         parse_typed_instant(text, now=NOW)
 
@@ -125,18 +115,14 @@ def test_what_may_mean_anything_is_told_the_spellings(text: str):
     ],
 )
 def test_times_may_be_those_of_a_zone(text: str, instant: str):
-    """
-    Then it is its clock that is meant, whatever this host's shows.
-    """
+    """Then it is its clock that is meant, whatever this host's shows."""
     new_york = ZoneInfo("America/New_York")
 
     assert instant == parse_typed_instant(text, now=NOW, zone=new_york).isoformat()
 
 
 def test_time_that_a_clock_never_shows_is_refused():
-    """
-    With the times before and after the gap.
-    """
+    """With the times before and after the gap."""
     new_york = ZoneInfo("America/New_York")
     night = datetime(2026, 3, 8, 12, tzinfo=UTC)
 
@@ -146,9 +132,7 @@ def test_time_that_a_clock_never_shows_is_refused():
 
 @given(st.from_regex(r"\A[+-]\d{1,6}[smhdw]\Z"))
 def test_every_distance_is_an_instant_or_refused(text: str):
-    """
-    No distance ends in anything but an aware instant or a refusal.
-    """
+    """No distance ends in anything but an aware instant or a refusal."""
     try:
         instant = parse_typed_instant(text, now=NOW)
     except RuleError:

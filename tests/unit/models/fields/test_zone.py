@@ -14,9 +14,7 @@ from models.fields.zone import first_instant_at, get_zone_names, load_zone
 
 
 def test_zone_is_known_by_its_name():
-    """
-    The zone that was asked for is returned, the same object each time.
-    """
+    """The zone that was asked for is returned, the same object each time."""
     zone = load_zone("Europe/Paris")
 
     assert "Europe/Paris" == zone.key
@@ -24,9 +22,7 @@ def test_zone_is_known_by_its_name():
 
 
 def test_every_name_loads():
-    """
-    Every name that is offered can be loaded.
-    """
+    """Every name that is offered can be loaded."""
     names = get_zone_names()
 
     assert len(names) > 400
@@ -49,9 +45,7 @@ def test_every_name_loads():
     ],
 )
 def test_wrong_name_gets_the_right_one(name: str, hint: str):
-    """
-    A name that is nearly right is refused with the right one.
-    """
+    """A name that is nearly right is refused with the right one."""
     with pytest.raises(RuleError) as caught:
         load_zone(name)
 
@@ -79,9 +73,7 @@ def test_wrong_name_gets_the_right_one(name: str, hint: str):
     ],
 )
 def test_what_is_no_name_is_refused(name: str):
-    """
-    Paths, NULs, folders and endless names are refused with a short message.
-    """
+    """Paths, NULs, folders and endless names are refused with a short message."""
     with pytest.raises(RuleError) as caught:
         load_zone(name)
 
@@ -111,9 +103,7 @@ ZONES = ("UTC", "Europe/Paris", "Australia/Lord_Howe", "Pacific/Apia", "America/
     ],
 )
 def test_first_instant_at(local: str, zone: str, instant: str) -> None:
-    """
-    A time in a gap is the end of the gap, one that repeats its first pass.
-    """
+    """A time in a gap is the end of the gap, one that repeats its first pass."""
     actual = first_instant_at(datetime.fromisoformat(local), ZoneInfo(zone))
 
     assert datetime.fromisoformat(instant) == actual
@@ -127,9 +117,7 @@ def test_first_instant_at(local: str, zone: str, instant: str) -> None:
     st.sampled_from(ZONES),
 )
 def test_it_is_the_first(local: datetime, name: str) -> None:
-    """
-    The clock shows the time or a later one, and an earlier one just before.
-    """
+    """The clock shows the time or a later one, and an earlier one just before."""
     zone = ZoneInfo(name)
     instant = first_instant_at(local, zone)
     just_before = instant - timedelta(microseconds=1)

@@ -12,9 +12,7 @@ from serving.access.roles import Role
 
 
 def test_roles_grow_from_viewer_to_admin():
-    """
-    The order is that of what they may do, not that of the alphabet.
-    """
+    """The order is that of what they may do, not that of the alphabet."""
     shuffled = [Role.EDITOR, Role.ADMIN, Role.VIEWER, Role.OPERATOR]
 
     assert ["viewer", "operator", "editor", "admin"] == sorted(shuffled)
@@ -22,9 +20,7 @@ def test_roles_grow_from_viewer_to_admin():
 
 @pytest.mark.parametrize(("less", "more"), list(pairwise(Role)))
 def test_each_comparison_agrees_with_the_order(less: Role, more: Role):
-    """
-    No comparison is left to that of text.
-    """
+    """No comparison is left to that of text."""
     assert less < more
     assert less <= more
     assert not less > more
@@ -37,9 +33,7 @@ def test_each_comparison_agrees_with_the_order(less: Role, more: Role):
 
 @pytest.mark.parametrize("role", Role)
 def test_callers_may_do_what_their_role_and_those_below_may(role: Role):
-    """
-    A route names the least role that it needs.
-    """
+    """A route names the least role that it needs."""
     caller = Caller("k", "nightly", role, None)
     refused = []
     for needed in Role:
@@ -52,17 +46,13 @@ def test_callers_may_do_what_their_role_and_those_below_may(role: Role):
 
 
 def test_refusal_names_both_roles():
-    """
-    Whoever is refused knows what to ask their admin for.
-    """
+    """Whoever is refused knows what to ask their admin for."""
     with pytest.raises(ForbiddenError, match=r"role editor, and nightly has .* viewer"):
         Caller("k", "nightly", Role.VIEWER, None).demand(Role.EDITOR)
 
 
 def test_repeats_and_limits_belong_to_a_key_a_session_or_a_person():
-    """
-    No two of them share an owner, whatever they are called.
-    """
+    """No two of them share an owner, whatever they are called."""
     owners = {
         Caller("x", "x", Role.VIEWER, None).owner,
         Caller(None, "x", Role.VIEWER, None, session="x").owner,

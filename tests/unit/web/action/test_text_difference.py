@@ -13,9 +13,7 @@ LINES = st.lists(st.sampled_from("abc"), max_size=12)
 
 @given(LINES, LINES)
 def test_every_line_that_differs_is_shown(before: list[str], after: list[str]):
-    """
-    What is taken out and put in makes one text of the other.
-    """
+    """What is taken out and put in makes one text of the other."""
     shown = compare_texts(before, after)
 
     removed = [line.text for line in shown if line.kind == "del"]
@@ -25,16 +23,12 @@ def test_every_line_that_differs_is_shown(before: list[str], after: list[str]):
 
 
 def test_same_text_is_shown_as_it_is():
-    """
-    Without signs of a difference.
-    """
+    """Without signs of a difference."""
     assert [TextLine("keep", "a"), TextLine("keep", "b")] == compare_texts("ab", "ab")
 
 
 def test_lines_far_from_a_difference_are_left_out():
-    """
-    Three stay around each; nothing is said of those at both ends.
-    """
+    """Three stay around each; nothing is said of those at both ends."""
     before = [str(number) for number in range(30)]
     after = [*before[:10], "x", *before[11:20], "y", *before[21:]]
 
@@ -52,9 +46,7 @@ def test_lines_far_from_a_difference_are_left_out():
 
 @pytest.mark.parametrize("change", [1, 50_000])
 def test_large_documents_are_compared_in_bounds(change: int):
-    """
-    Lines that are all alike take no time worth a name, and few are shown.
-    """
+    """Lines that are all alike take no time worth a name, and few are shown."""
     before = ["1"] * 200_000
     after = ["1"] * 100_000 + ["2"] * change + ["1"] * 100_000
 
@@ -65,18 +57,14 @@ def test_large_documents_are_compared_in_bounds(change: int):
 
 
 def test_what_is_not_shown_is_counted():
-    """
-    Behind all that is.
-    """
+    """Behind all that is."""
     shown = compare_texts(["1"] * 2_000, ["1"] * 2_000)
 
     assert TextLine("gap", f"… and {2_000 - MOST_SHOWN:,} lines more") == shown[-1]
 
 
 def test_changes_too_large_to_compare_are_shown_whole():
-    """
-    As all of the old, then all of the new; the end that is alike still is.
-    """
+    """As all of the old, then all of the new; the end that is alike still is."""
     before = [f"old {number}" for number in range(1_001)] + ["same"]
     after = [f"new {number}" for number in range(1_001)] + ["same"]
 

@@ -61,18 +61,14 @@ NOW = datetime(2026, 10, 20, 2, 2, tzinfo=UTC)
 def test_the_largest_line_says_what_is_special(
     first: date, at: datetime, hours: dict[str, dict[str, int]], expected: str
 ):
-    """
-    Clocks first, then trouble, then what there is.
-    """
+    """Clocks first, then trouble, then what there is."""
     large, _lead = say(make(first, at, **hours))
 
     assert expected in large
 
 
 def test_trouble_is_told_beside_the_clocks():
-    """
-    Neither hides the other.
-    """
+    """Neither hides the other."""
     assert "1 run failed." == say(make(AUTUMN, NOW, d0h7={"failed": 1}))[1]
 
 
@@ -89,16 +85,12 @@ def test_trouble_is_told_beside_the_clocks():
     ],
 )
 def test_an_hour_tells_what_it_has(counts: dict[str, int], expected: str):
-    """
-    In the words of the states.
-    """
+    """In the words of the states."""
     assert expected == tell(fill(CalendarHour(NOW, NOW, 2, 1), **counts))
 
 
 def test_days_are_told_by_their_clocks():
-    """
-    Today, and a day of 25 hours, whose hour that comes twice has two cells.
-    """
+    """Today, and a day of 25 hours, whose hour that comes twice has two cells."""
     rows = make_rows(make(AUTUMN, NOW, d6h1={"planned": 4}), Whose())
 
     assert "today" == rows[1].note
@@ -113,9 +105,7 @@ def test_days_are_told_by_their_clocks():
 
 
 def test_an_hour_that_clocks_skip_has_no_cell():
-    """
-    In the spring.
-    """
+    """In the spring."""
     rows = make_rows(make(SPRING, NOW), Whose())
 
     assert [1, 0, 1] == [len(cells) for cells in rows[6].cells[:3]]
@@ -123,9 +113,7 @@ def test_an_hour_that_clocks_skip_has_no_cell():
 
 
 def test_a_cell_leads_to_its_operations_or_to_what_is_planned():
-    """
-    Of the same app and queue; an outage is listed where it began.
-    """
+    """Of the same app and queue; an outage is listed where it began."""
     week = make(AUTUMN, NOW, d0h7={"failed": 1}, d5h7={"planned": 2})
     missed = fill(week.days[1].hours[1], missed=1)
     missed.missed_since = NOW - timedelta(hours=9)

@@ -36,7 +36,5 @@ def test_bars_have_what_their_hour_has():
 
 
 def test_nothing_planned_is_a_picture_as_well():
-    """
-    Without bars.
-    """
+    """Without bars."""
     assert {} == draw_load([], [], NOON, LONDON).paths

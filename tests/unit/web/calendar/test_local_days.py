@@ -17,9 +17,7 @@ LORD_HOWE = ZoneInfo("Australia/Lord_Howe")
 
 
 def test_most_days_have_24_hours():
-    """
-    Each once, and nothing to tell.
-    """
+    """Each once, and nothing to tell."""
     (day,) = find_local_days(date(2026, 10, 20), 1, LONDON)
 
     assert list(range(24)) == [each.shown for each in day.hours]
@@ -29,9 +27,7 @@ def test_most_days_have_24_hours():
 
 
 def test_the_hour_that_comes_twice_is_there_twice():
-    """
-    In the autumn, when the day has 25 hours.
-    """
+    """In the autumn, when the day has 25 hours."""
     (day,) = find_local_days(date(2026, 10, 25), 1, LONDON)
 
     assert 25 == len(day.hours)
@@ -43,9 +39,7 @@ def test_the_hour_that_comes_twice_is_there_twice():
 
 
 def test_the_hour_that_is_left_out_is_not_there():
-    """
-    In the spring, when the day has 23 hours.
-    """
+    """In the spring, when the day has 23 hours."""
     (day,) = find_local_days(date(2026, 3, 29), 1, LONDON)
 
     assert [0, *range(2, 24)] == [each.shown for each in day.hours]
@@ -53,9 +47,7 @@ def test_the_hour_that_is_left_out_is_not_there():
 
 
 def test_half_an_hour_is_told_as_it_is():
-    """
-    Where clocks are changed by less than an hour, an hour may be short.
-    """
+    """Where clocks are changed by less than an hour, an hour may be short."""
     (day,) = find_local_days(date(2026, 10, 4), 1, LORD_HOWE)
 
     (short,) = [
@@ -65,9 +57,7 @@ def test_half_an_hour_is_told_as_it_is():
 
 
 def test_a_day_that_a_zone_left_out_is_not_there():
-    """
-    Samoa had no 30 December 2011.
-    """
+    """Samoa had no 30 December 2011."""
     days = find_local_days(date(2011, 12, 29), 3, ZoneInfo("Pacific/Apia"))
 
     assert [29, 31] == [each.day.day for each in days]
@@ -83,9 +73,7 @@ def test_a_day_that_a_zone_left_out_is_not_there():
     st.dates(date(1980, 1, 1), date(2037, 1, 1)),
 )
 def test_hours_leave_no_gap(zone: str, first: date):
-    """
-    So every instant has its hour, which shows what the clocks show then.
-    """
+    """So every instant has its hour, which shows what the clocks show then."""
     clocks = ZoneInfo(zone)
     days = find_local_days(first, 3, clocks)
 
@@ -105,9 +93,7 @@ def test_hours_leave_no_gap(zone: str, first: date):
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
 def test_days_follow_each_other(zone: str):
-    """
-    As many as were asked for.
-    """
+    """As many as were asked for."""
     days = find_local_days(date(2026, 2, 27), 4, ZoneInfo(zone))
 
     assert [27, 28, 1, 2] == [each.day.day for each in days]

@@ -44,9 +44,7 @@ def show(when: Any, **members: Any) -> dict[str, str] | None:
 @pytest.mark.parametrize("name", BUILDERS)
 @pytest.mark.parametrize("text", TEXTS)
 def test_what_a_builder_shows_changes_nothing(text: str, name: str) -> None:
-    """
-    Whatever a document has; what it says in another way is not shown.
-    """
+    """Whatever a document has; what it says in another way is not shown."""
     document = json.loads(text)
     built = open_builders(document, _NOTHING)
 
@@ -118,16 +116,12 @@ def test_what_a_builder_shows_changes_nothing(text: str, name: str) -> None:
 def test_rule_is_shown_if_fields_can_say_it(
     when: Any, shown: dict[str, str] | None
 ) -> None:
-    """
-    Else nothing is, so that nobody believes what it does not say.
-    """
+    """Else nothing is, so that nobody believes what it does not say."""
     assert shown == show(when)
 
 
 def test_weekdays_are_ticked() -> None:
-    """
-    From Monday on.
-    """
+    """From Monday on."""
     for days, ticked in (("1-5", [*"12345"]), ("1,6,0", [*"160"])):
         fields = show_when({"when": {"cron_rule": f"0 17 * * {days}"}}) or []
         assert ("when_kind", "weekdays") == fields[0]
@@ -135,9 +129,7 @@ def test_weekdays_are_ticked() -> None:
 
 
 def test_working_days_are_those_that_are_not_excepted() -> None:
-    """
-    From Monday to Friday, unless the document names its own weekend.
-    """
+    """From Monday to Friday, unless the document names its own weekend."""
     fridays: list[Any] = [{"weekdays": ["Fri", "Sat"]}]
     form = make_form(when_kind="working", when_time="5 pm", when_holidays="fr, de")
 
@@ -155,9 +147,7 @@ def test_working_days_are_those_that_are_not_excepted() -> None:
 
 
 def test_monthly_invoice_on_the_last_working_day() -> None:
-    """
-    Its holidays are added to the days that are excepted already.
-    """
+    """Its holidays are added to the days that are excepted already."""
     form = make_form(
         when_kind="monthly",
         when_nth="-1",
@@ -198,17 +188,13 @@ def test_monthly_invoice_on_the_last_working_day() -> None:
     ],
 )
 def test_fields_that_say_nothing_are_refused(fields: dict[str, str], told: str) -> None:
-    """
-    With what to do.
-    """
+    """With what to do."""
     with pytest.raises(RuleError, match=told):
         put_when({}, make_form(**fields))
 
 
 def test_action_is_built_from_nothing() -> None:
-    """
-    The three builders make what the door accepts, in the usual order.
-    """
+    """The three builders make what the door accepts, in the usual order."""
     form = make_form(
         when_kind="weekdays",
         when_day=["1", "3"],
@@ -242,9 +228,7 @@ def test_action_is_built_from_nothing() -> None:
 
 
 def test_what_the_fields_do_not_have_stays() -> None:
-    """
-    Other arguments, steps of packages, and how a switch was written.
-    """
+    """Other arguments, steps of packages, and how a switch was written."""
     task = {"name": "a.b", "kwargs": {"x": 1}}
     document: dict[str, Any] = {
         "name": "a",
@@ -272,9 +256,7 @@ def test_what_the_fields_do_not_have_stays() -> None:
 
 
 def test_what_was_typed_stays_until_the_document_is_asked_for() -> None:
-    """
-    The others follow the document.
-    """
+    """The others follow the document."""
     document: dict[str, Any] = {"name": "a", "when": {"cron_rule": "0 7 * * *"}}
     opened = open_builders(document, _NOTHING)
     typed = make_form(**dict(opened.fields) | {"when_time": "08"})

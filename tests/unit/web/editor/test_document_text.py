@@ -20,16 +20,12 @@ from web.editor.duration_words import read_duration, tell_duration
     ],
 )
 def test_text_says_what_the_document_says(document: Any) -> None:
-    """
-    Over as many lines as it takes.
-    """
+    """Over as many lines as it takes."""
     assert document == json.loads(write_text(document))
 
 
 def test_only_what_differs_is_written_anew() -> None:
-    """
-    Spaces, line ends and escapes of the rest stay.
-    """
+    """Spaces, line ends and escapes of the rest stay."""
     text = '{ "a" :1,\t"b/~":  {"x":\n2}, "c":"\\u00e9" }\n\n'
     old: dict[str, Any] = {"a": 1, "b/~": {"x": 2}, "c": "é"}
 
@@ -41,9 +37,7 @@ def test_only_what_differs_is_written_anew() -> None:
 
 
 def test_new_or_lost_members_write_the_whole_anew() -> None:
-    """
-    There is no place where they would surely belong.
-    """
+    """There is no place where they would surely belong."""
     assert '{\n    "a": 1,\n    "b": 2\n}' == replace_members(
         '{"a":1}', {"a": 1}, {"a": 1, "b": 2}
     )
@@ -64,26 +58,20 @@ def test_new_or_lost_members_write_the_whole_anew() -> None:
     ],
 )
 def test_durations_can_be_told_and_read_back(text: str, words: str) -> None:
-    """
-    24 hours are not a day.
-    """
+    """24 hours are not a day."""
     assert words == tell_duration(text)
     assert text == read_duration(words)
 
 
 @pytest.mark.parametrize("text", ["P", "PT", "PT1.5H", "P-1D", "soon", "", "5", "5 xs"])
 def test_what_is_no_duration_stays(text: str) -> None:
-    """
-    The door refuses it, and says what to write.
-    """
+    """The door refuses it, and says what to write."""
     assert text == tell_duration(text)
     assert text == read_duration(text)
 
 
 def test_short_words_are_read() -> None:
-    """
-    As people type them.
-    """
+    """As people type them."""
     assert ["PT5M", "PT2H30M", "P1DT1H", "PT10S"] == [
         read_duration(each) for each in ("5 min", "2h 30min", "1 day and 1 hour", "10s")
     ]

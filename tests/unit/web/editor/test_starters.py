@@ -21,9 +21,7 @@ DAYS = [date(2026, 11, 22), date(2026, 12, 31), date(2028, 1, 31), date(2028, 2,
 @pytest.mark.parametrize("today", DAYS)
 @pytest.mark.parametrize("kind", STARTERS)
 def test_starter_can_be_posted_as_it_is(kind: str, today: date) -> None:
-    """
-    On whatever day; a rule of time is due within the next three months.
-    """
+    """On whatever day; a rule of time is due within the next three months."""
     action = read_action(get_starter(kind, today).text)
 
     now = datetime(today.year, today.month, today.day, 12, tzinfo=UTC)
@@ -35,9 +33,7 @@ def test_starter_can_be_posted_as_it_is(kind: str, today: date) -> None:
 
 
 def test_each_kind_of_when_has_one() -> None:
-    """
-    And nothing is left to be filled in.
-    """
+    """And nothing is left to be filled in."""
     starters = list_starters(DAYS[0])
 
     found = set()
@@ -51,9 +47,7 @@ def test_each_kind_of_when_has_one() -> None:
 
 
 def test_every_file_is_offered() -> None:
-    """
-    None is forgotten.
-    """
+    """None is forgotten."""
     folder = files("web.editor.starters")
 
     names = {each.name for each in folder.iterdir() if each.name.endswith(".json")}
@@ -61,9 +55,7 @@ def test_every_file_is_offered() -> None:
 
 
 def test_once_is_at_nine_on_the_first_of_next_month() -> None:
-    """
-    In the zone that the text names.
-    """
+    """In the zone that the text names."""
     action = read_action(get_starter("once", DAYS[0]).text)
     now = datetime(2026, 11, 22, tzinfo=UTC)
     timing = make_timing(action, created_at=now, holidays={})
@@ -75,8 +67,6 @@ def test_once_is_at_nine_on_the_first_of_next_month() -> None:
 
 
 def test_unknown_kind_is_refused_with_those_there_are() -> None:
-    """
-    And the one that was probably meant.
-    """
+    """And the one that was probably meant."""
     with pytest.raises(NotFoundError, match="Did you mean 'weekdays'"):
         get_starter("weekday", DAYS[0])

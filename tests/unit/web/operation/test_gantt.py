@@ -50,9 +50,7 @@ def draw(*stretches: StepAttempt, recorded: float = 0.2, started: float = 1) -> 
 
 
 def test_steps_follow_each_other():
-    """
-    Each in its lane, in proportion to what it took, from left to right.
-    """
+    """Each in its lane, in proportion to what it took, from left to right."""
     drawn = draw(make("refresh", 1, 31), make("publish", 31, 41))
     _wait, refresh, publish = drawn.bars
 
@@ -65,9 +63,7 @@ def test_steps_follow_each_other():
 
 
 def test_attempts_have_brackets_and_the_wait_between_them_is_told():
-    """
-    A step that is tried again has one lane.
-    """
+    """A step that is tried again has one lane."""
     drawn = draw(
         make("refresh", 1, 41, state="failed"),
         make("refresh", 71, 171, attempt=2),
@@ -80,9 +76,7 @@ def test_attempts_have_brackets_and_the_wait_between_them_is_told():
 
 
 def test_retry_days_later_leaves_the_runs_to_be_seen():
-    """
-    The wait is drawn short, and says how long it was.
-    """
+    """The wait is drawn short, and says how long it was."""
     drawn = draw(
         make("refresh", 1, 41, state="failed"),
         make("refresh", 3 * 86_400, 3 * 86_400 + 40, attempt=2),
@@ -95,9 +89,7 @@ def test_retry_days_later_leaves_the_runs_to_be_seen():
 
 
 def test_what_runs_is_open_and_what_has_not_begun_says_so():
-    """
-    A bar ends at now, and a lane without a bar has a word.
-    """
+    """A bar ends at now, and a lane without a bar has a word."""
     drawn = draw(
         make("refresh", 1, None, state="running"),
         make("publish", None, None, attempt=0, state="pending"),
@@ -108,9 +100,7 @@ def test_what_runs_is_open_and_what_has_not_begun_says_so():
 
 
 def test_run_that_was_recorded_late_is_hatched():
-    """
-    The scheduler was not there: that is not the queue's fault.
-    """
+    """The scheduler was not there: that is not the queue's fault."""
     drawn = draw(make("refresh", 185, 500), recorded=184, started=185)
 
     assert "late" == drawn.bars[0].kind
@@ -118,9 +108,7 @@ def test_run_that_was_recorded_late_is_hatched():
 
 
 def test_attempts_that_are_not_known_are_not_made_up():
-    """
-    Those whose worker was lost left nothing but their number.
-    """
+    """Those whose worker was lost left nothing but their number."""
     drawn = draw(make("refresh", 120, 500, attempt=3), started=1)
 
     assert [] == [each for each in drawn.pauses if each.label.startswith("waits")]
@@ -133,9 +121,7 @@ def test_attempts_that_are_not_known_are_not_made_up():
     )
 )
 def test_nothing_leaves_the_drawing(lengths: list[tuple[float, float]]):
-    """
-    However long or short the runs and waits, bars and ticks stay within it.
-    """
+    """However long or short the runs and waits, bars and ticks stay within it."""
     at, stretches = 1.0, []
     for number, (wait, took) in enumerate(lengths, start=1):
         begin = at + wait

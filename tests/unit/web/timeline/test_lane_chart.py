@@ -54,9 +54,7 @@ def test_runs_are_as_long_as_they_took():
 
 
 def test_what_never_ran_is_a_mark_where_it_was_due():
-    """
-    However late that was decided; and at the right edge it is still seen.
-    """
+    """However late that was decided; and at the right edge it is still seen."""
     runs = [
         run(_S.MISSED, 1, 9, started=False),
         run(_S.PENDING, 2, None, started=False),
@@ -71,9 +69,7 @@ def test_what_never_ran_is_a_mark_where_it_was_due():
 
 
 def test_many_runs_are_drawn_together_by_state():
-    """
-    Success never hides what failed in the same stretch.
-    """
+    """Success never hides what failed in the same stretch."""
     stretches = [LaneStretch(NOON, NOON + HOUR, {_S.SUCCEEDED: 9, _S.FAILED: 1})]
 
     drawn = draw_stretches(FRAME, stretches)
@@ -82,9 +78,7 @@ def test_many_runs_are_drawn_together_by_state():
 
 
 def test_ticks_of_one_place_are_one():
-    """
-    A thousand of them are no more than the picture has room for.
-    """
+    """A thousand of them are no more than the picture has room for."""
     planned = [NOON + number * timedelta(seconds=1) for number in range(1000)]
 
     assert draw_planned(FRAME, planned).count("M") < 30
@@ -111,9 +105,7 @@ def test_ticks_of_one_place_are_one():
     ],
 )
 def test_the_axis_has_round_times_of_the_zone(hours: int, expected: list[str]):
-    """
-    Also behind a change of clocks, where they are an hour further.
-    """
+    """Also behind a change of clocks, where they are an hour further."""
     start = NOON - HOUR  # 12:00 in London
     frame = LaneFrame(start, start + hours * HOUR)
 

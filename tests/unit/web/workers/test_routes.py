@@ -18,9 +18,7 @@ from web.workers.routes import tell_commands
     ],
 )
 def test_command_has_the_prefix_of_the_queues(prefix: str, begin: str):
-    """
-    A worker of another prefix would take nothing, and say nothing.
-    """
+    """A worker of another prefix would take nothing, and say nothing."""
     (_, own), (_, celery) = tell_commands(
         [Queue.DEFAULT], prefix=prefix, broker_url="redis://h"
     )
@@ -30,16 +28,12 @@ def test_command_has_the_prefix_of_the_queues(prefix: str, begin: str):
 
 
 def test_everything_in_one_process_has_one_command():
-    """
-    No worker reaches a broker in the memory of another process.
-    """
+    """No worker reaches a broker in the memory of another process."""
     found = tell_commands([], prefix="minutehand", broker_url="memory://")
 
     assert ["minutehand up"] == [line for _, line in found]
 
 
 def test_line_of_zeros_lies_at_the_bottom():
-    """
-    Also of one value.
-    """
+    """Also of one value."""
     assert {30.0} == {draw_depth(values).y for values in ([0, 0], [0])}

@@ -89,9 +89,7 @@ CRON = st.fixed_dictionaries(
 
 @given(CRON)
 def test_cron_trigger_fires_when_the_action_is_due(fields: dict[str, Any]):
-    """
-    Whatever its fields, what is imported has the same first twenty occurrences.
-    """
+    """Whatever its fields, what is imported has the same first twenty occurrences."""
     trigger = CronTrigger(**fields, timezone="UTC")
     found = import_job(trigger)
 
@@ -107,9 +105,7 @@ def test_cron_trigger_fires_when_the_action_is_due(fields: dict[str, Any]):
     st.datetimes(datetime(2026, 1, 1), datetime(2027, 6, 1)),  # noqa: DTZ001 - UTC
 )
 def test_interval_trigger_keeps_its_grid(seconds: int, start: datetime):
-    """
-    The grid of an interval is that of its start, to the second.
-    """
+    """The grid of an interval is that of its start, to the second."""
     start = start.replace(microsecond=0, tzinfo=UTC)
     trigger = IntervalTrigger(seconds=seconds, start_date=start, timezone="UTC")
     found = import_job(trigger)
@@ -120,9 +116,7 @@ def test_interval_trigger_keeps_its_grid(seconds: int, start: datetime):
 
 
 def test_calendar_interval_steps_the_calendar():
-    """
-    Every month on the first is the same; on the 31st it is said what differs.
-    """
+    """Every month on the first is the same; on the 31st it is said what differs."""
     first = CalendarIntervalTrigger(
         months=1, hour=7, start_date="2026-12-01", timezone=PARIS
     )
@@ -136,9 +130,7 @@ def test_calendar_interval_steps_the_calendar():
 
 
 def test_or_is_due_whenever_one_of_its_triggers_is():
-    """
-    An action has a list of rules.
-    """
+    """An action has a list of rules."""
     parts = [CronTrigger(hour=7, timezone="UTC"), CronTrigger(hour=9, timezone="UTC")]
     document = get_document(import_job(OrTrigger(parts)))
 
@@ -158,9 +150,7 @@ def test_or_is_due_whenever_one_of_its_triggers_is():
     ],
 )
 def test_what_cannot_be_says_what_to_do(trigger: Any, words: str):
-    """
-    What is finer than a minute, over, or no rule, is told.
-    """
+    """What is finer than a minute, over, or no rule, is told."""
     found = import_job(trigger)
 
     assert ImportVerdict.CANNOT_BE is found.verdict
@@ -193,9 +183,7 @@ def test_what_cannot_be_says_what_to_do(trigger: Any, words: str):
     ],
 )
 def test_triggers(trigger: Any, when: Any, difference: str):
-    """
-    The common ones become rules that people can read.
-    """
+    """The common ones become rules that people can read."""
     found = import_job(trigger)
 
     assert get_when(found) == when
@@ -204,9 +192,7 @@ def test_triggers(trigger: Any, when: Any, difference: str):
 
 
 def test_years_are_bounds():
-    """
-    Unless there is a hole between them, of which a calendar rule has the years.
-    """
+    """Unless there is a hole between them, of which a calendar rule has the years."""
     years = get_document(import_job(cron(year="2027-2028", start_date="2026-01-01")))
     holed = get_when(import_job(cron(year="2027,2029")))
 
@@ -216,9 +202,7 @@ def test_years_are_bounds():
 
 
 def test_task_is_the_function_with_its_arguments():
-    """
-    The colon of a reference becomes a dot, as Celery names tasks.
-    """
+    """The colon of a reference becomes a dot, as Celery names tasks."""
     step = get_step(import_job(cron(hour=7)))
 
     assert step["name"] == "shop.jobs.report"
@@ -242,9 +226,7 @@ def test_task_is_the_function_with_its_arguments():
     ],
 )
 def test_policies_are_kept(changes: dict[str, Any], member: str, value: Any):
-    """
-    Jitter, grace, coalescing, instances and pauses each have their member.
-    """
+    """Jitter, grace, coalescing, instances and pauses each have their member."""
     trigger = IntervalTrigger(hours=1, start_date=NOW, timezone="UTC", jitter=90)
     document = get_document(import_job(trigger, **changes))
 
@@ -252,9 +234,7 @@ def test_policies_are_kept(changes: dict[str, Any], member: str, value: Any):
 
 
 def test_argument_that_json_has_not_is_named():
-    """
-    Dates and objects of the project cannot be sent as JSON.
-    """
+    """Dates and objects of the project cannot be sent as JSON."""
     dated = import_job(cron(hour=7), args=(timedelta(1),))
     owned = import_job(cron(hour=7), kwargs={"shop": Shop()})
 

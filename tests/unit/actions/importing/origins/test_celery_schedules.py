@@ -68,9 +68,7 @@ FIELDS = st.fixed_dictionaries(
 
 @given(FIELDS)
 def test_crontab_is_due_when_celery_says(fields: dict[str, str]):
-    """
-    Whatever text Celery reads, the rule has the same first twenty occurrences.
-    """
+    """Whatever text Celery reads, the rule has the same first twenty occurrences."""
     document = get_document(beat("UTC", **fields))
 
     assert ask_celery(fields, 20) == find_first(document, 20)
@@ -112,9 +110,7 @@ def test_what_celery_refuses_cannot_be(text: str):
     ],
 )
 def test_what_cannot_be_says_what_to_do(schedule: Any, words: str):
-    """
-    No entry is dropped without a word.
-    """
+    """No entry is dropped without a word."""
     found = beat(**schedule)
 
     assert found.verdict is ImportVerdict.CANNOT_BE
@@ -169,9 +165,7 @@ def test_zone_of_the_host_is_told():
 
 
 def test_seconds_are_exact():
-    """
-    Beat, too, sends each, whether or not the former one is over.
-    """
+    """Beat, too, sends each, whether or not the former one is over."""
     found = beat(kind="interval", seconds=10.0)
 
     assert found.verdict is ImportVerdict.EXACT

@@ -38,9 +38,7 @@ def line(text: str) -> Imported:
 
 
 def test_lines_of_a_system_crontab():
-    """
-    Settings count from their line on; the user stands before the command.
-    """
+    """Settings count from their line on; the user stands before the command."""
     hourly, daily, weekly = lines(SYSTEM)
 
     assert get_when(hourly) == {"cron_rule": "17 * * * *", "timezone": "Europe/Paris"}
@@ -73,9 +71,7 @@ def test_lines_of_a_system_crontab():
     ],
 )
 def test_users_are_found_out(text: str, users: list[str | None], doubt: str):
-    """
-    A crontab of one user has no user in its lines; what is in doubt differs.
-    """
+    """A crontab of one user has no user in its lines; what is in doubt differs."""
     found = lines(text)
 
     assert users == [get_step(each)["kwargs"].get("user") for each in found]
@@ -84,9 +80,7 @@ def test_users_are_found_out(text: str, users: list[str | None], doubt: str):
 
 
 def test_user_that_was_told_is_in_no_doubt():
-    """
-    Whoever imports knows the file.
-    """
+    """Whoever imports knows the file."""
     text = "0 5 * * * joe /srv/a\n"
     (system,), (personal,) = lines(text, has_user=True), lines(text, has_user=False)
 
@@ -96,9 +90,7 @@ def test_user_that_was_told_is_in_no_doubt():
 
 
 def test_settings_are_told_with_their_lines_and_without_values():
-    """
-    A password in a crontab is not copied anywhere; how it was read is said first.
-    """
+    """A password in a crontab is not copied anywhere; how it was read is said first."""
     _lines, notes = read_crontab("TZ=UTC\nMAILTO=a@b\nPGPASSWORD=geheim\n")
     told = " ".join(notes)
 
@@ -137,9 +129,7 @@ def test_what_crons_read_otherwise_differs(text: str, rule: str, words: str):
 
 
 def test_mark_of_cronie_is_left_out():
-    """
-    A "-" before the fields keeps cronie from logging.
-    """
+    """A "-" before the fields keeps cronie from logging."""
     found = line("-0 5 * * * x")
 
     assert get_when(found)["cron_rule"] == "0 5 * * *"
@@ -147,9 +137,7 @@ def test_mark_of_cronie_is_left_out():
 
 
 def test_percent_begins_the_input():
-    """
-    As crontab(5) says: the first bare one ends the command, others are line ends.
-    """
+    """As crontab(5) says: the first bare one ends the command, others are line ends."""
     step = get_step(line(r"0 5 * * * date +\%F; mail joe%hello%you"))
 
     assert step["kwargs"] == {"command": "date +%F; mail joe", "input": "hello\nyou"}
@@ -167,9 +155,7 @@ def test_percent_begins_the_input():
     ],
 )
 def test_what_cannot_be_says_why(text: str, words: str):
-    """
-    One bad line is one report.
-    """
+    """One bad line is one report."""
     found = line(text)
 
     assert ImportVerdict.CANNOT_BE is found.verdict
@@ -191,8 +177,6 @@ def test_what_cannot_be_says_why(text: str, words: str):
     ],
 )
 def test_two_day_fields_are_explained(rule: str, words: str):
-    """
-    Either of two day fields is enough, which few people mean.
-    """
+    """Either of two day fields is enough, which few people mean."""
     assert words in "".join(explain_days(rule))
     assert bool(words) == bool(explain_days(rule))

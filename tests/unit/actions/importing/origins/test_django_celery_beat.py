@@ -76,9 +76,7 @@ def django(kind: str, schedule: Any, **columns: Any) -> Imported:
     ],
 )
 def test_schedules_of_django(kind: str, schedule: Any, columns: Any, when: Any):
-    """
-    Zones of rows, days of the calendar, grids from the last run, and due dates.
-    """
+    """Zones of rows, days of the calendar, grids from the last run, and due dates."""
     assert get_when(django(kind, schedule, **columns)) == when
 
 
@@ -103,9 +101,7 @@ def test_schedules_of_django(kind: str, schedule: Any, columns: Any, when: Any):
 def test_what_is_said_of_rows_of_django(
     kind: str, schedule: Any, columns: Any, words: str
 ):
-    """
-    What differs, what is not kept, and why one cannot be.
-    """
+    """What differs, what is not kept, and why one cannot be."""
     assert words in " ".join(django(kind, schedule, **columns).notes)
 
 

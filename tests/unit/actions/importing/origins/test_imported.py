@@ -62,9 +62,7 @@ def test_names_are_given_once(
 
 
 def test_another_name_is_told():
-    """
-    It is not the one that people look for.
-    """
+    """It is not the one that people look for."""
     first, second = import_all("daily", "daily")
     (cut,) = import_all("x" * 300)
 
@@ -83,9 +81,7 @@ def test_another_name_is_told():
     ],
 )
 def test_one_that_cannot_be_stops_no_other(kind: str, words: str):
-    """
-    Each is reported with what was found, and takes no name from the others.
-    """
+    """Each is reported with what was found, and takes no name from the others."""
     entries = [Entry("it", {"kind": kind}), Entry("it"), Entry("it", problem="No.")]
     bad, good, unread = import_each(entries, {"kind": fill}, DEFAULTS)
 

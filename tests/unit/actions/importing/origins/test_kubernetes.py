@@ -43,9 +43,7 @@ def import_job(**spec: Any) -> Imported:
 
 
 def test_cron_jobs_of_a_file():
-    """
-    Lists and documents beside one another; other kinds are not for us.
-    """
+    """Lists and documents beside one another; other kinds are not for us."""
     report, bare = read_cron_jobs(TWO)
 
     assert (report.name, bare.name) == ("shop/report", "bare")
@@ -60,9 +58,7 @@ def test_cron_jobs_of_a_file():
     "text", [b"kind: [CronJob]", b"items: [1]", b"kind: List", b"{}", b"- 1", b""]
 )
 def test_what_is_no_job_is_left_out(text: bytes):
-    """
-    A file may hold whatever a cluster has.
-    """
+    """A file may hold whatever a cluster has."""
     assert read_cron_jobs(text) == ()
 
 
@@ -71,9 +67,7 @@ def test_what_is_no_job_is_left_out(text: bytes):
     [(b"a: [", "line 1"), (b"\x00", "not YAML"), (b"x" * (9 << 20), "bytes")],
 )
 def test_what_is_no_yaml_is_refused(text: bytes, words: str):
-    """
-    With the place, so that it can be corrected.
-    """
+    """With the place, so that it can be corrected."""
     with pytest.raises(InvalidDocumentError, match=words):
         read_cron_jobs(text)
 
@@ -91,9 +85,7 @@ def test_what_is_no_yaml_is_refused(text: bytes, words: str):
     ],
 )
 def test_schedules(schedule: str, expected: dict[str, str]):
-    """
-    Five fields, macros, question marks and @every.
-    """
+    """Five fields, macros, question marks and @every."""
     assert {**expected, "timezone": "UTC"} == get_when(import_job(schedule=schedule))
 
 
@@ -111,9 +103,7 @@ def test_schedules(schedule: str, expected: dict[str, str]):
     ],
 )
 def test_what_cannot_be_says_why(schedule: Any, words: str):
-    """
-    What the cluster refuses, too, is told.
-    """
+    """What the cluster refuses, too, is told."""
     found = import_job(schedule=schedule)
 
     assert ImportVerdict.CANNOT_BE is found.verdict
@@ -145,16 +135,12 @@ def test_what_cannot_be_says_why(schedule: Any, words: str):
 def test_what_becomes_of_late_and_overlapping_runs(
     spec: dict[str, Any], member: str, value: Any, verdict: ImportVerdict
 ):
-    """
-    Each field of a CronJob has its member, and says where it is not the same.
-    """
+    """Each field of a CronJob has its member, and says where it is not the same."""
     found = import_job(**spec)
 
     assert (value, verdict) == (get_document(found).get(member), found.verdict)
 
 
 def test_task_gets_what_names_the_job():
-    """
-    The CronJob stays, as the template.
-    """
+    """The CronJob stays, as the template."""
     assert get_step(import_job())["kwargs"] == {"name": "it", "namespace": "shop"}

@@ -101,9 +101,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/sbin:/usr/bin
 def test_lines_are_told_rightly(
     text: str, reading: str, expected: list[tuple[str, str | None, str]]
 ):
-    """
-    The verdict of each line, whose command it is, and what there is to say.
-    """
+    """The verdict of each line, whose command it is, and what there is to say."""
     lines, notes = read_crontab(text)
     found = import_each(lines, CRONTAB, replace(DEFAULTS, timezone="UTC"))
 

@@ -81,9 +81,7 @@ PARTS = st.fixed_dictionaries(
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.sampled_from(["MINUTELY", "HOURLY", "DAILY", "WEEKLY", "MONTHLY"]), PARTS)
 def test_rule_is_due_when_dateutil_says(freq: str, parts: dict[str, Any]):
-    """
-    What is imported has the same occurrences as what redbeat reads back.
-    """
+    """What is imported has the same occurrences as what redbeat reads back."""
     if "until" in parts:
         parts.pop("count", None)
     if freq in {"MINUTELY", "HOURLY"}:  # dateutil takes long for what is rare
@@ -124,18 +122,14 @@ def test_rule_is_due_when_dateutil_says(freq: str, parts: dict[str, Any]):
     ],
 )
 def test_rules_that_cron_can_say(rule: Any, expected: str):
-    """
-    The common ones become a cron rule that people can read.
-    """
+    """The common ones become a cron rule that people can read."""
     when = get_when(import_entry(rule))
 
     assert {"cron_rule": expected, "timezone": "UTC"} == when
 
 
 def test_number_of_a_weekday_is_read_where_it_was_kept():
-    """
-    Redbeat drops the -1 of FR(-1) when it saves; a key written by others has it.
-    """
+    """Redbeat drops the -1 of FR(-1) when it saves; a key written by others has it."""
     text = RedBeatJSONEncoder().encode(make_rule("MONTHLY", byweekday=FR))
     kept = json.loads(text)
     kept["byweekday"]["n"] = -1
@@ -146,9 +140,7 @@ def test_number_of_a_weekday_is_read_where_it_was_kept():
 
 @pytest.mark.parametrize("definition", ["{", "[1]", '{"name": "it"}'])
 def test_key_that_something_else_wrote_stops_nothing(definition: str):
-    """
-    It is reported by its name, or else by its key.
-    """
+    """It is reported by its name, or else by its key."""
     entry = read_key("redbeat:it", definition, "")
     found = import_one(entry, REDBEAT)
 
@@ -157,9 +149,7 @@ def test_key_that_something_else_wrote_stops_nothing(definition: str):
 
 
 def test_every_second_week_on_two_days_is_two_steps():
-    """
-    Each weekday has a grid of its own.
-    """
+    """Each weekday has a grid of its own."""
     found = import_entry(make_rule("WEEKLY", interval=2, byweekday=[MO, WE]))
 
     assert [rule["every"] for rule in get_when(found)] == ["P2W", "P2W"]
@@ -178,9 +168,7 @@ def test_every_second_week_on_two_days_is_two_steps():
     ],
 )
 def test_rule_that_agrees_only_at_first_is_not_taken(parts: dict[str, Any]):
-    """
-    All that is compared may be on one day; what comes later must be meant, too.
-    """
+    """All that is compared may be on one day; what comes later must be meant, too."""
     rule = make_rule("MINUTELY", dtstart=NOW.replace(day=1), **parts)
     found = import_entry(rule)
 
@@ -191,18 +179,14 @@ def test_rule_that_agrees_only_at_first_is_not_taken(parts: dict[str, Any]):
 
 
 def test_few_that_are_left_are_due_dates():
-    """
-    What no rule says can still be named, if it ends soon.
-    """
+    """What no rule says can still be named, if it ends soon."""
     found = import_entry(make_rule("DAILY", byweekno=[50], count=14, byhour=9))
 
     assert {"due_date", "timezone"} == set(get_when(found)[0])
 
 
 def test_offset_is_that_of_dtstart_all_year():
-    """
-    A rule of redbeat has no zone, so neither does ours: the offset stays.
-    """
+    """A rule of redbeat has no zone, so neither does ours: the offset stays."""
     start = datetime.fromisoformat("2026-11-02T09:00:00+01:00")
     found = import_entry(make_rule("DAILY", dtstart=start))
 
@@ -220,9 +204,7 @@ def test_offset_is_that_of_dtstart_all_year():
     ],
 )
 def test_what_cannot_be_says_why(rule: Any, words: str):
-    """
-    A key that something else wrote stops nothing.
-    """
+    """A key that something else wrote stops nothing."""
     found = import_entry(rule)
 
     assert ImportVerdict.CANNOT_BE is found.verdict
@@ -230,9 +212,7 @@ def test_what_cannot_be_says_why(rule: Any, words: str):
 
 
 def test_crontab_interval_and_switch():
-    """
-    The other schedules are those of Celery; a disabled entry is not active.
-    """
+    """The other schedules are those of Celery; a disabled entry is not active."""
     by_cron = import_entry(crontab(0, 7, app=APP), enabled=False)
     by_interval = import_entry(schedule(1800.0, app=APP))
 

@@ -66,9 +66,7 @@ def send(*args: Any, kwargs: Any = None, **options: Any) -> Imported:
 def test_options_are_keys_of_the_step(
     options: dict[str, Any], step: dict[str, Any], verdict: ImportVerdict
 ):
-    """
-    A queue or an exchange, and what run_task calls the same; others differ.
-    """
+    """A queue or an exchange, and what run_task calls the same; others differ."""
     found = send(**options)
 
     assert {"name": "proj.task", **step} == get_step(found)
@@ -98,9 +96,7 @@ def test_what_is_not_kept_is_told():
     ],
 )
 def test_what_an_option_did_is_told(option: str, value: object, word: str):
-    """
-    Where run_task has nothing like it.
-    """
+    """Where run_task has nothing like it."""
     found = send(**{option: value})
 
     assert word in found.notes[0]
@@ -108,9 +104,7 @@ def test_what_an_option_did_is_told(option: str, value: object, word: str):
 
 
 def test_arguments_are_kept():
-    """
-    In their order and by their names.
-    """
+    """In their order and by their names."""
     step = get_step(send(1, [2], kwargs={"a": 3}))
 
     assert (step["args"], step["kwargs"]) == ([1, [2]], {"a": 3})
@@ -124,9 +118,7 @@ def test_arguments_are_kept():
     ],
 )
 def test_what_json_has_not_is_named(argument: Any, words: str):
-    """
-    In lists and objects, too; Python would write NaN, and the door refuses it.
-    """
+    """In lists and objects, too; Python would write NaN, and the door refuses it."""
     found = send(argument)
 
     assert found.verdict is ImportVerdict.CANNOT_BE

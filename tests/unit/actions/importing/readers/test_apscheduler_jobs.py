@@ -35,9 +35,7 @@ class Calls:
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_dates_and_zones_are_read(protocol: int):
-    """
-    In each protocol that has classes as APScheduler pickles them.
-    """
+    """In each protocol that has classes as APScheduler pickles them."""
     state = {
         "zone": ZoneInfo("Europe/Paris"),
         "at": datetime(2026, 12, 1, 9, tzinfo=UTC),
@@ -56,9 +54,7 @@ def test_dates_and_zones_are_read(protocol: int):
     [os.system, subprocess.call, eval, exec, __import__, Path.touch, open],
 )
 def test_nothing_that_a_pickle_names_is_called(function: Any, tmp_path: Path):
-    """
-    What would run a program is a record of its name.
-    """
+    """What would run a program is a record of its name."""
     witness = tmp_path / "witness"
     call = Calls(function, f"touch {witness}")
     job = read_job("it", pickle.dumps({"func": "a:b", "args": [call]}))
@@ -85,9 +81,7 @@ def test_nothing_that_a_pickle_names_is_called(function: Any, tmp_path: Path):
     ],
 )
 def test_what_is_no_job_is_told(state: bytes):
-    """
-    Cut off, made up or huge: it is one report, and no memory.
-    """
+    """Cut off, made up or huge: it is one report, and no memory."""
     job = read_job("it", state)
 
     assert job.fields == {}
@@ -95,9 +89,7 @@ def test_what_is_no_job_is_told(state: bytes):
 
 
 def test_list_in_many_places_is_not_spread_out():
-    """
-    Forty levels of a list twice in the next would be a million million values.
-    """
+    """Forty levels of a list twice in the next would be a million million values."""
     nested: list[Any] = []
     for _ in range(40):
         nested = [nested, nested]
@@ -108,9 +100,7 @@ def test_list_in_many_places_is_not_spread_out():
 
 
 def test_list_within_itself_is_told():
-    """
-    JSON could not say it either.
-    """
+    """JSON could not say it either."""
     nested: list[Any] = []
     nested.append(nested)
 
@@ -118,9 +108,7 @@ def test_list_within_itself_is_told():
 
 
 def test_other_objects_are_records():
-    """
-    A class of the project is named; what it held is kept as data.
-    """
+    """A class of the project is named; what it held is kept as data."""
     job = read_job("it", pickle.dumps({"args": [OrderedDict(a=1)]}))
 
     assert job.fields["args"] == [Stored("collections:OrderedDict")]
@@ -128,9 +116,7 @@ def test_other_objects_are_records():
 
 @given(st.binary(max_size=200), st.integers(0, 400))
 def test_altered_pickles_never_raise(noise: bytes, place: int):
-    """
-    Any bytes within a real one are read or refused.
-    """
+    """Any bytes within a real one are read or refused."""
     state = {"zone": ZoneInfo("UTC"), "at": datetime(2026, 1, 1, tzinfo=UTC)}
     real = pickle.dumps({"args": [Calls(os.getcwd), state], "func": "a:b"}, 2)
     place %= len(real)
@@ -139,9 +125,7 @@ def test_altered_pickles_never_raise(noise: bytes, place: int):
 
 
 def test_opcodes_of_a_real_trigger_are_what_we_expect():
-    """
-    If APScheduler pickles in another way, this is where it shows.
-    """
+    """If APScheduler pickles in another way, this is where it shows."""
     from apscheduler.triggers.cron import CronTrigger  # noqa: PLC0415
 
     text = pickle.dumps(CronTrigger(hour=7, timezone="Europe/Paris"), 2)
