@@ -143,6 +143,7 @@ migration: $(STAMP) ## Write a migration from the tables of the code, and try it
 openapi: $(STAMP) ## Write docs/openapi.json from the routes
 	@$(BIN)/python -m api.openapi
 
+# Extras stay: pip pins no "coverage[toml]" of another's needs to a "coverage" of the file.
 .PHONY: lock
 lock: $(STAMP) ## Resolve the newest allowed versions into the lock files
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
@@ -152,7 +153,7 @@ lock: $(STAMP) ## Resolve the newest allowed versions into the lock files
 		if [ $$name = runtime ]; then file=requirements.lock; fi; \
 		if [ $$name != dev ]; then constraint=(--constraint requirements-dev.lock); fi; \
 		$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-			--no-emit-index-url --no-header --no-annotate "$$@" "$${constraint[@]}" \
+			--no-strip-extras --no-emit-index-url --no-header --no-annotate "$$@" "$${constraint[@]}" \
 			--output-file $$file pyproject.toml; \
 	done
 	printf '%s\n' "apscheduler>=4.0.0a6,<5" crontab freezegun "rq>=3" "rq-scheduler>=0.14" | \
