@@ -16,7 +16,7 @@ NOBODY = "redis://127.0.0.1:1/0"
 
 
 @pytest.mark.parametrize(
-    ("database_url", "setting"),
+    ("url", "setting"),
     [("", "MINUTEHAND_HOME"), ("postgresql://x@127.0.0.1:1/x", "MINUTEHAND_WORKSPACE")],
     ids=["database", "workspace"],
 )
@@ -24,13 +24,13 @@ def test_worker_without_a_place_does_not_start(
     embedded: Call,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    database_url: str,
+    url: str,
     setting: str,
 ):
     """It is refused before a broker is asked for anything."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "file"))
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", database_url)
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", url)
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", NOBODY)
 
     answer = embedded("worker")
