@@ -14,7 +14,7 @@ from models.database.tables import small_apps
 from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
 from models.units import show_instant
-from operations.adapters.breaker import fetch_pauses
+from operations.mail.server_pauses import fetch_pauses
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER
 

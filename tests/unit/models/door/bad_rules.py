@@ -6,6 +6,7 @@ from tests.unit.models.documents import (
     ACTION,
     Bad,
     action,
+    alone,
     when,
 )
 
@@ -137,7 +138,7 @@ WHEN = [
     Bad(when(every=1800), "/when/every", "1800 is not text", 'write "PT30M"'),
     Bad(when(every=5400.0), "/when/every", "5400.0 is not text", 'write "PT1H30M"'),
     Bad(when(every="1800"), "/when/every", "not an ISO", 'write "PT30M"'),
-    Bad(when(every=30), "/when/every", "30 is not text", 'write "PT30S"'),
+    Bad(alone(every=30), "/when/every", "30 is not text", 'write "PT30S"'),
     Bad(when(every=0.5), "/when/every", "0.5 is not text", '"every": "PT24H"'),
     Bad(when(every=90.5), "/when/every", "90.5 is not text", '"every": "PT24H"'),
     Bad(when(every=10**17), "/when/every", "is not text", '"every": "PT24H"'),
