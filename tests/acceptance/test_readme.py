@@ -174,7 +174,8 @@ def test_embedded_commands_do_what_they_say(home: Home) -> None:
 
     outputs = home.run("\n".join(lines)).split(f"{_MARK}\n")
 
-    _, _, applied, previewed, _, _, listed, shown, explained, audited, *rest = outputs
+    _, _, applied, previewed, _, _, listed, shown, *answers = outputs
+    explained, before, audited, *rest = answers
     operation = json.loads(shown)
     assert ["", ""] == rest
     assert "small app sales" in applied
@@ -185,8 +186,9 @@ def test_embedded_commands_do_what_they_say(home: Home) -> None:
     ]
     assert {"succeeded"} == {step["state"] for step in operation["steps"]}
     assert 2 == len(list((home.folder / ".minutehand" / "mails").iterdir()))
-    # It asks about a Monday before anybody has the action.
-    assert "not effective yet" in explained
+    assert "will run" in explained
+    # It asks about a day on which nobody had the action yet.
+    assert "not effective yet" in before
     assert ", 0 faults, " in audited
 
 
