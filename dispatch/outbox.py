@@ -210,7 +210,9 @@ class Outbox:
 
     def find_empty_queues(self) -> set[Queue]:
         """Ask the broker; if it does not answer, only old messages count as lost."""
-        if self._is_silent():
+        # Later than what waits is sent: whoever asks each time that a silence ends
+        # would begin the next one, and nobody would learn why nothing is sent.
+        if self.monotonic() < self._silent_until + SILENCE_S:
             return set()
         try:
             return self.sender.find_empty_queues()

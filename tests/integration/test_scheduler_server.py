@@ -240,7 +240,23 @@ def test_broker_that_is_away_is_asked_once_for_all(engine: sa.Engine):
     assert 1 == sender.attempts
     clock.now += 1
     scheduler.dispatcher.rescue()
+    assert 1 == sender.attempts
+    scheduler.wake()
     assert 2 == sender.attempts
+
+
+def test_rescue_leaves_the_first_word_to_what_waits(engine: sa.Engine):
+    """However often it asks a broker that is away, what waits is tried, and told."""
+    sender, clock = FakeSender(error=BROKER_DOWN), Clock()
+    scheduler = make_scheduler(engine, sender, clock)
+    scheduler.wake()
+    record_all(engine, make_operation())
+    for _ in range(3):
+        clock.now += SILENCE_S + 0.1
+        scheduler.dispatcher.rescue()
+        scheduler.wake()
+
+    assert fetch_send_failure(engine) is not None
 
 
 def test_crash_between_commit_and_send_sends_the_same_ids(engine: sa.Engine):
