@@ -173,7 +173,7 @@ def test_worker_whose_answers_are_not_read_is_named(redis_url: str, tmp_path: Pa
     ):
         wait_until(lambda: "odd@tests" in say("mails"), what="the odd worker")
         wait_until(lambda: "None" == say("reports"), what="the other worker")
-        unknown = say("reports", "shop.reprot")
+        unknown = say("reports", "shop.no_such_report")
 
     assert "no worker that takes queue reports" in unknown
     assert "What odd@tests answers is not read: it is not JSON" in unknown
