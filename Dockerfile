@@ -11,7 +11,7 @@ RUN /opt/minutehand/bin/pip install --no-cache-dir --no-deps --no-build-isolatio
 FROM python:3.11-slim-bookworm
 # No root: what runs here needs one folder and the network.
 RUN useradd --uid 10001 --create-home --home-dir /home/minutehand minutehand \
-    && install --directory --owner minutehand --group minutehand /data
+    && install --directory --mode 0700 --owner minutehand --group minutehand /data
 COPY --from=build /opt/minutehand /opt/minutehand
 # The scheduler is started by its file, as in a checkout.
 COPY --chown=root:root scheduler_server.py /app/

@@ -32,6 +32,7 @@ While the database is away, nothing happens and nothing is lost: what is due sta
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import socket
 import sys
@@ -270,6 +271,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="exit with code 5 if another scheduler leads, instead of standing by",
     )
     options = parser.parse_args(arguments)
+    if arguments is None:
+        os.umask(0o077)  # as in cli/main.py: what this process writes is for its user
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -143,12 +143,6 @@ def _limit_concurrency(
         conf.worker_concurrency = HEAVY_CONCURRENCY
 
 
-@celeryd_init.connect
-def _write_privately(**_arguments: object) -> None:
-    """Write for our user alone, as ``minutehand`` does, also under ``celery``."""
-    os.umask(0o077)
-
-
 def _split(queues: str | Iterable[str] | None) -> list[str]:
     """Return the names that Celery was given, separated by commas or as a list."""
     if queues is None:
@@ -209,6 +203,8 @@ def make_worker_options() -> list[click.Option]:
 def _check(context: click.Context, _option: click.Parameter, _value: object) -> None:
     if context.resilient_parsing:  # a shell completes what is being typed
         return
+    # As ``minutehand`` does: what this process writes is for its user alone.
+    os.umask(0o077)
     with _telling(context):
         settings = read_settings()
         check_worker(settings)

@@ -16,11 +16,12 @@ import sqlalchemy as sa
 
 from models.database.engine import make_engine, reading
 from operations.fleet.processes import ProcessRole, Seen, fetch_processes
-from tests.servers import PATIENCE_S, run_process, wait_until
+from tests.servers import PATIENCE_S, ROOT, run_process, wait_until
 
 OURS = (sys.executable, "-m", "cli.main", "worker", "-c", "1", "-Q", "quick,celery")
 THEIRS = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "1")
 EMBEDDED = (sys.executable, "-m", "cli.main", "up")
+SCHEDULER = (sys.executable, "scheduler_server.py")
 
 
 @pytest.fixture
@@ -79,6 +80,31 @@ def test_worker_has_a_row_for_as_long_as_it_runs(
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert any("ready" in line["event"] for line in lines)
     assert any("Warm shutdown" in line["event"] for line in lines)
+
+
+@pytest.mark.parametrize("command", [THEIRS, SCHEDULER], ids=["celery", "scheduler"])
+def test_whatever_a_program_makes_is_for_its_user_alone(
+    command: tuple[str, ...], redis_url: str, tmp_path: Path
+):
+    """Whatever the umask: a folder, a database, which is empty, and a workspace."""
+    home = tmp_path / "home"
+    asked = {"HOME": str(home), "BROKER_URL": redis_url}
+    environ = {f"MINUTEHAND_{name}": value for name, value in asked.items()}
+
+    done = subprocess.run(
+        command,
+        env={**os.environ, **environ},
+        cwd=ROOT,
+        umask=0,
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+
+    assert b"minutehand migrate" in done.stderr
+    made = [home, *home.rglob("*")]
+    assert len(made) > 1
+    assert [] == [path for path in made if path.stat().st_mode & 0o077]
 
 
 def test_worker_that_is_killed_leaves_its_row(

@@ -1,30 +1,13 @@
-"""How a worker starts, whichever command starts it: how many at once, how it writes."""
+"""How a worker starts, whichever command starts it: how many at once."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
 from celery.signals import celeryd_init
 
 from celery_app.worker_start import HEAVY_CONCURRENCY as TWO
-
-
-@pytest.fixture(autouse=True)
-def _umask() -> Iterator[None]:
-    """Begin with that of most hosts, and leave the tests' own."""
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
-
-
-def test_what_it_writes_is_for_its_user_alone() -> None:
-    """Also under Celery's own command."""
-    celeryd_init.send(sender="test", instance=None, conf=SimpleNamespace(), options={})
-
-    assert 0o077 == os.umask(0)
 
 
 @pytest.mark.parametrize(
