@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -47,7 +47,6 @@ TURNS_AHEAD = 20_000
 #: Of how many the turns are found at once: a tick with less due needs one query.
 FIRST_TURNS = 2_000
 
-_RESOLUTION = timedelta.resolution
 
 _kept = scheduled_actions.c
 _IS_DUE = DUE_ACTIONS.of(scheduled_actions.name)

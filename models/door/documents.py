@@ -50,7 +50,6 @@ __all__ = [
     "read_actions",
     "read_cloud_event_object",
     "read_each",
-    "read_event",
     "read_event_object",
     "read_events",
     "read_model",
@@ -161,18 +160,13 @@ def read_actions(
     return read_each(value, read_one, hint, most=most)
 
 
-def read_event(text: str | bytes) -> UserEventModel:
+def read_event_object(value: object) -> UserEventModel:
     """
-    Return the event that *text* describes.
+    Return the event in the decoded JSON *value*.
 
     Raises:
         InvalidDocumentError: With every problem, in document order.
     """
-    return read_event_object(decode_json(text))
-
-
-def read_event_object(value: object) -> UserEventModel:
-    """Return the event in the decoded JSON *value*; see ``read_event``."""
     return read_value(UserEventModel, value, "event")
 
 

@@ -15,8 +15,6 @@ from pathlib import Path
 #: parent or another process of the container. Every process may raise its own score.
 _WORTH_KILLING = 300
 
-_COUNT = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
-
 #: Signals of a crash in C or Rust code; Polars aborts if it gets no memory.
 _CRASHES = {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL}
 

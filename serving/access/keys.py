@@ -64,21 +64,12 @@ def read_key(text: str) -> str | None:
     return match["id"] if match is not None and is_secret(text, match[0]) else None
 
 
-def authenticate(connection: sa.Connection, text: str) -> Caller | None:
-    """
-    Return who asks with the key *text*, or None if it is unknown, expired or revoked.
-
-    One query, by the key's id; none if *text* is no key.
-    """
-    found = recognize(connection, text)
-    return None if isinstance(found, RefusedKey) else found
-
-
 def recognize(connection: sa.Connection, text: str) -> Caller | RefusedKey:
     """
     Return who asks with the key *text*, or why it is not taken.
 
-    That a key has expired or was revoked is told only to whoever has all of it.
+    One query, by the key's id; none if *text* is no key. That a key has expired or was
+    revoked is told only to whoever has all of it.
     """
     key_id = read_key(text)
     if key_id is None:

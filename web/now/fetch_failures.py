@@ -24,10 +24,6 @@ WITHIN = timedelta(hours=24)
 #: The most failures that are looked at, the latest first: some 40 ms.
 LOOKED_AT = 10_000
 
-#: How many causes are listed, and how many actions are named for each.
-CAUSES = 20
-ACTIONS_NAMED = 10
-
 #: Characters of an error that its cause is taken from.
 _HEAD = 600
 

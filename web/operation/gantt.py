@@ -14,8 +14,7 @@ from datetime import UTC, datetime, timedelta
 from models.units import format_age
 from web.operation.fetch_account import StepAttempt
 
-#: Units of the drawing.
-WIDTH = 1200
+#: Units of the drawing, which is 1,200 wide.
 _LEFT, _RIGHT = 176.0, 1100.0
 _ROW = 38
 

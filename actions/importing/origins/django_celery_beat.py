@@ -23,7 +23,6 @@ from actions.importing.origins.imported import (
 )
 from actions.importing.origins.tasks import run_task
 
-_DAY_S = 86_400
 _OPTIONS = ("queue", "priority", "exchange", "routing_key")
 
 

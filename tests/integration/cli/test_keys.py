@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from cli.connection import get_settings
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import sign_ins
-from serving.access.keys import authenticate
+from serving.access.callers import Caller
+from serving.access.keys import recognize
 from serving.access.sign_ins import follow_link
 from tests.integration.cli.calling import Answer, Call
 from tests.servers import open_terminal
@@ -34,7 +35,7 @@ def is_taken(database_url: str, text: str) -> bool:
     engine = make_engine(database_url)
     try:
         with reading(engine) as connection:
-            return authenticate(connection, text) is not None
+            return isinstance(recognize(connection, text), Caller)
     finally:
         engine.dispose()
 

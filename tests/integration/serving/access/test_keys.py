@@ -19,7 +19,6 @@ from serving.access.callers import Caller
 from serving.access.key_documents import NewKey, ShownKey
 from serving.access.keys import (
     RefusedKey,
-    authenticate,
     note_use,
     recognize,
 )
@@ -65,7 +64,8 @@ def rotate(engine: sa.Engine, key: NewKey, **options: Any) -> NewKey:
 
 def ask(engine: sa.Engine, text: str) -> Caller | None:
     with reading(engine) as connection:
-        return authenticate(connection, text)
+        found = recognize(connection, text)
+    return None if isinstance(found, RefusedKey) else found
 
 
 def edit(engine: sa.Engine, key: NewKey, **values: Any) -> None:

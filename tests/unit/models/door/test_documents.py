@@ -16,7 +16,7 @@ from models.door.documents import (
     read_action,
     read_action_object,
     read_actions,
-    read_event,
+    read_event_object,
     read_events,
 )
 from models.errors import InvalidDocumentError, Problem
@@ -341,7 +341,7 @@ def test_many_events_are_a_list_or_lines(join: Callable[[list[str]], str]):
     """Events come as a JSON list or as JSON lines."""
     texts = [json.dumps({**EVENT, "user": name}) for name in ("u1", "u2")]
 
-    expected = tuple(read_event(text) for text in texts)
+    expected = tuple(read_event_object(json.loads(text)) for text in texts)
     assert expected == read_events(join(texts))
     assert expected == read_events(join(texts).encode())
 
@@ -385,9 +385,9 @@ def test_one_event_over_several_lines():
 
     (event,) = read_events(text)
 
-    assert event == read_event(text)
-    assert datetime(2026, 12, 1, 8, tzinfo=UTC) == read_event(text).at
-    assert EventName.USER_LAST_SEEN == read_event(text).event
+    assert event == read_event_object(json.loads(text))
+    assert datetime(2026, 12, 1, 8, tzinfo=UTC) == event.at
+    assert EventName.USER_LAST_SEEN == event.event
 
 
 def test_decoded_value_that_json_does_not_have():
