@@ -10,10 +10,13 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query
 
+from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
+from actions.small_apps.differences import AppDifference, foresee_apply
 from models.errors import UsageError
 from models.fields.field_types import Instant
 from models.fields.strict_model import DocumentModel
 from models.requests.actions import Note
+from models.small_app import SmallAppModel
 from serving.context import Context, Viewer
 
 
@@ -143,3 +146,29 @@ KNOWN: Mapping[str, Known] = {
     "at": Known("2026-01-05T07:00:00Z", "An instant."),
     "limit": Known(50, "The most entries to return."),
 }
+
+
+DryRun = Annotated[
+    bool, Query(description="Change nothing; answer with what would change.")
+]
+RaiseEvents = Annotated[
+    bool,
+    Query(
+        description="Record events of users who are new, newly activated or seen more"
+        " recently. Without it, nobody is mailed because users were imported."
+    ),
+]
+
+
+def apply_or_foresee(
+    context: Context,
+    model: SmallAppModel,
+    terms: ApplyTerms,
+    *,
+    dry_run: bool,
+) -> Applied | AppDifference:
+    """Apply *model* as ``apply_small_app`` does; with *dry_run* nothing is changed."""
+    if dry_run:
+        return foresee_apply(context.services.engine, model, terms)
+    with context.writing() as connection:
+        return apply_small_app(connection, model, terms)

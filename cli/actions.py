@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import islice
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from actions.posting.doubts import find_silent_steps
-from cli.action_view import format_last, style_action_state
+from actions.read_actions import LastRun
 from cli.connection import read_database
 from cli.options import AppOption, JsonOption
-from cli.output import format_due, print_json, print_table, print_warning
+from cli.output import format_due, print_json, print_table, print_warning, style_state
 from models.database.engine import read_clock
+from models.operation_state import OperationState
+from models.units import format_age
 from overview.actions.shown import ListedAction, ShownAction, fetch_listed_actions
 
 #: Actions whose mails nobody gets that are named.
@@ -79,3 +83,26 @@ def _format_next(shown: ShownAction) -> str:
     if shown.waits_for_event:
         return "on event"
     return format_due(shown.following[0]) if shown.following else "-"
+
+
+_STYLES = {"active": "green", "paused": "yellow", "quarantined": "bold red"}
+
+
+def format_last(last: LastRun | None, now: datetime) -> Text:
+    """Return the last outcome and its age; after a failure, the last success too."""
+    if last is None:
+        return Text("-")
+    text = style_state(last.state)
+    if last.finished_at is not None:
+        text.append(f" {format_age(now - last.finished_at)} ago", style="default")
+    if last.state != OperationState.SUCCEEDED:
+        success = "no recent success"
+        if last.succeeded_at is not None:
+            success = f"last success {format_age(now - last.succeeded_at)} ago"
+        text.append(f"; {success}", style="default")
+    return text
+
+
+def style_action_state(state: str) -> Text:
+    """Return the name of an action's state in its colour."""
+    return Text(state, style=_STYLES.get(state, "bright_black"))

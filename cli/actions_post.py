@@ -21,9 +21,8 @@ from actions.posting.edit import (
 )
 from actions.posting.post import Posting
 from actions.previews.sentences import describe
-from cli.completing import complete_app
 from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import JsonOption, read_file
+from cli.options import JsonOption, complete_app, read_file
 from cli.output import err, format_both, out, print_json, print_note, print_warning
 from models.door.documents import read_actions
 from models.errors import Problem, UsageError

@@ -10,7 +10,7 @@ from rich.syntax import Syntax
 
 from actions.pausing.pause_state import APP, INSTALLATION, Pause
 from actions.read_actions import RevisionNote
-from cli.action_view import format_last, style_action_state
+from cli.actions import format_last, style_action_state
 from cli.connection import read_database
 from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import (

@@ -26,8 +26,7 @@ from cli.connection import (
     use_engine,
     write_database,
 )
-from cli.ids import shorten
-from cli.options import AppArgument, JsonOption, read_file
+from cli.options import AppArgument, JsonOption, read_file, shorten
 from cli.output import (
     describe_pause,
     format_both,

@@ -16,13 +16,13 @@ from cli.connection import (
     read_database,
     write_database,
 )
-from cli.ids import shorten
 from cli.options import (
     ActionArgument,
     ActionOption,
     AppOption,
     JsonOption,
     read_period,
+    shorten,
 )
 from cli.output import (
     format_both,
@@ -46,7 +46,7 @@ from dispatch.backfills.shown_backfills import (
 from models.door.documents import read_model
 from models.json_form import get_members, write_json
 from models.paging import Page
-from models.requests.backfills import DEFAULT_AT_ONCE, BackfillModel, Which
+from models.requests.actions import DEFAULT_AT_ONCE, BackfillModel, Which
 
 #: The most occurrences that people are shown; ``--json`` has all.
 _SHOWN = 20

@@ -11,8 +11,7 @@ from uuid import UUID
 import typer
 
 from cli.connection import read_database, use_engine
-from cli.ids import shorten
-from cli.options import AppOption, JsonOption, read_period
+from cli.options import AppOption, JsonOption, read_period, shorten
 from cli.output import (
     format_both,
     out,

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from actions.receive_events import ReceivedEvents, receive_events
-from cli.completing import complete_app
 from cli.connection import write_database
-from cli.options import JsonOption, read_file, read_optional_instant
+from cli.options import JsonOption, complete_app, read_file, read_optional_instant
 from cli.output import out, print_json, print_warning
 from models.door.documents import read_event_object, read_events
 from models.errors import UsageError

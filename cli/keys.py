@@ -6,17 +6,18 @@ import sys
 from collections.abc import Callable
 from typing import Annotated
 
+import sqlalchemy as sa
 import typer
 
 from actions.lookup import fetch_app
-from cli.connection import get_settings, read_database, write_database
+from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import AppOption, JsonOption
 from cli.output import format_both, out, print_json, print_note, print_table
-from cli.sign_in_links import make_link_here
 from models.errors import RuleError, UsageError
 from models.fields.duration import Duration
 from models.fields.field_types import LONGEST_NAME, check_name
 from models.paging import Page
+from serving.access.callers import Caller, Role
 from serving.access.key_documents import (
     DEFAULT_OVERLAP,
     NewKey,
@@ -30,7 +31,7 @@ from serving.access.manage_keys import (
     revoke_key,
     rotate_key,
 )
-from serving.access.roles import Role
+from serving.access.sign_ins import make_link
 
 _IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="Id of a key: mh_<ID>_...")
@@ -234,3 +235,37 @@ def _read_duration(
     except RuleError as error:
         msg = f"{option}: {error}"
         raise UsageError(msg) from None
+
+
+def make_link_here(
+    url: str,
+    *,
+    role: Role = Role.ADMIN,
+    app: str | None = None,
+    engine: sa.Engine | None = None,
+) -> str:
+    """
+    Return a link that signs in once, as whoever calls this command.
+
+    Its secret stands behind the #: browsers send that nowhere, not as a Referer either,
+    so that no log of a proxy has it. For a terminal alone, too: logs are read by many.
+
+    Args:
+        url: Where the pages are.
+        role: What it lets them do.
+        app: Uid of the only small app that it lets them see. None: all.
+        engine: Of the installation. None: that of the settings.
+    """
+    # The demo, which has an engine of its own, does not read the environment.
+    name = get_actor() if engine is None else "the demo"
+    with write_database(engine) as connection:
+        secret = make_link(connection, Caller(None, name, role, app))
+    return f"{url}/sign-in#{secret}"
+
+
+def tell_how_to_sign_in(url: str) -> None:
+    """Print a link to the pages at *url* for whoever sits at the terminal."""
+    if sys.stderr.isatty():
+        print_note(f"To sign in, once and within 15 minutes: {make_link_here(url)}")
+    else:
+        print_note("To sign in, in a terminal: minutehand keys link --all --role admin")

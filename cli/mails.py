@@ -10,17 +10,18 @@ from typing import Annotated
 import typer
 
 from actions.lookup import find_filtered
-from cli.completing import complete_operation
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
 from cli.connection import get_actor, get_engine, read_database
-from cli.ids import read_operation_id, shorten
 from cli.options import (
     ActionOption,
     AllOption,
     AppOption,
     JsonOption,
     OptionalOperation,
+    complete_operation,
+    read_operation_id,
     read_period,
+    shorten,
 )
 from cli.output import (
     format_both,

@@ -9,9 +9,8 @@ import typer
 from rich.text import Text
 
 from cli.connection import read_database
-from cli.ids import read_operation_id, shorten
 from cli.operation_options import format_took, make_steps_table, takes_filter
-from cli.options import JsonOption, OperationArgument
+from cli.options import JsonOption, OperationArgument, read_operation_id, shorten
 from cli.output import (
     format_both,
     out,

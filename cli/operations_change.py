@@ -11,9 +11,8 @@ import typer
 
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
 from cli.connection import read_database, use_engine, write_database
-from cli.ids import read_operation_id
 from cli.operation_options import takes_filter
-from cli.options import AllOption, JsonOption, OptionalOperation
+from cli.options import AllOption, JsonOption, OptionalOperation, read_operation_id
 from cli.output import out, print_json, print_note
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
 from dispatch.bulk.runner import BulkRunner

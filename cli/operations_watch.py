@@ -13,12 +13,12 @@ from rich.live import Live
 from rich.text import Text
 
 from cli.connection import read_database, use_engine
-from cli.ids import read_operation_id
 from cli.operation_options import make_steps_table
 from cli.options import (
     JsonOption,
     OperationArgument,
     read_elapsed,
+    read_operation_id,
 )
 from cli.output import (
     err,

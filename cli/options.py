@@ -1,21 +1,73 @@
-"""Options and arguments that several commands share, and the parsing of their texts."""
+"""Options and arguments that several commands share; what a shell offers after TAB."""
 
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
+from uuid import UUID
 
+import sqlalchemy as sa
 import typer
 
-from cli.completing import complete_action, complete_app, complete_operation
+from actions.lookup import Suggestion, suggest_actions, suggest_apps
+from cli.connection import peek_at_database, read_database
 from models.database.engine import read_host_clock
+from models.database.lists import SHOWN_DIGITS
 from models.errors import RuleError, UsageError
 from models.fields.duration import Duration
 from models.fields.instants import format_instant
 from models.fields.typed_instants import parse_typed_instant
 from models.operation_state import OperationState, Queue, Reason
+from operations.state import find_operation_id
+from overview.suggestions import suggest_operations, suggest_workers
+
+#: How long a TAB may take to ask the database.
+_DEADLINE_S = 1.0
+
+
+def complete_app(incomplete: str) -> list[tuple[str, str]]:
+    """Return the small apps whose uid begins with *incomplete*."""
+    return _ask(lambda connection: suggest_apps(connection, incomplete))
+
+
+def complete_action(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the actions whose uid or name so begins, of ``--app`` if that is given."""
+    app = ctx.params.get("app")
+    return _ask(lambda connection: suggest_actions(connection, incomplete, app=app))
+
+
+def complete_operation(incomplete: str) -> list[tuple[str, str]]:
+    """Return the ids of the latest operations that begin with *incomplete*."""
+    return _ask(lambda connection: suggest_operations(connection, incomplete))
+
+
+def complete_worker(incomplete: str) -> list[tuple[str, str]]:
+    """Return the workers whose name begins with *incomplete*."""
+    return _ask(lambda connection: suggest_workers(connection, incomplete))
+
+
+def _ask(
+    suggest: Callable[[sa.Connection], Sequence[Suggestion]],
+) -> list[tuple[str, str]]:
+    """Return what *suggest* finds within the deadline, each with a help text."""
+    found: list[tuple[str, str]] = []
+
+    def look() -> None:
+        # Whatever is wrong, the command itself will say.
+        with suppress(Exception), peek_at_database() as connection:
+            found.extend(suggest(connection))
+
+    # A thread, since no time limit of a driver holds while it looks up a host's name.
+    asking = threading.Thread(target=look, daemon=True)
+    asking.start()
+    asking.join(_DEADLINE_S)
+    return list(found)
+
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON instead of a table.")
@@ -188,3 +240,23 @@ def read_file(name: str) -> bytes:
     except OSError as error:
         msg = f"{name}: {error.strerror or error}"
         raise UsageError(msg) from None
+
+
+def shorten(identifier: UUID) -> str:
+    """Return the first digits of *identifier*, which every command takes."""
+    return str(identifier)[:SHOWN_DIGITS]
+
+
+def read_operation_id(text: str) -> UUID:
+    """
+    Return the id of the operation that *text* names.
+
+    Raises:
+        NotFoundError: No operation has it.
+        ConflictError: Several ids begin so.
+    """
+    try:
+        return UUID(text)
+    except ValueError:
+        with read_database() as connection:
+            return find_operation_id(connection, text)

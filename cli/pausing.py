@@ -11,7 +11,6 @@ from actions.lookup import find_action
 from actions.pausing.pause_and_resume import set_paused
 from actions.pausing.pause_state import APP
 from actions.pausing.targets import pause_target, resume_target
-from cli.completing import complete_app
 from cli.connection import get_actor, write_database
 from cli.options import (
     ActionArgument,
@@ -19,6 +18,7 @@ from cli.options import (
     JsonOption,
     NoteOption,
     UntilOption,
+    complete_app,
     read_optional_instant,
 )
 from cli.output import describe_pause, out, print_json, print_note, say_until

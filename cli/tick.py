@@ -16,8 +16,7 @@ from actions.own_actions import MAINTENANCE_UID, MaintenancePlan, ensure_mainten
 from actions.previews.sentences import describe
 from actions.tick import TickReport, run_tick
 from cli.connection import get_engine, get_settings, read_database
-from cli.ids import shorten
-from cli.options import JsonOption, read_optional_instant
+from cli.options import JsonOption, read_optional_instant, shorten
 from cli.output import (
     format_both,
     out,

@@ -15,8 +15,8 @@ import typer
 
 from cli.connection import get_settings
 from cli.embedded import CONCURRENCY, run_embedded
+from cli.keys import tell_how_to_sign_in
 from cli.output import print_note
-from cli.sign_in_links import tell_how_to_sign_in
 from serving.server import WebServer
 from settings import is_color_wanted
 from telemetry import configure_logging, serve_metrics

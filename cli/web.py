@@ -6,8 +6,8 @@ import threading
 
 from celery_app.worker_start import PAUSE_S, keep_trying
 from cli.connection import get_engine, get_settings
+from cli.keys import tell_how_to_sign_in
 from cli.output import print_note
-from cli.sign_in_links import tell_how_to_sign_in
 from cli.web_app import make_app
 from migrations.schema_revisions import check_schema
 from models.errors import UsageError

@@ -7,12 +7,14 @@ people on a page, to programs as a problem.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from importlib.metadata import version
 from uuid import uuid4
 
+import sqlalchemy as sa
 import structlog
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request
@@ -27,7 +29,7 @@ import web.routes
 from api.answers import ROOT
 from api.openapi import describe
 from api.problems import make_problem
-from serving.background import doing_bulk_changes
+from dispatch.bulk.runner import BulkRunner
 from serving.refusals import HttpError
 from serving.services import Services
 from telemetry import Event
@@ -184,3 +186,23 @@ async def _answer_defect(request: Request, error: Exception) -> Response:
         page.headers["x-request-id"] = request_id
         return page
     return make_problem(status, detail, request_id, headers=headers)
+
+
+#: How long the batch under way may take to end, in seconds; another process goes on
+#: with the bulk change when the claim has run out.
+_GRACE_S = 5
+
+
+@contextmanager
+def doing_bulk_changes(engine: sa.Engine) -> Iterator[None]:
+    """Do the bulk changes that there are, until the block ends."""
+    stop = threading.Event()
+    runner = threading.Thread(
+        target=BulkRunner(engine).run, args=(stop,), name="bulk", daemon=True
+    )
+    runner.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        runner.join(_GRACE_S)

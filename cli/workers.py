@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cli.completing import complete_worker
 from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import JsonOption, NoteOption
+from cli.options import JsonOption, NoteOption, complete_worker
 from cli.output import out, print_json, print_note, print_table
 from models.units import format_age
 from operations.fleet.draining import find_worker

@@ -25,7 +25,7 @@ from actions.restore_actions import (
     start_anew,
     void_lease,
 )
-from dispatch.backfills.outcomes import OccurrenceOutcome, end_backfills
+from dispatch.backfills.shown_backfills import OccurrenceOutcome, end_backfills
 from dispatch.bulk.requests import end_bulk_changes
 from models.database.engine import read_clock, reading, writing
 from models.errors import ConflictError, UsageError

@@ -10,9 +10,9 @@ from actions.lookup import find_filtered
 from models.errors import UsageError
 from models.operation_state import Mark, OperationState
 from models.requests.operations import OperationFilterModel
-from operations.causes import CausePattern, make_cause
 from operations.list_operations import require_operation
 from operations.operation_filter import OperationFilter
+from operations.reasons import CausePattern, make_cause
 
 
 def resolve_filter(

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from models.errors import RuleError
-from models.fields.elapsed import parse_elapsed
+from models.fields.duration import parse_elapsed
 from models.fields.field_types import (
     LONGEST_QUEUE,
     Name,

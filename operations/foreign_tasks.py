@@ -17,7 +17,7 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from models.errors import RuleError, StepError
-from models.fields.elapsed import parse_elapsed
+from models.fields.duration import parse_elapsed
 from models.fields.placeholders import fill
 from models.occurrence import str_to_uuid
 from models.operation_state import Trigger

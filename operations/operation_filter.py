@@ -20,7 +20,7 @@ from models.database.tables import (
 )
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.paging import Page
-from operations.causes import CausePattern, has_cause
+from operations.reasons import CausePattern, has_cause
 
 Conditions = list[sa.ColumnElement[bool] | sa.TextClause]
 Columns = ReadOnlyColumnCollection[str, Any]

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
 from actions.lookup import fetch_app
-from actions.replay_event import refuse_event
+from actions.receive_events import refuse_event
 from actions.when.event import event_due_at, event_occurrence
 from models.database.engine import read_clock
 from models.database.lists import fetch_latest

@@ -20,9 +20,8 @@ from actions.posting.edit import Terms
 from models.door.documents import read_model
 from models.errors import DeadlockError, ForbiddenError, NotFoundError
 from models.fields.strict_model import DocumentModel
-from serving.access.callers import Caller
-from serving.access.roles import Role
-from serving.preconditions import find_expected
+from serving.access.callers import Caller, Role
+from serving.refusals import find_expected
 from serving.services import Services
 
 _Model = TypeVar("_Model", bound=DocumentModel)

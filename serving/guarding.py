@@ -25,8 +25,8 @@ from starlette.responses import Response
 from models.door.json_text import LARGEST_TEXT
 from models.errors import MinutehandError, UnreachableError
 from models.fields.strict_model import DocumentModel
+from serving.access.callers import Role
 from serving.access.keys import note_use
-from serving.access.roles import Role
 from serving.apart import LARGEST_HERE
 from serving.context import Context, Needs
 from serving.limits import RequestClass

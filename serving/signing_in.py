@@ -16,9 +16,8 @@ from fastapi import Request
 
 from models.errors import RuleError
 from models.fields.field_types import LONGEST_NAME, check_name
-from serving.access.callers import Caller
+from serving.access.callers import Caller, Role
 from serving.access.keys import RefusedKey, recognize
-from serving.access.roles import Role
 from serving.access.sign_ins import recognize_session
 from serving.limits import Allowance, RequestClass, name_address
 from serving.refusals import HttpError

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from models.requests.action_filter import ActionFilterModel, Trouble
+from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
 from overview.actions.recent_runs import RecentRun, RecentRuns
 from overview.actions.shown import ShownAction
 from web.actions.fetch_counts import ActionCounts
-from web.charts.strips import Strip, draw_strip
+from web.charts import Strip, draw_strip
 
 #: How people call each kind of ``when``.
 KINDS = {

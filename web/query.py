@@ -7,7 +7,7 @@ without that, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
@@ -15,8 +15,11 @@ from typing import Any, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import sqlalchemy as sa
+import structlog
+
 from actions.load.foresee import Whose
-from models.errors import RuleError
+from models.errors import RuleError, UnreachableError
 from models.fields.instants import parse_instant
 from models.fields.strict_model import show
 from models.operation_state import Queue
@@ -25,9 +28,9 @@ from overview.apps.small_apps import AppChoice, fetch_app_choices
 from serving.context import Context
 from serving.cursors import read_cursor, write_cursor
 from serving.refusals import HttpError
+from telemetry import Event
 from web.clocks import Clock, find_zone
 from web.preferences import read_preferences
-from web.reading import Unread, read_part
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -216,3 +219,43 @@ class Asked(Query):
             or find_zone(self.context.services.timezone)
             or ZoneInfo("UTC")
         )
+
+
+log = structlog.get_logger()
+
+_Part = TypeVar("_Part")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """
+    A part of a page that could not be read.
+
+    Args:
+        why: What the database said, or that it took too long.
+    """
+
+    why: str
+
+
+def read_part(
+    context: Context, read: Callable[[sa.Connection], _Part]
+) -> _Part | Unread:
+    """
+    Return what *read* returns, or that it could not be read.
+
+    Args:
+        read: Gets a connection of its own, which only reads.
+    """
+    try:
+        with context.reading() as connection:
+            return read(connection)
+    except UnreachableError as error:
+        log.warning(
+            Event.WEB_REQUEST_UNSERVED,
+            request_id=context.request_id,
+            method=context.request.method,
+            route=getattr(context.request.scope.get("route"), "path", None),
+            error=str(error),
+        )
+        return Unread(str(error))

@@ -12,23 +12,26 @@ from urllib.parse import quote, urlencode
 from zoneinfo import ZoneInfo
 
 import jinja2
+import sqlalchemy as sa
 from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
+from actions.leader import fetch_holder, get_last_tick_at
+from models.database.engine import read_clock
 from models.errors import MinutehandError, UnreachableError
 from models.json_form import write_json
 from models.operation_state import OperationState
 from models.units import capitalize, format_age, format_bytes
 from operations.reasons import STATES
-from serving.access.roles import Role
+from overview.doctor.checks.scheduler import is_tick_late
+from serving.access.callers import Role
 from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services
 from web.clocks import Clock, Clocks, find_zone, format_iso
-from web.frame import SECTIONS, LeaderInFrame, fetch_leadership, find_section
-from web.messages import Told, forget_told, take_told
+from web.forms import Told, forget_told, take_told
 from web.preferences import Preferences, Theme, read_preferences
-from web.reading import Unread, read_part
+from web.query import Unread, read_part
 from web.static_files import STATIC
 
 #: Nothing from elsewhere, and nothing that is written into the page. With the referrer,
@@ -249,3 +252,76 @@ def _tell_lag(lag: timedelta | float) -> str:
     return (
         f"{seconds:.2f} s" if seconds < 60 else format_age(timedelta(seconds=seconds))
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An entry of the navigation: its path, its name, and the keys that lead there."""
+
+    path: str
+    name: str
+    keys: str
+
+
+SECTIONS = (
+    Section("/", "Now", "g n"),
+    Section("/actions", "Actions", "g a"),
+    Section("/operations", "Operations", "g o"),
+    Section("/timeline", "Timeline", "g t"),
+    Section("/calendar", "Calendar", "g c"),
+    Section("/workers", "Workers", "g w"),
+    Section("/apps", "Data", "g d"),
+    Section("/mails", "Mails", "g m"),
+    Section("/events", "Events", "g e"),
+    Section("/settings", "Settings", "g s"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderInFrame:
+    """
+    Who leads the installation, and whether it ticks.
+
+    Args:
+        now: By the clock of the database, aware UTC.
+        leader: The host that leads. None: nobody does.
+        ticked_at: The last tick, aware UTC. None: there was none.
+        is_late: Whether somebody leads, but the tick is late.
+    """
+
+    now: datetime
+    leader: str | None
+    ticked_at: datetime | None
+    is_late: bool
+
+
+def fetch_leadership(connection: sa.Connection) -> LeaderInFrame:
+    """Return who leads the installation, and whether it ticks."""
+    holder = fetch_holder(connection)
+    leads = holder is not None and not holder.is_stale
+    ticked_at = holder.last_tick_at if holder else get_last_tick_at(connection)
+    now = read_clock(connection)
+    return LeaderInFrame(
+        now=now,
+        leader=holder.hostname if holder is not None and leads else None,
+        ticked_at=ticked_at,
+        is_late=leads and is_tick_late(holder, ticked_at, now),
+    )
+
+
+def find_address(context: Context) -> str:
+    """Return where people reach this installation, for commands that they paste."""
+    settings = context.services.settings
+    if settings.web_url is not None:
+        return settings.web_url.rstrip("/")
+    return str(context.request.base_url).rstrip("/")
+
+
+def find_section(path: str) -> Section | None:
+    """Return the entry of the navigation that a page belongs to."""
+    found = [
+        each
+        for each in SECTIONS
+        if path == each.path or (each.path != "/" and path.startswith(f"{each.path}/"))
+    ]
+    return found[0] if found else None

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
 _FOLDER = Path(__file__).parent / "static"
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -38,3 +42,19 @@ STATIC: Mapping[str, StaticFile] = {
     for path in sorted(_FOLDER.iterdir())
     if path.suffix in _TYPES
 }
+
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/static/{name}")
+async def read_static(request: Request, name: str) -> Response:
+    """Return a file; its address has its digest, so it may be kept for good."""
+    found = STATIC.get(name)
+    if found is None:
+        raise HTTPException(404)
+    is_exact = found.address.endswith(f"?{request.url.query}")
+    kept = "public, max-age=31536000, immutable" if is_exact else "no-cache"
+    return Response(
+        found.content, media_type=found.media_type, headers={"Cache-Control": kept}
+    )

@@ -23,8 +23,8 @@ from actions.pausing.pause_state import (
     refuse_other_pause,
 )
 from models.database.engine import db_now
-from models.database.leader_lock import keep_leader_out
 from models.database.tables import PENDING, UNDER_WAY, operations, queue_pauses
+from models.database.transaction import keep_leader_out
 from models.errors import ConflictError
 from models.operation_state import OperationState, Queue
 

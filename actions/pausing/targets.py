@@ -29,8 +29,8 @@ from actions.pausing.pause_state import (
 )
 from actions.pausing.spread import begin_spread, end_spread
 from models.database.engine import read_clock
-from models.database.leader_lock import keep_leader_out
 from models.database.tables import installation, small_apps
+from models.database.transaction import keep_leader_out
 from models.errors import ConflictError
 from models.json_form import ASIDE
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from actions.occurrences import make_schedule
-from actions.posting.fleet import find_failing
 from actions.posting.references import (
     Excepting,
     References,
+    find_failing,
     find_unknown,
     get_wanted,
 )

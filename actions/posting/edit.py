@@ -33,9 +33,9 @@ from actions.read_rules import find_next
 from models.database.engine import reading
 from models.database.journal import rolled_back
 from models.database.tables import scheduled_action_revisions
+from models.door.differences import apply_merge_patch
 from models.door.documents import read_action, read_action_object, read_actions
 from models.door.json_text import decode_json
-from models.door.merge_patch import apply_merge_patch
 from models.errors import InvalidDocumentError, NotFoundError, Problem
 from models.fields.strict_model import show
 from models.fields.task_rules import TaskRules

@@ -12,7 +12,6 @@ from actions.posting.revisions import change_actions, lock_actions
 from actions.small_apps.app_row import lock_app, refuse_stale
 from models.database.engine import read_clock
 from models.database.journal import note_change
-from models.database.leader_lock import keep_leader_out
 from models.database.tables import (
     LIVE_OR_CLAIMED,
     api_keys,
@@ -21,6 +20,7 @@ from models.database.tables import (
     sign_ins,
     small_apps,
 )
+from models.database.transaction import keep_leader_out
 from models.errors import ConflictError
 from models.revision import Change
 

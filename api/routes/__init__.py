@@ -11,26 +11,20 @@ from api.routes import (
     apps,
     backfills,
     bulk,
-    calendar,
     changes,
     data,
     events,
     keys,
-    load,
     mails,
     meta,
     operations,
     previews,
-    reference,
     stream,
     system,
     users,
 )
 
-PUBLIC_ROUTERS = (
-    meta.router,
-    reference.router,
-)
+PUBLIC_ROUTERS = (meta.router,)
 ROUTERS = (
     actions.router,
     action_history.router,
@@ -38,12 +32,10 @@ ROUTERS = (
     backfills.router,
     bulk.router,
     apps.router,
-    calendar.router,
     changes.router,
     data.router,
     events.router,
     keys.router,
-    load.router,
     mails.router,
     operations.router,
     previews.router,

@@ -26,7 +26,7 @@ from api.guarding import ApiRoute, takes
 from api.parameters import NoteQuery, need_app, read_query
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
 from models.door.documents import LARGEST_BULK
-from models.requests.action_filter import ActionFilterModel
+from models.requests.actions import ActionFilterModel
 from models.scheduled_action import ScheduledActionModel
 from overview.actions.recent_runs import MOST_LISTED
 from overview.actions.shown import (
@@ -38,7 +38,7 @@ from overview.actions.shown import (
 from serving.context import Editor, Viewer
 from serving.cursors import Paged
 from serving.guarding import heavy
-from serving.preconditions import read_revision
+from serving.refusals import read_revision
 
 router = APIRouter(prefix=f"{ROOT}/actions", tags=["actions"], route_class=ApiRoute)
 

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from actions.load.calendar_file import make_calendar_file
 from actions.lookup import fetch_app
 from actions.pausing.pause_state import tag_pause
 from actions.pausing.targets import (
@@ -22,8 +23,8 @@ from actions.small_apps.delete import DeletedApp, delete_small_app
 from actions.small_apps.differences import AppDifference
 from actions.small_apps.export import fetch_document
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.applying import DryRun, RaiseEvents, apply_or_foresee
 from api.guarding import ApiRoute, takes
+from api.parameters import DryRun, RaiseEvents, apply_or_foresee
 from models.door.app_documents import read_small_app
 from models.door.documents import LARGEST_BULK
 from models.json_form import get_members
@@ -39,7 +40,7 @@ from overview.apps.small_apps import (
 from serving.context import Admin, Context, Editor, Operator, Viewer
 from serving.cursors import Paged
 from serving.guarding import heavy
-from serving.preconditions import read_revision
+from serving.refusals import read_revision
 
 router = APIRouter(prefix=ROOT, tags=["apps"], route_class=ApiRoute)
 
@@ -200,3 +201,43 @@ def _resume(context: Context, app: str | None) -> Response:
             connection, app, by=context.caller.name, expected=context.expected
         )
     return answer(resumed, etag=tag_pause(None))
+
+
+class CalendarFileResponse(Response):
+    """A calendar file."""
+
+    media_type = "text/calendar"
+
+
+@router.get(
+    "/apps/{app}/calendar.ics",
+    response_class=CalendarFileResponse,
+    responses={
+        200: {
+            "description": "A calendar file (RFC 5545).",
+            "content": {CalendarFileResponse.media_type: {"schema": {}}},
+        }
+    },
+)
+@heavy
+def read_calendar_file(context: Viewer, app: str) -> Response:
+    """
+    Return the planned occurrences of a small app, for calendar programs.
+
+    Those of the next 30 days, each as an event with the id that its operation will
+    have. What is due more often than hourly is left out, and named in the description
+    of the calendar.
+    """
+    context.own(app)
+    with context.reading() as connection:
+        found = make_calendar_file(connection, app, web_url=_get_address(context))
+    return CalendarFileResponse(
+        found.text,
+        headers={"Content-Disposition": f'inline; filename="{app}.ics"'},
+    )
+
+
+def _get_address(context: Viewer) -> str | None:
+    """Return where people reach the pages, if a setting says it."""
+    url = context.services.settings.web_url
+    return None if url is None else url.rstrip("/")

@@ -13,7 +13,7 @@ from api.guarding import ApiRoute, takes
 from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
 from dispatch.backfills.shown_backfills import ShownBackfill, fetch_shown_backfill
-from models.requests.backfills import BackfillModel
+from models.requests.actions import BackfillModel
 from serving.context import Operator, Viewer
 
 router = APIRouter(prefix=ROOT, tags=["backfills"], route_class=ApiRoute)

@@ -10,8 +10,12 @@ from uuid import UUID, uuid4
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from actions.receive_events import ReceivedEvents, receive_events_strictly
-from actions.replay_event import ReplayedEvent, replay_event
+from actions.receive_events import (
+    ReceivedEvents,
+    ReplayedEvent,
+    receive_events_strictly,
+    replay_event,
+)
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
 from api.parameters import OnlyApp, Within

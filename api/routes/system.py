@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
+from actions.load.forecast import Load, forecast_load
 from actions.pausing.pause_state import tag_pause
 from actions.pausing.queues import (
     PausedQueue,
@@ -214,4 +215,32 @@ def _set_drained(context: Context, worker_id: UUID, *, drained: bool) -> Respons
             by=context.caller.name,
             note=asked.note,
         )
+    return answer(found)
+
+
+@router.get(f"{ROOT}/load", response_model=Load)
+@heavy
+def read_load(
+    context: Viewer,
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+    since: Annotated[
+        Instant | None, Query(alias="from", description="Inclusive. Left out: now.")
+    ] = None,
+    until: Annotated[
+        Instant | None,
+        Query(
+            description="Exclusive, at most 7 days later. Left out: a day later.",
+            examples=[],
+        ),
+    ] = None,
+) -> Response:
+    """
+    Foresee how many occurrences each minute has, by queue and app.
+
+    With the twenty minutes that have the most, and some of the actions that make them.
+    What events drive, or is paused, is not foreseen, but counted in `left_out`.
+    """
+    app = context.narrow(app)
+    with context.reading() as connection:
+        found = forecast_load(connection, since=since, until=until, app=app)
     return answer(found)

@@ -25,8 +25,8 @@ from actions.small_apps.known_users import (
     fetch_user_part,
 )
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
-from api.applying import DryRun, RaiseEvents, apply_or_foresee
 from api.guarding import ApiRoute, takes
+from api.parameters import DryRun, RaiseEvents, apply_or_foresee
 from models.door.app_documents import read_directory, read_patch, read_user
 from models.door.documents import LARGEST_BULK
 from models.requests.apps import UserBodyModel
@@ -34,7 +34,7 @@ from models.small_app import DirectoryModel
 from serving.context import Editor, Viewer
 from serving.cursors import Paged
 from serving.guarding import heavy
-from serving.preconditions import read_revision
+from serving.refusals import read_revision
 
 router = APIRouter(prefix=f"{ROOT}/apps/{{app}}", tags=["users"], route_class=ApiRoute)
 

@@ -36,8 +36,8 @@ from cli.demo.data import (
 from cli.demo.scenes import KilledWorker, post_missed
 from cli.demo.screen import Screen
 from cli.embedded import run_embedded
+from cli.keys import make_link_here
 from cli.output import out, print_note
-from cli.sign_in_links import make_link_here
 from cli.up import leave_at_once, stopping_on_signals
 from dispatch.manual_runs import run_now
 from migrations.schema import migrate
@@ -45,8 +45,8 @@ from models.database.engine import make_engine, read_clock
 from models.door.app_documents import read_small_app
 from models.door.documents import read_action
 from models.event import EventName
+from serving.access.callers import Role
 from serving.access.manage_keys import create_key
-from serving.access.roles import Role
 from serving.server import WebServer
 from settings import Settings
 from telemetry import configure_logging

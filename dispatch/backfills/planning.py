@@ -29,7 +29,7 @@ from models.fields.instants import format_instant
 from models.json_form import ASIDE
 from models.occurrence import make_operation_id
 from models.operation_state import OperationState, Reason
-from models.requests.backfills import BackfillModel, Which
+from models.requests.actions import BackfillModel, Which
 
 #: What is due more often than once a minute may be kept no longer; see Retention.
 _KNOWN_BELOW_MINUTE = timedelta(days=1)

@@ -19,8 +19,13 @@ import sqlalchemy as sa
 import structlog
 
 from actions.leader import Leader
-from dispatch.backfills.outcomes import LEFT, TAKEN, OccurrenceOutcome, settle_waiting
 from dispatch.backfills.planning import RUNS, Recorded
+from dispatch.backfills.shown_backfills import (
+    LEFT,
+    TAKEN,
+    OccurrenceOutcome,
+    settle_waiting,
+)
 from dispatch.backfills.waiting import find_wait
 from models.database.engine import (
     Identifier,
@@ -42,7 +47,7 @@ from models.database.tables import (
 )
 from models.decision import NewOperation, make_backfilled_by
 from models.operation_state import OperationState, Overlap, Queue, Trigger
-from models.requests.backfills import Which
+from models.requests.actions import Which
 from operations.cancel_and_retry import reopen_each
 from operations.record import record
 from telemetry import Event

@@ -9,8 +9,13 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from actions.posting.revisions import lock_action
-from dispatch.backfills.outcomes import LEFT, TAKEN, OccurrenceOutcome, settle_waiting
 from dispatch.backfills.planning import Plan, PlannedOccurrence, plan_backfill
+from dispatch.backfills.shown_backfills import (
+    LEFT,
+    TAKEN,
+    OccurrenceOutcome,
+    settle_waiting,
+)
 from models.database.engine import (
     Identifier,
     UtcDateTime,
@@ -28,7 +33,7 @@ from models.database.tables import (
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import OperationState
-from models.requests.backfills import BackfillModel
+from models.requests.actions import BackfillModel
 from operations.cancel_and_retry import cancel_each
 from operations.selecting import refuse_other_count
 

@@ -12,11 +12,11 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from dispatch.backfills.outcomes import LEFT, TAKEN
 from dispatch.backfills.waiting import find_wait
-from models.database.engine import UtcDateTime
+from models.database.engine import UtcDateTime, db_now
 from models.database.lists import fetch_latest, find_by_prefix
 from models.database.tables import (
+    BACKFILL_WAITING,
     backfill_occurrences,
     backfills,
     operations,
@@ -24,7 +24,7 @@ from models.database.tables import (
 )
 from models.errors import NotFoundError
 from models.paging import Page, Part
-from models.requests.backfills import Which
+from models.requests.actions import Which
 
 #: Occurrences that wait for their turn, those that were left as they were, and those
 #: whose operation has been pruned; the others count by the state of their operation.
@@ -258,3 +258,49 @@ def fetch_backfilled_occurrences(
     entries = found[: page.limit]
     following = (entries[-1].occurrence,) if len(found) > page.limit else None
     return Part(entries, following)
+
+
+class OccurrenceOutcome(StrEnum):
+    """What the leader did about an occurrence, or why it did nothing."""
+
+    RECORDED = "recorded"
+    RETRIED = "retried"
+    # left as it was, because
+    CANCELED = "the backfill was canceled"
+    DELETED = "the action was deleted"
+    OF_EVENTS = "events drive the action now"
+    RESTORED = "a backup was restored"
+
+
+#: An operation runs, or ran, because of the backfill.
+TAKEN = (OccurrenceOutcome.RECORDED, OccurrenceOutcome.RETRIED)
+
+#: Begins the outcome of an occurrence that was left as it was; the reason follows.
+LEFT = "left: "
+
+
+def settle_waiting(connection: sa.Connection, backfill_id: UUID, outcome: str) -> int:
+    """Give all occurrences that wait for their turn this outcome; return how many."""
+    settled = connection.execute(
+        sa.update(backfill_occurrences)
+        .where(
+            backfill_occurrences.c.backfill_id == backfill_id,
+            BACKFILL_WAITING.of("backfill_occurrences"),
+        )
+        .values(outcome=outcome)
+    )
+    return settled.rowcount
+
+
+def end_backfills(connection: sa.Connection, why: OccurrenceOutcome) -> int:
+    """
+    End all backfills at once; return how many there were.
+
+    For a backup that was restored: what they would still record may have run since.
+    """
+    is_open = backfills.c.finished_at.is_(None)
+    ids = connection.execute(sa.select(backfills.c.id).where(is_open)).scalars().all()
+    for backfill_id in ids:
+        settle_waiting(connection, backfill_id, f"{LEFT}{why}")
+    connection.execute(sa.update(backfills).where(is_open).values(finished_at=db_now()))
+    return len(ids)

@@ -21,7 +21,7 @@ from models.fields.instants import format_instant
 from models.requests.bulk_changes import BulkChangeModel
 from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import OperationChange
-from operations.causes import CausePattern
+from operations.reasons import CausePattern
 from operations.selecting import Counted, count_selected, refuse_other_count
 
 #: Who asks if nobody is named.

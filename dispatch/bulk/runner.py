@@ -40,20 +40,20 @@ from models.database.engine import (
     writing,
 )
 from models.database.journal import note_change
-from models.database.leader_lock import keep_leader_out
 from models.database.tables import OPEN_BULK_CHANGES, bulk_changes
+from models.database.transaction import keep_leader_out
 from models.errors import (
     ConflictError,
     MinutehandError,
     NotFoundError,
     UnreachableError,
 )
-from models.requests.action_filter import ActionFilterModel
+from models.requests.actions import ActionFilterModel
 from models.requests.bulk_changes import BulkKind
 from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import Changed, OperationChange, change_page
-from operations.causes import CausePattern
 from operations.operation_filter import OperationFilter
+from operations.reasons import CausePattern
 from operations.selecting import fetch_page
 from telemetry import Event
 

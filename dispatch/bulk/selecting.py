@@ -13,12 +13,12 @@ from actions.list_actions import match, name_state
 from actions.lookup import find_filtered
 from dispatch.operation_filters import resolve_filter
 from models.database.tables import scheduled_actions
-from models.requests.action_filter import ActionFilterModel
+from models.requests.actions import ActionFilterModel
 from models.requests.bulk_changes import BulkKind
 from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import OperationChange
-from operations.causes import CausePattern
 from operations.operation_filter import OperationFilter
+from operations.reasons import CausePattern
 from operations.selecting import Counted, refuse_unfit_states, tally
 
 _kept = scheduled_actions.c

@@ -20,6 +20,7 @@ from models.database.engine import (
     translating,
     writing,
 )
+from models.database.tables import leases
 
 
 @dataclass(slots=True)
@@ -141,3 +142,13 @@ def _can_fly(engine: sa.Engine) -> bool:
         return False
     with translating(), engine.connect() as connection:
         return not is_pooled(connection)
+
+
+def keep_leader_out(connection: sa.Connection) -> None:
+    """
+    Wait for the leader's transaction, and make its next one wait until our commit.
+
+    Each of its transactions locks the lease first, and then many rows in an order of
+    its own; without this lock, the two could deadlock.
+    """
+    connection.execute(sa.select(leases.c.name).with_for_update())

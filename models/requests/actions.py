@@ -1,15 +1,20 @@
-"""What people ask of a stored action: to run now, to rest for a while. Pure."""
+"""What people ask of actions: which they mean, runs now, rest, backfills. Pure."""
 
 from __future__ import annotations
 
 import unicodedata
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field
 
 from models.errors import RuleError
-from models.fields.field_types import Instant, Name
+from models.fields.field_types import Instant, Name, Uid
 from models.fields.strict_model import DocumentModel, Most, show
+from models.operation_state import Queue
+from models.requests.operations import LONGEST_TEXT, MOST_NAMED
+from models.revision import ActionState
+from models.when import KINDS
 
 #: The longest note, in characters: some sentences.
 LONGEST_NOTE = 1000
@@ -75,3 +80,85 @@ class NoteModel(DocumentModel):
     """
 
     note: Note | None = Field(default=None, examples=["new kernel"])
+
+
+class Trouble(StrEnum):
+    """What is wrong with an action."""
+
+    ANY = "any"
+    FAILED = "failed"  # its last run failed
+    MISSED = "missed"  # its last occurrences were missed
+    QUARANTINED = "quarantined"  # its rule cannot be read
+
+
+#: The keys of ``when``.
+ActionKind = StrEnum("ActionKind", {key.upper(): key for key in KINDS})  # type: ignore[misc]
+
+
+class ActionFilterModel(DocumentModel):
+    """Which actions: those that match all that is given, and are not deleted."""
+
+    app: Uid | None = Field(default=None, description="Uid of a small app.")
+    state: ActionState | None = Field(
+        default=None, description="Left out: all that are not deleted."
+    )
+    kind: ActionKind | None = Field(
+        default=None,
+        description="The key of `when` that they have, alone or in a list.",
+    )
+    queue: Queue | None = Field(
+        default=None, description="The queue that carries their operations."
+    )
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)] | None = Field(
+        default=None, description="Part of the name or uid, in whatever case."
+    )
+    trouble: Trouble | None = Field(
+        default=None,
+        description="What is wrong with them: their last run, or their rule.",
+    )
+    uids: Annotated[tuple[Uid, ...], Most(MOST_NAMED)] | None = Field(
+        default=None, description="One of these."
+    )
+
+    def but(self, **members: object) -> Self:
+        """Return the same filter but for *members*, which are not checked."""
+        return self.model_copy(update=members)
+
+
+#: How many operations of a backfill are live at a time, unless somebody says so.
+DEFAULT_AT_ONCE = 1
+
+#: Characters of a note.
+_LONGEST_NOTE = 1000
+
+
+class Which(StrEnum):
+    """Which of the occurrences a backfill runs."""
+
+    MISSING = "missing"  # those that never ran: not recorded, missed, skipped, canceled
+    FAILED = "failed"
+    ALL = "all"  # both; what succeeded or is live never runs again
+
+
+class BackfillModel(DocumentModel):
+    """
+    Past occurrences of an action that are to run after all.
+
+    Args:
+        since: Inclusive.
+        until: Exclusive, not later than now. None: now.
+        which: Which of them.
+        at_once: How many of its operations may be live at a time.
+        expected_count: How many the caller has seen that would run. None: has not
+            looked.
+        dry_run: Only list.
+        note: Why; kept with it.
+    """
+
+    since: Instant = Field(alias="from", examples=["2026-11-01T00:00:00Z"])
+    until: Instant | None = Field(default=None, examples=["2026-11-08T00:00:00Z"])
+    which: Which = Which.MISSING
+    at_once: Annotated[int, Field(strict=True)] = DEFAULT_AT_ONCE
+    expected_count: Annotated[int, Field(ge=0, strict=True)] | None = None
+    dry_run: bool = False
+    note: Annotated[str, Field(max_length=_LONGEST_NOTE)] | None = None

@@ -12,7 +12,7 @@ from models.errors import RuleError
 from models.fields.field_types import Instant
 from models.fields.strict_model import DocumentModel
 from models.json_form import write_json
-from models.requests.action_filter import ActionFilterModel
+from models.requests.actions import ActionFilterModel
 from models.requests.operations import (
     OperationFilterModel,
 )

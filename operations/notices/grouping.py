@@ -16,7 +16,7 @@ from uuid import UUID
 
 from models.decision import get_action_name
 from models.occurrence import str_to_uuid
-from operations.causes import clean_line, find_cause, make_cause_key
+from operations.reasons import clean_line, find_cause, make_cause_key
 
 #: Pause between the first notice of a cause and one that says "more"; then twice that,
 #: and so on.

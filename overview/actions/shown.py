@@ -31,7 +31,7 @@ from models.errors import MinutehandError
 from models.fields.delay import split_delay
 from models.json_form import ASIDE
 from models.paging import Page, Part
-from models.requests.action_filter import ActionFilterModel
+from models.requests.actions import ActionFilterModel
 from models.revision import ActionState
 from models.scheduled_action import ScheduledActionModel
 from overview.actions.recent_runs import RecentRuns, fetch_recent_runs, make_recent

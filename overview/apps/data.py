@@ -18,10 +18,11 @@ import sqlalchemy as sa
 
 from actions.lookup import fetch_app
 from models.database.engine import read_clock
-from models.database.tables import domain_versions, domains
+from models.database.tables import domain_versions, domains, operation_steps, operations
 from models.errors import StepError
 from models.fields.duration import Duration
 from models.json_form import ASIDE
+from models.operation_state import StepState
 from models.paging import Page, Part
 from operations.adapters.polars_io import read_schema
 from operations.publish_now import refuse_domain
@@ -261,3 +262,77 @@ def _add_versions(
 def _tell_age(age: timedelta) -> str:
     whole = timedelta(seconds=max(0, int(age.total_seconds())))
     return str(Duration.from_elapsed(whole))
+
+
+#: How many of the latest operations of an app are looked at.
+LATEST = 1_000
+
+#: The lists in the results of these steps that name what they touched.
+_NAMED = {"refresh": ("refreshed", "reused"), "publish": ("published",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """
+    What one step touched: names of domains, or of what was published.
+
+    ``kind`` of a refresh: whole (every domain was read), partial, or reused (none was).
+    """
+
+    operation: UUID
+    action_uid: str
+    finished_at: datetime
+    kind: str
+    refreshed: list[str]
+    reused: list[str]
+    published: list[str]
+
+
+def fetch_touched(connection: sa.Connection, app: str) -> dict[str, Touched]:
+    """
+    Return the latest success of "refresh" and of "publish" in *app*, by step.
+
+    Without those that lie beyond the LATEST operations of the app.
+    """
+    kept = operations.c
+    latest = (
+        sa.select(kept.id, kept.action_uid)
+        .where(kept.app == app)
+        .order_by(kept.recorded_at.desc())
+        .limit(LATEST)
+        .subquery()
+    )
+    rows = connection.execute(
+        sa.select(
+            latest.c.id,
+            latest.c.action_uid,
+            operation_steps.c.finished_at,
+            operation_steps.c.name,
+            operation_steps.c.result,
+        )
+        .join_from(
+            latest, operation_steps, operation_steps.c.operation_id == latest.c.id
+        )
+        .where(
+            operation_steps.c.name.in_(_NAMED),
+            operation_steps.c.state == StepState.SUCCEEDED,
+        )
+        .order_by(operation_steps.c.finished_at)
+    )
+    # Later ones replace earlier ones.
+    return {row.name: _make_touched(row) for row in rows}
+
+
+def _make_touched(row: Any) -> Touched:
+    result = row.result or {}
+    refreshed, reused, published = (
+        list(result.get(key) or ()) if key in _NAMED[row.name] else []
+        for key in ("refreshed", "reused", "published")
+    )
+    kind = "partial" if refreshed else "reused"
+    if row.name == "publish":
+        kind = "publish"
+    elif not reused:
+        kind = "whole"
+    done = row.id, row.action_uid, row.finished_at
+    return Touched(*done, kind, refreshed, reused, published)

@@ -18,8 +18,7 @@ from zoneinfo import ZoneInfo
 from models.json_form import ASIDE
 from models.operation_state import Mark, OperationState, Reason, is_awaiting
 from models.units import show_instant
-from operations.causes import find_cause
-from operations.reasons import REASONS, read_reason
+from operations.reasons import REASONS, find_cause, read_reason
 
 #: A sentence: its words, and the instants between them, aware UTC.
 Parts = tuple[str | datetime, ...]

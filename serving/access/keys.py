@@ -6,7 +6,12 @@ A key is shown once, ``mh_<id>_<secret><checksum>``; what is kept of it is its d
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import re
+import secrets
+import string
+import zlib
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,9 +19,7 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now, writing
 from models.database.tables import api_keys
-from serving.access.callers import Caller
-from serving.access.roles import Role
-from serving.access.secret_text import is_of_digest, is_secret
+from serving.access.callers import Caller, Role
 
 #: How exactly the last use of a key is known. Each request notes it only if it was last
 #: noted longer ago, so that asking writes next to nothing.
@@ -107,3 +110,69 @@ def note_use(engine: sa.Engine, caller: Caller) -> None:
         return
     with writing(engine) as connection:
         connection.execute(_NOTE_USE, {"key_id": caller.key_id})
+
+
+#: Nothing that a shell, a URL or a double click treats as the end of a word.
+_LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
+
+#: Letters of a secret: 178 random bits.
+SECRET_LENGTH = 30
+
+#: Letters of a checksum: 62 ** 6 is more than the 2 ** 32 values of a CRC-32.
+CHECKSUM_LENGTH = 6
+
+_ENDING = re.compile(
+    rf"(?P<secret>[0-9A-Za-z]{{{SECRET_LENGTH}}})"
+    rf"(?P<checksum>[0-9A-Za-z]{{{CHECKSUM_LENGTH}}})",
+    re.ASCII,
+)
+
+
+def make_letters(count: int) -> str:
+    """Return *count* random letters and digits, with 5.95 random bits each."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(count))
+
+
+def make_secret(prefix: str) -> str:
+    """
+    Return a new secret that begins with *prefix*.
+
+    >>> len(make_secret("mh_"))
+    39
+    """
+    text = prefix + make_letters(SECRET_LENGTH)
+    return text + _make_checksum(text)
+
+
+def is_secret(text: str, prefix: str) -> bool:
+    """
+    Tell whether *text* could be a secret that begins with *prefix*.
+
+    >>> text = make_secret("mh_")
+    >>> is_secret(text, "mh_"), is_secret(text.swapcase(), "mh_")
+    (True, False)
+    """
+    if not text.startswith(prefix):
+        return False
+    match = _ENDING.fullmatch(text, len(prefix))
+    if match is None:
+        return False
+    return match["checksum"] == _make_checksum(text[:-CHECKSUM_LENGTH])
+
+
+def make_digest(text: str) -> str:
+    """Return what is stored of a secret: its SHA-256, hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_of_digest(text: str, digest: str) -> bool:
+    """Tell whether *digest* is that of *text*, in a time that tells nothing."""
+    return hmac.compare_digest(make_digest(text), digest)
+
+
+def _make_checksum(text: str) -> str:
+    rest, letters = zlib.crc32(text.encode()), ""
+    for _ in range(CHECKSUM_LENGTH):
+        rest, place = divmod(rest, len(_LETTERS))
+        letters = _LETTERS[place] + letters
+    return letters

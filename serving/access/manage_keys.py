@@ -24,7 +24,7 @@ from models.errors import ConflictError, ForbiddenError, NotFoundError
 from models.fields.duration import Duration
 from models.json_form import get_members
 from models.paging import Page, Part
-from serving.access.callers import Caller
+from serving.access.callers import Caller, Role
 from serving.access.key_documents import (
     DEFAULT_OVERLAP,
     KeyState,
@@ -32,9 +32,13 @@ from serving.access.key_documents import (
     ShownKey,
     make_prefix,
 )
-from serving.access.keys import HAS_EXPIRED, ID_LENGTH
-from serving.access.roles import Role
-from serving.access.secret_text import make_digest, make_letters, make_secret
+from serving.access.keys import (
+    HAS_EXPIRED,
+    ID_LENGTH,
+    make_digest,
+    make_letters,
+    make_secret,
+)
 
 #: The most keys of a small app that are taken at a time. Each key may ask as often as
 #: any other, so whoever makes keys without bound has no limit; no app needs so many.

@@ -15,10 +15,8 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now
 from models.database.tables import api_keys, sign_ins
-from serving.access.callers import Caller
-from serving.access.keys import make_caller_name
-from serving.access.roles import Role
-from serving.access.secret_text import is_secret, make_digest, make_secret
+from serving.access.callers import Caller, Role
+from serving.access.keys import is_secret, make_caller_name, make_digest, make_secret
 
 #: Long enough to copy it into a browser, and too short to be found in a log.
 LINK_FOR = timedelta(minutes=15)

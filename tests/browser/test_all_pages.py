@@ -18,7 +18,7 @@ from tests.browser.looking import (
     walk_with_keyboard,
 )
 from tests.seeded.sites import Site
-from web.frame import SECTIONS
+from web.rendering import SECTIONS
 from web.routes import ROUTERS
 
 #: What the paths of pages name, in the seeded installation.

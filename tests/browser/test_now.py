@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from serving.access.roles import Role
+from serving.access.callers import Role
 from tests.browser.looking import (
     NARROW,
     THEMES,

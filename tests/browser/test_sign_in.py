@@ -6,9 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from models.database.engine import writing
-from serving.access.callers import Caller
+from serving.access.callers import Caller, Role
 from serving.access.manage_keys import create_key
-from serving.access.roles import Role
 from serving.access.sign_ins import make_link
 from tests.browser.looking import (
     NARROW,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from serving.access.roles import Role
+from serving.access.callers import Role
 from tests.browser.looking import (
     NARROW,
     WIDE,

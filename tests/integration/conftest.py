@@ -24,7 +24,7 @@ def _patience() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in _PATIENCE:
             patch.setattr(name, timedelta(minutes=1))
-        patch.setattr("cli.completing._DEADLINE_S", 60)
+        patch.setattr("cli.options._DEADLINE_S", 60)
         yield
 
 

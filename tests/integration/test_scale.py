@@ -25,7 +25,7 @@ from models.operation_state import Queue
 from operations.list_operations import fetch_latest
 from operations.operation_filter import OperationFilter
 from operations.task_ends import fetch_overdue
-from serving.access.roles import Role
+from serving.access.callers import Role
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
 from tests.scheduling import (

@@ -10,7 +10,7 @@ from typing import Any
 from migrations.schema_revisions import get_newest_revision
 from models.database.journal import GENESIS, compute_hash
 from models.operation_state import OperationState
-from operations.causes import make_cause_key
+from operations.reasons import make_cause_key
 from tests.seeded.actions import SeededAction
 from tests.seeded.businesses import BUSINESSES
 from tests.seeded.runs import History

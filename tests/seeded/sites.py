@@ -17,8 +17,7 @@ from migrations.schema import migrate
 from models.database.engine import make_engine, writing
 from models.database.tables import operations
 from models.operation_state import OperationState
-from serving.access.callers import Caller
-from serving.access.roles import Role
+from serving.access.callers import Caller, Role
 from serving.access.sign_ins import begin_session
 from settings import Settings
 from tests.seeded.fill import fill

@@ -21,9 +21,8 @@ from models.requests.actions import NoteModel, RunModel
 from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.previews.runs import RunPreview, preview_run
 from serving.context import Context, Operator
-from web.forms import Form, Refused, make_refused, read_form
+from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -30,11 +30,17 @@ from overview.actions.shown import DetailedAction
 from overview.operations.shown import ShownOperation, fetch_shown_part
 from overview.recipients import Recipient, foresee_stored
 from overview.why.instant import explain_instant, read_asked
-from web.action.days_chart import DayMap, count_weeks, draw_days
-from web.action.durations_chart import Trend, draw_spark, draw_trend
+from web.action.days_chart import (
+    DayMap,
+    Trend,
+    count_weeks,
+    draw_days,
+    draw_spark,
+    draw_trend,
+)
 from web.action.fetch_days import ActionDays
 from web.action.fetch_preview import preview_stored
-from web.action.text_difference import TextLine, compare_texts
+from web.action.revisions import TextLine, compare_texts
 
 #: Runs in the table, in the strip, and in the picture of durations.
 TABLED, STRIPPED, DRAWN = 5, 20, 30

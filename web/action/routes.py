@@ -34,8 +34,7 @@ from web.action_words import (
 from web.clocks import Clock
 from web.guarding import PageRoute
 from web.preferences import read_preferences
-from web.query import Query
-from web.reading import read_part
+from web.query import Query, read_part
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

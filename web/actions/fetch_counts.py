@@ -25,7 +25,7 @@ from actions.list_actions import (
 )
 from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
-from models.requests.action_filter import (
+from models.requests.actions import (
     ActionFilterModel,
     ActionKind,
     Trouble,

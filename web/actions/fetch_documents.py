@@ -13,7 +13,7 @@ from actions.lookup import fetch_app
 from actions.read_actions import is_one_of
 from models.database.tables import scheduled_actions
 from models.paging import Page, Part
-from models.requests.action_filter import ActionFilterModel
+from models.requests.actions import ActionFilterModel
 
 _kept = scheduled_actions.c
 

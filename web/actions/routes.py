@@ -15,7 +15,7 @@ from models.errors import NotFoundError, UsageError
 from models.json_form import write_json
 from models.operation_state import Queue
 from models.paging import Page, Part
-from models.requests.action_filter import (
+from models.requests.actions import (
     ActionFilterModel,
     ActionKind,
     Trouble,
@@ -35,10 +35,9 @@ from web.action_words import (
 )
 from web.actions.fetch_counts import ActionCounts, count_actions
 from web.actions.fetch_documents import ActionDocument, fetch_document_part
-from web.charts.strips import LEGEND
+from web.charts import LEGEND
 from web.guarding import PageRoute
-from web.query import Query
-from web.reading import Unread, read_part
+from web.query import Query, Unread, read_part
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

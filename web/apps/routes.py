@@ -18,7 +18,7 @@ from actions.small_apps.known_users import (
 from models.errors import MinutehandError
 from models.operation_state import OperationState
 from models.paging import Page
-from models.requests.action_filter import ActionFilterModel, Trouble
+from models.requests.actions import ActionFilterModel, Trouble
 from operations.operation_filter import OperationFilter
 from overview.actions.shown import fetch_action_part
 from overview.apps.data import fetch_domain_part
@@ -31,13 +31,10 @@ from overview.apps.small_apps import (
 from overview.installation.status import fetch_app_status
 from overview.operations.shown import fetch_shown_part
 from serving.context import Context, Operator, Viewer
-from web.forms import Form, Refused, make_refused, read_form
-from web.frame import find_address
+from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
-from web.query import Query
-from web.reading import Unread, read_part
-from web.rendering import render
+from web.query import Query, Unread, read_part
+from web.rendering import find_address, render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -21,13 +21,12 @@ from dispatch.backfills.shown_backfills import (
 )
 from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
 from models.fields.instants import format_instant, parse_instant
-from models.requests.backfills import BackfillModel, Which
+from models.requests.actions import BackfillModel, Which
 from overview.recipients import fetch_recipient_part
-from serving.access.roles import Role
+from serving.access.callers import Role
 from serving.context import Context, Operator, Viewer
-from web.forms import Form, Refused, make_refused, read_form
+from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
 from web.query import Query
 from web.rendering import render
 

@@ -19,15 +19,14 @@ from models.fields.instants import format_instant, parse_instant
 from models.fields.zone import load_zone
 from models.json_form import write_json
 from models.paging import Page
-from models.requests.action_filter import ActionFilterModel
+from models.requests.actions import ActionFilterModel
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from operations.selecting import Counted
-from serving.access.roles import Role
+from serving.access.callers import Role
 from serving.context import Context, Operator, Viewer
 from web.actions.routes import FILTERS
-from web.forms import Form, Refused, is_own_path, make_refused, read_form
+from web.forms import Form, Refused, go_to, is_own_path, make_refused, read_form
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -21,14 +21,12 @@ from models.fields.strict_model import show
 from models.operation_state import Queue
 from serving.context import Viewer
 from web.calendar.cells import HOURS, make_filters, make_rows, say
-from web.calendar.fetch_calendar import Calendar, fetch_calendar
-from web.calendar.fetch_planned import Planned, list_planned
+from web.calendar.fetch_calendar import Calendar, Planned, fetch_calendar, list_planned
 from web.calendar.load_chart import LoadChart, draw_load
 from web.calendar.local_days import CalendarDay
 from web.clocks import format_iso, format_offset
 from web.guarding import PageRoute
-from web.query import Asked, ask
-from web.reading import Unread, read_part
+from web.query import Asked, Unread, ask, read_part
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -16,10 +16,9 @@ from models.requests.apps import MoveRequestModel, RefreshRequestModel
 from operations.publish_now import Moved, publish_now, roll_back_now
 from overview.apps.data import DataDomain, fetch_detailed_domain, fetch_domain_part
 from serving.context import Context, Editor, Viewer
-from web.forms import make_refused, read_form, read_number
+from web.forms import go_to, make_refused, read_form, read_number
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
-from web.reading import Unread, read_part
+from web.query import Unread, read_part
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

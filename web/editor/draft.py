@@ -38,7 +38,7 @@ from serving.context import Context
 from web.editor.builders import BUILDERS
 from web.editor.document_text import replace_members, replace_token
 from web.forms import Form
-from web.reading import Unread, read_part
+from web.query import Unread, read_part
 
 
 @dataclass(frozen=True)

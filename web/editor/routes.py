@@ -53,11 +53,10 @@ from web.editor.conflict import Meanwhile, fetch_meanwhile
 from web.editor.document_text import write_text
 from web.editor.draft import Draft, foresee, judge, take_proposal
 from web.editor.starters.starters import Starter, get_starter, list_starters
-from web.forms import Form, Refused, make_refused, read_form, read_revision
+from web.forms import Form, Refused, go_to, make_refused, read_form, read_revision
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
 from web.preferences import read_preferences
-from web.reading import Unread, read_part
+from web.query import Unread, read_part
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -9,19 +9,15 @@ from uuid import UUID, uuid4
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.receive_events import receive_events_strictly
-from actions.replay_event import find_refusal, replay_event
+from actions.receive_events import find_refusal, receive_events_strictly, replay_event
 from models.errors import MinutehandError
 from models.event import EventName, ReplayModel, UserEventModel
 from overview.events import EventFilter, fetch_detailed_event, fetch_event_part
 from serving.context import Context, Operator, Viewer
-from web.forms import Form, make_refused, read_form
-from web.frame import find_address
+from web.forms import Form, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
-from web.query import Query
-from web.reading import Unread, read_part
-from web.rendering import render
+from web.query import Query, Unread, read_part
+from web.rendering import find_address, render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -6,9 +6,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from serving.context import Viewer
-from web.frame import SECTIONS
 from web.guarding import PageRoute
-from web.rendering import render
+from web.rendering import SECTIONS, render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

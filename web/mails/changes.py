@@ -27,10 +27,9 @@ from operations.mail.resolve_mails import resolve_asked
 from operations.mail.trial import TestedMail, TestMailModel
 from serving.context import Context, Operator
 from serving.guarding import heavy
-from web.forms import Form, make_refused, read_form, read_number
+from web.forms import Form, go_to, make_refused, read_form, read_number
 from web.guarding import PageRoute, takes_form
 from web.mails.routes import select_mails
-from web.messages import go_to
 from web.query import Query
 from web.rendering import render
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
+from urllib.parse import quote
 from uuid import UUID
 
 from fastapi import APIRouter
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from models.errors import NotFoundError
 from models.operation_state import DeliveryState
 from models.paging import Page
 from operations.mail.list_mails import (
@@ -22,8 +26,7 @@ from overview.operations.mailed import fetch_mailed_part
 from overview.operations.shown import fetch_shown_operation
 from serving.context import Context, Viewer
 from web.guarding import PageRoute
-from web.query import Query
-from web.reading import Unread, read_part
+from web.query import Query, Unread, read_part
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -109,6 +112,53 @@ def show_mailing(context: Viewer, operation_id: UUID) -> Response:
         "cursor": None if isinstance(mailed, Unread) else query.find_next(mailed.part),
     }
     return render(context, "mails/mailing.html", values)
+
+
+#: Styles in the mail itself and pictures that are part of it; nothing else.
+HEADERS = {
+    "Cache-Control": "private, no-store",
+    "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline';"
+    " img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-DNS-Prefetch-Control": "off",
+}
+
+#: What makes a browser look up names, open connections or go elsewhere, which no policy
+#: forbids. Nothing else than these letters begins such an element, however the rest of
+#: the mail is put together.
+_REACHING_OUT = re.compile(
+    r"<(?=link|meta|base|iframe|object|embed|portal)", re.IGNORECASE
+)
+
+
+def make_harmless(html: str) -> str:
+    """
+    Return *html* without elements that reach out; the policy sees to all the rest.
+
+    >>> make_harmless('<p>Hi</p><LINK rel="preconnect" href="//a.example">')
+    '<p>Hi</p><x-LINK rel="preconnect" href="//a.example">'
+    """
+    return _REACHING_OUT.sub("<x-", html)
+
+
+@router.get("/mails/html/{operation_id}/{step}/{recipient:path}")
+def show_html(
+    context: Viewer, operation_id: UUID, step: str, recipient: str
+) -> Response:
+    """Return the HTML of a mail, to the frame of its page alone."""
+    headers = context.request.headers
+    if headers.get("sec-fetch-dest", "iframe") != "iframe":
+        # Whoever sends somebody a link to it would show them a page of their own.
+        page = f"/mails/{operation_id}/{quote(step)}/{quote(recipient)}"
+        return RedirectResponse(page, HTTPStatus.SEE_OTHER.value)
+    with context.reading() as connection:
+        found = fetch_mail(connection, operation_id, step, recipient, app=context.app)
+    if found.html is None:
+        msg = "the mail has no HTML part, or what it said is not kept"
+        raise NotFoundError(msg)
+    return HTMLResponse(make_harmless(found.html), headers=HEADERS)
 
 
 @router.get("/mails/{operation_id}/{step}/{recipient:path}")

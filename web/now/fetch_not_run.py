@@ -27,9 +27,9 @@ from operations.operation_filter import belongs_to
 from overview.installation.leaders import Unled, fetch_unled, find_first_missed
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Why, tell_why
-from overview.zones import Zones, fetch_zones
 from web.now.fetch_failures import WITHIN
 from web.now.fetch_late import LateRuns, fetch_late
+from web.now.fetch_running import Zones, fetch_zones
 
 #: The most entries of each kind that are listed.
 LISTED = 10

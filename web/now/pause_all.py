@@ -14,12 +14,11 @@ from actions.pausing.targets import pause_target, resume_target
 from models.errors import MinutehandError
 from serving.context import Context, Operator
 from web.clocks import Clocks, find_zone
-from web.forms import Form, Refused, make_refused, read_form
+from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
 from web.now.fetch_pulse import count_scheduled
 from web.preferences import read_preferences
-from web.reading import read_part
+from web.query import read_part
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

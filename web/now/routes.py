@@ -13,7 +13,7 @@ from starlette.responses import Response
 from overview.doctor.finding import Finding, Health
 from overview.installation.figures import LATELY, Lag, fetch_lag
 from serving.context import Context, Viewer
-from web.charts.spark import Spark, draw_spark
+from web.charts import Spark, draw_spark
 from web.clocks import Clocks, find_zone
 from web.guarding import PageRoute
 from web.now.begin import make_begin_values
@@ -25,7 +25,7 @@ from web.now.fetch_running import fetch_coming, fetch_under_way
 from web.now.minute_rail import Rail, draw_rail
 from web.now.verdict import DayCounts, judge
 from web.preferences import read_preferences
-from web.reading import Unread, read_part
+from web.query import Unread, read_part
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -23,8 +23,8 @@ from models.occurrence import (
 )
 from models.operation_state import OperationState, StepState, Trigger
 from models.paging import Page
-from operations.causes import CausePattern, has_cause, make_cause
 from operations.operation_filter import belongs_to
+from operations.reasons import CausePattern, has_cause, make_cause
 from operations.running.past_attempts import AttemptOutcome, read_attempts
 from overview.changes import ChangeFilter, fetch_changes
 from overview.operations.shown import ShownOperation, fetch_shown_operation

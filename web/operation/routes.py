@@ -22,8 +22,8 @@ from operations.cancel_and_retry import (
     cancel_or_refuse,
     retry_or_refuse,
 )
-from operations.causes import find_cause
 from operations.operation_log import LogLevel, LogLine, fetch_log
+from operations.reasons import find_cause
 from overview.operations.shown import (
     ShownOperation,
     describe_result,
@@ -32,14 +32,12 @@ from overview.operations.shown import (
 from serving.context import Context, Operator, Viewer
 from serving.refusals import find_status
 from web.clocks import format_iso
-from web.forms import Form, make_refused, read_form
-from web.frame import find_address
+from web.forms import Form, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
 from web.operation.fetch_account import Account, fetch_account
 from web.operation.gantt import Gantt, draw_gantt
-from web.reading import Unread, read_part
-from web.rendering import HEADERS, render
+from web.query import Unread, read_part
+from web.rendering import HEADERS, find_address, render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

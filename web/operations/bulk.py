@@ -29,12 +29,11 @@ from operations.selecting import Counted
 from overview.operations.shown import fetch_shown_operation
 from serving.context import Context, Operator, Viewer
 from serving.refusals import find_status
-from web.forms import Form, Refused, make_refused, read_form, read_number
+from web.forms import Form, Refused, go_to, make_refused, read_form, read_number
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
 from web.operations.list_query import read_asked
 from web.preferences import read_preferences
-from web.reading import read_part
+from web.query import read_part
 from web.rendering import make_clocks, render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -24,7 +24,7 @@ from web.guarding import PageRoute
 from web.operations.fetch_facets import Facets, count_facets
 from web.operations.list_query import RANGE_WORDS, AskedList, read_asked
 from web.preferences import read_preferences
-from web.reading import read_part
+from web.query import read_part
 from web.rendering import make_clocks, render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

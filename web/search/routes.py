@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from serving.context import Viewer
 from web.guarding import PageRoute
-from web.reading import Unread, read_part
+from web.query import Unread, read_part
 from web.rendering import render
 from web.search.fetch_search import Hit, HitKind, search
 

@@ -15,9 +15,8 @@ from serving.access.key_documents import (
 )
 from serving.access.manage_keys import create_key, fetch_key, revoke_key, rotate_key
 from serving.context import Admin, Context
-from web.forms import Form, Refused, make_refused, read_form
+from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
 from web.rendering import render
 
 router = APIRouter(

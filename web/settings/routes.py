@@ -15,14 +15,13 @@ from models.paging import Page, Part
 from overview.changes import ChangeFilter, fetch_changes, verify_changes
 from overview.doctor.finding import Finding, Health
 from overview.installation.installed import fetch_installed, make_bundle
+from serving.access.callers import Role
 from serving.access.key_documents import ShownKey
 from serving.access.manage_keys import fetch_keys
-from serving.access.roles import Role
 from serving.context import Admin, Context, Viewer
 from serving.guarding import heavy
 from web.guarding import PageRoute
-from web.query import Query
-from web.reading import Unread, read_part
+from web.query import Query, Unread, read_part
 from web.rendering import render
 
 router = APIRouter(prefix="/settings", include_in_schema=False, route_class=PageRoute)

@@ -36,9 +36,8 @@ from serving.signing_in import (
     name_cookie,
 )
 from telemetry import Event
-from web.forms import Form, is_own_path, read_form
+from web.forms import Form, go_to, is_own_path, read_form
 from web.guarding import SIGN_IN
-from web.messages import go_to
 from web.preferences import keep_choice
 from web.rendering import render_alone
 

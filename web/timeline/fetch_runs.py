@@ -26,7 +26,7 @@ from models.operation_state import (
     Queue,
 )
 from operations.running.pace import read_taken, seconds_taken
-from web.timeline.lanes import LaneRun, LaneStretch
+from web.timeline.lane_chart import LaneRun, LaneStretch
 
 #: How long before the window an operation that has ended may have been recorded.
 REACH = timedelta(hours=6)

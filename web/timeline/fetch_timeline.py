@@ -28,7 +28,7 @@ from web.timeline.fetch_runs import (
     fetch_runs,
     fetch_stretches,
 )
-from web.timeline.lanes import MOST_PLANNED, TimelineLane
+from web.timeline.lane_chart import MOST_PLANNED, TimelineLane
 
 #: Lanes unless the caller says otherwise.
 LANES = 30

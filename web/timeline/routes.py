@@ -23,19 +23,18 @@ from serving.context import Viewer
 from web.calendar.cells import make_filters
 from web.clocks import format_iso
 from web.guarding import PageRoute
-from web.query import Asked, ask
-from web.reading import Unread, read_part
+from web.query import Asked, Unread, ask, read_part
 from web.rendering import render
 from web.timeline.fetch_runs import Crowd
 from web.timeline.fetch_timeline import Timeline, fetch_timeline
 from web.timeline.lane_chart import (
     LaneFrame,
+    TimelineLane,
     draw_planned,
     draw_runs,
     draw_stretches,
     find_ticks,
 )
-from web.timeline.lanes import TimelineLane
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

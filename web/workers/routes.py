@@ -22,12 +22,11 @@ from overview.installation.queues import ShownQueue, fetch_queues
 from overview.installation.status import fetch_app_status
 from overview.installation.workers import fetch_worker, fetch_workers, set_drained
 from serving.context import Context, Operator, Viewer
-from web.charts.spark import draw_depth
+from web.charts import draw_depth
 from web.clocks import format_iso
-from web.forms import Form, Refused, make_refused, read_form
+from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form
-from web.messages import go_to
-from web.reading import Unread, read_part
+from web.query import Unread, read_part
 from web.rendering import render
 
 router = APIRouter(prefix="/workers", include_in_schema=False, route_class=PageRoute)

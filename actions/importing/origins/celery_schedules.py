@@ -23,7 +23,7 @@ from actions.importing.origins.clock_times import (
 )
 from actions.importing.origins.imported import ActionDraft, Table, refuse
 from actions.importing.origins.tasks import run_task
-from models.fields.elapsed import write_elapsed
+from models.fields.duration import write_elapsed
 from models.operation_state import Overlap
 
 _MINUTE_S = 60

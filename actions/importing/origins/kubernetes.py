@@ -21,7 +21,7 @@ from actions.importing.origins.imported import ActionDraft, Entry, Table, refuse
 from actions.importing.origins.tasks import run_task
 from models.errors import InvalidDocumentError, Problem
 from models.expressions.cron_fields import MACROS
-from models.fields.elapsed import write_elapsed
+from models.fields.duration import write_elapsed
 from models.occurrence import LOOKBACK
 
 #: Bytes of a file; manifests of a whole cluster are smaller.

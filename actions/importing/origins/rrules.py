@@ -29,7 +29,7 @@ from actions.importing.origins.clock_times import (
 from actions.importing.origins.imported import ActionDraft, read_schedule, refuse
 from actions.when.searching import find_occurrences
 from models.errors import InvalidDocumentError
-from models.fields.elapsed import write_elapsed
+from models.fields.duration import write_elapsed
 from models.when import MOST_RULES
 
 _YEARLY, _MONTHLY, _WEEKLY, _DAILY, _HOURLY, _MINUTELY, _SECONDLY = range(7)

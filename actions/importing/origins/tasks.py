@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from actions.importing.origins.imported import UNREADABLE, ActionDraft, Stored, refuse
-from models.fields.elapsed import write_elapsed
+from models.fields.duration import write_elapsed
 
 _Step = dict[str, Any]
 

@@ -15,7 +15,7 @@ from models.database.engine import reading, writing
 from models.errors import UsageError
 from models.operation_state import OperationState, Queue
 from models.paging import Page
-from models.requests.action_filter import ActionFilterModel, Trouble
+from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
 from tests.scheduling import (
     MONDAY,

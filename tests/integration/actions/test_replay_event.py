@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from actions.replay_event import ReplayedEvent, replay_event
+from actions.receive_events import ReplayedEvent, replay_event
 from actions.user_events import EventOutcome, NewEvent, record_each
 from models.database.engine import reading, writing
 from models.database.tables import changes, events, users

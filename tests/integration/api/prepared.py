@@ -47,8 +47,8 @@ from models.small_app import SmallAppModel
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.domains import DomainDraft, Fingerprint, Reading
 from operations.fleet.draining import drain_worker
+from serving.access.callers import Role
 from serving.access.manage_keys import create_key
-from serving.access.roles import Role
 from tests.presence import give_sign, make_worker
 from tests.scheduling import MONDAY, make_operation, record_all
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from models.database.engine import Author, writing
 from models.database.journal import note_change
 from models.database.tables import change_head, changes
-from serving.access.roles import Role
+from serving.access.callers import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 
 

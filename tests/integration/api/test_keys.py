@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import idempotency_keys
-from serving.access.roles import Role
+from serving.access.callers import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 
 

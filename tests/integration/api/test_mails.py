@@ -13,7 +13,7 @@ from models.database.tables import changes, deliveries, operation_steps, templat
 from operations.claiming.claim import claim_operation
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.mail.message import Mail
-from serving.access.roles import Role
+from serving.access.callers import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 

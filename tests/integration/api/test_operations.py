@@ -24,7 +24,7 @@ from models.json_form import write_json
 from models.operation_state import FINAL_STATES, OperationState, Trigger
 from operations.state import get_operation_state
 from overview.operations.shown import fetch_shown_operation
-from serving.access.roles import Role
+from serving.access.callers import Role
 from serving.services import Services
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.integration.api.made_up import make_cursor

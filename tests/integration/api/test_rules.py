@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from serving.access.roles import Role
+from serving.access.callers import Role
 from tests.integration.api.conftest import Web
 from tests.integration.api.documented import Route, find_routes
 from tests.integration.api.made_up import POSITIONS, make_cursor

@@ -22,8 +22,8 @@ from cli.web_app import make_app
 from models.database.engine import writing
 from models.errors import UnreachableError
 from overview.live_events import LiveEvent, LiveEventKind, Sight
+from serving.access.callers import Role
 from serving.access.manage_keys import create_key
-from serving.access.roles import Role
 from serving.server import WebServer
 from serving.services import Services
 from serving.stream import Hub, Listener, StreamSettings, make_hub

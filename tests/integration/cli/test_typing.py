@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from cli.connection import get_engine
-from cli.ids import shorten
 from cli.main import main
+from cli.options import shorten
 from models.database.engine import make_engine, writing
 from models.database.tables import operations
 from overview.suggestions import OFFERED

@@ -19,9 +19,8 @@ from starlette.testclient import TestClient
 from cli.web_app import make_app
 from models.database.engine import db_now, reading, writing
 from models.database.tables import change_head, installation, metadata, processes
-from serving.access.callers import Caller
+from serving.access.callers import Caller, Role
 from serving.access.manage_keys import create_key
-from serving.access.roles import Role
 from serving.access.sign_ins import make_link
 from serving.limits import RequestLimits
 from serving.services import Services

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from models.database.engine import writing
+from serving.access.callers import Role
 from serving.access.manage_keys import create_key
-from serving.access.roles import Role
 from tests.integration.api.prepared import Prepared
 
 #: What a browser sends along with a form of a page of ours.

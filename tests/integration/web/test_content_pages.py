@@ -15,8 +15,8 @@ from models.database.tables import (
     small_apps,
     users,
 )
+from serving.access.callers import Role
 from serving.access.manage_keys import create_key
-from serving.access.roles import Role
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import Browser
 from tests.integration.web.people import Person, sign_in

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from models.errors import UnreachableError
-from serving.access.roles import Role
+from serving.access.callers import Role
 from tests.integration.web.conftest import FOREIGN, OWN, Browser, enter, new_key
 from web.guarding import LARGEST_UNSIGNED, PageRoute
 from web.routes import ROUTERS

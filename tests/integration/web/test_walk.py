@@ -21,8 +21,7 @@ from starlette.testclient import TestClient
 
 from cli.web_app import make_app
 from models.database.engine import make_engine, writing
-from serving.access.callers import Caller
-from serving.access.roles import Role
+from serving.access.callers import Caller, Role
 from serving.access.sign_ins import begin_session
 from serving.services import Services
 from serving.signing_in import name_cookie
@@ -35,7 +34,7 @@ from tests.seeded.serving import (
     make_settings,
     show_plain_traces,
 )
-from web.frame import SECTIONS
+from web.rendering import SECTIONS
 from web.routes import PUBLIC_ROUTERS, ROUTERS
 
 #: Of the links to each route, so many are followed; and so many with a query, each of

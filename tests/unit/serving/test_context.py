@@ -10,8 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.errors import DeadlockError
-from serving.access.callers import Caller
-from serving.access.roles import Role
+from serving.access.callers import Caller, Role
 from serving.context import Context
 
 ADA = Caller("k", "ada", Role.OPERATOR, "app")

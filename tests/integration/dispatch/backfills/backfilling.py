@@ -15,7 +15,7 @@ from dispatch.backfills.requests import start_backfill
 from models.database.engine import Author, reading, writing
 from models.database.tables import backfill_occurrences, backfills
 from models.occurrence import make_operation_id
-from models.requests.backfills import BackfillModel, Which
+from models.requests.actions import BackfillModel, Which
 from tests.scheduling import (
     MONDAY,
     at,

@@ -14,7 +14,7 @@ from dispatch.backfills.planning import Recorded
 from models.database.engine import writing
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_missed_id
-from models.requests.backfills import Which
+from models.requests.actions import Which
 from tests.integration.dispatch.backfills.backfilling import (
     DAY,
     SEVENS,

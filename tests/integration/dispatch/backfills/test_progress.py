@@ -21,7 +21,7 @@ from models.database.engine import reading, writing
 from models.database.tables import operations
 from models.occurrence import make_operation_id
 from models.operation_state import Overlap, Queue
-from models.requests.backfills import Which
+from models.requests.actions import Which
 from operations.cancel_and_retry import cancel, reopen
 from tests.integration.dispatch.backfills.backfilling import (
     ANN,

@@ -15,7 +15,7 @@ from models.errors import ConflictError, ForbiddenError, NotFoundError
 from models.fields.duration import Duration
 from models.json_form import get_members, write_json
 from models.paging import Page
-from serving.access.callers import Caller
+from serving.access.callers import Caller, Role
 from serving.access.key_documents import NewKey, ShownKey
 from serving.access.keys import (
     RefusedKey,
@@ -30,7 +30,6 @@ from serving.access.manage_keys import (
     revoke_key,
     rotate_key,
 )
-from serving.access.roles import Role
 from tests.scheduling import add_app
 
 ADA = Author("ada@host")

@@ -11,9 +11,8 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now, read_clock, reading, writing
 from models.database.tables import api_keys, sign_ins
-from serving.access.callers import Caller
+from serving.access.callers import Caller, Role
 from serving.access.manage_keys import create_key, revoke_key
-from serving.access.roles import Role
 from serving.access.sign_ins import (
     LINK_FOR,
     SESSION_FOR,

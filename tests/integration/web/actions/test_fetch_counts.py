@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from actions.pausing.pause_and_resume import set_paused
 from models.database.engine import reading, writing
 from models.operation_state import Queue
-from models.requests.action_filter import (
+from models.requests.actions import (
     ActionFilterModel,
     ActionKind,
     Trouble,

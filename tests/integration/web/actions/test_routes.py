@@ -19,8 +19,8 @@ from dispatch.bulk.runner import BulkRunner
 from models.database.engine import reading, writing
 from models.database.tables import operations, scheduled_actions
 from models.operation_state import OperationState
+from serving.access.callers import Role
 from serving.access.manage_keys import create_key
-from serving.access.roles import Role
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
 from tests.scheduling import (
     MINUTE,

@@ -13,7 +13,7 @@ from models.database.engine import reading
 from models.errors import UsageError
 from models.operation_state import Queue
 from tests.scheduling import MINUTE, REFRESH, add_app, get_now, post
-from web.calendar.fetch_planned import MOST, Planned, list_planned
+from web.calendar.fetch_calendar import MOST, Planned, list_planned
 
 DAY = datetime(2031, 1, 6, tzinfo=UTC)
 SEVEN = DAY + timedelta(hours=7)

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import deliveries
 from models.operation_state import OperationState, Queue, Reason, Trigger
-from operations.causes import make_cause
 from operations.list_operations import fetch_operations
 from operations.operation_filter import OperationFilter
+from operations.reasons import make_cause
 from tests.scheduling import MONDAY, add_revision, edit, make_operation, record_all
 from web.operations.fetch_facets import Facets, count_facets
 

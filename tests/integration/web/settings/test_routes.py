@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 from models.database.engine import reading, writing
 from models.database.tables import changes
 from models.paging import Page
+from serving.access.callers import Role
 from serving.access.keys import recognize
 from serving.access.manage_keys import create_key, fetch_keys
-from serving.access.roles import Role
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
 from tests.scheduling import add_app
 

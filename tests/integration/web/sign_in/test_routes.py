@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 from cli.web_app import make_app
 from models.database.engine import writing
 from models.database.tables import sign_ins
+from serving.access.callers import Role
 from serving.access.manage_keys import revoke_key
-from serving.access.roles import Role
 from serving.limits import Rate, RequestClass, RequestLimits
 from serving.services import Services
 from settings import read_settings

@@ -15,8 +15,8 @@ from models.database.engine import reading, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
 from operations.fleet.processes import fetch_processes
+from serving.access.callers import Role
 from serving.access.manage_keys import create_key
-from serving.access.roles import Role
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
 from tests.presence import give_sign, make_worker
 from tests.scheduling import add_app, edit, get_now, make_operation, record_all

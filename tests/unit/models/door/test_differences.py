@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.door.differences import DifferenceKind, find_differences
-from models.door.merge_patch import apply_merge_patch
+from models.door.differences import DifferenceKind, apply_merge_patch, find_differences
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.text(max_size=2),

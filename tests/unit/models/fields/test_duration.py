@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import RuleError
-from models.fields.duration import Duration, parse_interval
+from models.fields.duration import Duration, parse_elapsed, parse_interval
 
 PARIS = ZoneInfo("Europe/Paris")
 APIA = ZoneInfo("Pacific/Apia")
@@ -222,3 +222,23 @@ def test_an_interval_finer_than_a_minute_is_refused(text: str, message: str) -> 
 
     assert message in caught.value.message
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("PT1S", timedelta(seconds=1)),
+        ("PT36H", timedelta(hours=36)),
+        ("PT744H", timedelta(days=31)),
+    ],
+)
+def test_hours_minutes_and_seconds_are_read(text: str, expected: timedelta):
+    """Up to a month."""
+    assert expected == parse_elapsed(text)
+
+
+@pytest.mark.parametrize("text", ["P1D", "P1W", "P1M", "P1DT1H", "PT0M", "PT745H", ""])
+def test_anything_else_is_refused(text: str):
+    """Days as well: how long they are depends on the date."""
+    with pytest.raises(RuleError):
+        parse_elapsed(text)

@@ -8,7 +8,6 @@ from uuid import UUID
 
 import pytest
 
-from operations.causes import find_cause, make_cause_key
 from operations.notices.grouping import (
     ACTIONS_NAMED,
     INSTALLATION,
@@ -27,6 +26,7 @@ from operations.notices.wording import (
     make_subject,
     make_text,
 )
+from operations.reasons import find_cause, make_cause_key
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

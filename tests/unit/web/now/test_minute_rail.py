@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from overview.installation.leaders import Unled
-from web.charts.spark import draw_spark
+from web.charts import draw_spark
 from web.now.fetch_minutes import Minutes
 from web.now.minute_rail import draw_rail
 

@@ -12,12 +12,13 @@ from models.operation_state import OperationState
 from web.timeline.lane_chart import (
     WIDE,
     LaneFrame,
+    LaneRun,
+    LaneStretch,
     draw_planned,
     draw_runs,
     draw_stretches,
     find_ticks,
 )
-from web.timeline.lanes import LaneRun, LaneStretch
 
 _S = OperationState
 NOON = datetime(2026, 10, 24, 12, tzinfo=UTC)

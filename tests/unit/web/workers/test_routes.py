@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.operation_state import Queue
-from web.charts.spark import draw_depth
+from web.charts import draw_depth
 from web.workers.routes import tell_commands
 
 

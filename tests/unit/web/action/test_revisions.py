@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.action.text_difference import MOST_SHOWN, TextLine, compare_texts
+from web.action.revisions import MOST_SHOWN, TextLine, compare_texts
 
 LINES = st.lists(st.sampled_from("abc"), max_size=12)
 

@@ -7,8 +7,7 @@ from itertools import pairwise
 import pytest
 
 from models.errors import ForbiddenError
-from serving.access.callers import Caller
-from serving.access.roles import Role
+from serving.access.callers import Caller, Role
 
 
 def test_roles_grow_from_viewer_to_admin():

@@ -17,24 +17,23 @@ from web.editor import routes as editor
 from web.events import routes as events
 from web.keys_help import routes as keys_help
 from web.mails import changes as mail_changes
-from web.mails import html_part
 from web.mails import routes as mails
 from web.now import begin, pause_all
 from web.now import routes as now
 from web.operation import routes as operation
 from web.operations import bulk as operations_bulk
 from web.operations import routes as operations
-from web.routes import static
 from web.search import routes as search
 from web.settings import keys as settings_keys
 from web.settings import routes as settings
 from web.sign_in import routes as sign_in
+from web.static_files import router as static_files
 from web.timeline import routes as timeline
 from web.workers import routes as workers
 
 PUBLIC_ROUTERS = (
     sign_in.router,
-    static.router,
+    static_files,
 )
 ROUTERS = (
     apps.router,
@@ -51,7 +50,6 @@ ROUTERS = (
     keys_help.router,
     # Their paths are also ones of mails.
     mail_changes.router,
-    html_part.router,
     mails.router,
     now.router,
     # before those of one operation, whose paths are alike

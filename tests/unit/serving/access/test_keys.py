@@ -7,13 +7,13 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.access.keys import read_key
-from serving.access.secret_text import (
+from serving.access.keys import (
     SECRET_LENGTH,
     is_of_digest,
     is_secret,
     make_digest,
     make_secret,
+    read_key,
 )
 
 PREFIX = "mh_abcdefghij01_"

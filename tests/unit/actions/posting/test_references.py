@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actions.posting.fleet import FleetWorker, find_failing, is_refused
+from actions.posting.references import FleetWorker, find_failing, is_refused
 from models.door.documents import read_action
 from tests.unit.models.documents import action
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.load.icalendar import CalendarEntry, fold, write_calendar
+from actions.load.calendar_file import CalendarEntry, fold, write_calendar
 
 ID = UUID("3771f246-cc92-5326-b56a-8665f62de245")
 AT = datetime(2026, 11, 23, 7, tzinfo=ZoneInfo("Europe/Paris"))
