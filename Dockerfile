@@ -1,6 +1,9 @@
 # One image for every service; docker-compose.yml gives each its command.
 
-FROM python:3.11-slim-bookworm AS build
+# A release names it by its digest (make image).
+ARG BASE=python:3.11-slim-bookworm
+
+FROM ${BASE} AS build
 WORKDIR /src
 RUN python -m venv /opt/minutehand
 COPY requirements.lock ./
@@ -8,7 +11,7 @@ RUN /opt/minutehand/bin/pip install --no-cache-dir --require-hashes -r requireme
 COPY . .
 RUN /opt/minutehand/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
-FROM python:3.11-slim-bookworm
+FROM ${BASE}
 # No root: what runs here needs one folder and the network.
 RUN useradd --uid 10001 --create-home --home-dir /home/minutehand minutehand \
     && install --directory --mode 0700 --owner minutehand --group minutehand /data

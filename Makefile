@@ -121,6 +121,46 @@ bench: $(STAMP) $(APART) ## Measure, also against other schedulers (ARGS=...)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	$(BIN)/python -m benchmarks $(ARGS)
 
+.PHONY: dist
+dist: $(STAMP) ## Build sdist and wheel of the last commit's date into dist/, each time the same bytes
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/hatchling build --directory dist
+
+.PHONY: release-version
+release-version: ## Say whether TAG (v0.1.0) is the version of pyproject.toml, and whether CHANGELOG.md has it
+	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml); \
+	test "$(TAG)" = "v$$version" || { echo "The tag is \"$(TAG)\", and pyproject.toml has version $$version." >&2; exit 2; }; \
+	grep -q "^## $$version " CHANGELOG.md || { echo "CHANGELOG.md has no heading \"## $$version (date)\"." >&2; exit 2; }
+
+# Needs a container engine. The base is asked for once, so that both platforms have the same.
+.PHONY: image
+image: ## Build and push the image for two platforms, with provenance (IMAGE=registry/name:tag)
+	base=$$(sed -n 's/^ARG BASE=//p' Dockerfile); \
+	digest=$$(docker buildx imagetools inspect "$$base" --format '{{.Manifest.Digest}}'); \
+	docker buildx build --platform linux/amd64,linux/arm64 --build-arg "BASE=$$base@$$digest" \
+		--provenance mode=max --sbom true --tag "$(IMAGE)" --push .
+
+# What the lock installs, and nothing else: of this are the bill of materials and the licences.
+RUNTIME := build/runtime
+$(RUNTIME)/.installed: requirements.lock requirements-release.lock $(STAMP)
+	$(BIN)/python -m venv --clear $(RUNTIME)
+	$(RUNTIME)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(PIP_INSTALL) --require-hashes -r requirements-release.lock
+	@touch $@
+
+.PHONY: sbom
+sbom: $(RUNTIME)/.installed ## Write the bill of materials of the run-time packages (CycloneDX) into dist/
+	mkdir -p dist
+	$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+		--mc-type application --output-format JSON --output-file dist/minutehand.cdx.json $(RUNTIME)/bin/python
+
+.PHONY: licenses
+licenses: $(RUNTIME)/.installed ## Write docs/licenses.md: the licence of each run-time package
+	@{ printf '%s\n' "# Licences of the run-time packages" "" \
+		"Minutehand itself is under the [MIT licence](../LICENSE). \`make licenses\` writes this page from what requirements.lock installs." ""; \
+		$(BIN)/pip-licenses --python $(RUNTIME)/bin/python --from mixed --with-urls --with-system --format markdown \
+			--ignore-packages pip setuptools; } > docs/licenses.md
+
 .PHONY: check
 check: $(STAMP) ## Lint, types, import directions, spelling: what CI checks
 	$(BIN)/ruff check .
@@ -147,7 +187,7 @@ openapi: $(STAMP) ## Write docs/openapi.json from the routes
 .PHONY: lock
 lock: $(STAMP) ## Resolve the newest allowed versions into the lock files
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	for lock in "dev --extra build --extra check --extra test" "bench --extra bench" "runtime --extra build"; do \
+	for lock in "dev --extra build --extra check --extra test" "bench --extra bench" "release --extra release" "runtime --extra build"; do \
 		set -- $$lock; name=$$1; shift; \
 		file=requirements-$$name.lock; constraint=(); \
 		if [ $$name = runtime ]; then file=requirements.lock; fi; \
@@ -159,8 +199,9 @@ lock: $(STAMP) ## Resolve the newest allowed versions into the lock files
 	printf '%s\n' "apscheduler>=4.0.0a6,<5" crontab freezegun "rq>=3" "rq-scheduler>=0.14" | \
 		$(BIN)/uv pip compile --quiet --upgrade --no-deps --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --output-file requirements-bench-apart.lock -
+	$(MAKE) --no-print-directory licenses
 
 .PHONY: clean
 clean: ## Remove what can be made again
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* .import_linter_cache
+	rm -rf .venv build *.egg-info dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

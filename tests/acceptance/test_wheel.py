@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.programs import demand_program
 from tests.servers import ROOT
 
 pytestmark = pytest.mark.integration
@@ -24,40 +26,35 @@ _NEEDED = (
     "migrations/script.py.mako",
     "web/templates/frame.html",
 )
+#: A line of a lock that holds on every machine or on some, and a row of a table.
+_PINNED = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?==([\w.]+)( ; .*)? \\$", re.MULTILINE)
+_ROW = re.compile(r"^\| ([\w.-]+) +\| ([\w.]+) ", re.MULTILINE)
 _FOREIGN = ("tests/", "benchmarks/", "docs/", "build/")
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel of a copy, since setuptools writes beside what it builds."""
-    folder = tmp_path_factory.mktemp("wheel")
-    copy = folder / "source"
-    git = demand_program("git")
-    listed = subprocess.run(
-        [git, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split("\0")
-    for name in filter(None, listed):
-        if (ROOT / name).is_file() and not name.startswith(_FOREIGN):
-            target = copy / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes((ROOT / name).read_bytes())
-    build = (
-        "import sys; from setuptools import build_meta;"
-        "print(build_meta.build_wheel(sys.argv[1]))"
-    )
+def build(source: Path, into: Path, *targets: str) -> dict[str, Path]:
+    """Build what `make dist` builds from *source*; return it by its suffix."""
     subprocess.run(
-        [sys.executable, "-c", build, str(folder)],
-        cwd=copy,
+        [sys.executable, "-m", "hatchling", "build", "--directory", into, *targets],
+        cwd=source,
+        env=os.environ | {"SOURCE_DATE_EPOCH": "1795500000"},
         capture_output=True,
         check=True,
         timeout=300,
     )
-    (built,) = folder.glob("*.whl")
-    return built
+    return {path.suffix: path for path in into.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Give sdist and wheel by their suffixes."""
+    return build(ROOT, tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def wheel(built: dict[str, Path]) -> Path:
+    """Give the wheel."""
+    return built[".whl"]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +62,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Give a function that calls what is installed, away from this folder."""
     target = tmp_path_factory.mktemp("installed")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(target)
+        archive.extractall(target)  # noqa: S202 - what this test built
     home = tmp_path_factory.mktemp("home")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -117,3 +114,27 @@ def test_installed_program_works_away_from_the_checkout(installed: Run):
     assert "Mondays at 07:00, Europe/Paris" == json.loads(seen.stdout)["sentence"]
     listed = installed("apps", "list")
     assert (0, "") == (listed.returncode, listed.stdout), listed.stderr
+
+
+def test_wheel_of_the_sdist_is_the_same_bytes(built: dict[str, Path], tmp_path: Path):
+    """Wherever and whenever somebody builds one version, they get one file."""
+    with tarfile.open(built[".gz"]) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
+    again = build(source, tmp_path / "dist", "--target", "wheel")
+
+    assert built[".whl"].read_bytes() == again[".whl"].read_bytes()
+
+
+def test_licenses_are_those_of_what_is_installed():
+    """docs/licenses.md has each package of the lock, in its version."""
+    page = (ROOT / "docs/licenses.md").read_text()
+    lock = (ROOT / "requirements.lock").read_text()
+    pinned = _PINNED.findall(lock)
+    rows = {
+        (re.sub(r"[-_.]+", "-", name).lower(), version)
+        for name, version in _ROW.findall(page)
+    }
+
+    assert len(pinned) > len(rows) / 2
+    assert {(n.lower(), v) for n, v, only in pinned if not only} <= rows
