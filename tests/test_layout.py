@@ -357,6 +357,7 @@ def test_tests_stand_where_their_subject_does(tier: str) -> None:
         ("requirements.lock", ()),
         ("requirements-dev.lock", ("build", "check", "test")),
         ("requirements-bench.lock", ("bench",)),
+        ("requirements-release.lock", ("release",)),
     ],
 )
 def test_locks_fit_the_project(
@@ -368,7 +369,8 @@ def test_locks_fit_the_project(
     Each dependency is pinned at a version that pyproject.toml allows (else: make lock).
     """
     text = (ROOT / lock).read_text()
-    pinned = dict(re.findall(r"^([\w.-]+)==([\w.+-]+)", text, re.MULTILINE))
+    pins = r"^([\w.-]+)(?:\[[\w,]+\])?==([\w.+-]+)"
+    pinned = dict(re.findall(pins, text, re.MULTILINE))
     project = pyproject["project"]
     wanted = [
         *map(Requirement, project["dependencies"]),
