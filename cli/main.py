@@ -30,7 +30,7 @@ _EXIT_CODES = (
 _APPS = Group(
     "Small apps (tenants): apply, list, show, export, pause and delete them.",
     {
-        "apply": "cli.apps:apply_apps",
+        "apply": "cli.apps_apply:apply_apps",
         "list": "cli.apps:list_apps",
         "show": "cli.apps:show_app",
         "pause": "cli.pausing:pause_apps",

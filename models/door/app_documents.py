@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from models.door.documents import LARGEST_BULK, read_value
 from models.door.json_text import check_json, decode_json
+from models.door.mail_templates import find_template_problems
 from models.errors import InvalidDocumentError, Problem
 from models.fields.strict_model import show
 from models.small_app import DirectoryModel, SmallAppModel, UserModel
@@ -40,7 +41,11 @@ def _name(value: object, key: str, name: str) -> object:
 
 def read_small_app_object(value: object) -> SmallAppModel:
     """Return the small app in the decoded JSON *value*; see ``read_small_app``."""
-    return read_value(SmallAppModel, value, "small app")
+    model = read_value(SmallAppModel, value, "small app")
+    problems = tuple(find_template_problems(model.templates or {}))
+    if problems:
+        raise InvalidDocumentError(problems)
+    return model
 
 
 def read_user(text: str | bytes, *, user_id: str) -> UserModel:

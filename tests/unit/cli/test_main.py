@@ -151,10 +151,11 @@ _HEAVY = {
 }
 
 #: Commands that run a part of the fleet, or migrate: those do need some of them. Those
-#: that import are one file, which reads YAML, and a preview of mails renders them.
-_FLEET = {"up", "demo", "scheduler", "worker", "web", "migrate", "mails preview"} | {
-    name for name in _ENTRIES if name.startswith("import ")
-}
+#: that import are one file, which reads YAML, and two read mail templates.
+_FLEET = {
+    *("up", "demo", "scheduler", "worker", "web", "migrate"),
+    *("apps apply", "mails preview"),
+} | {name for name in _ENTRIES if name.startswith("import ")}
 
 #: A twentieth of a second: the kinds of ``when`` with their models, and what steps do.
 _RULES = {"actions.when", "models.when", "operations.ports"}

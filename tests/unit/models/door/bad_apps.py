@@ -128,6 +128,24 @@ APPS = [
         "one line",
         "one line",
     ),
+    Bad(
+        app(templates={"a": {"subject": "b", "text": "c\r\n{{ user.name }"}}),
+        "/templates/a/text",
+        "Line 2, column 13: unexpected '}'",
+        "Jinja2",
+    ),
+    Bad(
+        app(templates={"a": {"subject": "{{ x | uper }}", "text": "c"}}),
+        "/templates/a/subject",
+        "Line 1: there is no filter 'uper'",
+        "mean 'upper'",
+    ),
+    Bad(
+        app(templates={"a": {"subject": "b", "html": "{{" + "(" * 5000}}),
+        "/templates/a/html",
+        "nested too deeply",
+        "fewer brackets",
+    ),
     Bad(app(documents={"designs": {}}), "/documents/designs", "key", "mean 'design'"),
     Bad(app(documents={"design": []}), "/documents/design", "not an object", "{}"),
     Bad(

@@ -1,0 +1,131 @@
+"""The command ``apps apply``: it alone reads mail templates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from actions.small_apps.app_row import PartChange
+from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
+from actions.small_apps.check_settings import (
+    find_connection_problems,
+    find_sender_doubts,
+)
+from actions.small_apps.differences import AppDifference, foresee_apply
+from cli.connection import get_actor, get_settings, use_engine, write_database
+from cli.options import JsonOption, read_file
+from cli.output import out, print_json, print_warning
+from models.door.app_documents import read_small_app
+from models.errors import InvalidDocumentError
+
+#: The document in a directory.
+_FILE = "app.json"
+
+
+def apply_apps(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|DIR",
+            help="app.json, a directory that contains it, or - for standard input.",
+        ),
+    ],
+    *,
+    raise_events: Annotated[
+        bool,
+        typer.Option(
+            "--raise-events",
+            help="Record the events of users who are new, newly activated or seen"
+            " more recently.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Change nothing; show what would be changed."),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """
+    Create or update a small app from its document.
+
+    Parts that the document leaves out stay as they are. A part that is present is
+    complete: users, domains and templates that it no longer lists are removed. The
+    files of sources are below DIR; with FILE, the folder of the app does not change.
+    """
+    # The directory that the operator named, whatever app.json inside it is or says: a
+    # tenant may write that file, and has no say in which folder this is.
+    folder = Path(path) if path != "-" and Path(path).is_dir() else None
+    name = path if folder is None else str(folder / _FILE)
+    model = read_small_app(read_file(name))
+    problems = find_connection_problems(model, get_settings().sql_connections)
+    senders = find_sender_doubts(model, get_settings().mail_sender_hosts)
+    for doubt in (*problems.doubted, *senders):
+        print_warning(str(doubt))
+    if problems.refused:
+        raise InvalidDocumentError(tuple(problems.refused))
+    terms = ApplyTerms(folder, raise_events, get_actor())
+    if dry_run:
+        with use_engine() as engine:
+            difference = foresee_apply(engine, model, terms)
+        if json:
+            print_json(difference)
+        else:
+            _print_difference(difference)
+        return
+    with write_database() as connection:
+        applied = apply_small_app(connection, model, terms)
+    if json:
+        print_json(applied)
+    else:
+        _print(applied)
+
+
+def _print(applied: Applied) -> None:
+    verb = "Created" if applied.created else "Updated"
+    out().print(f"{verb} small app {applied.uid}.", markup=False)
+    for part, change in applied.parts.items():
+        out().print(f"  {part}: {_count(change)}", markup=False)
+    if applied.events:
+        out().print(f"  events: {applied.events:,} recorded")
+    for uid in applied.retimed:
+        out().print(f"  action {uid}: has new dates", markup=False)
+
+
+def _count(change: PartChange) -> str:
+    told = [
+        f"{count:,} {word}"
+        for count, word in (
+            (change.added, "added"),
+            (change.changed, "changed"),
+            (change.removed, "removed"),
+        )
+        if count
+    ]
+    return ", ".join(told) or "unchanged"
+
+
+#: How each entry of a difference begins.
+_SIGNS = {"added": "+", "changed": "~", "removed": "-"}
+
+
+def _print_difference(difference: AppDifference) -> None:
+    verb = "created" if difference.created else "updated"
+    if not (difference.created or difference.counts):
+        out().print(f"Small app {difference.uid} would not change.", markup=False)
+        return
+    out().print(f"Small app {difference.uid} would be {verb}.", markup=False)
+    for part, change in difference.counts.items():
+        out().print(f"  {part}: {_count(change)}", markup=False)
+        for entry in difference.entries:
+            if entry.part == part:
+                where = f" ({', '.join(entry.pointers)})" if entry.pointers else ""
+                line = f"    {_SIGNS[entry.change]} {entry.name}{where}"
+                out().print(line, markup=False)
+    if difference.unlisted:
+        out().print(f"  {difference.unlisted:,} more are not listed.")
+    if difference.events:
+        out().print(f"  events: {difference.events:,} would be recorded")
+    for uid in difference.retimed:
+        out().print(f"  action {uid}: would have new dates", markup=False)
