@@ -19,7 +19,9 @@ from models.fields.field_types import LONGEST_NAME, check_name
 from models.paging import Page
 from serving.access.callers import Caller, Role
 from serving.access.key_documents import (
+    DEFAULT_LIFETIME,
     DEFAULT_OVERLAP,
+    ENDLESS,
     NewKey,
     ShownKey,
     parse_lifetime,
@@ -31,10 +33,13 @@ from serving.access.manage_keys import (
     revoke_key,
     rotate_key,
 )
-from serving.access.sign_ins import make_link
+from serving.access.sign_ins import LINK_COMMAND, make_link
 
 _IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="Id of a key: mh_<ID>_...")
+]
+_RoleOption = Annotated[
+    Role | None, typer.Option("--role", help="What it lets them do. Needed.")
 ]
 _AllOption = Annotated[
     bool, typer.Option("--all", help="All small apps, instead of one.")
@@ -43,16 +48,20 @@ _AllOption = Annotated[
 
 def create(
     *,
-    role: Annotated[Role, typer.Option("--role", help="What it may do.")],
+    role: _RoleOption = None,
     app: AppOption = None,
     all_: _AllOption = False,
     name: Annotated[
         str | None, typer.Option("--name", metavar="TEXT", help="What it is for.")
     ] = None,
     expires: Annotated[
-        str | None,
-        typer.Option("--expires", metavar="DURATION", help="Its life, such as P30D."),
-    ] = None,
+        str,
+        typer.Option(
+            "--expires",
+            metavar="DURATION",
+            help=f"Its life, such as P30D, or {ENDLESS}.",
+        ),
+    ] = str(DEFAULT_LIFETIME),
     json: JsonOption = False,
 ) -> None:
     """
@@ -60,9 +69,9 @@ def create(
 
     Only its digest is stored, so a key that was lost cannot be shown again.
     """
-    _refuse_neither(app, all_=all_)
+    role = _demand(role, app, all_, "minutehand keys create --app shop --role editor")
     lifetime = None
-    if expires is not None:
+    if expires != ENDLESS:
         lifetime = _read_duration("--expires", expires, parse_lifetime)
     with write_database() as connection:
         new = create_key(
@@ -156,7 +165,7 @@ def rotate(
 
 def link(
     *,
-    role: Annotated[Role, typer.Option("--role", help="What it lets them do.")],
+    role: _RoleOption = None,
     app: AppOption = None,
     all_: _AllOption = False,
 ) -> None:
@@ -166,7 +175,7 @@ def link(
     It works for 15 minutes; the session that follows lasts for 12 hours. It is printed
     to a terminal alone: whoever reads a log could sign in by it.
     """
-    _refuse_neither(app, all_=all_)
+    role = _demand(role, app, all_, LINK_COMMAND)
     if not sys.stdout.isatty():
         msg = (
             "standard output is no terminal, and whoever reads what is kept of it could"
@@ -188,10 +197,15 @@ def link(
     out().print(make_link_here(url, role=role, app=app), soft_wrap=True)
 
 
-def _refuse_neither(app: str | None, *, all_: bool) -> None:
-    if all_ == (app is not None):
-        msg = "say whom it is for: either --app UID, or --all"
+def _demand(role: Role | None, app: str | None, is_all: bool, example: str) -> Role:  # noqa: FBT001
+    """Return the role; refuse a call that does not say whom it is for, and what."""
+    if role is None or is_all == (app is not None):
+        msg = (
+            "say whom it is for, either --app UID or --all, and what it lets them do:"
+            f" --role {'|'.join(Role)}. For example: {example}"
+        )
         raise UsageError(msg)
+    return role
 
 
 def _print_new(new: NewKey, *, json: bool) -> None:
@@ -268,4 +282,4 @@ def tell_how_to_sign_in(url: str) -> None:
     if sys.stderr.isatty():
         print_note(f"To sign in, once and within 15 minutes: {make_link_here(url)}")
     else:
-        print_note("To sign in, in a terminal: minutehand keys link --all --role admin")
+        print_note(f"To sign in, in a terminal: {LINK_COMMAND}")

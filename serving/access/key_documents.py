@@ -59,6 +59,12 @@ def make_prefix(key_id: str) -> str:
 #: day for everybody who must put the new one somewhere.
 DEFAULT_OVERLAP = Duration.from_elapsed(timedelta(days=7))
 
+#: How long a key lives that people make, unless they say something else.
+DEFAULT_LIFETIME = Duration.from_elapsed(timedelta(days=90))
+
+#: What they say for a key that does not end.
+ENDLESS = "never"
+
 
 def parse_lifetime(text: str) -> Duration:
     """

@@ -24,6 +24,9 @@ LINK_FOR = timedelta(minutes=15)
 #: A working day, and somewhat more.
 SESSION_FOR = timedelta(hours=12)
 
+#: What prints a link, as it can be pasted.
+LINK_COMMAND = "minutehand keys link --all --role admin"
+
 #: How each begins.
 LINK_PREFIX, SESSION_PREFIX = "mhl_", "mhs_"
 

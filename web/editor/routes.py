@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.lookup import SYSTEM_APP, fetch_app
+from actions.lookup import fetch_app
 from actions.posting.edit import OneOutcome, post_text, replace_text
 from actions.posting.post import SeenAction
 from actions.previews.sentences import tell_nth
@@ -32,13 +32,12 @@ from models.errors import (
     StaleError,
 )
 from models.operation import MAILING_STEPS
-from models.paging import Page
 from models.revision import ActionState
 from overview.actions.shown import ShownAction, fetch_shown_action
-from overview.apps.small_apps import fetch_app_part
 from overview.previews.new import AppCalendar, fetch_app_calendar
 from serving.context import Context, Editor
 from serving.refusals import find_status
+from web.app_choice import find_apps, list_apps
 from web.clocks import find_zone
 from web.editor.builders import (
     BUILDERS,
@@ -60,9 +59,6 @@ from web.query import Unread, read_part
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
-
-#: Small apps that are offered by name; of more, one types the uid.
-_APPS_LISTED = 200
 
 #: What the first small app is called, unless its author has a better name.
 _FIRST_APP = "main"
@@ -94,13 +90,13 @@ _UNSENT = Form()
 def show_new(context: Editor) -> Response:
     """Show an empty text, a starter, or a copy of another action."""
     query = context.request.query_params
-    apps = _list_apps(context) if context.app is None else []
+    apps = list_apps(context) if context.app is None else []
     attempt, draft = _NONE, Draft("", context.app)
     try:
         if query.get("from"):
             draft = _copy(context, query["from"])
         elif context.app is None:
-            only = apps[0] if apps and len(apps) == 1 else None
+            only = apps[0].uid if apps and len(apps) == 1 else None
             if app := query.get("app") or only:
                 with context.reading() as connection:
                     draft = replace(draft, app=fetch_app(connection, app).uid)
@@ -110,8 +106,7 @@ def show_new(context: Editor) -> Response:
     except NotFoundError as error:
         attempt = _Attempt(make_refused(error))
     if draft.app is None and apps != []:
-        choices = [("", "choose one"), *((each, each) for each in apps)] if apps else []
-        values = {"choices": choices, "refused": attempt.refused}
+        values = {"apps": apps, "refused": attempt.refused}
         return render(context, "editor/choose_app.html", values)
     return _show(context, draft, None, attempt)
 
@@ -213,7 +208,7 @@ def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
                 terms=terms,
             )
         app = draft.app or _FIRST_APP
-        if context.app is None and not _find_apps(connection):
+        if context.app is None and not find_apps(connection):
             first = read_small_app(b"{}", uid=app)
             apply_small_app(connection, first, ApplyTerms(by=context.caller.name))
         return post_text(connection, app, text, terms=terms)
@@ -341,15 +336,3 @@ def _read_calendar(context: Context, app: str | None) -> AppCalendar:
 
     found = read_part(context, read)
     return usual if isinstance(found, Unread) else found
-
-
-def _list_apps(context: Context) -> list[str] | None:
-    """Return the uids of the small apps; None: there are too many to choose from."""
-    found = read_part(context, _find_apps)
-    return None if isinstance(found, Unread) or len(found) > _APPS_LISTED else found
-
-
-def _find_apps(connection: sa.Connection) -> list[str]:
-    """Return the uids of small apps, a few more than are listed; not our own."""
-    part = fetch_app_part(connection, Page(_APPS_LISTED + 2))
-    return [each.uid for each in part.entries if each.uid != SYSTEM_APP]

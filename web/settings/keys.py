@@ -5,16 +5,24 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from models.errors import ConflictError, InvalidDocumentError, NotFoundError
+from models.errors import (
+    ConflictError,
+    InvalidDocumentError,
+    NotFoundError,
+    Problem,
+)
 from models.fields.duration import Duration
 from serving.access.key_documents import (
+    DEFAULT_LIFETIME,
     DEFAULT_OVERLAP,
+    ENDLESS,
     NewKey,
     NewKeyModel,
     RotationModel,
 )
 from serving.access.manage_keys import create_key, fetch_key, revoke_key, rotate_key
 from serving.context import Admin, Context
+from web.app_choice import list_apps
 from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form
 from web.rendering import render
@@ -22,6 +30,9 @@ from web.rendering import render
 router = APIRouter(
     prefix="/settings/keys", include_in_schema=False, route_class=PageRoute
 )
+
+#: Chooses all small apps; no uid begins so.
+_ALL_APPS = "*"
 
 _WRONG = (InvalidDocumentError, ConflictError, NotFoundError)
 
@@ -38,7 +49,7 @@ def make(context: Admin) -> Response:
     """Make a key, and show its text this once."""
     form = read_form(context.body)
     try:
-        wanted = form.read(NewKeyModel, "key")
+        wanted = _read_new(context, form)
         with context.writing() as connection:
             new = create_key(
                 connection,
@@ -51,6 +62,24 @@ def make(context: Admin) -> Response:
     except _WRONG as error:
         return _ask(context, "settings/key_new.html", form, make_refused(error))
     return _show_once(context, new)
+
+
+def _read_new(context: Context, form: Form) -> NewKeyModel:
+    """
+    Return what the new key is for; nobody gets one of all small apps by saying nothing.
+
+    Raises:
+        InvalidDocumentError: Something is wrong with it.
+    """
+    names = (name for name in NewKeyModel.model_fields if form.get(name))
+    values: dict[str, str | None] = {name: form.get(name) for name in names}
+    if context.app is None:
+        if "app" not in values:
+            hint = "Choose one, or all of them."
+            raise InvalidDocumentError((Problem("/app", "No app is chosen.", hint),))
+        if values["app"] == _ALL_APPS:
+            values["app"] = None
+    return form.read(NewKeyModel, "key", values)
 
 
 @router.get("/{key_id}/rotate")
@@ -114,6 +143,10 @@ def _ask(
             "form": form,
             "refused": refused,
             "overlap": str(DEFAULT_OVERLAP),
+            "lifetime": str(DEFAULT_LIFETIME),
+            "endless": ENDLESS,
+            "all_apps": _ALL_APPS,
+            "apps": list_apps(context) if key_id is None else None,
         },
         refused=refused,
     )

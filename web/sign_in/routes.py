@@ -15,9 +15,10 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from models.errors import ForbiddenError, MinutehandError
+from models.errors import ForbiddenError, MinutehandError, UsageError
 from serving.access.keys import RefusedKey, recognize
 from serving.access.sign_ins import (
+    LINK_COMMAND,
     LINK_PREFIX,
     SESSION_FOR,
     Session,
@@ -116,6 +117,7 @@ def _begin(request: Request, secret: str) -> Session:
     Begin a session.
 
     Raises:
+        UsageError: Nothing was typed.
         ForbiddenError: The secret is none, or none any more.
         HttpError: There were too many such attempts.
     """
@@ -124,6 +126,9 @@ def _begin(request: Request, secret: str) -> Session:
         # Another site could sign somebody in as whom it likes, and see what they do.
         demand_own_page(services.settings, request)
     secret = secret.strip()
+    if not secret:
+        msg = "Nothing was typed. Paste a key, or a link's secret."
+        raise UsageError(msg)
     with services.writing() as connection:
         sign_out(connection, request.cookies.get(name_cookie(services.settings), ""))
         if secret.startswith(LINK_PREFIX):
@@ -132,7 +137,7 @@ def _begin(request: Request, secret: str) -> Session:
                 count_attempt(services, request)
                 msg = (
                     "This link was used, or is older than a quarter of an hour. Ask for"
-                    " another one, which minutehand keys link prints."
+                    f" another one, which {LINK_COMMAND} prints."
                 )
                 raise ForbiddenError(msg)
             return session
@@ -157,5 +162,11 @@ def _refuse(request: Request, error: MinutehandError, goal: str = "") -> Respons
 def _render(
     request: Request, status: HTTPStatus = HTTPStatus.OK, **values: object
 ) -> Response:
-    given = {"who": None, "problem": "", "goal": "", **values}
+    given = {
+        "who": None,
+        "problem": "",
+        "goal": "",
+        "link_command": LINK_COMMAND,
+        **values,
+    }
     return render_alone(request, "sign_in/sign_in.html", given, status=status)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from cli.connection import get_settings
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import sign_ins
 from serving.access.callers import Caller
+from serving.access.key_documents import DEFAULT_LIFETIME
 from serving.access.keys import recognize
-from serving.access.sign_ins import follow_link
+from serving.access.sign_ins import LINK_COMMAND, follow_link
 from tests.integration.cli.calling import Answer, Call
 from tests.servers import open_terminal
 
@@ -85,6 +87,17 @@ def test_key_is_revoked_by_its_id_or_its_beginning(call: Call, database_url: str
     assert [False, False] == [is_taken(database_url, key) for key in (first, second)]
 
 
+def test_keys_end_as_those_of_the_pages_do(call: Call):
+    """After a while, unless somebody wants one that does not end."""
+    usual, endless = create(call, "--json").data, create(call, "--expires", "never")
+    made = datetime.fromisoformat(usual["created_at"])
+
+    assert made + DEFAULT_LIFETIME.elapsed == datetime.fromisoformat(
+        usual["expires_at"]
+    )
+    assert "expires: never" in endless.err
+
+
 def test_unknown_key_is_not_found(call: Call):
     """With exit code 4, like whatever does not exist."""
     answer = call("keys", "revoke", "none")
@@ -111,9 +124,9 @@ def test_rotation_prints_the_successor_alone(call: Call, database_url: str):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--role", "viewer"], "either --app UID, or --all"),
-        (["--all", "--app", "a", "--role", "viewer"], "either --app UID, or --all"),
-        (["--all"], "--role"),
+        (["--role", "viewer"], "either --app UID or --all"),
+        (["--all", "--app", "a", "--role", "viewer"], "either --app UID or --all"),
+        (["--all"], "For example: minutehand keys create --app shop --role editor"),
         (["--all", "--role", "boss"], "'viewer', 'operator', 'editor', 'admin'"),
         (["--all", "--role", "viewer", "--expires", "30 days"], "Write P30D"),
         (["--all", "--role", "viewer", "--expires", "PT0S"], "would expire at once"),
@@ -146,7 +159,7 @@ def test_what_is_done_to_keys_is_on_record(call: Call):
 
     assert ("created", "revoked") == (created["change"], revoked["change"])
     assert "@" in created["by"]
-    assert {"role": "viewer", "name": "nightly", "expires_at": None} == created["after"]
+    assert ("viewer", "nightly") == (created["after"]["role"], created["after"]["name"])
     assert text[16:] not in str([created, revoked])
 
 
@@ -178,6 +191,16 @@ def test_link_is_printed_to_a_terminal_alone(call: Call, engine_of_call: sa.Engi
     assert "Call this in a terminal" in refused.err
     with reading(engine_of_call) as connection:
         assert [] == connection.execute(sa.select(sign_ins)).all()
+
+
+def test_link_says_what_it_needs(embedded: Call):
+    """With an example that works, which the page for signing in shows, too."""
+    refused = embedded("keys", "link")
+
+    assert 2 == refused.code
+    assert "--role viewer|operator|editor|admin" in refused.err
+    assert f"For example: {LINK_COMMAND}" in refused.err
+    assert ["link", "--all", "--role", "admin"] == LINK_COMMAND.split()[-4:]
 
 
 def test_link_needs_to_know_where_the_pages_are(

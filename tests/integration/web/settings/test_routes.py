@@ -12,6 +12,7 @@ from models.database.engine import reading, writing
 from models.database.tables import changes
 from models.paging import Page
 from serving.access.callers import Role
+from serving.access.key_documents import DEFAULT_LIFETIME
 from serving.access.keys import recognize
 from serving.access.manage_keys import create_key, fetch_keys
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
@@ -28,7 +29,7 @@ def test_key_is_made_and_shown_once(browser: TestClient, engine: sa.Engine):
     """It works, and the list has no more than how it begins."""
     enter(browser, new_key(engine))
     add_app(engine, "shop")
-    read(browser, "/settings/keys/new")
+    asked = read(browser, "/settings/keys/new")
     data = {"name": "wall", "role": "viewer", "app": "shop", "expires": "P30D"}
     made = browser.post("/settings/keys/new", data=data, headers=OWN)
     (text,) = re.findall(r"mh_\w{12}_\w+", made.text)
@@ -36,6 +37,9 @@ def test_key_is_made_and_shown_once(browser: TestClient, engine: sa.Engine):
         found = recognize(connection, text)
     page = read(browser)
 
+    options = re.findall(r'<option value="([^"]*)"( selected)?', asked)
+    assert {("", " selected"), ("shop", ""), ("*", "")} <= set(options)
+    assert (str(DEFAULT_LIFETIME), " selected") in options
     assert (200, "no-store") == (made.status_code, made.headers["cache-control"])
     assert ("shop", Role.VIEWER) == (found.app, found.role)  # type: ignore[union-attr]  # it was not refused
     assert text not in page
@@ -46,9 +50,10 @@ def test_key_is_made_and_shown_once(browser: TestClient, engine: sa.Engine):
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ({"role": "chief"}, "chief"),
+        ({"role": "chief", "app": "*"}, "chief"),
         ({"role": "viewer", "app": "nowhere"}, "nowhere"),
-        ({"role": "viewer", "expires": "soon"}, "soon"),
+        ({"role": "viewer", "app": ""}, "No app is chosen"),
+        ({"role": "viewer", "app": "*", "expires": "soon"}, "soon"),
     ],
 )
 def test_wrong_key_is_told(

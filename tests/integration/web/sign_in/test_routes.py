@@ -15,6 +15,7 @@ from models.database.engine import writing
 from models.database.tables import sign_ins
 from serving.access.callers import Role
 from serving.access.manage_keys import revoke_key
+from serving.access.sign_ins import LINK_COMMAND
 from serving.limits import Rate, RequestClass, RequestLimits
 from serving.services import Services
 from settings import read_settings
@@ -47,6 +48,15 @@ def test_page_signs_in_with_a_key(browser: TestClient, engine: sa.Engine):
     assert "<b>ada</b>, admin of" in after.text
     assert browser.get("/api/v1/keys").status_code == 200
     assert change(browser, OWN) == 201
+
+
+def test_nothing_typed_is_no_key(browser: TestClient):
+    """It is not called a typo; and the page says, to be pasted, what prints a link."""
+    answer = enter(browser, "  ")
+
+    assert 400 == answer.status_code
+    assert "Nothing was typed." in answer.text
+    assert f"<code>{LINK_COMMAND}</code>" in answer.text
 
 
 def test_cookie_is_for_the_server_alone(browser: TestClient, engine: sa.Engine):
@@ -91,7 +101,6 @@ def test_link_signs_in_once_and_looking_does_not_use_it(
 @pytest.mark.parametrize(
     ("secret", "told"),
     [
-        ("", "This is not an API key"),
         ("mh_abc", "it has a typo"),
         ("mhl_abc", "This link was used"),
         ("\0'\"<script>", "This is not an API key"),
