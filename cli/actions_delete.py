@@ -16,12 +16,10 @@ from cli.output import out, print_json, print_note
 from models.errors import UsageError
 from overview.actions.shown import (
     ShownAction,
+    describe_deletion,
     fetch_listed_actions,
     fetch_shown_action,
 )
-
-#: Names that a question lists.
-_NAMED = 5
 
 
 def delete(
@@ -49,7 +47,7 @@ def delete(
     if dry_run:
         print_note(f"{len(found):,} would be deleted. Nothing was changed (--dry-run).")
     else:
-        confirm_change_of_many(_describe(found), yes=yes)
+        confirm_change_of_many(describe_deletion(found), yes=yes)
         with write_database() as connection:
             for each in found:
                 delete_action(connection, each.uid, app=each.app, by=get_actor())
@@ -88,17 +86,3 @@ def _find(given: list[str], *, app: str | None, everything: bool) -> list[ShownA
                 refuse_action(row.uid)
         uids = dict.fromkeys(row.uid for row in rows)
         return [fetch_shown_action(connection, uid) for uid in uids]
-
-
-def _describe(found: list[ShownAction]) -> str:
-    if len(found) == 1:
-        return (
-            f"Delete {found[0].name!r} of {found[0].app!r}, whose uid"
-            f" {found[0].uid!r} can never be used again"
-        )
-    names = ", ".join(repr(each.name) for each in found[:_NAMED])
-    more = ", ..." if len(found) > _NAMED else ""
-    return (
-        f"Delete {len(found):,} actions ({names}{more}), whose uids can never be used"
-        " again"
-    )

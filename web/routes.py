@@ -8,6 +8,7 @@ everybody.
 from web.action import acts, revisions
 from web.action import routes as action
 from web.actions import routes as actions
+from web.apps import changes as app_changes
 from web.apps import routes as apps
 from web.backfills import routes as backfills
 from web.bulk import routes as bulk
@@ -36,6 +37,7 @@ PUBLIC_ROUTERS = (
     static_files,
 )
 ROUTERS = (
+    app_changes.router,  # before /apps/{app}: "_new" is no uid
     apps.router,
     calendar.router,
     begin.router,

@@ -28,7 +28,9 @@ USER_COLUMNS = (
 )
 
 
-def fetch_document(connection: sa.Connection, uid: str) -> dict[str, JsonValue]:
+def fetch_document(
+    connection: sa.Connection, uid: str, *, with_users: bool = True
+) -> dict[str, JsonValue]:
     """
     Return the whole document of a small app, as ``apps apply`` takes it.
 
@@ -36,6 +38,9 @@ def fetch_document(connection: sa.Connection, uid: str) -> dict[str, JsonValue]:
     values of queries in addresses too, which may be keys: only who may write them
     should read them. It has neither the folder of source files, which is the
     operator's, nor versions of data, pauses, keys and actions.
+
+    Args:
+        with_users: Whether they are in it, who may be many.
 
     Raises:
         NotFoundError: No such small app.
@@ -47,7 +52,7 @@ def fetch_document(connection: sa.Connection, uid: str) -> dict[str, JsonValue]:
         "timezone": row.timezone,
         "notices": row.notices,
         "mail": row.mail,
-        "users": _fetch_users(connection, uid),
+        "users": _fetch_users(connection, uid) if with_users else [],
         "domains": [
             {"name": each.name, "source": each.source, **(each.labels or {})}
             for each in connection.execute(

@@ -61,6 +61,7 @@ class _Reader(Environment):
             if self.left < 0:
                 raise _TooMuchError
             yield line, kind, text
+            self.at = end
 
 
 def find_template_problems(

@@ -289,3 +289,22 @@ def _tell_when(text: str) -> str:
     except (ValidationError, MinutehandError):
         # A quarantined action is listed although it cannot be read.
         return "cannot be read"
+
+
+#: Names that a question lists.
+_NAMED = 5
+
+
+def describe_deletion(found: Sequence[ShownAction]) -> str:
+    """Return what is asked before actions are deleted, without the question mark."""
+    if len(found) == 1:
+        return (
+            f"Delete {found[0].name!r} of {found[0].app!r}, whose uid"
+            f" {found[0].uid!r} can never be used again"
+        )
+    names = ", ".join(repr(each.name) for each in found[:_NAMED])
+    more = ", ..." if len(found) > _NAMED else ""
+    return (
+        f"Delete {len(found):,} actions ({names}{more}), whose uids can never be used"
+        " again"
+    )

@@ -1,4 +1,4 @@
-"""Run a scheduled action now, pause it, resume it: a question first, then the act."""
+"""Run a scheduled action, pause, resume, delete it: a question, then the act."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from starlette.responses import Response
 
 from actions.lookup import get_action
 from actions.pausing.pause_and_resume import set_paused
+from actions.posting.post import delete_action
 from actions.posting.revisions import refuse_action
 from actions.read_rules import find_zone
 from dispatch.manual_runs import run_now
 from models.errors import InvalidDocumentError, MinutehandError, Problem
 from models.requests.actions import NoteModel, RunModel
-from overview.actions.shown import ShownAction, fetch_shown_action
+from overview.actions.shown import ShownAction, describe_deletion, fetch_shown_action
 from overview.previews.runs import RunPreview, preview_run
-from serving.context import Context, Operator
+from serving.context import Context, Editor, Operator
 from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form
 from web.rendering import render
@@ -28,6 +29,7 @@ from web.rendering import render
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 _PAUSE, _RESUME = "action/pause.html", "action/resume.html"
+_DELETE = "action/delete.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,35 @@ def resume_action(context: Operator, uid: str) -> Response:
     return go_to(_path(uid), f"{subject.action.name} {words}.")
 
 
+# ------------------------------------------------------------------------ delete
+
+
+@router.get("/actions/{uid}/delete")
+def ask_delete(context: Editor, uid: str) -> Response:
+    """Ask before an action is deleted."""
+    return _show_question(context, uid, Form(), _DELETE)
+
+
+@router.post("/actions/{uid}/delete")
+@takes_form
+def delete(context: Editor, uid: str) -> Response:
+    """Delete an action."""
+    form = read_form(context.body)
+    try:
+        with context.writing() as connection:
+            subject = _fetch(connection, context, uid)
+            delete_action(
+                connection,
+                uid,
+                app=context.app,
+                by=context.caller.name,
+                note=form.read(NoteModel, "note").note,
+            )
+    except MinutehandError as error:
+        return _show_question(context, uid, form, _DELETE, make_refused(error))
+    return go_to(_path(uid), f"{subject.action.name} is deleted.")
+
+
 def _show_question(
     context: Context,
     uid: str,
@@ -207,7 +238,7 @@ def _show_question(
     template: str,
     refused: Refused | None = None,
 ) -> Response:
-    """Show what is asked before a pause or its end, with what was typed."""
+    """Show what is asked before a change, with what was typed."""
     with context.reading() as connection:
         subject = _fetch(connection, context, uid)
     values = {
@@ -215,6 +246,7 @@ def _show_question(
         "zone": subject.zone.key,
         "form": form,
         "of": refused,
+        "title": describe_deletion([subject.action]),
         "back": _path(uid),
     }
     return render(context, template, values, refused=refused)

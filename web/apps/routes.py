@@ -34,7 +34,7 @@ from serving.context import Context, Operator, Viewer
 from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form
 from web.query import Query, Unread, read_part
-from web.rendering import find_address, render
+from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -58,7 +58,6 @@ def show_apps(context: Viewer) -> Response:
         "part": part,
         "query": query,
         "cursor": None if isinstance(part, Unread) else query.find_next(part),
-        "address": find_address(context),
     }
     return render(context, "apps/apps.html", values)
 
@@ -81,7 +80,6 @@ def show_app(context: Viewer, app: str) -> Response:
             lambda c: fetch_shown_part(c, failed, Page(_FEW), with_steps=False)
         ),
         "domains": read(lambda c: fetch_domain_part(c, app, Page(200))),
-        "address": find_address(context),
         "sender_doubt": _find_sender_doubt(context, found),
     }
     return render(context, "apps/app.html", values)

@@ -1,0 +1,400 @@
+"""To make a small app, change what belongs to it, export and delete it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import sqlalchemy as sa
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from actions.lookup import fetch_app
+from actions.small_apps.apply import ApplyTerms, apply_small_app
+from actions.small_apps.change_users import (
+    NO_TAG,
+    delete_user,
+    patch_user,
+    replace_user,
+)
+from actions.small_apps.check_settings import check_connections, find_sender_doubts
+from actions.small_apps.delete import delete_small_app
+from actions.small_apps.export import fetch_document
+from actions.small_apps.known_users import fetch_known_user
+from models.door.app_documents import read_small_app_object, read_user_object
+from models.errors import (
+    InvalidDocumentError,
+    MinutehandError,
+    NotFoundError,
+    Problem,
+    UsageError,
+)
+from models.json_form import write_json
+from overview.apps.small_apps import fetch_detailed_app
+from serving.context import Admin, Context, Editor
+from serving.guarding import heavy
+from web.apps.app_parts import (
+    NEW_APP,
+    PARTS,
+    AppPart,
+    Entries,
+    Entry,
+    PartField,
+    find_pointer,
+    list_entries,
+    make_document,
+    place_problems,
+    read_entry,
+    show_entry,
+)
+from web.forms import Form, go_to, make_refused, read_form, read_number
+from web.guarding import PageRoute, takes_form
+from web.rendering import render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+
+def _path(app: str, rest: str = "") -> str:
+    return f"/apps/{quote(app, safe='')}{rest}"
+
+
+# --------------------------------------------------------------- a whole small app
+
+
+@router.get("/apps/_new")
+def ask_new(context: Editor) -> Response:
+    """Ask what a new small app is called."""
+    context.demand_installation("a new small app")
+    return _show_form(context, _NEW, Form())
+
+
+@router.post("/apps/_new")
+@takes_form
+def make(context: Editor) -> Response:
+    """Make a small app."""
+    context.demand_installation("a new small app")
+    form = read_form(context.body)
+    try:
+        model = read_small_app_object(read_entry(NEW_APP.fields, form, {}))
+        terms = ApplyTerms(by=context.caller.name, expected_revision=0)
+        with context.writing() as connection:
+            apply_small_app(connection, model, terms)
+    except MinutehandError as error:
+        return _show_form(context, _NEW, form, error=error)
+    return go_to(_path(model.uid), f"Made {model.name or model.uid}.")
+
+
+@router.get("/apps/{app}/document")
+@heavy
+def export(context: Editor, app: str) -> Response:
+    """Give the whole document of a small app, as a file."""
+    with context.reading() as connection:
+        document = fetch_document(connection, context.own(app))
+    name = f'attachment; filename="{app}.json"'
+    headers = {"Content-Disposition": name}
+    text = write_json(document, indent=2)
+    return Response(text, media_type="application/json", headers=headers)
+
+
+@router.get("/apps/{app}/delete")
+def ask_delete(context: Admin, app: str) -> Response:
+    """Ask before a small app is deleted."""
+    return _ask_delete(context, app)
+
+
+@router.post("/apps/{app}/delete")
+@takes_form
+def delete(context: Admin, app: str) -> Response:
+    """Delete a small app."""
+    context.own(app)
+    try:
+        with context.writing() as connection:
+            gone = delete_small_app(connection, app, by=context.caller.name)
+    except MinutehandError as error:
+        return _ask_delete(context, app, error)
+    told = f"Deleted small app {app}, with {gone.actions:,} actions and {gone.keys:,}"
+    return go_to("/apps", f"{told} keys.")
+
+
+_APP_LOSS = (
+    "Its actions and API keys end; its history is kept. Its uid stays taken: to make it"
+    " again brings it back with its users and data, but without its actions and keys."
+)
+
+
+def _ask_delete(
+    context: Context, app: str, error: MinutehandError | None = None
+) -> Response:
+    context.own(app)
+    with context.reading() as connection:
+        found = fetch_detailed_app(connection, app)
+    values = {
+        "title": f"Delete small app {found.uid!r}",
+        "loss": _APP_LOSS,
+        "back": _path(app),
+        "refused": None if error is None else make_refused(error),
+    }
+    return render(context, "apps/delete.html", values, refused=error)
+
+
+# --------------------------------------------------------------- one of its entries
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """
+    An entry of a part of a small app.
+
+    Args:
+        app: Uid. Empty: it is to be made.
+        name: Of the entry. Empty: it is to be a new one, or there is only one.
+    """
+
+    app: str
+    key: str
+    name: str
+
+    @property
+    def part(self) -> AppPart:
+        """The part that it is an entry of."""
+        return PARTS[self.key] if self.app else NEW_APP
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is to be made."""
+        return not self.name and self.key != "settings"
+
+    @property
+    def fields(self) -> Sequence[PartField]:
+        """Those that are asked; what is known is not renamed: actions name it."""
+        return self.part.fields[1:] if self.name else self.part.fields
+
+    def read_name(self, form: Form) -> str:
+        """Return the name of the entry, which a new one gets from its form."""
+        key = self.part.fields[0].path
+        return self.name or (form.get(key) if self.is_new else "")
+
+    @property
+    def back(self) -> str:
+        """Where it is listed."""
+        if not self.app:
+            return "/apps"
+        return _path(self.app, "/users" if self.key == "users" else "")
+
+    @property
+    def title(self) -> str:
+        """What the form does, in words."""
+        if not self.app:
+            return "Make a small app"
+        if self.is_new:
+            return f"Add a {self.part.noun} to {self.app}"
+        return f"Change {self.part.noun} {self.name}".rstrip() + f" of {self.app}"
+
+
+_NEW = _Place("", "", "")
+
+
+def _find_place(context: Context, app: str, part: str) -> _Place:
+    """
+    Return the entry that a request is about.
+
+    Raises:
+        NotFoundError: No small app of the caller has such a part.
+    """
+    if part not in PARTS:
+        msg = f"a small app has no {part[:100]!r}"
+        raise NotFoundError(msg)
+    return _Place(context.own(app), part, context.request.query_params.get("name", ""))
+
+
+def _fetch(connection: sa.Connection, place: _Place) -> tuple[Entry, str, Entries]:
+    """
+    Return an entry, what tells whether it has changed since, and all entries.
+
+    Raises:
+        NotFoundError: There is no such app, or entry.
+    """
+    if place.key == "users":
+        if place.is_new:
+            return {}, NO_TAG, {}
+        user = fetch_known_user(connection, place.app, place.name)
+        return user.as_document(), user.tag, {}
+    seen = str(fetch_app(connection, place.app).revision)
+    document = fetch_document(connection, place.app, with_users=False)
+    entries = list_entries(document, place.key)
+    if not place.is_new and place.name not in entries:
+        msg = f"small app {place.app!r} has no {place.part.noun} {place.name!r}"
+        raise NotFoundError(msg)
+    return entries.get(place.name, {}), seen, entries
+
+
+@router.get("/apps/{app}/parts/{part}")
+def show_entry_form(context: Editor, app: str, part: str) -> Response:
+    """Show the fields of an entry, or empty ones."""
+    place = _find_place(context, app, part)
+    with context.reading() as connection:
+        fetch_app(connection, app)
+        entry, seen, _ = _fetch(connection, place)
+    return _show_form(context, place, show_entry(place.part, entry), seen)
+
+
+@router.post("/apps/{app}/parts/{part}")
+@takes_form
+@heavy
+def save_entry(context: Editor, app: str, part: str) -> Response:
+    """Add or change an entry."""
+    place = _find_place(context, app, part)
+    form = read_form(context.body)
+    try:
+        with context.writing() as connection:
+            doubts = _save(connection, context, place, form)
+    except MinutehandError as error:
+        with context.reading() as connection:
+            seen = _fetch(connection, place)[1]
+        # Whoever sends it once more has been told what others did.
+        return _show_form(context, place, form, seen, error)
+    name = place.read_name(form)
+    told = f"Saved {place.part.noun} {name}" if name else f"Saved {place.part.noun}"
+    return go_to(place.back, " ".join([f"{told}.", *doubts]))
+
+
+def _save(
+    connection: sa.Connection, context: Context, place: _Place, form: Form
+) -> list[str]:
+    """
+    Store an entry; return what may be wrong with it all the same.
+
+    Raises:
+        MinutehandError: As the functions that store; nothing is stored.
+    """
+    name = place.read_name(form)
+    if place.key == "users":
+        _save_user(connection, place, form, name)
+        return []
+    stored, _, entries = _fetch(connection, place)
+    if place.is_new and name in entries:
+        said = f"There is a {place.part.noun} {name!r} already."
+        problem = Problem("/name", said, "Change that one, or choose another name.")
+        raise InvalidDocumentError((problem,))
+    entries[name] = read_entry(place.fields, form, stored)
+    known = context.services.settings
+    try:
+        model = read_small_app_object(make_document(place.app, place.key, entries))
+        doubts = [
+            *check_connections(model, known.sql_connections),
+            *find_sender_doubts(model, known.mail_sender_hosts),
+        ]
+        apply_small_app(connection, model, _make_terms(context, form))
+    except InvalidDocumentError as error:
+        pointer = find_pointer(place.key, entries, name)
+        raise place_problems(place.part, pointer, error) from None
+    return [each.message for each in doubts]
+
+
+def _save_user(connection: sa.Connection, place: _Place, form: Form, name: str) -> None:
+    seen, raised = form.get("seen"), form.has("raise_events")
+    entry = read_entry(place.fields, form, {})
+    try:
+        if place.is_new:
+            given = {key: value for key, value in entry.items() if value is not None}
+            user = read_user_object(given, user_id=name)
+            replace_user(
+                connection, place.app, user, expected_tag=NO_TAG, raise_events=raised
+            )
+            return
+        patch_user(
+            connection,
+            place.app,
+            name,
+            entry,
+            expected_tag=seen,
+            raise_events=raised,
+        )
+    except InvalidDocumentError as error:
+        raise place_problems(place.part, "", error) from None
+
+
+def _make_terms(context: Context, form: Form) -> ApplyTerms:
+    """
+    Return how a document is applied that somebody has made from what they saw.
+
+    Raises:
+        UsageError: The form does not say what that was.
+    """
+    seen = read_number(form.get("seen"))
+    if not isinstance(seen, int):
+        msg = "This is not the form of the page. Load the page again."
+        raise UsageError(msg)
+    return ApplyTerms(by=context.caller.name, expected_revision=seen, may_create=False)
+
+
+@router.get("/apps/{app}/parts/{part}/delete")
+def ask_delete_entry(context: Editor, app: str, part: str) -> Response:
+    """Ask before an entry is deleted."""
+    return _ask_delete_entry(context, _find_place(context, app, part))
+
+
+@router.post("/apps/{app}/parts/{part}/delete")
+@takes_form
+@heavy
+def delete_entry(context: Editor, app: str, part: str) -> Response:
+    """Delete an entry."""
+    place = _find_place(context, app, part)
+    form = read_form(context.body)
+    try:
+        with context.writing() as connection:
+            _, _, entries = _fetch(connection, place)
+            if place.key == "users":
+                seen = form.get("seen")
+                delete_user(connection, app, place.name, expected_tag=seen)
+            else:
+                del entries[place.name]
+                document = make_document(app, part, entries)
+                model = read_small_app_object(document)
+                apply_small_app(connection, model, _make_terms(context, form))
+    except MinutehandError as error:
+        return _ask_delete_entry(context, place, error)
+    return go_to(place.back, f"Deleted {place.part.noun} {place.name}.")
+
+
+def _ask_delete_entry(
+    context: Context, place: _Place, error: MinutehandError | None = None
+) -> Response:
+    if not place.name:
+        msg = "Nothing is named that could be deleted."
+        raise NotFoundError(msg)
+    with context.reading() as connection:
+        _, seen, _ = _fetch(connection, place)
+    values = {
+        "title": f"Delete {place.part.noun} {place.name!r} of {place.app!r}",
+        "loss": place.part.loss,
+        "seen": seen,
+        "action": _path(place.app, f"/parts/{place.key}/delete?{_name(place)}"),
+        "back": place.back,
+        "refused": None if error is None else make_refused(error),
+    }
+    return render(context, "apps/delete.html", values, refused=error)
+
+
+def _name(place: _Place) -> str:
+    return urlencode({"name": place.name})
+
+
+def _show_form(
+    context: Context,
+    place: _Place,
+    form: Form,
+    seen: str = "0",
+    error: MinutehandError | None = None,
+) -> Response:
+    """Show the fields of an entry, with what was typed or is stored."""
+    values: dict[str, Any] = {
+        "place": place,
+        "form": form,
+        "seen": seen,
+        "gone": f"{context.request.url.path}/delete?{_name(place)}",
+        "refused": None if error is None else make_refused(error),
+    }
+    return render(context, "apps/part.html", values, refused=error)
