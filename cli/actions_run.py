@@ -14,7 +14,7 @@ from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import out, print_json, print_note, print_warning
 from dispatch.manual_runs import find_runnable, run_now
 from models.database.engine import Author
-from overview.operations.shown import fetch_shown_operation
+from overview.operations import fetch_shown_operation
 
 _KeyOption = Annotated[
     str | None,

@@ -26,7 +26,7 @@ from cli.output import format_both, make_table, style_state
 from models.operation_state import StepState, Trigger
 from models.requests.operations import OperationFilterModel
 from models.units import format_age
-from overview.operations.shown import ShownStep, describe_result
+from overview.operations import ShownStep, describe_result
 
 #: By the names of ``OperationFilterModel``, in the order of the help.
 _OPTIONS: Mapping[str, Any] = {

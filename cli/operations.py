@@ -24,7 +24,7 @@ from models.decision import get_action_name
 from models.operation_state import LIVE_STATES, OperationState, Reason
 from models.requests.operations import OperationFilterModel
 from operations.reasons import STATES, read_reason
-from overview.operations.shown import (
+from overview.operations import (
     MissedRange,
     ShownOperation,
     fetch_shown_operation,

@@ -27,7 +27,7 @@ from operations.cancel_and_retry import (
     retry_or_refuse,
 )
 from operations.selecting import Counted
-from overview.operations.shown import fetch_shown_operation
+from overview.operations import fetch_shown_operation
 
 _FromStepOption = Annotated[
     str | None,

@@ -40,7 +40,7 @@ from operations.state import (
     require_operation_state,
     wait_for_state,
 )
-from overview.operations.shown import ShownOperation, fetch_shown_operation
+from overview.operations import ShownOperation, fetch_shown_operation
 
 #: Seconds between two looks: short enough to look alive, long enough to cost nothing.
 _EVERY_S = 0.3

@@ -7,10 +7,10 @@ face only formats them. Its rooms:
 - installation: its state and figures; queues, workers and leaders
 - doctor: what looks for problems, and from when on something is one
 - why: why something ran, waits or did not run
-- actions, operations, apps: each has one kind of thing with all that is known about it
+- actions, apps: each has one kind of thing with all that is known about it
 - previews: what would happen, of a rule, an edit or a run
 
-Beside them: what several rooms use (zones, recipients), and what is of no room:
+Beside them: operations; what several rooms use (recipients), and what is of no room:
 changes, events, live_events. What one page alone shows stands in its room of web/.
 
 The faces and the scheduler import this room, which writes nothing.

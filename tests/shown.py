@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from models.operation_state import OperationState, Queue, StepState, Trigger
-from overview.operations.shown import ShownOperation, ShownStep
+from overview.operations import ShownOperation, ShownStep
 
 _AT = datetime(2026, 11, 23, 6, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from api.routes.action_examples import PAUSES, RUNS
 from dispatch.manual_runs import run_now
 from models.errors import Problem
 from models.requests.actions import PauseModel, RunModel
-from overview.operations.shown import ShownOperation, fetch_shown_operation
+from overview.operations import ShownOperation, fetch_shown_operation
 from overview.previews.runs import RunPreview, preview_run
 from overview.recipients import (
     Recipient,

@@ -26,7 +26,7 @@ from operations.operation_log import (
     fetch_log_page,
 )
 from operations.state import ReachedState, make_reached, require_operation_state
-from overview.operations.shown import (
+from overview.operations import (
     ShownOperation,
     ShownStep,
     fetch_shown_operation,

@@ -22,7 +22,7 @@ from cli.demo.screen import count_mails
 from cli.output import out
 from models.operation_state import OperationState, Trigger
 from operations.operation_filter import OperationFilter
-from overview.operations.shown import ShownOperation, fetch_shown_operations
+from overview.operations import ShownOperation, fetch_shown_operations
 from settings import Settings
 
 _MINUTE = timedelta(minutes=1)

@@ -23,7 +23,7 @@ from dispatch.manual_runs import run_now
 from models.database.engine import make_engine, read_host_clock
 from models.door.documents import read_action_object
 from models.operation_state import OperationState
-from overview.operations.shown import ShownOperation
+from overview.operations import ShownOperation
 from overview.why.instant import explain_instant
 from settings import Settings
 

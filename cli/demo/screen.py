@@ -25,7 +25,7 @@ from models.decision import get_action_name
 from models.errors import UnreachableError
 from models.operation_state import OperationState, StepState
 from operations.operation_filter import OperationFilter
-from overview.operations.shown import (
+from overview.operations import (
     ShownOperation,
     describe_result,
     fetch_shown_operations,

@@ -27,7 +27,7 @@ from models.revision import OF_DOCUMENT
 from operations.operation_filter import OperationFilter
 from overview.actions.recent_runs import RecentRuns
 from overview.actions.shown import DetailedAction
-from overview.operations.shown import ShownOperation, fetch_shown_part
+from overview.operations import ShownOperation, fetch_shown_part
 from overview.recipients import Recipient, foresee_stored
 from overview.why.instant import explain_instant, read_asked
 from web.action.days_chart import (

@@ -29,7 +29,7 @@ from overview.apps.small_apps import (
     fetch_detailed_app,
 )
 from overview.installation.status import fetch_app_status
-from overview.operations.shown import fetch_shown_part
+from overview.operations import fetch_shown_part
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form

@@ -22,10 +22,10 @@ from operations.mail.list_mails import (
     fetch_mail,
     fetch_mails,
 )
-from overview.operations.mailed import fetch_mailed_part
-from overview.operations.shown import fetch_shown_operation
+from overview.operations import fetch_shown_operation
 from serving.context import Context, Viewer
 from web.guarding import PageRoute
+from web.mails.fetch_mailed import fetch_mailed_part
 from web.query import Query, Unread, read_part
 from web.rendering import render
 

@@ -29,7 +29,7 @@ from models.operation_state import OperationState, Queue, StepState, Trigger
 from operations.list_operations import fetch_steps
 from operations.operation_filter import belongs_to, is_tried_before
 from operations.running.pace import Usual, UsualRun, fetch_usual
-from overview.operations.shown import ProgressJson
+from overview.operations import ProgressJson
 
 #: The most operations that are listed.
 LISTED = 20

@@ -27,7 +27,7 @@ from operations.operation_filter import belongs_to
 from operations.reasons import CausePattern, has_cause, make_cause
 from operations.running.past_attempts import AttemptOutcome, read_attempts
 from overview.changes import ChangeFilter, fetch_changes
-from overview.operations.shown import ShownOperation, fetch_shown_operation
+from overview.operations import ShownOperation, fetch_shown_operation
 
 #: Interventions that are told, the latest.
 _INTERVENTIONS = 20

@@ -24,7 +24,7 @@ from operations.cancel_and_retry import (
 )
 from operations.operation_log import LogLevel, LogLine, fetch_log
 from operations.reasons import find_cause
-from overview.operations.shown import (
+from overview.operations import (
     ShownOperation,
     describe_result,
     fetch_shown_operation,

@@ -26,7 +26,7 @@ from models.requests.bulk_changes import BulkChangeModel, BulkKind, dump_filter
 from models.requests.operations import MOST_NAMED
 from operations.cancel_and_retry import CHANGEABLE, OperationChange
 from operations.selecting import Counted
-from overview.operations.shown import fetch_shown_operation
+from overview.operations import fetch_shown_operation
 from serving.context import Context, Operator, Viewer
 from serving.refusals import find_status
 from web.forms import Form, Refused, go_to, make_refused, read_form, read_number

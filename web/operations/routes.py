@@ -16,7 +16,7 @@ from models.operation_state import LIVE_STATES
 from models.paging import Page
 from operations.list_operations import fetch_operations
 from operations.operation_filter import OperationFilter
-from overview.operations.shown import ShownOperation, fetch_filled_part
+from overview.operations import ShownOperation, fetch_filled_part
 from serving.context import Context, Viewer
 from serving.cursors import write_cursor
 from web.clocks import Clocks, format_offset

@@ -33,7 +33,7 @@ from operations.task_ends import (
     note_remark,
     record_answers,
 )
-from overview.operations.shown import fetch_shown_operation
+from overview.operations import fetch_shown_operation
 from tests.scheduling import (
     add_revision,
     edit,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from cli.operations_watch import describe, find_warnings
 from models.operation_state import OperationState, StepState
-from overview.operations.shown import ShownOperation, ShownStep
+from overview.operations import ShownOperation, ShownStep
 from tests.shown import make_shown_operation, make_shown_step
 
 THEN = datetime(2026, 11, 23, 6, tzinfo=UTC)

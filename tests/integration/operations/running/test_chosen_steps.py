@@ -16,7 +16,7 @@ from operations.claiming.claim import claim_operation
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepFunction, StepResult
 from operations.running.attempt import Attempt
-from overview.operations.shown import fetch_shown_operation
+from overview.operations import fetch_shown_operation
 from tests.scheduling import MONDAY, add_app, edit, get, post
 from tests.unit.operations.fakes import World
 

@@ -15,7 +15,7 @@ from models.operation_state import Mark, Overlap, Queue
 from operations.list_operations import fetch_latest
 from operations.operation_filter import OperationFilter
 from operations.sending.order import fetch_sendable
-from overview.operations.shown import ShownOperation, fetch_shown_operations
+from overview.operations import ShownOperation, fetch_shown_operations
 from overview.why.circumstances import fetch_circumstances, fetch_last_taken
 from overview.why.sentences import ALONE, Circumstances, Place
 from tests.integration.test_budget import counting

@@ -9,7 +9,7 @@ import pytest
 from cli.demo.check import check, find_minutes
 from cli.demo.data import EVERY_MINUTE, MISSED, REPORT
 from models.operation_state import OperationState, StepState, Trigger
-from overview.operations.shown import ShownOperation
+from overview.operations import ShownOperation
 from tests.shown import make_shown_operation, make_shown_step
 
 START = datetime(2026, 11, 23, 6, 0, 10, tzinfo=UTC)

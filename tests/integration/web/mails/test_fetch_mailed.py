@@ -12,7 +12,6 @@ from models.database.engine import reading, writing
 from models.database.tables import deliveries, operation_steps, users
 from models.errors import NotFoundError
 from models.paging import Page, Position
-from overview.operations.mailed import MailedPart, fetch_mailed_part
 from tests.scheduling import (
     MONDAY,
     add_app,
@@ -21,6 +20,7 @@ from tests.scheduling import (
     post,
     record_all,
 )
+from web.mails.fetch_mailed import MailedPart, fetch_mailed_part
 
 STEP = "send_email"
 MAILING: dict[str, Any] = {

@@ -16,7 +16,7 @@ from models.operation_state import OperationState, Queue, StepState
 from operations.running.pace import ATTEMPTS_KEY, fetch_usual
 from overview.actions.recent_runs import fetch_recent_runs
 from overview.installation.figures import fetch_spread
-from overview.operations.shown import fetch_shown_operation
+from overview.operations import fetch_shown_operation
 from tests.scheduling import (
     MONDAY,
     add_app,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from models.operation_state import OperationState, StepState
 from operations.running.pace import Usual
-from overview.operations.shown import estimate_end
+from overview.operations import estimate_end
 from tests.shown import make_shown_operation, make_shown_step
 
 SIX = datetime(2026, 11, 23, 6, tzinfo=UTC)
