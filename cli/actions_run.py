@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,52 +10,56 @@ from actions.leader import fetch_leader
 from cli.confirming import YesOption, confirm
 from cli.connection import get_actor, get_engine, get_settings, read_database
 from cli.operations_watch import follow
-from cli.options import ActionArgument, AppOption, JsonOption
+from cli.options import ActionArgument, AppOption, JsonOption, takes
 from cli.output import out, print_json, print_note, print_warning
 from dispatch.manual_runs import find_runnable, run_now
 from models.database.engine import Author
 from overview.operations import fetch_shown_operation
 
-_KeyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--key", help="Makes the call repeatable: the same key is the same run."
-    ),
-]
-_UserOption = Annotated[
-    str | None,
-    typer.Option(
-        "--user",
-        metavar="ID",
-        help="Run as if this user had triggered it (event-driven actions only).",
-    ),
-]
-_StepOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--step",
-        metavar="STEP",
-        help="Run only this step of the action; may be repeated.",
-    ),
-]
-_NoteOption = Annotated[
-    str | None,
-    typer.Option("--note", metavar="TEXT", help="Why; kept with the operation."),
-]
 
-
-def run(  # noqa: PLR0913 - the options of the command
-    action: ActionArgument,
+def _read_asked(
     *,
-    app: AppOption = None,
-    key: _KeyOption = None,
-    user: _UserOption = None,
-    step: _StepOption = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", help="Makes the call repeatable: the same key is the same run."
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user",
+            metavar="ID",
+            help="Run as if this user had triggered it (event-driven actions only).",
+        ),
+    ] = None,
+    step: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--step",
+            metavar="STEP",
+            help="Run only this step of the action; may be repeated.",
+        ),
+    ] = None,
     force: Annotated[
         bool,
         typer.Option("--force", help="Refresh even data whose source is unchanged."),
     ] = False,
-    note: _NoteOption = None,
+    note: Annotated[
+        str | None,
+        typer.Option("--note", metavar="TEXT", help="Why; kept with the operation."),
+    ] = None,
+) -> dict[str, Any]:
+    asked = {"user_id": user, "steps": step, "force": force}
+    return {"key": key, **asked, "note": note}
+
+
+@takes("asked", _read_asked)
+def run(
+    action: ActionArgument,
+    *,
+    app: AppOption = None,
+    asked: dict[str, Any],
     wait: Annotated[
         bool,
         typer.Option(
@@ -73,7 +77,7 @@ def run(  # noqa: PLR0913 - the options of the command
     question, unless --user names one.
     """
     with read_database() as connection:
-        found = find_runnable(connection, action, app=app, user_id=user)
+        found = find_runnable(connection, action, app=app, user_id=asked["user_id"])
     if found.is_for_all:
         what = (
             f"Run {found.name!r} for all its recipients (it is event-driven;"
@@ -84,16 +88,8 @@ def run(  # noqa: PLR0913 - the options of the command
             raise typer.Exit(1)
     for problem in found.silent:
         print_warning(str(problem))
-    operation_id = run_now(
-        get_engine(),
-        found.uid,
-        key=key,
-        user_id=user,
-        force=force,
-        steps=step,
-        note=note,
-        author=Author(get_actor()),
-    )
+    author = Author(get_actor())
+    operation_id = run_now(get_engine(), found.uid, author=author, **asked)
     with read_database() as connection:
         leader = fetch_leader(connection)
     if leader is None:

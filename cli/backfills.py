@@ -9,7 +9,7 @@ import typer
 
 from actions.leader import fetch_leader
 from actions.lookup import find_action, find_filtered
-from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
+from cli.confirming import ChangeTerms, confirm_change_of_many, takes_terms
 from cli.connection import (
     get_actor,
     get_settings,
@@ -23,6 +23,7 @@ from cli.options import (
     JsonOption,
     read_period,
     shorten,
+    takes,
 )
 from cli.output import (
     format_both,
@@ -56,8 +57,7 @@ _BackfillArgument = Annotated[
 ]
 
 
-def backfill(  # noqa: PLR0913 - the options of the command
-    action: ActionArgument,
+def _read_asked(
     *,
     from_: Annotated[
         str,
@@ -82,10 +82,21 @@ def backfill(  # noqa: PLR0913 - the options of the command
     note: Annotated[
         str | None, typer.Option("--note", metavar="TEXT", help="Why; kept with it.")
     ] = None,
+) -> BackfillModel:
+    since, end = read_period(from_, until)
+    values = {"from": since, "until": end, "which": which, "at_once": at_once}
+    text = write_json({**values, "note": note})
+    return read_model(BackfillModel, text.encode(), noun="backfill")
+
+
+@takes("asked", _read_asked)
+@takes_terms
+def backfill(
+    action: ActionArgument,
+    asked: BackfillModel,
+    *,
     app: AppOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    json: JsonOption = False,
+    terms: ChangeTerms,
 ) -> None:
     """
     Run past occurrences of an action after all.
@@ -93,18 +104,14 @@ def backfill(  # noqa: PLR0913 - the options of the command
     They are listed first, and the command asks. What succeeded, or is under way, never
     runs again. The scheduler records a few at a time, when nothing else waits.
     """
-    since, end = read_period(from_, until)
-    values = {"from": since, "until": end, "which": which, "at_once": at_once}
-    text = write_json({**values, "note": note})
-    asked = read_model(BackfillModel, text.encode(), noun="backfill")
     retention = get_settings().retention
     with read_database() as connection:
         uid = find_action(connection, action, app=app).uid
         plan = plan_backfill(connection, uid, asked, retention=retention)
-    if dry_run or not plan.total:
-        _print_plan(plan, json=json)
+    if terms.dry_run or not plan.total:
+        _print_plan(plan, json=terms.json)
         return
-    _confirm(plan, yes=yes)
+    _confirm(plan, yes=terms.yes)
     with write_database() as connection:
         seen = {"until": plan.until, "expected_count": plan.total}
         backfill_id = start_backfill(
@@ -116,7 +123,7 @@ def backfill(  # noqa: PLR0913 - the options of the command
         )
         shown = fetch_shown_backfill(connection, backfill_id)
         leader = fetch_leader(connection)
-    _print_started(shown, is_led=leader is not None, json=json)
+    _print_started(shown, is_led=leader is not None, json=terms.json)
 
 
 def _confirm(plan: Plan, *, yes: bool) -> None:

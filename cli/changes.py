@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 
 from cli.connection import read_database, use_engine
-from cli.options import AppOption, JsonOption, read_period, shorten
+from cli.options import AppOption, JsonOption, read_period, shorten, takes
 from cli.output import (
     format_both,
     out,
@@ -31,36 +31,43 @@ from overview.changes import (
     verify_changes,
 )
 
-_KindOption = Annotated[
-    str | None,
-    typer.Option("--kind", metavar="KIND", help="Only of action, app, user, key, ..."),
-]
-_SubjectOption = Annotated[
-    str | None,
-    typer.Option("--subject", metavar="ID", help="Only of the thing with this id."),
-]
-_ByOption = Annotated[
-    str | None, typer.Option("--by", metavar="NAME", help="Only by this author.")
-]
-_FromOption = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="Inclusive.")
-]
-_UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Exclusive.")
-]
-
 #: Letters of what was changed that a table shows.
 _SHOWN = 60
 
 
-def list_changes(  # noqa: PLR0913 - the options of the command
+def _select(
     *,
     app: AppOption = None,
-    kind: _KindOption = None,
-    subject: _SubjectOption = None,
-    by: _ByOption = None,
-    from_: _FromOption = None,
-    until: _UntilOption = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--kind", metavar="KIND", help="Only of action, app, user, key, ..."
+        ),
+    ] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option("--subject", metavar="ID", help="Only of the thing with this id."),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="Only by this author.")
+    ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Inclusive.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Exclusive.")
+    ] = None,
+) -> ChangeFilter:
+    return ChangeFilter(app, kind, subject, by, *read_period(from_, until))
+
+
+_takes_filter = takes("wanted", _select)
+
+
+@_takes_filter
+def list_changes(
+    wanted: ChangeFilter,
+    *,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=100_000, help="The most to list.")
     ] = 50,
@@ -71,7 +78,6 @@ def list_changes(  # noqa: PLR0913 - the options of the command
 
     The latest comes first.
     """
-    wanted = ChangeFilter(app, kind, subject, by, *read_period(from_, until))
     with read_database() as connection:
         found = fetch_changes(connection, wanted, Page(limit)).entries
     if json:
@@ -104,21 +110,13 @@ def _shorten_subject(subject: str) -> str:
         return subject
 
 
-def export(
-    *,
-    app: AppOption = None,
-    kind: _KindOption = None,
-    subject: _SubjectOption = None,
-    by: _ByOption = None,
-    from_: _FromOption = None,
-    until: _UntilOption = None,
-) -> None:
+@_takes_filter
+def export(wanted: ChangeFilter) -> None:
     """
     Export the record of changes, the first change first.
 
     Each line is a JSON object, with the hash of the line before it.
     """
-    wanted = ChangeFilter(app, kind, subject, by, *read_period(from_, until))
     with use_engine() as engine:
         for change in export_changes(engine, wanted):
             sys.stdout.write(f"{write_json(change)}\n")

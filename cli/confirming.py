@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
+from cli.options import JsonOption, takes
 from cli.output import print_note
 from models.errors import UsageError
 
@@ -14,6 +16,19 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Go ahead without asking.
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Only count; change nothing.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTerms:
+    """Whether only to count, whether to ask first, and how to tell what was done."""
+
+    dry_run: DryRunOption = False
+    yes: YesOption = False
+    json: JsonOption = False
+
+
+#: Gives a command, which takes ``terms``, the options that these are made of.
+takes_terms = takes("terms", ChangeTerms)
 
 
 def confirm(what: str, *, yes: bool, look: str = "") -> bool:

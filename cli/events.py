@@ -9,7 +9,13 @@ import typer
 
 from actions.receive_events import ReceivedEvents, receive_events
 from cli.connection import write_database
-from cli.options import JsonOption, complete_app, read_file, read_optional_instant
+from cli.options import (
+    JsonOption,
+    complete_app,
+    read_file,
+    read_instant,
+    takes,
+)
 from cli.output import out, print_json, print_warning
 from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
@@ -21,7 +27,7 @@ from models.units import format_age
 _MOST = 10
 
 
-def send(  # noqa: PLR0913 - the options of the command
+def _read(
     file: Annotated[
         str | None,
         typer.Argument(
@@ -30,15 +36,6 @@ def send(  # noqa: PLR0913 - the options of the command
         ),
     ] = None,
     *,
-    app: Annotated[
-        str,
-        typer.Option(
-            "--app",
-            metavar="UID",
-            help="Small app that the users belong to.",
-            autocompletion=complete_app,
-        ),
-    ],
     event: Annotated[
         str | None,
         typer.Option("--event", help="Such as instance.user.last_seen, or app.<name>."),
@@ -56,6 +53,43 @@ def send(  # noqa: PLR0913 - the options of the command
             "--key", help="Makes the call repeatable: the same key is the same event."
         ),
     ] = None,
+) -> tuple[UserEventModel | CloudEventModel, ...]:
+    """Return the events of *file*, or the one that the options describe."""
+    given = {"event": event, "user": user, "at": at, "key": key}
+    said = {name: value for name, value in given.items() if value is not None}
+    if file is None:
+        return (_read_options(said),)
+    if said:
+        msg = (
+            "Give either FILE, or --event and --user (with --at and --key if you"
+            " like); not both."
+        )
+        raise UsageError(msg)
+    return read_events(read_file(file))
+
+
+def _read_options(said: dict[str, str]) -> UserEventModel:
+    if not {"event", "user"} <= said.keys():
+        msg = "Say what happened to whom: give --event and --user, or a FILE."
+        raise UsageError(msg)
+    if "at" in said:
+        said["at"] = format_instant(read_instant("--at", said["at"]))
+    return read_event_object(said)
+
+
+@takes("sent", _read)
+def send(
+    *,
+    app: Annotated[
+        str,
+        typer.Option(
+            "--app",
+            metavar="UID",
+            help="Small app that the users belong to.",
+            autocompletion=complete_app,
+        ),
+    ],
+    sent: tuple[UserEventModel | CloudEventModel, ...],
     correct: Annotated[
         bool,
         typer.Option(
@@ -70,9 +104,8 @@ def send(  # noqa: PLR0913 - the options of the command
 
     Give a FILE, or --event and --user. An event that is known already changes nothing.
     """
-    models = _read(file, event=event, user=user, at=at, key=key)
     with write_database() as connection:
-        received = receive_events(connection, app, models, correct=correct)
+        received = receive_events(connection, app, sent, correct=correct)
     if json:
         counts = {"received": received.received, "recorded": received.recorded}
         print_json(counts)
@@ -80,7 +113,7 @@ def send(  # noqa: PLR0913 - the options of the command
         known = received.received - received.recorded
         also = f"; {known:,} changed nothing" if known else ""
         out().print(f"Recorded {received.recorded:,} of {received.received:,}{also}.")
-    _warn_of_future(received, models)
+    _warn_of_future(received, sent)
 
 
 def _warn_of_future(
@@ -101,28 +134,3 @@ def _warn_of_future(
         )
     if len(early) > _MOST:
         print_warning(f"{len(early) - _MOST:,} more events are in the future.")
-
-
-def _read(
-    file: str | None, **given: str | None
-) -> tuple[UserEventModel | CloudEventModel, ...]:
-    """Return the events of *file*, or the one that the options describe."""
-    if file is None:
-        return (_read_options(**given),)
-    if any(value is not None for value in given.values()):
-        msg = (
-            "Give either FILE, or --event and --user (with --at and --key if you"
-            " like); not both."
-        )
-        raise UsageError(msg)
-    return read_events(read_file(file))
-
-
-def _read_options(**given: str | None) -> UserEventModel:
-    if given["event"] is None or given["user"] is None:
-        msg = "Say what happened to whom: give --event and --user, or a FILE."
-        raise UsageError(msg)
-    at = read_optional_instant("--at", given["at"])
-    when = None if at is None else format_instant(at)
-    found = {**given, "at": when}.items()
-    return read_event_object({k: v for k, v in found if v is not None})

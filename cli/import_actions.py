@@ -7,12 +7,11 @@ options and shows what became of each entry.
 
 from __future__ import annotations
 
-import inspect
 import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -37,7 +36,7 @@ from actions.importing.readers.databases import read_periodic_tasks
 from actions.importing.readers.redbeat_keys import read_redbeat
 from actions.importing.report import Report, make_report
 from cli.connection import get_settings
-from cli.options import JsonOption, read_file
+from cli.options import JsonOption, read_file, takes
 from cli.output import err, out, print_json, print_note, print_warning
 from models.database.engine import read_host_clock
 from models.errors import RuleError, UsageError
@@ -58,225 +57,39 @@ _INDENT = 11
 #: Columns of text; longer lines are hard to read, however wide the terminal is.
 _WIDEST = 100
 
-OutOption = Annotated[
-    str | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        help="Write one file for each action there; else JSON on standard output.",
-    ),
-]
-OverwriteOption = Annotated[
-    bool, typer.Option("--overwrite", help="Replace files that are there.")
-]
-TimezoneOption = Annotated[
-    str | None,
-    typer.Option(
-        "--timezone",
-        metavar="ZONE",
-        help="Zone of entries that name none; default: MINUTEHAND_TIMEZONE.",
-    ),
-]
-QueueOption = Annotated[
-    str | None,
-    typer.Option(
-        "--queue",
-        metavar="QUEUE",
-        help="Queue of tasks that name none; default: MINUTEHAND_TASK_QUEUE or celery.",
-    ),
-]
-ConnectionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--connection",
-        metavar="NAME",
-        help="Broker of the tasks, one of MINUTEHAND_TASK_CONNECTIONS.",
-    ),
-]
 UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="Where it keeps them.")]
 FileArgument = Annotated[
     str, typer.Argument(metavar="FILE|-", help="The file; - is standard input.")
 ]
 
 
-def _as_command(read: Callable[..., Report]) -> Callable[..., None]:
-    """
-    Return the command that shows what *read* returns.
-
-    Args:
-        read: Takes the defaults, and the arguments and options of its own origin; its
-            docstring is the help.
-    """
-
-    def run(
-        *,
-        folder: OutOption = None,
-        overwrite: OverwriteOption = False,
-        timezone: TimezoneOption = None,
-        queue: QueueOption = None,
-        connection: ConnectionOption = None,
-        json: JsonOption = False,
-        **own: Any,
-    ) -> None:
-        report = read(_make_defaults(timezone, queue, connection), **own)
-        _show(report, folder=folder, overwrite=overwrite, json=json)
-
-    common = list(inspect.signature(run, eval_str=True).parameters.values())[:-1]
-    _defaults, *own = inspect.signature(read, eval_str=True).parameters.values()
-    parameters = [*own, *common]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer asks for it
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    run.__name__, run.__doc__ = read.__name__, read.__doc__
-    return run
-
-
-@_as_command
-def import_apscheduler(
-    defaults: Defaults,
-    url: UrlArgument,
+def _make_defaults(
     *,
-    table: Annotated[
-        str, typer.Option("--table", metavar="NAME", help="Of the job store.")
-    ] = "apscheduler_jobs",
-) -> Report:
-    """
-    Turn the jobs of APScheduler 3 into actions.
-
-    URL is that of its SQLAlchemyJobStore; it is only read, and no job is unpickled.
-    """
-    found = import_each(read_jobs(url, table=table), APSCHEDULER, defaults)
-    note = (
-        "Each function becomes a task of its own name, with a dot for the colon:"
-        " register it in your Celery application (docs/coming-from-apscheduler.md)."
-    )
-    return make_report("APScheduler", found, note)
-
-
-@_as_command
-def import_celery_beat(
-    defaults: Defaults,
-    module: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE", help="The application, as for celery -A: proj.celery."
-        ),
-    ],
-    *,
-    python: Annotated[
+    timezone: Annotated[
         str | None,
         typer.Option(
-            "--python",
-            metavar="PATH",
-            help="Python of the project's environment; default: Minutehand's own.",
+            "--timezone",
+            metavar="ZONE",
+            help="Zone of entries that name none; default: MINUTEHAND_TIMEZONE.",
         ),
     ] = None,
-) -> Report:
-    """
-    Turn the beat_schedule of a Celery application into actions.
-
-    The module is imported in a process of its own, from the working directory.
-    """
-    entries = read_beat_schedule(module, python=python)
-    return make_report("celery beat", import_each(entries, CELERY_BEAT, defaults))
-
-
-@_as_command
-def import_crontab(
-    defaults: Defaults,
-    file: FileArgument,
-    *,
-    system: Annotated[
-        bool,
+    queue: Annotated[
+        str | None,
         typer.Option(
-            "--system", help="Lines have a user, as in /etc/crontab; else: found out."
+            "--queue",
+            metavar="QUEUE",
+            help="Queue of tasks that name none; default: MINUTEHAND_TASK_QUEUE or"
+            " celery.",
         ),
-    ] = False,
-    personal: Annotated[
-        bool, typer.Option("--personal", help="Lines have no user; else: found out.")
-    ] = False,
-    task: Annotated[
-        str, typer.Option("--task", metavar="TASK", help="What runs a command.")
-    ] = "run_command",
-) -> Report:
-    """
-    Turn the lines of a crontab file into actions.
-
-    FILE is what crontab -l prints, /etc/crontab, or a file of /etc/cron.d.
-    """
-    text = read_file(file).decode("utf-8-sig", errors="replace")
-    if system and personal:
-        raise UsageError("--system and --personal: lines have a user, or have none.")
-    has_user = system if system or personal else None
-    lines, readings = read_crontab(text, has_user=has_user)
-    found = import_each(lines, CRONTAB, replace(defaults, task=task))
-    note = (
-        f"Each action sends the task {task!r} with the command as an argument:"
-        " docs/coming-from-crontab.md has a task that runs it. Lines without CRON_TZ"
-        f" are read in {defaults.timezone}; cron reads them in the zone of its host"
-        " (--timezone)."
-    )
-    return make_report("crontab", found, note, *readings)
-
-
-@_as_command
-def import_django_celery_beat(defaults: Defaults, url: UrlArgument) -> Report:
-    """
-    Turn the periodic tasks of django-celery-beat into actions.
-
-    URL is that of the project's database; it is only read, without Django.
-    """
-    found = import_each(read_periodic_tasks(url), DJANGO_CELERY_BEAT, defaults)
-    return make_report("django-celery-beat", found)
-
-
-@_as_command
-def import_k8s(
-    defaults: Defaults,
-    file: FileArgument,
-    *,
-    task: Annotated[
-        str, typer.Option("--task", metavar="TASK", help="What makes a Job.")
-    ] = "run_cron_job",
-) -> Report:
-    """
-    Turn the CronJobs of Kubernetes into actions.
-
-    FILE is YAML or JSON, such as kubectl get cronjobs -o yaml prints.
-    """
-    jobs = read_cron_jobs(read_file(file))
-    found = import_each(jobs, KUBERNETES, replace(defaults, task=task))
-    note = (
-        f"Each action sends the task {task!r} with name and namespace of its CronJob,"
-        " which stays, suspended: docs/coming-from-kubernetes.md has a task that makes"
-        " a Job."
-    )
-    return make_report("Kubernetes", found, note)
-
-
-@_as_command
-def import_redbeat(
-    defaults: Defaults,
-    url: UrlArgument,
-    *,
-    prefix: Annotated[
-        str,
+    ] = None,
+    connection: Annotated[
+        str | None,
         typer.Option(
-            "--prefix", metavar="TEXT", help="Of its keys: its redbeat_key_prefix."
+            "--connection",
+            metavar="NAME",
+            help="Broker of the tasks, one of MINUTEHAND_TASK_CONNECTIONS.",
         ),
-    ] = "redbeat:",
-) -> Report:
-    """
-    Turn the entries of redbeat into actions.
-
-    URL is that of the Redis that has them, its redbeat_redis_url; it is only read.
-    """
-    found = import_each(read_redbeat(url, prefix=prefix), REDBEAT, defaults)
-    hint = f"No key begins with {prefix!r}: --prefix is that of the application."
-    return make_report("redbeat", found, if_empty=hint)
-
-
-def _make_defaults(
-    timezone: str | None, queue: str | None, connection: str | None
+    ] = None,
 ) -> Defaults:
     """
     Return what the options of a command leave to entries.
@@ -303,36 +116,200 @@ def _make_defaults(
     )
 
 
-def _show(report: Report, *, folder: str | None, overwrite: bool, json: bool) -> None:
+def _as_command(read: Callable[..., Report]) -> Callable[..., None]:
     """
-    Write the documents and show the report; end with 1 if an entry cannot be.
+    Return the command that shows what *read* returns; end with 1 if an entry cannot be.
 
     Args:
-        report: What became of all entries.
-        folder: For one file each. None: they are one JSON list on standard output, and
-            the report is on standard error.
-        overwrite: Whether files may be replaced.
-        json: Show the report, with the documents, as JSON on standard output.
+        read: Takes the arguments and options of its own origin, and the defaults; its
+            docstring is the help.
     """
-    written = None
-    if folder is not None:
-        written = write_files(Path(folder), report.entries, overwrite=overwrite)
-    if json:
-        print_json(report)
-    elif folder is None:
-        print_json(report.documents)
-        _print(report, err())
-    else:
-        _print(report, out())
-    if written is not None:
-        noun = "document" if written == 1 else "documents"
-        print_note(f"Wrote {written:,} {noun} to {folder}.")
-    for obstacle in report.find_obstacles(get_settings().make_task_rules()):
-        print_warning(obstacle)
-    if not report.entries:
-        print_warning(f"Nothing was found to import. {report.if_empty}".rstrip())
-    if report.cannot_be:
-        raise typer.Exit(1)
+
+    @takes("report", takes("defaults", _make_defaults)(read))
+    def run(
+        report: Report,
+        *,
+        folder: Annotated[
+            str | None,
+            typer.Option(
+                "--out",
+                metavar="DIR",
+                help="Write one file for each action there; else JSON on standard"
+                " output.",
+            ),
+        ] = None,
+        overwrite: Annotated[
+            bool, typer.Option("--overwrite", help="Replace files that are there.")
+        ] = False,
+        json: JsonOption = False,
+    ) -> None:
+        written = None
+        if folder is not None:
+            written = write_files(Path(folder), report.entries, overwrite=overwrite)
+        if json:
+            print_json(report)
+        elif folder is None:
+            print_json(report.documents)
+            _print(report, err())
+        else:
+            _print(report, out())
+        if written is not None:
+            noun = "document" if written == 1 else "documents"
+            print_note(f"Wrote {written:,} {noun} to {folder}.")
+        for obstacle in report.find_obstacles(get_settings().make_task_rules()):
+            print_warning(obstacle)
+        if not report.entries:
+            print_warning(f"Nothing was found to import. {report.if_empty}".rstrip())
+        if report.cannot_be:
+            raise typer.Exit(1)
+
+    run.__name__, run.__doc__ = read.__name__, read.__doc__
+    return run
+
+
+@_as_command
+def import_apscheduler(
+    url: UrlArgument,
+    *,
+    table: Annotated[
+        str, typer.Option("--table", metavar="NAME", help="Of the job store.")
+    ] = "apscheduler_jobs",
+    defaults: Defaults,
+) -> Report:
+    """
+    Turn the jobs of APScheduler 3 into actions.
+
+    URL is that of its SQLAlchemyJobStore; it is only read, and no job is unpickled.
+    """
+    found = import_each(read_jobs(url, table=table), APSCHEDULER, defaults)
+    note = (
+        "Each function becomes a task of its own name, with a dot for the colon:"
+        " register it in your Celery application (docs/coming-from-apscheduler.md)."
+    )
+    return make_report("APScheduler", found, note)
+
+
+@_as_command
+def import_celery_beat(
+    module: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE", help="The application, as for celery -A: proj.celery."
+        ),
+    ],
+    *,
+    python: Annotated[
+        str | None,
+        typer.Option(
+            "--python",
+            metavar="PATH",
+            help="Python of the project's environment; default: Minutehand's own.",
+        ),
+    ] = None,
+    defaults: Defaults,
+) -> Report:
+    """
+    Turn the beat_schedule of a Celery application into actions.
+
+    The module is imported in a process of its own, from the working directory.
+    """
+    entries = read_beat_schedule(module, python=python)
+    return make_report("celery beat", import_each(entries, CELERY_BEAT, defaults))
+
+
+@_as_command
+def import_crontab(
+    file: FileArgument,
+    *,
+    system: Annotated[
+        bool,
+        typer.Option(
+            "--system", help="Lines have a user, as in /etc/crontab; else: found out."
+        ),
+    ] = False,
+    personal: Annotated[
+        bool, typer.Option("--personal", help="Lines have no user; else: found out.")
+    ] = False,
+    task: Annotated[
+        str, typer.Option("--task", metavar="TASK", help="What runs a command.")
+    ] = "run_command",
+    defaults: Defaults,
+) -> Report:
+    """
+    Turn the lines of a crontab file into actions.
+
+    FILE is what crontab -l prints, /etc/crontab, or a file of /etc/cron.d.
+    """
+    text = read_file(file).decode("utf-8-sig", errors="replace")
+    if system and personal:
+        raise UsageError("--system and --personal: lines have a user, or have none.")
+    has_user = system if system or personal else None
+    lines, readings = read_crontab(text, has_user=has_user)
+    found = import_each(lines, CRONTAB, replace(defaults, task=task))
+    note = (
+        f"Each action sends the task {task!r} with the command as an argument:"
+        " docs/coming-from-crontab.md has a task that runs it. Lines without CRON_TZ"
+        f" are read in {defaults.timezone}; cron reads them in the zone of its host"
+        " (--timezone)."
+    )
+    return make_report("crontab", found, note, *readings)
+
+
+@_as_command
+def import_django_celery_beat(url: UrlArgument, *, defaults: Defaults) -> Report:
+    """
+    Turn the periodic tasks of django-celery-beat into actions.
+
+    URL is that of the project's database; it is only read, without Django.
+    """
+    found = import_each(read_periodic_tasks(url), DJANGO_CELERY_BEAT, defaults)
+    return make_report("django-celery-beat", found)
+
+
+@_as_command
+def import_k8s(
+    file: FileArgument,
+    *,
+    task: Annotated[
+        str, typer.Option("--task", metavar="TASK", help="What makes a Job.")
+    ] = "run_cron_job",
+    defaults: Defaults,
+) -> Report:
+    """
+    Turn the CronJobs of Kubernetes into actions.
+
+    FILE is YAML or JSON, such as kubectl get cronjobs -o yaml prints.
+    """
+    jobs = read_cron_jobs(read_file(file))
+    found = import_each(jobs, KUBERNETES, replace(defaults, task=task))
+    note = (
+        f"Each action sends the task {task!r} with name and namespace of its CronJob,"
+        " which stays, suspended: docs/coming-from-kubernetes.md has a task that makes"
+        " a Job."
+    )
+    return make_report("Kubernetes", found, note)
+
+
+@_as_command
+def import_redbeat(
+    url: UrlArgument,
+    *,
+    prefix: Annotated[
+        str,
+        typer.Option(
+            "--prefix", metavar="TEXT", help="Of its keys: its redbeat_key_prefix."
+        ),
+    ] = "redbeat:",
+    defaults: Defaults,
+) -> Report:
+    """
+    Turn the entries of redbeat into actions.
+
+    URL is that of the Redis that has them, its redbeat_redis_url; it is only read.
+    """
+    found = import_each(read_redbeat(url, prefix=prefix), REDBEAT, defaults)
+    hint = f"No key begins with {prefix!r}: --prefix is that of the application."
+    return make_report("redbeat", found, if_empty=hint)
 
 
 def _print(report: Report, console: Console) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from actions.lookup import find_filtered
-from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
+from cli.confirming import ChangeTerms, confirm_change_of_many, takes_terms
 from cli.connection import get_actor, get_engine, read_database
 from cli.options import (
     ActionOption,
@@ -22,6 +20,7 @@ from cli.options import (
     read_operation_id,
     read_period,
     shorten,
+    takes,
 )
 from cli.output import (
     format_both,
@@ -60,7 +59,26 @@ _UntilOption = Annotated[
 ]
 
 
-def list_mails(  # noqa: PLR0913 - the options of the command
+def _select(
+    operation: OptionalOperation = None,
+    recipients: _Recipients = None,
+    *,
+    app: AppOption = None,
+    action: ActionOption = None,
+    from_: _FromOption = None,
+    until: _UntilOption = None,
+) -> MailFilter:
+    since, end = read_period(from_, until)
+    operation_id = None if operation is None else read_operation_id(operation)
+    uid = None
+    if app is not None or action is not None:
+        with read_database() as connection:
+            uid = find_filtered(connection, app=app, action=action)
+    named = frozenset(recipients or ())
+    return MailFilter(app, uid, operation_id, named, since=since, until=end)
+
+
+def _select_listed(
     *,
     app: AppOption = None,
     action: ActionOption = None,
@@ -79,6 +97,15 @@ def list_mails(  # noqa: PLR0913 - the options of the command
     ] = None,
     from_: _FromOption = None,
     until: _UntilOption = None,
+) -> MailFilter:
+    found = _select(operation, app=app, action=action, from_=from_, until=until)
+    return replace(found, state=state)
+
+
+@takes("wanted", _select_listed)
+def list_mails(
+    wanted: MailFilter,
+    *,
     limit: Annotated[
         int,
         typer.Option("--limit", min=1, max=100_000, help="The most to list."),
@@ -91,8 +118,6 @@ def list_mails(  # noqa: PLR0913 - the options of the command
     The latest change comes first. An uncertain mail may or may not have arrived, and is
     not sent again until an operator decides: see mails confirm and mails resend.
     """
-    wanted = _select(operation, (), state)
-    wanted = _narrow(wanted, app, action, read_period(from_, until))
     with read_database() as connection:
         found = fetch_mails(connection, wanted, Page(limit)).entries
         counts = count_mails(connection, wanted)
@@ -201,18 +226,10 @@ def _explain_lack(kept: KeptContent) -> str:
     )
 
 
-def confirm_arrival(  # noqa: PLR0913 - the options of the command
-    operation: OptionalOperation = None,
-    recipients: _Recipients = None,
-    *,
-    app: AppOption = None,
-    action: ActionOption = None,
-    from_: _FromOption = None,
-    until: _UntilOption = None,
-    everything: AllOption = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    json: JsonOption = False,
+@takes("wanted", _select)
+@takes_terms
+def confirm_arrival(
+    wanted: MailFilter, *, everything: AllOption = False, terms: ChangeTerms
 ) -> None:
     """
     Mark uncertain mails as sent.
@@ -220,15 +237,14 @@ def confirm_arrival(  # noqa: PLR0913 - the options of the command
     Use it when you know that they arrived. Who marked them is recorded. Before mails of
     many operations are marked, they are counted and the command asks.
     """
-    wanted = _select(operation, recipients)
-    wanted = _narrow(wanted, app, action, read_period(from_, until))
     _refuse_unnamed(wanted, everything=everything)
-    _resolve(wanted, resend=False, dry_run=dry_run, yes=yes, json=json)
+    _resolve(wanted, terms, resend=False)
 
 
-def resend(  # noqa: PLR0913 - the options of the command
-    operation: OptionalOperation = None,
-    recipients: _Recipients = None,
+@takes("wanted", _select)
+@takes_terms
+def resend(
+    wanted: MailFilter,
     *,
     failed: Annotated[
         bool,
@@ -236,14 +252,8 @@ def resend(  # noqa: PLR0913 - the options of the command
             "--failed", help="Mails that certainly failed, not uncertain ones."
         ),
     ] = False,
-    app: AppOption = None,
-    action: ActionOption = None,
-    from_: _FromOption = None,
-    until: _UntilOption = None,
     everything: AllOption = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    json: JsonOption = False,
+    terms: ChangeTerms,
 ) -> None:
     """
     Send uncertain mails again, or failed ones.
@@ -252,37 +262,10 @@ def resend(  # noqa: PLR0913 - the options of the command
     first mail did arrive gets a second one. Before mails of many operations are sent,
     they are counted and the command asks.
     """
-    state = DeliveryState.FAILED if failed else DeliveryState.UNCERTAIN
-    wanted = _select(operation, recipients, state)
-    wanted = _narrow(wanted, app, action, read_period(from_, until))
+    if failed:
+        wanted = replace(wanted, state=DeliveryState.FAILED)
     _refuse_unnamed(wanted, everything=everything)
-    _resolve(wanted, resend=True, dry_run=dry_run, yes=yes, json=json)
-
-
-def _select(
-    operation: str | None,
-    recipients: Sequence[str] | None,
-    state: DeliveryState | None = DeliveryState.UNCERTAIN,
-) -> MailFilter:
-    return MailFilter(
-        operation_id=None if operation is None else read_operation_id(operation),
-        recipients=frozenset(recipients or ()),
-        state=state,
-    )
-
-
-def _narrow(
-    wanted: MailFilter,
-    app: str | None,
-    action: str | None,
-    period: tuple[datetime | None, datetime | None],
-) -> MailFilter:
-    uid = None
-    if app is not None or action is not None:
-        with read_database() as connection:
-            uid = find_filtered(connection, app=app, action=action)
-    since, until = period
-    return replace(wanted, app=app, action_uid=uid, since=since, until=until)
+    _resolve(wanted, terms, resend=True)
 
 
 def _refuse_unnamed(wanted: MailFilter, *, everything: bool) -> None:
@@ -294,9 +277,8 @@ def _refuse_unnamed(wanted: MailFilter, *, everything: bool) -> None:
         raise UsageError(msg)
 
 
-def _resolve(
-    wanted: MailFilter, *, resend: bool, dry_run: bool, yes: bool, json: bool
-) -> None:
+def _resolve(wanted: MailFilter, terms: ChangeTerms, *, resend: bool) -> None:
+    dry_run, json = terms.dry_run, terms.json
     if dry_run or wanted.operation_id is None:
         with read_database() as connection:
             foreseen = foresee_mails(connection, wanted)
@@ -313,7 +295,7 @@ def _resolve(
             return
         again = f"Send {total:,} {many} again"
         confirm_change_of_many(
-            again if resend else f"Mark {total:,} {many} as sent", yes=yes
+            again if resend else f"Mark {total:,} {many} as sent", yes=terms.yes
         )
     resolved = resolve_mails(
         get_engine(), wanted, resend=resend, by=Author(get_actor())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import wraps
-from inspect import Parameter, signature
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -21,6 +19,7 @@ from cli.options import (
     ReasonOption,
     StatesOption,
     read_period,
+    takes,
 )
 from cli.output import format_both, make_table, style_state
 from models.operation_state import StepState, Trigger
@@ -52,35 +51,14 @@ _OPTIONS: Mapping[str, Any] = {
 }
 
 
-def takes_filter(command: Callable[..., None]) -> Callable[..., None]:
-    """Give *command*, which takes ``wanted``, the options that this is made from."""
-    hints = get_type_hints(command, include_extras=True)
-    own = [
-        each.replace(annotation=hints[each.name])
-        for each in signature(command).parameters.values()
-        if each.name != "wanted"
-    ]
-    options = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        for name, kind in _OPTIONS.items()
-    ]
-    places = [each for each in own if each.kind is not Parameter.KEYWORD_ONLY]
-    others = [each for each in own if each.kind is Parameter.KEYWORD_ONLY]
+def _make_filter(**given: Any) -> OperationFilterModel:
+    given["since"], given["until"] = read_period(given["since"], given["until"])
+    said = {name: value for name, value in given.items() if value is not None}
+    return OperationFilterModel(**said)
 
-    @wraps(command)
-    def call(*args: Any, **given: Any) -> None:
-        asked = {name: given.pop(name) for name in _OPTIONS}
-        asked["since"], asked["until"] = read_period(asked["since"], asked["until"])
-        said = {name: value for name, value in asked.items() if value is not None}
-        command(*args, wanted=OperationFilterModel(**said), **given)
 
-    all_of_them = [*places, *options, *others]
-    call.__signature__ = signature(command).replace(  # type: ignore[attr-defined]
-        parameters=all_of_them
-    )
-    call.__annotations__ = {each.name: each.annotation for each in all_of_them}
-    return call
-
+#: Gives a command, which takes ``wanted``, the options that this is made of.
+takes_filter = takes("wanted", _make_filter, _OPTIONS)
 
 #: Width of a progress bar, in characters.
 _BAR = 16

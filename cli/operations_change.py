@@ -9,10 +9,10 @@ from uuid import UUID
 import structlog
 import typer
 
-from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
+from cli.confirming import ChangeTerms, confirm_change_of_many, takes_terms
 from cli.connection import read_database, use_engine, write_database
 from cli.operation_options import takes_filter
-from cli.options import AllOption, JsonOption, OptionalOperation, read_operation_id
+from cli.options import AllOption, OptionalOperation, read_operation_id
 from cli.output import out, print_json, print_note
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
 from dispatch.bulk.runner import BulkRunner
@@ -49,14 +49,13 @@ _DONE = {
 
 
 @takes_filter
+@takes_terms
 def cancel_operations(
     operation: OptionalOperation = None,
     *,
     wanted: OperationFilterModel,
     everything: AllOption = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    json: JsonOption = False,
+    terms: ChangeTerms,
 ) -> None:
     """
     Cancel one operation that is not final, or many.
@@ -65,23 +64,22 @@ def cancel_operations(
     many are canceled, they are counted and the command asks.
     """
     if operation is not None:
-        _refuse_both(wanted, everything=everything, dry_run=dry_run)
-        _change_one(OperationChange.CANCEL, operation, json=json)
+        _refuse_both(wanted, everything=everything or terms.dry_run)
+        _change_one(OperationChange.CANCEL, operation, json=terms.json)
         return
     _refuse_unclear(OperationChange.CANCEL, wanted, everything=everything)
-    _change_many(OperationChange.CANCEL, wanted, dry_run=dry_run, yes=yes, json=json)
+    _change_many(OperationChange.CANCEL, wanted, terms)
 
 
 @takes_filter
-def retry_operations(  # noqa: PLR0913 - the options of the command
+@takes_terms
+def retry_operations(
     operation: OptionalOperation = None,
     *,
     wanted: OperationFilterModel,
     from_step: _FromStepOption = None,
     everything: AllOption = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    json: JsonOption = False,
+    terms: ChangeTerms,
 ) -> None:
     """
     Run one failed or canceled operation again, or many.
@@ -91,20 +89,18 @@ def retry_operations(  # noqa: PLR0913 - the options of the command
     is skip. Before many are retried, they are counted and the command asks.
     """
     if operation is not None:
-        _refuse_both(wanted, everything=everything, dry_run=dry_run)
-        _change_one(OperationChange.RETRY, operation, from_step, json=json)
+        _refuse_both(wanted, everything=everything or terms.dry_run)
+        _change_one(OperationChange.RETRY, operation, from_step, json=terms.json)
         return
     if from_step is not None:
         msg = "--from-step needs the ID of one operation."
         raise UsageError(msg)
     _refuse_unclear(OperationChange.RETRY, wanted, everything=everything)
-    _change_many(OperationChange.RETRY, wanted, dry_run=dry_run, yes=yes, json=json)
+    _change_many(OperationChange.RETRY, wanted, terms)
 
 
-def _refuse_both(
-    wanted: OperationFilterModel, *, everything: bool, dry_run: bool
-) -> None:
-    if everything or dry_run or wanted != _ALL:
+def _refuse_both(wanted: OperationFilterModel, *, everything: bool) -> None:
+    if everything or wanted != _ALL:
         msg = "Name either the ID of one operation, or filters for many; not both."
         raise UsageError(msg)
 
@@ -124,28 +120,23 @@ def _refuse_unclear(
 
 
 def _change_many(
-    change: OperationChange,
-    wanted: OperationFilterModel,
-    *,
-    dry_run: bool,
-    yes: bool,
-    json: bool,
+    change: OperationChange, wanted: OperationFilterModel, terms: ChangeTerms
 ) -> None:
     asked = BulkChangeModel(kind=BulkKind(change.value), filter=wanted, dry_run=True)
     with read_database() as connection:
         counted = count_bulk(connection, asked)
-    if dry_run or not counted.total:
-        _print_counted(change, counted, None, dry_run=dry_run, json=json)
+    if terms.dry_run or not counted.total:
+        _print_counted(change, counted, None, terms)
         return
-    if not yes:
+    if not terms.yes:
         print_note(_describe(counted))
     many = "operation" if counted.total == 1 else "operations"
     what = f"{_QUESTIONS[change]} {counted.total:,} {many}"
-    confirm_change_of_many(what, yes=yes)
+    confirm_change_of_many(what, yes=terms.yes)
     with write_database() as connection:
         bulk_id = start_bulk(connection, asked, at=counted.at)
     changed = _finish(bulk_id)
-    _print_counted(change, counted, changed, dry_run=False, json=json)
+    _print_counted(change, counted, changed, terms)
     if changed.refused and not changed.done:
         raise typer.Exit(ConflictError.exit_code)
 
@@ -180,11 +171,9 @@ def _print_counted(
     change: OperationChange,
     counted: Counted,
     changed: ShownBulk | None,
-    *,
-    dry_run: bool,
-    json: bool,
+    terms: ChangeTerms,
 ) -> None:
-    if json:
+    if terms.json:
         print_json(
             {
                 "matched": counted.total,
@@ -192,7 +181,7 @@ def _print_counted(
                 "by_app": counted.by_app,
                 "changed": 0 if changed is None else changed.done,
                 "refused": {} if changed is None else changed.refused,
-                "dry_run": dry_run,
+                "dry_run": terms.dry_run,
             }
         )
         return

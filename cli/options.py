@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_type_hints
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -25,6 +27,8 @@ from models.fields.typed_instants import parse_typed_instant
 from models.operation_state import OperationState, Queue, Reason
 from operations.state import find_operation_id
 from overview.suggestions import suggest_operations, suggest_workers
+
+_Result = TypeVar("_Result")
 
 #: How long a TAB may take to ask the database.
 _DEADLINE_S = 1.0
@@ -149,6 +153,51 @@ UntilOption = Annotated[
 AllOption = Annotated[
     bool, typer.Option("--all", help="All of them, instead of filters.")
 ]
+
+
+def takes(
+    name: str, make: Callable[..., Any], options: Mapping[str, Any] | None = None
+) -> Callable[[Callable[..., _Result]], Callable[..., _Result]]:
+    """
+    Give a command, in the place of its parameter *name*, the options it is made of.
+
+    Args:
+        name: The parameter of the command.
+        make: Returns what the command gets. Its parameters are the options.
+        options: The options instead, by name, for a *make* that takes any; what is left
+            out is None.
+    """
+
+    def give(command: Callable[..., _Result]) -> Callable[..., _Result]:
+        own = list(_read_parameters(make))
+        if options is not None:
+            only = Parameter.KEYWORD_ONLY
+            own = [
+                Parameter(option, only, default=None, annotation=kind)
+                for option, kind in options.items()
+            ]
+        found: list[Parameter] = []
+        for each in _read_parameters(command):
+            found += own if each.name == name else [each]
+
+        @wraps(command)
+        def call(**given: Any) -> _Result:
+            made = make(**{each.name: given.pop(each.name) for each in own})
+            return command(**{name: made}, **given)
+
+        call.__signature__ = Signature(found)  # type: ignore[attr-defined]  # typer asks for it
+        call.__annotations__ = {each.name: each.annotation for each in found}
+        return call
+
+    return give
+
+
+def _read_parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
+    """Yield the parameters of *function*, which is called by their names."""
+    hints = get_type_hints(function, include_extras=True)
+    for each in signature(function).parameters.values():
+        kind = Parameter.KEYWORD_ONLY
+        yield each.replace(kind=kind, annotation=hints.get(each.name))
 
 
 def read_instant(option: str, text: str) -> datetime:

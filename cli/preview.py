@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -12,7 +13,7 @@ from rich.text import Text
 from actions.previews.preview import Preview
 from actions.previews.preview_batch import preview_batch_line
 from cli.connection import get_settings, read_database
-from cli.options import AppOption, JsonOption, read_file, read_period
+from cli.options import AppOption, JsonOption, read_file, read_period, takes
 from cli.output import (
     format_in_utc,
     format_local,
@@ -29,7 +30,12 @@ from models.errors import InvalidDocumentError, Problem, RuleError, UsageError
 from models.fields.strict_model import show
 from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
-from overview.previews.new import AppCalendar, fetch_app_calendar, preview_action
+from overview.previews.new import (
+    AppCalendar,
+    PreviewTerms,
+    fetch_app_calendar,
+    preview_action,
+)
 
 _BatchOption = Annotated[
     str | None,
@@ -47,11 +53,7 @@ _COUNT = 10
 _COUNT_UNTIL = 1_000
 
 
-def preview(  # noqa: PLR0913 - the options of the command
-    file: Annotated[
-        str | None,
-        typer.Argument(metavar="FILE|-", help="JSON document of an action."),
-    ] = None,
+def _read_terms(
     *,
     from_: Annotated[
         str | None,
@@ -70,6 +72,21 @@ def preview(  # noqa: PLR0913 - the options of the command
             help=f"The most to show; default: {_COUNT}, with --until {_COUNT_UNTIL:,}.",
         ),
     ] = None,
+) -> PreviewTerms:
+    start, end = read_period(from_, until)
+    most = count or (_COUNT if end is None else _COUNT_UNTIL)
+    zone = load_zone(get_settings().timezone)
+    return PreviewTerms(zone, start=start, end=end, count=most)
+
+
+@takes("asked", _read_terms)
+def preview(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE|-", help="JSON document of an action."),
+    ] = None,
+    *,
+    asked: PreviewTerms,
     timezone: Annotated[
         str | None,
         typer.Option(
@@ -90,26 +107,18 @@ def preview(  # noqa: PLR0913 - the options of the command
     if batch is not None:
         _answer_lines(batch, calendar)
         return
-    start, end = read_period(from_, until)
-    most = count or (_COUNT if end is None else _COUNT_UNTIL)
+    if timezone is not None:
+        asked = replace(asked, viewer_zone=_read_zone(timezone))
     action = _read_action(file, calendar, app)
     if app is None:
         _refuse_holidays(action)
-    found = preview_action(
-        action,
-        calendar,
-        now=read_host_clock(),
-        start=start,
-        end=end,
-        count=most,
-        viewer_zone=_read_zone(timezone or get_settings().timezone),
-    )
+    found = preview_action(action, calendar, asked, now=read_host_clock())
     if json:
         print_json(found)
     else:
         _print(action, found, viewer=timezone)
-        if end is not None and len(found.occurrences) == most:
-            print_below(f"Only the first {most:,} are shown: see --count.")
+        if asked.end is not None and len(found.occurrences) == asked.count:
+            print_below(f"Only the first {asked.count:,} are shown: see --count.")
     _warn(action)
 
 

@@ -9,8 +9,9 @@ from starlette.responses import Response
 
 from api.answers import ROOT, answer
 from api.guarding import ApiRoute, takes
+from api.parameters import Within
 from api.routes.action_examples import PREVIEWS
-from models.fields.field_types import Instant, ZoneName
+from models.fields.field_types import ZoneName
 from models.fields.zone import load_zone
 from overview.previews.new import (
     MOST_SHOWN,
@@ -31,7 +32,7 @@ _BODY: dict[str, Any] = {
 
 @router.post("", response_model=FullPreview)
 @takes(_BODY, examples=PREVIEWS)
-def preview(  # noqa: PLR0913 - what of it is asked for
+def preview(
     context: Viewer,
     *,
     app: Annotated[
@@ -41,10 +42,7 @@ def preview(  # noqa: PLR0913 - what of it is asked for
             " names are looked up."
         ),
     ] = None,
-    since: Annotated[
-        Instant | None, Query(alias="from", description="Inclusive. Left out: now.")
-    ] = None,
-    until: Annotated[Instant | None, Query(description="Exclusive.")] = None,
+    period: Within,
     count: Annotated[
         int, Query(ge=0, le=MOST_SHOWN, description="The most occurrences.")
     ] = 10,
@@ -60,11 +58,11 @@ def preview(  # noqa: PLR0913 - what of it is asked for
     """
     Say what an action would do if it were posted now; nothing is stored.
 
-    With `uid`, `changes` has the runs of the next 30 days that the edit would add,
-    remove and move.
+    Without `from` it is shown from now on. With `uid`, `changes` has the runs of the
+    next 30 days that the edit would add, remove and move.
     """
     zone = load_zone(timezone or context.services.timezone)
-    asked = PreviewTerms(zone, start=since, end=until, count=count, uid=uid)
+    asked = PreviewTerms(zone, period.since, period.until, count, uid)
     with context.reading() as connection:
         found = preview_text(
             connection,

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from actions.small_apps.apply import Applied, ApplyTerms
@@ -48,11 +48,7 @@ _PATCH: dict[str, Any] = {
 _PATCH_TYPES = ("application/merge-patch+json", "application/json")
 
 
-@router.get("/users", response_model=ListJson[KnownUser])
-def list_users(  # noqa: PLR0913 - the filters of the list
-    context: Viewer,
-    app: str,
-    page: Paged,
+def _select(
     *,
     group: Annotated[str | None, Query(description="Only its members.")] = None,
     text: Annotated[
@@ -67,10 +63,19 @@ def list_users(  # noqa: PLR0913 - the filters of the list
     inactivated: Annotated[
         bool | None, Query(description="Whether the user never activated the account.")
     ] = None,
+) -> UserFilter:
+    return UserFilter(group, text, inactive, inactivated)
+
+
+@router.get("/users", response_model=ListJson[KnownUser])
+def list_users(
+    context: Viewer,
+    app: str,
+    page: Paged,
+    wanted: Annotated[UserFilter, Depends(_select)],
 ) -> Response:
     """List the users of a small app, by id."""
     context.own(app)
-    wanted = UserFilter(group, text, inactive, inactivated)
     with context.reading() as connection:
         part = fetch_user_part(connection, app, wanted, page)
     return answer_list(context, part)

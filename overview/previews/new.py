@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -177,11 +177,8 @@ def preview_text(
     preview = preview_action(
         named,
         calendar,
+        replace(asked, count=min(asked.count, MOST_SHOWN)),
         now=now,
-        start=asked.start,
-        end=asked.end,
-        count=min(asked.count, MOST_SHOWN),
-        viewer_zone=asked.viewer_zone,
         created_at=None if old is None else old.created_at,
     )
     changes = None
@@ -211,15 +208,12 @@ def preview_text(
     )
 
 
-def preview_action(  # noqa: PLR0913 - those of make_preview, and the clock
+def preview_action(
     action: ScheduledActionModel,
     calendar: AppCalendar,
+    asked: PreviewTerms,
     *,
     now: datetime,
-    start: datetime | None,
-    end: datetime | None,
-    count: int,
-    viewer_zone: ZoneInfo,
     created_at: datetime | None = None,
 ) -> Preview:
     """
@@ -228,21 +222,19 @@ def preview_action(  # noqa: PLR0913 - those of make_preview, and the clock
     Args:
         action: As the door read it, in the zone of *calendar*.
         calendar: Of its small app; without one, the zone of the installation.
+        asked: Which occurrences, and how they are shown.
         now: Aware UTC.
-        start: Aware, inclusive. None: everything after *now*.
-        end: Aware, exclusive. None: no end.
-        count: The most occurrences to show.
-        viewer_zone: In which times are shown to the caller.
         created_at: Of the stored action that this would replace: intervals without an
-            anchor count from it. None: it is new, and they count from *start*.
+            anchor count from it. None: it is new, and they count from ``asked.start``.
     """
+    start = asked.start
     created_at = created_at or start or now
     timing = make_timing(action, holidays=calendar.holidays, created_at=created_at)
     return make_preview(
         action,
         timing,
         start=now + timedelta.resolution if start is None else start,
-        end=end,
-        count=count,
-        viewer_zone=viewer_zone,
+        end=asked.end,
+        count=asked.count,
+        viewer_zone=asked.viewer_zone,
     )
