@@ -38,8 +38,7 @@ endef
 
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# "compat" puts this folder itself on the path, so that a new package needs no new install.
-INSTALL_THIS = $(PIP_INSTALL) --no-deps --no-build-isolation --config-settings editable_mode=compat --editable .
+INSTALL_THIS = $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	$(make_venv)

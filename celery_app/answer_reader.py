@@ -256,19 +256,23 @@ def reading_answers(settings: Settings) -> Iterator[None]:
 
 def _start(reader: AnswerReader, stop: threading.Event) -> None:
     threading.Thread(
-        target=_run, args=(reader, stop), name="task-answers", daemon=True
+        target=read_until, args=(reader, stop), name="task-answers", daemon=True
     ).start()
 
 
-def _run(reader: AnswerReader, stop: threading.Event) -> None:
-    soon = 0
+def read_until(reader: AnswerReader, stop: threading.Event) -> None:
+    """Read answers until *stop* is set; tell once of each time without a database."""
+    soon, told = 0, False
     try:
         while not stop.wait(SOON_S if soon else EVERY_S):
             try:
                 soon = _SOON_LOOKS if reader.look() else max(0, soon - 1)
+                told = False
             except (MinutehandError, sa.exc.SQLAlchemyError) as error:
                 # The next look tries again; what was not kept was not taken off.
-                log.warning(Event.ANSWERS_UNREAD, error=str(error))
+                if not told:
+                    log.warning(Event.ANSWERS_UNREAD, error=str(error))
+                told = True
     finally:
         # Even an error that nobody expected must not end it: its trace is written.
         if not stop.is_set():

@@ -38,7 +38,7 @@ BACKDATED = timedelta(minutes=3)
 
 _MAIL = {"send_email": {"template": "hello"}}
 _TO_PROJECT = {"name": "shop.report", "queue": PROJECT, "connection": PROJECT}
-_TASK = {"run_task": {**_TO_PROJECT, "within": "PT2M"}}
+_TASK = {"run_task": {**_TO_PROJECT, "wait": True, "within": "PT2M"}}
 _SEND = {"run_task": {**_TO_PROJECT, "wait": False}}
 _HEAVY = {"refresh": True, "publish": True}
 _ALL = {"recipients": {"groups": ["all"]}}

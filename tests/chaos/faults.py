@@ -327,9 +327,11 @@ def set_clock(
     finally:
         world.clock.set(timedelta(0))
         now = happening.ended_at = datetime.now(UTC)
-        # By its own clock, too, which what was recorded meanwhile has.
+        # By its own clock, too, which what was recorded meanwhile has; and minutes that
+        # it left out as it leapt.
         there = world.note("then", "clock")
-        there.begun_at, there.ended_at = happening.begun_at + by, now + by
+        there.begun_at = happening.begun_at + min(by, timedelta(0))
+        there.ended_at = now + by
 
 
 # -- all at once -----------------------------------------------------------------------

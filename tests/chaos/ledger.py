@@ -38,9 +38,6 @@ from models.operation_state import (
 from tests.chaos.apps import USERS
 from tests.chaos.case import Case
 
-#: Who asks for runs because of a fault; these nobody cancels.
-DRIVER = "chaos"
-
 #: What no tick exceeds while the database answers and somebody leads.
 LATE = timedelta(seconds=2)
 
@@ -239,7 +236,7 @@ class Ledger:
             known.add(task_id)
             runs = self.ran[task_id]
             if not runs and row.state == OperationState.SUCCEEDED:
-                if task.get("wait", True):
+                if task["wait"]:
                     text = f"operation {row.id} succeeded, and its task never ran"
                     yield Broken(text, row.id)
                 elif self._explain(row, *_THEIRS) is None:

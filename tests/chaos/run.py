@@ -29,7 +29,7 @@ from operations.cancel_and_retry import cancel, reopen
 from tests.chaos.apps import EVENT, USERS
 from tests.chaos.case import Case, shorten
 from tests.chaos.faults import FAULTS, STORM_S, Fault, do, make_storm
-from tests.chaos.ledger import DRIVER, Counts, Happening, judge, read_tasks
+from tests.chaos.ledger import Counts, Happening, judge, read_tasks
 from tests.chaos.world import World, run_world
 
 #: After the last fault everything must be final within this.
@@ -107,7 +107,8 @@ class People(threading.Thread):
             "retry": {OperationState.FAILED, OperationState.CANCELED},
         }
         found = sa.select(operations.c.id).where(
-            operations.c.state.in_(list(of[wish])), operations.c.triggered_by != DRIVER
+            operations.c.state.in_(list(of[wish])),
+            operations.c.id.not_in([*self._world.asked]),
         )
         with writing(engine) as connection:
             ids = sorted(connection.execute(found).scalars())
@@ -180,6 +181,7 @@ def run_chaos(
             begun_at=begun_at,
         )
         overall += world.ended
+        _keep_tables(world, folder)
     if quiet_s is None:
         overall.append(f"not quiet after {QUIET_WITHIN_S} s")
     lasted_s = time.monotonic() - started_s
@@ -191,6 +193,15 @@ def run_chaos(
         f"{lasted_s / 60:.1f} minutes, seed {seed}, quiet after {quiet_s or 0:.0f} s.",
     ]
     return Report(wrong, counts, "\n".join(lines))
+
+
+def _keep_tables(world: World, folder: Path) -> None:
+    """Write beside the logs what the judgement was made of, a row a line."""
+    with world.engine.connect() as connection:
+        for name in ("operations", "operation_steps", "chaos.moves"):
+            select = sa.text(f"SELECT row_to_json(t)::text FROM {name} t")
+            rows = connection.execute(select).scalars()
+            (folder / f"{name}.jsonl").write_text("\n".join(rows))
 
 
 def say(text: str) -> None:

@@ -88,7 +88,7 @@ def test_doctor_that_never_names_it_fails() -> None:
 
 
 MAIL: dict[str, Any] = {"send_email": {}}
-TASK: dict[str, Any] = {"run_task": {}}
+TASK: dict[str, Any] = {"run_task": {"wait": True}}
 
 
 def make_ledger(asked: dict[str, Any], *states: str, **changes: Any) -> Ledger:

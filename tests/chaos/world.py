@@ -29,12 +29,13 @@ from models.database.engine import db_now, make_engine, read_clock, writing
 from models.database.tables import NOT_AWAITING, PENDING, leases, operations
 from models.decision import NewOperation
 from models.errors import ConflictError, UnreachableError
+from models.occurrence import make_manual_id
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Trigger
 from operations.record import record
 from tests.chaos.apps import PROJECT, TASK, add_apps, backdate_actions
 from tests.chaos.case import Said
 from tests.chaos.installation import SCHEDULER_COMMAND, Installation
-from tests.chaos.ledger import DRIVER, Happening, open_journal
+from tests.chaos.ledger import Happening, open_journal
 from tests.chaos.mails import MoodyMailServer, run_moody_mail_server
 from tests.chaos.servers import (
     FAKETIME,
@@ -107,6 +108,8 @@ class World:
         happenings: All that was done to any of them.
 
         ended: What ended although nobody asked or killed it, a sentence each.
+
+        asked: Operations that a fault waits for; these nobody cancels.
     """
 
     installation: Installation
@@ -126,6 +129,7 @@ class World:
     since: datetime
     happenings: list[Happening] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    asked: set[UUID] = field(default_factory=set)
     _hurt: dict[str, Happening] = field(default_factory=dict)
     _pids: dict[str, int] = field(default_factory=dict)
 
@@ -294,30 +298,33 @@ class World:
 
     def ask_for(self, name: str, count: int) -> list[UUID]:
         """Record *count* runs by hand of the action *name* in each app."""
+        ids = {uuid4(): app for app in self.uids for _ in range(count)}
+        self.asked.update(ids)
         with writing(self.engine) as connection:
             now = read_clock(connection).replace(microsecond=0)
             new = [
                 NewOperation(
-                    id=uuid4(),
-                    action_uid=uids[name],
+                    id=id_,
+                    action_uid=self.uids[app][name],
                     action_revision=1,
                     app=app,
                     trigger=Trigger.MANUAL,
-                    triggered_by=DRIVER,
+                    triggered_by="chaos",
                     occurrence=now,
                     queue=Queue.TASKS if name == TASK else Queue.QUICK,
                     overlap=Overlap.ALLOW,
                 )
-                for _ in range(count)
-                for app, uids in self.uids.items()
+                for id_, app in ids.items()
             ]
             record(connection, new)
-        return [each.id for each in new]
+        return [*ids]
 
     def run(self, name: str, *, app: str) -> list[UUID]:
         """Run an action as somebody does by hand; none if it is under way already."""
+        uid, key = self.uids[app][name], str(uuid4())
+        self.asked.add(make_manual_id(uid, key))
         try:
-            return [run_now(self.engine, self.uids[app][name], force=True)]
+            return [run_now(self.engine, uid, key=key, force=True)]
         except ConflictError:
             return []
 

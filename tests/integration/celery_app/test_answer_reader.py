@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from structlog.testing import capture_logs
 
 from celery_app.answer_reader import (
     GRACE_S,
@@ -14,10 +16,11 @@ from celery_app.answer_reader import (
     LOOK_EVERY_S,
     REST_S,
     AnswerReader,
+    read_until,
 )
 from models.database.engine import db_now, writing
 from models.database.tables import operations
-from models.errors import StepError
+from models.errors import StepError, UnreachableError
 from operations.foreign_tasks import TaskAnswer
 from operations.ports import Ports
 from tests.integration.operations.test_task_ends import (
@@ -203,3 +206,34 @@ def test_task_that_nobody_takes_is_told_after_minutes(engine: sa.Engine, ports: 
         after = say_why(connection, DAILY.id)
     assert "nobody" not in before
     assert "nobody takes (None, 'reports', 'shop.report')" in after
+
+
+def test_database_that_is_away_is_told_once(engine: sa.Engine):
+    """Not at each look; and again when it is away another time."""
+
+    class Stop(threading.Event):
+        """Lets no time pass."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            """Tell whether it is set."""
+            return timeout is None or self.is_set()
+
+    class Reader(AnswerReader):
+        """Meets a database that is away as often as this says."""
+
+        looks: tuple[str, ...] = ("away", "away", "", "again", "again")
+
+        def look(self) -> int:
+            """Look once more; the last look ends it."""
+            error, self.looks = self.looks[0], self.looks[1:]
+            if not self.looks:
+                stop.set()
+            if error:
+                raise UnreachableError(error)
+            return 0
+
+    stop = Stop()
+    with capture_logs() as logs:
+        read_until(Reader(engine, CountingSender(), lambda *_: None), stop)
+
+    assert ["away", "again"] == [each["error"] for each in logs]
