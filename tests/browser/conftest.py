@@ -17,7 +17,6 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.looking import PATIENCE_MS, Looker, Watch
 from tests.programs import demand_program
-from tests.seeded.serving import show_plain_traces
 from tests.seeded.sites import Site, make_empty_home, make_seeded_home, run_site
 
 _HERE = Path(__file__).parent
@@ -49,11 +48,6 @@ def chromium() -> Iterator[Browser]:
         )
         yield browser
         browser.close()
-
-
-@pytest.fixture(autouse=True)
-def _plain_traces() -> None:
-    show_plain_traces()
 
 
 @pytest.fixture

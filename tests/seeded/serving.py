@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import structlog
 import uvicorn
 
 from cli.web_app import make_app
@@ -43,22 +42,6 @@ def make_settings(home: Path, url: str | None = None) -> Settings:
         "MINUTEHAND_TASK_QUEUE": "reports",
     }
     return read_settings(given, None)
-
-
-def show_plain_traces() -> None:
-    """
-    Log a failure without the values of its variables.
-
-    Of a page, these are the rows of a month, and writing them takes half a minute, in
-    which this process answers nothing else.
-    """
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.format_exc_info,
-            structlog.processors.KeyValueRenderer(),
-        ]
-    )
 
 
 @contextmanager
