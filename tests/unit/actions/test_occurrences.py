@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actions.occurrences import (
@@ -197,7 +197,6 @@ def test_years_beyond_the_calendar_have_no_occurrence() -> None:
 
 
 @given(schedules(), instants)
-@settings(max_examples=60)
 def test_next_occurrence_is_the_first_by_definition(
     schedule: Schedule, instant: datetime
 ) -> None:
@@ -216,7 +215,6 @@ def test_next_occurrence_is_the_first_by_definition(
 
 
 @given(schedules(), instants, st.integers(0, 50_000))
-@settings(max_examples=100)
 def test_occurrences_increase_and_their_last_is_found(
     schedule: Schedule, start: datetime, length: int
 ) -> None:
@@ -245,7 +243,6 @@ def test_zone_of_the_question_does_not_matter(
 
 
 @given(schedules(), instants, st.text(max_size=5))
-@settings(max_examples=40)
 def test_dispatch_is_late_by_whole_minutes_and_never_overtaken(
     schedule: Schedule, start: datetime, uid: str
 ) -> None:
@@ -262,7 +259,6 @@ def test_dispatch_is_late_by_whole_minutes_and_never_overtaken(
 
 @pytest.mark.slow
 @given(schedules(), instants, st.integers(0, 3), bounds)
-@settings(max_examples=40)
 def test_next_dispatch_is_the_first_of_all(
     schedule: Schedule, after: datetime, uid: int, effective_from: datetime | None
 ) -> None:

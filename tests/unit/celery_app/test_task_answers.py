@@ -238,6 +238,7 @@ def test_what_is_no_failure_tells_nothing(stored: bytes):
 _JSON = st.recursive(
     st.none() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from celery.utils.saferepr import saferepr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from celery_app.task_form import show_arguments
@@ -12,11 +12,10 @@ from celery_app.task_form import show_arguments
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
+    max_leaves=8,
 )
 
 
-@settings(max_examples=50)
 @given(st.dictionaries(st.text(), VALUES) | st.lists(VALUES))
 def test_arguments_are_shown_as_celery_shows_them(values: object):
     """Whatever they are."""

@@ -45,7 +45,7 @@ _OTHERS = [name for name in get_distinct_zones() if name not in EVERY_SORT]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*EVERY_SORT, *random.Random(1).sample(_OTHERS, 25)])
+@pytest.mark.parametrize("name", [*EVERY_SORT, *random.Random(1).sample(_OTHERS, 10)])
 def test_sample_of_transitions(name: str):
     """Three changes of each zone, all rule shapes; `make test-time` takes every one."""
     transitions = find_all_transitions(name)

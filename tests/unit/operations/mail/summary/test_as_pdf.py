@@ -82,7 +82,7 @@ def make_tall(number: int, figures: int, rows: int, *, described: bool) -> Summa
     )
 
 
-@settings(max_examples=8, derandomize=True)
+@settings(max_examples=4, derandomize=True)
 @given(
     shapes=st.lists(
         st.tuples(st.integers(0, 14), st.integers(0, 5), st.booleans()),
