@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -34,68 +36,111 @@ def _run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_demo_shows_a_run_and_stops_at_once(tmp_path: Path):
+@dataclass(frozen=True, slots=True)
+class Demo:
     """
-    A run is seen within seconds, its mails are files, Ctrl-C stops it with code 0,
-    and the command it names in the end works in that shell.
+    A demo that runs.
+
+    Args:
+        home: Its folder.
+
+        log: What it prints.
+
+        process: Ends with the last test of it.
     """
-    home, log = tmp_path / "demo", tmp_path / "log"
+
+    home: Path
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    def wait_for(self, text: str) -> str:
+        """Wait until it has printed *text*; return all that it has printed."""
+        wait_until(lambda: text in self.log.read_text(), timeout_s=240, what=text)
+        return self.log.read_text()
+
+
+#: As make calls it: nobody has activated the environment.
+_ENVIRON = {"PATH": "/usr/bin:/bin"}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """Give one demo to the tests below, which look at it in turn."""
+    folder = tmp_path_factory.mktemp("demo")
+    home, log = folder / "demo", folder / "log"
     command = [*_MINUTEHAND, "demo", "--home", str(home)]
+    with run_process(command, log=log, environ=_ENVIRON) as process:
+        yield Demo(home, log, process)
 
-    # As make calls it: nobody has activated the environment.
-    environ = {"PATH": "/usr/bin:/bin"}
-    with run_process(command, log=log, environ=environ) as process:
-        wait_until(
-            lambda: "weekly update: succeeded" in log.read_text(),
-            what="the first run",
-        )
-        process.send_signal(signal.SIGINT)
-        code = process.wait(STOPS_WITHIN_S)
 
-    assert 0 == code, log.read_text()
-    (advice,) = re.findall(r"To explore: (.*)", log.read_text())
-    looked = subprocess.run(
-        ["/bin/sh", "-c", advice],
-        env=environ,
+def _run_line(line: str) -> subprocess.CompletedProcess[str]:
+    """Run what the demo tells people to type."""
+    return subprocess.run(
+        ["/bin/sh", "-c", line],
+        env=_ENVIRON,
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=False,
         timeout=240,
     )
-    assert "weekly update" in looked.stdout, looked.stderr
-    assert 3 <= len(list((home / "mails").glob("*.eml")))
-    assert "Traceback" not in log.read_text() + (home / "demo.log").read_text()
-    # Database, data versions, mails, a key: they are nobody else's on this host.
-    written = [home, *home.rglob("*")]
-    kinds = {path.suffix for path in written}
-    assert {".sqlite3", ".parquet", ".eml", ".log", ".sh"} <= kinds
-    assert [] == [path for path in written if path.stat().st_mode & 0o077]
 
 
-def test_demo_shows_what_no_cron_does(tmp_path: Path):
+def test_curl_lines_of_the_demo_work_as_pasted(demo: Demo):
+    """They preview, post, run, watch and cancel both of the original actions."""
+    demand_program("curl")
+    told = demo.wait_for("weekly update: succeeded")
+    (advice,) = re.findall(r"^  (sh .*try-the-api.sh)$", told, re.MULTILINE)
+
+    done = _run_line(advice)
+
+    assert 0 == done.returncode, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    weekly, ran, canceled, inactive, mailed, ended = answers
+    assert weekly["sentence"] == "Mondays at 07:00, Europe/Paris"
+    assert inactive["recipients"]["on_event"] is True
+    assert ran["state"] == mailed["state"] == "succeeded"
+    assert canceled["state"] == "canceled"
+    # A mail may be gone before the next line is typed; then there is nothing to cancel.
+    assert ended.get("state") == "canceled" or ended["status"] == 409
+
+
+def test_demo_shows_what_no_cron_does(demo: Demo):
     """
     A worker is killed in the middle of its work, and another one picks that up; what
     fell into an outage is missed with its reason; and ``why`` says so.
     """
-    home, log = tmp_path / "demo", tmp_path / "log"
-    command = [*_MINUTEHAND, "demo", "--home", str(home)]
-    with run_process(command, log=log, environ={"PATH": "/usr/bin:/bin"}) as process:
-        wait_until(
-            lambda: "daily report: succeeded" in log.read_text(),
-            timeout_s=240,
-            what="the second attempt",
-        )
-        process.send_signal(signal.SIGINT)
-        process.wait(STOPS_WITHIN_S)
+    told = demo.wait_for("daily report: succeeded")
 
-    told = log.read_text()
     assert "was killed (SIGKILL)" in told
     assert re.search(r"picked it up, and attempt \d succeeded", told)
     assert "figures: missed (outage)" in told
-    assert f"$ MINUTEHAND_HOME={home} minutehand why figures --at " in told
+    assert f"$ MINUTEHAND_HOME={demo.home} minutehand why figures --at " in told
     # Before anything is loaded, it says what it does.
     assert told.startswith("Minutehand demo\nEverything is in ")
+
+
+def test_demo_shows_a_run_and_stops_at_once(demo: Demo):
+    """
+    A run is seen within seconds, its mails are files, Ctrl-C stops it with code 0,
+    and the command it names in the end works in that shell.
+    """
+    demo.wait_for("weekly update: succeeded")
+    demo.process.send_signal(signal.SIGINT)
+    code = demo.process.wait(STOPS_WITHIN_S)
+
+    told = demo.log.read_text()
+    assert 0 == code, told
+    (advice,) = re.findall(r"To explore: (.*)", told)
+    looked = _run_line(advice)
+    assert "weekly update" in looked.stdout, looked.stderr
+    assert 3 <= len(list((demo.home / "mails").glob("*.eml")))
+    assert "Traceback" not in told + (demo.home / "demo.log").read_text()
+    # Database, data versions, mails, a key: they are nobody else's on this host.
+    written = [demo.home, *demo.home.rglob("*")]
+    kinds = {path.suffix for path in written}
+    assert {".sqlite3", ".parquet", ".eml", ".log", ".sh"} <= kinds
+    assert [] == [path for path in written if path.stat().st_mode & 0o077]
 
 
 def test_demo_leaves_other_folders_alone(tmp_path: Path):
@@ -158,41 +203,3 @@ def test_up_survives_being_killed(tmp_path: Path):
     assert 5 == beside.returncode
     assert 0 == code
     assert "Traceback" not in log.read_text()
-
-
-def test_curl_lines_of_the_demo_work_as_pasted(tmp_path: Path):
-    """They preview, post, run, watch and cancel both of the original actions."""
-    demand_program("curl")
-    home, log = tmp_path / "demo", tmp_path / "log"
-    environ = {"PATH": "/usr/bin:/bin"}
-    with run_process(
-        [*_MINUTEHAND, "demo", "--home", str(home)], log=log, environ=environ
-    ) as process:
-        wait_until(
-            lambda: "weekly update: succeeded" in log.read_text(),
-            what="the first run",
-        )
-        (advice,) = re.findall(
-            r"^  (sh .*try-the-api.sh)$", log.read_text(), re.MULTILINE
-        )
-        done = subprocess.run(
-            ["/bin/sh", "-c", advice],
-            env=environ,
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=240,
-        )
-        process.send_signal(signal.SIGINT)
-        process.wait(STOPS_WITHIN_S)
-
-    assert 0 == done.returncode, done.stderr
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    weekly, ran, canceled, inactive, mailed, ended = answers
-    assert weekly["sentence"] == "Mondays at 07:00, Europe/Paris"
-    assert inactive["recipients"]["on_event"] is True
-    assert ran["state"] == mailed["state"] == "succeeded"
-    assert canceled["state"] == "canceled"
-    # A mail may be gone before the next line is typed; then there is nothing to cancel.
-    assert ended.get("state") == "canceled" or ended["status"] == 409
