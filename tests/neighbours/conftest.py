@@ -13,11 +13,10 @@ from tests.rabbit.server import purge
 
 
 @pytest.fixture
-def rabbit_url(rabbit: Victim) -> Iterator[str]:
-    """Give a RabbitMQ without a queue or an exchange, and leave none."""
+def rabbit_url(rabbit: Victim) -> str:
+    """Give a RabbitMQ without a queue or an exchange."""
     purge(rabbit)
-    yield rabbit.url
-    purge(rabbit)
+    return rabbit.url
 
 
 @pytest.fixture(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
+from tests.rabbit.server import purge
 
 _HERE = Path(__file__).parent
 
@@ -18,6 +19,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.rabbit)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _empty(rabbit: Victim) -> None:
+    """Begin without what the tests of another folder have left in the queues."""
+    purge(rabbit)
 
 
 @pytest.fixture

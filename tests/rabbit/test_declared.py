@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import amqp
 import pytest
 
@@ -12,7 +10,7 @@ from models.operation_state import WORKER_QUEUES
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
 from tests.neighbours.meeting import record_many
-from tests.rabbit.server import connect, list_exchanges, list_queues, purge
+from tests.rabbit.server import connect, list_declared, purge
 
 _OURS = {
     name for queue in WORKER_QUEUES for name in find_broker_names(queue, "minutehand")
@@ -20,10 +18,8 @@ _OURS = {
 
 
 @pytest.fixture(autouse=True)
-def _empty_vhost(rabbit: Victim) -> Iterator[None]:
-    """Begin and end without a queue or an exchange."""
-    purge(rabbit)
-    yield
+def _empty_vhost(rabbit: Victim) -> None:
+    """Begin without a queue or an exchange."""
     purge(rabbit)
 
 
@@ -36,7 +32,7 @@ def test_nothing_but_what_is_needed_is_declared(
     with installation.scheduler(), installation.worker() as worker:
         [ran] = record_many(installation, 1)
         installation.wait_until_final(ran)
-        queues, exchanges = list_queues(rabbit), list_exchanges(rabbit)
+        queues, exchanges = list_declared(rabbit)
 
         assert worker.poll() is None
     control = {"minutehand.pidbox", "minutehand.events", "reply.minutehand.pidbox"}
