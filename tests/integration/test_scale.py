@@ -41,17 +41,17 @@ from tests.scheduling import (
 SEVEN = at("07:00")
 WEEK = timedelta(days=7)
 
-CROWD = 50_000
+CROWD = 10_000
 FEW = 10
 
-USERS = 100_000
-WAITING = 10_000
+USERS = 50_000
+WAITING = 2_000
 SEEN = "instance.user.last_seen"
 
 
 def test_crowded_app_delays_nobody(postgres_engine: sa.Engine):
     """
-    Of 50,000 due in one app, and ten in another, the ten are not behind a hundred.
+    Of 10,000 due in one app, and ten in another, the ten are not behind a hundred.
     """
     engine = postgres_engine
     add_app(engine, "crowd")
@@ -113,7 +113,7 @@ def add_users_seen_long_ago(engine: sa.Engine) -> None:
 
 def test_event_actions_read_only_the_events_that_are_due(postgres_engine: sa.Engine):
     """
-    Of 100,000 users one has been away for a week; 10,000 actions wait for that. One
+    Of 50,000 users one has been away for a week; 2,000 actions wait for that. One
     operation for each, in few statements, none of which reads all events.
     """
     engine = postgres_engine

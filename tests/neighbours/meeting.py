@@ -18,7 +18,7 @@ from tests.neighbours.project import Project
 from tests.servers import PATIENCE_S, wait_until
 
 #: Tasks of each side.
-MANY = 1000
+MANY = 300
 
 
 def record_many(installation: Installation, count: int = MANY) -> list[UUID]:

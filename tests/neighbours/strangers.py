@@ -119,7 +119,7 @@ def check_that_strangers_stay(installation: Installation) -> None:
 
 
 def check_that_two_installations_do_not_mix(
-    first: Installation, second: Installation, count: int = 100
+    first: Installation, second: Installation, count: int = 40
 ) -> None:
     """Let both use the same names, and assert that each did its own, once."""
     sides = (first, second)

@@ -21,7 +21,7 @@ from tests.neighbours.project import Project
 from tests.servers import ROOT, run_process, wait_until
 
 #: Tasks of each side.
-COUNT = 100
+COUNT = 50
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from tests.neighbours.strangers import (
 
 def test_no_task_is_lost_on_either_side(installation: Installation) -> None:
     """
-    Two projects, one of them with a default queue called like ours, and 1,000 each.
+    Two projects, one of them with a default queue called like ours, and hundreds each.
     """
     projects = make_projects(installation.broker_url, installation.folder)
 
