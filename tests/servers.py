@@ -88,7 +88,7 @@ def wait_until(
     Call *predicate* until it returns something true, and return that.
 
     Args:
-        predicate: Cheap, for it is called every *every_s* seconds.
+        predicate: Called every *every_s* seconds, or more rarely if it takes longer.
 
         timeout_s: How long at most; less than `PATIENCE_S` only where that is the fact.
 
@@ -99,12 +99,16 @@ def wait_until(
     Raises:
         AssertionError: If the time is over.
     """
-    give_up_at = time.monotonic() + timeout_s
+    asked_at = time.monotonic()
+    give_up_at = asked_at + timeout_s
     while not (found := predicate()):
-        if time.monotonic() > give_up_at:
+        now = time.monotonic()
+        if now > give_up_at:
             msg = f"waited {timeout_s:g} s for {what}; last answer: {found!r}"
             raise AssertionError(msg)
-        time.sleep(every_s)
+        # What takes long to ask leaves as much to what it waits for.
+        time.sleep(max(every_s, now - asked_at))
+        asked_at = time.monotonic()
     return found
 
 

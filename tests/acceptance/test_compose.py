@@ -29,7 +29,14 @@ import yaml
 from actions.leader import record_tick
 from models.database.engine import make_engine, read_clock, writing
 from settings import PREFIX, Settings, read_settings
-from tests.servers import ROOT, find_free_port, run_process, run_redis, wait_until
+from tests.servers import (
+    ROOT,
+    find_free_port,
+    is_listening,
+    run_process,
+    run_redis,
+    wait_until,
+)
 
 WORKERS = ("worker-quick", "worker-heavy")
 LASTING = ("scheduler", *WORKERS, "web")
@@ -417,19 +424,11 @@ def test_services_do_what_they_are_for(stack: Stack) -> None:
             )
         )
         posted = stack.minutehand("actions", "post", path, "--app", "shop")
-        runs[queue] = stack.minutehand("actions", "run", posted["uid"])
-
-    def find_final() -> dict[str, Any]:
-        listed = stack.minutehand("operations", "list", "--app", "shop")
-        final = {"succeeded", "failed", "canceled"}
-        found = {row["queue"]: row for row in listed if row["state"] in final}
-        return found if found.keys() == runs.keys() else {}
-
-    done = wait_until(find_final, every_s=0.5, what="both runs")
+        runs[queue] = stack.minutehand("actions", "run", posted["uid"], "--wait")
     healthy = {name: stack.is_healthy(name) for name in LASTING}
 
-    assert [None, None] == [operation["error"] for operation in done.values()]
-    assert {"succeeded"} == {operation["state"] for operation in done.values()}
+    assert list(runs) == [operation["queue"] for operation in runs.values()]
+    assert {"succeeded"} == {operation["state"] for operation in runs.values()}
     assert len(list((stack.folder / "data" / "mails").iterdir())) == 1
     assert healthy == dict.fromkeys(LASTING, True)
 
@@ -439,7 +438,9 @@ def test_health_of_a_scheduler_is_that_of_its_loop(
     stack: Stack, postgres_url: str
 ) -> None:
     """A standby is as healthy as a leader that ticks; none is when nobody ticks."""
-    wait_until(lambda: stack.is_healthy("scheduler"), what="a tick")
+    log = stack.folder / "scheduler.log"
+    wait_until(lambda: "tick_done" in log.read_text(), what="a tick")
+    assert stack.is_healthy("scheduler")
     leader = stack.processes["scheduler"]
     leader_port, stack.metrics_port = stack.metrics_port, str(find_free_port())
     with ExitStack() as cleanup:
@@ -449,7 +450,8 @@ def test_health_of_a_scheduler_is_that_of_its_loop(
             environ=stack.environment("scheduler"),
         )
         cleanup.enter_context(standby)
-        wait_until(lambda: stack.is_healthy("scheduler"), what="standby")
+        wait_until(lambda: is_listening(int(stack.metrics_port)), what="standby")
+        wait_until(lambda: stack.is_healthy("scheduler"), every_s=1, what="standby")
         leader.send_signal(signal.SIGSTOP)
         cleanup.callback(leader.send_signal, signal.SIGCONT)
         engine = make_engine(postgres_url)
