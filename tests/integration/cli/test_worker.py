@@ -44,8 +44,6 @@ def test_worker_without_a_place_does_not_start(
     [
         ("LOKBACK", "PT5M"),
         ("BROKER_URL", "redis://127.0.0.1:x/0"),
-        ("BROKER_URL", "memory://"),
-        ("HOME", "/proc/nowhere"),
         ("WORKSPACE", "/proc/nowhere"),
     ],
 )

@@ -76,7 +76,6 @@ _DOUBLING = (
         "{{ ('x' * 10**6).join('y' * 10**4) }}",
         "{{ ['x' * 10**6] * 10**8 }}",
         "{{ range(99999)|map('string')|map('center', 99999)|list|pprint }}",
-        "{{ lipsum(n=10**7) }}",
         _DOUBLING,
         "{% macro m(x) %}{{ m(x ~ x) }}{% endmacro %}{{ m('x' * 999) }}",
         "{% set x %}{% for i in range(9**5) %}{{ 'x' * 9999 }}{% endfor %}{% endset %}",
@@ -97,7 +96,6 @@ def test_gigabytes_are_refused(renderer: ChildRenderer, source: str):
     [
         "{{ 10**(10**8) }}",
         "{% for i in range(9**5) %}{% for j in range(9**5) %}{% endfor %}{% endfor %}",
-        "{{ range(99999)|sum * (7 ** 99999999) }}",
     ],
 )
 def test_hours_of_computing_are_refused(renderer: ChildRenderer, source: str):
