@@ -70,6 +70,8 @@ class Outbox:
     _share: int | None = None
     _share_known: bool = False
     _silent_until: float = float("-inf")
+    #: Of ``overlap: queue``, where the next look goes on; empty: at the first.
+    _last_line: str = ""
     #: Why the broker took nothing; and what the lease says of that.
     _error: str | None = None
     _told: str | None = None
@@ -158,6 +160,7 @@ class Outbox:
                 limit=2 * self.chunk + known,
                 share=self._share,
                 tasks_only=is_silent,
+                after=self._last_line,
             )
 
         def read() -> Sequence[Message]:
@@ -166,7 +169,8 @@ class Outbox:
                 return ()
             sent = [message for batch in self._unmarked for message in batch.messages]
             found = sendable.choose([*sent, *self._in_hand()])
-            if not found and not sent and not is_silent:
+            self._last_line = sendable.last_line
+            if not (found or sent or is_silent or self._last_line):
                 self._error = None  # nothing waits for the broker any more
             return found
 

@@ -14,11 +14,18 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import UtcDateTime, db_now
-from models.database.tables import NO_CLAIM, PENDING, UNDER_WAY, operations
-from models.operation_state import LANES, OperationState, Queue, Reason
+from models.database.engine import UtcDateTime, db_now, read_clock
+from models.database.tables import (
+    CLAIMED,
+    NO_CLAIM,
+    PENDING,
+    QUEUED,
+    operations,
+)
+from models.operation_state import OperationState, Queue, Reason
 from operations.back_off import make_pause
 from operations.running.step_records import abandon_steps
+from operations.turns import EACH_LANE, select_queued
 
 #: An unclaimed message is considered lost after this time if its queue is empty, or if
 #: the operation of a message that was sent this much later is running: lanes are first
@@ -42,11 +49,11 @@ BACK_OFF = timedelta(seconds=10)
 
 
 #: In which a row may have a claim that nobody works under. Not queued: what is claimed
-#: is not sent. So the look for leases reads nothing of what is with the broker.
+#: is not sent.
 _STOPPED = sorted(set(OperationState) - {OperationState.RUNNING, OperationState.QUEUED})
 
 _EXPIRED = (
-    UNDER_WAY.of(),
+    CLAIMED.of(),
     operations.c.state == OperationState.RUNNING,
     operations.c.lease_expires_at <= db_now(),
 )
@@ -61,7 +68,7 @@ def _canceled_statement() -> sa.Executable:
     return (
         sa.update(operations)
         .where(
-            UNDER_WAY.of(),
+            CLAIMED.of(),
             operations.c.state.in_(_STOPPED),
             operations.c.lease_expires_at <= db_now(),
         )
@@ -264,22 +271,26 @@ def resend_lost_messages(
     """
     found = connection.execute(_newest_running_statement()).all()
     newest = {(queue, lane): sent_at for queue, lane, sent_at in found}
-    overtaken = {
-        _overtaken_before(*line): newest[line] - LOST_AFTER
-        if newest.get(line)
-        else None
-        for line in _LINES
-    }
-    bounds = {"empty_queues": sorted(empty_queues), "at_most": RESENT_AT_ONCE}
-    return connection.execute(_lost_statement(), bounds | overtaken).rowcount
+    now = read_clock(connection)
+    bounds: dict[str, datetime | None] = {}
+    for queue, lane in EACH_LANE:
+        lost_before = newest.get((queue, lane))
+        if queue in empty_queues:
+            lost_before = now
+        if lost_before is not None:
+            lost_before -= LOST_AFTER
+        bounds[_name_bound("lost", queue, lane)] = lost_before
+        old_before = now - RESEND_AFTER
+        bounds[_name_bound("seen", queue, lane)] = max(
+            old_before, lost_before or old_before
+        )
+    return connection.execute(
+        _lost_statement(), {"at_most": RESENT_AT_ONCE, **bounds}
+    ).rowcount
 
 
-#: Each lane of each queue; a lane is first in, first out.
-_LINES = [(queue, lane) for queue, lanes in LANES.items() for lane in range(lanes)]
-
-
-def _overtaken_before(queue: Queue, lane: int) -> str:
-    return f"{queue.value}_{lane}_overtaken_before"
+def _name_bound(kind: str, queue: Queue, lane: int) -> str:
+    return f"{kind}_{queue.value}_{lane}"
 
 
 @cache
@@ -290,7 +301,7 @@ def _newest_running_statement() -> sa.Select[str, int, datetime]:
             operations.c.queue, operations.c.lane, sa.func.max(operations.c.sent_at)
         )
         .where(
-            UNDER_WAY.of(),
+            CLAIMED.of(),
             operations.c.state == OperationState.RUNNING,
             # An operation that was sent twice may run because of the first message,
             # which was ahead of all that were sent between the two.
@@ -309,33 +320,31 @@ def _lost_statement() -> sa.Update:
         ),
         else_=db_now(-RESEND_AFTER * 4),
     )
-    lost = sa.or_(
-        operations.c.queue.in_(sa.bindparam("empty_queues", expanding=True)),
-        *(
-            sa.and_(
-                operations.c.queue == queue,
-                operations.c.lane == lane,
-                operations.c.sent_at
-                <= sa.bindparam(_overtaken_before(queue, lane), type_=UtcDateTime),
-            )
-            for queue, lane in _LINES
-        ),
-        operations.c.sent_at <= age,
-    )
-    waits = sa.and_(
-        operations.c.state == OperationState.QUEUED,
-        operations.c.sent_at <= db_now(-LOST_AFTER),
-    )
-    found = (
-        sa.select(operations.c.id)
-        .where(UNDER_WAY.of(), waits, lost)
-        .order_by(operations.c.sent_at)
-        .limit(sa.bindparam("at_most", type_=sa.Integer))
-        .subquery("found")
-    )
+    at_most = sa.bindparam("at_most", type_=sa.Integer)
+
+    def select_lost(queue: Queue, lane: int) -> sa.Select[UUID]:
+        lost, seen = (
+            sa.bindparam(_name_bound(kind, queue, lane), type_=UtcDateTime)
+            for kind in ("lost", "seen")
+        )
+        # No more of a lane is read than is sent again at once: behind many that were
+        # sent again before, and are not old enough, are others that wait as long.
+        first = (
+            select_queued(queue, lane, operations.c.id, operations.c.sent_at, age)
+            .where(operations.c.sent_at <= seen)
+            .limit(at_most)
+            .subquery()
+        )
+        id_, sent_at, old_at = first.c
+        is_lost = sa.or_(sent_at <= lost, sent_at <= old_at)
+        return sa.select(id_, sent_at).where(sent_at <= db_now(-LOST_AFTER), is_lost)
+
+    found = sa.union_all(*(select_lost(*lane) for lane in EACH_LANE)).subquery()
+    id_, sent_at = found.c
+    first = sa.select(id_).order_by(sent_at).limit(at_most)
     return (
         sa.update(operations)
-        .where(operations.c.id.in_(sa.select(found.c.id)), waits)
+        .where(operations.c.id.in_(first), QUEUED.of())
         .values(state=OperationState.PENDING, send_at=db_now())
     )
 
@@ -369,8 +378,9 @@ def _ahead_statements(lease: timedelta) -> tuple[sa.Update, ...]:
     of_task = sa.and_(kept.reason.is_not(None), kept.reason.startswith(Reason.TASK))
     kinds = (
         (PENDING.of(), kept.send_at, db_now(), ~of_task),
-        (UNDER_WAY.of(), kept.sent_at, db_now(), sa.true()),
-        (UNDER_WAY.of(), kept.lease_expires_at, leased_until, sa.true()),
+        (QUEUED.of(), kept.sent_at, db_now(), sa.true()),
+        (CLAIMED.of(), kept.sent_at, db_now(), sa.true()),
+        (CLAIMED.of(), kept.lease_expires_at, leased_until, sa.true()),
     )
     return tuple(
         sa.update(operations)

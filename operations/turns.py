@@ -14,47 +14,56 @@ paused, holds from its commit on, whoever leads or crashes, and ends by the cloc
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from models.database.engine import db_now
-from models.database.tables import LIVE_OR_CLAIMED, OF_TASK, operations, queue_pauses
-from models.operation_state import Overlap, Queue
+from models.database.tables import (
+    LINE,
+    LIVE_OR_CLAIMED,
+    PLACE,
+    QUEUED,
+    USER_OR_NOBODY,
+    operations,
+    queue_pauses,
+)
+from models.operation_state import LANES, Overlap, Queue
 
 #: Another operation of the same line.
 OTHER = operations.alias("other")
 
 
-#: Not bound: this is part of every claim.
-_ZERO: sa.ColumnElement[int] = sa.literal_column("0")
-_ONE: sa.ColumnElement[int] = sa.literal_column("1")
+def find_line(name: str) -> sa.ColumnElement[str]:
+    """Return what names the line of a row of the table or alias *name*."""
+    return sa.literal_column(LINE.format(f"{name}."), sa.Text)
 
 
-def _place(rows: sa.FromClause, name: str) -> sa.Tuple:
-    return sa.tuple_(
-        # Its task goes on, whatever was recorded before it and is tried again.
-        sa.case((OF_TASK.of(name), _ZERO), else_=_ONE),
-        rows.c.recorded_at,
-        # What is made up for was recorded together.
-        sa.func.coalesce(rows.c.occurrence, rows.c.recorded_at),
-        rows.c.id,
+def find_place(name: str) -> tuple[sa.ColumnElement[Any], ...]:
+    """Return by what the live rows of *name* stand in their line."""
+    return tuple(sa.literal_column(each.format(f"{name}.")) for each in PLACE)
+
+
+def is_of_line(name: str, other: str) -> sa.ColumnElement[bool]:
+    """Match two rows of one line, by which the index of what is live finds them."""
+    user, another = (
+        sa.literal_column(USER_OR_NOBODY.format(f"{each}."), sa.Text)
+        for each in (name, other)
     )
+    uid, other_uid = (
+        sa.literal_column(f"{each}.action_uid", sa.Text) for each in (name, other)
+    )
+    return sa.and_(other_uid == uid, another == user)
 
 
 #: Matches what must end before the row of ``operations``, if that stands in line.
 IS_AHEAD = sa.and_(
-    OTHER.c.action_uid == operations.c.action_uid,
-    sa.or_(  # IS NOT DISTINCT FROM would use no index
-        OTHER.c.user_id == operations.c.user_id,
-        sa.and_(OTHER.c.user_id.is_(None), operations.c.user_id.is_(None)),
-    ),
+    is_of_line("operations", "other"),
     OTHER.c.id != operations.c.id,
     LIVE_OR_CLAIMED.of("other"),  # which has the index
-    sa.or_(
-        OTHER.c.claim_token.is_not(None),
-        _place(OTHER, "other") < _place(operations, "operations"),
-    ),
+    sa.tuple_(*find_place("other"))
+    # whether it is claimed itself is no matter
+    < sa.tuple_(sa.literal_column("1"), *find_place("operations")[1:]),
 )
 
 #: Matches the operations whose turn it is.
@@ -88,3 +97,22 @@ def fetch_resting(connection: sa.Connection) -> dict[Queue, Rest]:
         ).where(IS_IN_FORCE)
     )
     return {Queue(queue): Rest(*rest) for queue, *rest in rows}
+
+
+#: Each lane of each queue; a lane is first in, first out.
+EACH_LANE = tuple((queue, lane) for queue in LANES for lane in range(LANES[queue]))
+
+
+def select_queued(
+    queue: Queue, lane: int, *columns: sa.ColumnElement[Any]
+) -> sa.Select[Any]:
+    """Select what is with the broker in a lane of *queue*, in its order."""
+    kept = operations.c
+    of_lane = kept.queue == queue, kept.lane == lane
+    return sa.select(*columns).where(QUEUED.of(), *of_lane).order_by(kept.sent_at)
+
+
+def find_queued(most: int, *columns: sa.ColumnElement[Any]) -> sa.Subquery:
+    """Select what is with the broker: of each lane what was sent first, *most* rows."""
+    lanes = (select_queued(*lane, *columns).limit(most) for lane in EACH_LANE)
+    return sa.union_all(*(sa.select(each.subquery()) for each in lanes)).subquery()

@@ -23,10 +23,10 @@ from actions.pausing.pause_state import (
     refuse_other_pause,
 )
 from models.database.engine import db_now
-from models.database.tables import PENDING, UNDER_WAY, operations, queue_pauses
+from models.database.tables import PENDING, QUEUED, operations, queue_pauses
 from models.database.transaction import keep_leader_out
 from models.errors import ConflictError
-from models.operation_state import OperationState, Queue
+from models.operation_state import Queue
 
 _kept = queue_pauses.c
 
@@ -147,7 +147,7 @@ def _count_waiting(connection: sa.Connection, queue: Queue) -> int:
         sa.select(sa.func.count()).select_from(operations).where(*where)
         for where in (
             (PENDING.of(), of_queue),
-            (UNDER_WAY.of(), operations.c.state == OperationState.QUEUED, of_queue),
+            (QUEUED.of(), of_queue),
         )
     )
     return sum(connection.execute(each).scalar_one() for each in counts)

@@ -39,7 +39,7 @@ def upgrade() -> None:
 def _index(
     name: str,
     table: str,
-    columns: Sequence[str],
+    columns: Sequence[str | sa.TextClause],
     *,
     where: str | None = None,
     on_sqlite: str | None = None,
@@ -495,20 +495,41 @@ def _make_operations() -> None:
     _index(
         "ix_operations_live",
         "operations",
-        ["action_uid", "user_id"],
+        [
+            "action_uid",
+            sa.text("COALESCE(user_id, '')"),
+            sa.text("CAST(claim_token IS NULL AS INTEGER)"),
+            sa.text(
+                "CAST(COALESCE(substr(reason, 1, 16), '') <> 'waits for a task'"
+                " AS INTEGER)"
+            ),
+            "recorded_at",
+            sa.text("COALESCE(occurrence, recorded_at)"),
+            "id",
+        ],
         where="(state IN ('pending', 'queued', 'running') OR claim_token IS NOT NULL)",
     )
     _index(
         "ix_operations_pending",
         "operations",
-        ["send_at", "recorded_at"],
+        [
+            sa.text("CAST(overlap = 'queue' AS INTEGER)"),
+            "send_at",
+            "recorded_at",
+        ],
         where="state = 'pending'",
+    )
+    _index(
+        "ix_operations_in_line",
+        "operations",
+        [sa.text("((action_uid || '/') || COALESCE(user_id, ''))")],
+        where="state = 'pending' AND overlap = 'queue'",
     )
     _index(
         "ix_operations_pending_manual",
         "operations",
         ["send_at"],
-        where="state = 'pending' AND trigger = 'manual'",
+        where="state = 'pending' AND trigger = 'manual' AND overlap <> 'queue'",
     )
     _index(
         "ix_operations_recorded_apart",
@@ -531,10 +552,16 @@ def _make_operations() -> None:
         where="state IN ('failed', 'canceled', 'skipped', 'missed')",
     )
     _index(
-        "ix_operations_watched",
+        "ix_operations_claimed",
         "operations",
-        ["state", "sent_at"],
-        where="(state = 'queued' OR claim_token IS NOT NULL)",
+        ["state"],
+        where="claim_token IS NOT NULL",
+    )
+    _index(
+        "ix_operations_queued",
+        "operations",
+        ["queue", "lane", "sent_at"],
+        where="state = 'queued'",
     )
     _index(
         "uq_operations_heavy_claimed",

@@ -83,6 +83,10 @@ def _partial(
     )
 
 
+def _of_row(expression: str) -> sa.TextClause:
+    return sa.text(expression.format(""))
+
+
 #: For tables that may have millions of rows, many of which change or go each day: so
 #: autovacuum passes when a fiftieth of them has, not a fifth. Alembic does not compare
 #: this.
@@ -433,8 +437,10 @@ def _list(states: Iterable[OperationState]) -> str:
 
 #: Waits to be sent.
 PENDING = Rows("{0}state = 'pending'")
-PENDING_MANUAL = Rows(f"{PENDING.condition} AND {{0}}trigger = 'manual'")
-PENDING_SCHEDULED = Rows(f"{PENDING.condition} AND {{0}}trigger <> 'manual'")
+PENDING_MANUAL = Rows(
+    f"{PENDING.condition} AND {{0}}trigger = 'manual' AND {{0}}overlap <> 'queue'"
+)
+PENDING_IN_LINE = Rows(f"{PENDING.condition} AND {{0}}overlap = 'queue'")
 
 #: Has sent a task of the user's own, and goes on when that ends.
 OF_TASK = Rows(
@@ -451,7 +457,24 @@ LIVE = Rows(f"{{0}}state IN ({_list(LIVE_STATES)})")
 #: Live, or canceled while its worker has not stopped yet.
 LIVE_OR_CLAIMED = Rows(f"({LIVE.condition} OR {{0}}claim_token IS NOT NULL)")
 
-#: At the broker, or with a worker.
+#: Expressions of indexes, said once as the conditions are: whether an operation stands
+#: in a line (``overlap: queue``), in whose, and where in it; see operations/turns.py.
+STANDS_IN_LINE = "CAST({0}overlap = 'queue' AS INTEGER)"
+LINE = "(({0}action_uid || '/') || COALESCE({0}user_id, ''))"
+USER_OR_NOBODY = "COALESCE({0}user_id, '')"
+PLACE = (
+    "CAST({0}claim_token IS NULL AS INTEGER)",
+    # A task goes on, whatever was recorded before it and is tried again.
+    f"CAST({OF_TASK.condition.replace(' = ', ' <> ')} AS INTEGER)",
+    "{0}recorded_at",
+    # What is made up for was recorded together.
+    "COALESCE({0}occurrence, {0}recorded_at)",
+    "{0}id",
+)
+
+#: At the broker; with a worker; either.
+QUEUED = Rows("{0}state = 'queued'")
+CLAIMED = Rows("{0}claim_token IS NOT NULL")
 UNDER_WAY = Rows("({0}state = 'queued' OR {0}claim_token IS NOT NULL)")
 UNDER_WAY_FIRST = Rows(
     f"{{0}}queue = 'quick' AND {{0}}lane = 0 AND {UNDER_WAY.condition}"
@@ -527,16 +550,29 @@ operations = sa.Table(
     Column("noticed_at", UtcDateTime),
     # the leadership under which the row was recorded; null: recorded by hand
     Column("fence", sa.BigInteger),
-    # sending: what is pending, oldest first
-    _partial("ix_operations_pending", "send_at", "recorded_at", where=PENDING),
+    # sending: what is pending and stands in no line, oldest first
+    _partial(
+        "ix_operations_pending",
+        _of_row(STANDS_IN_LINE),
+        "send_at",
+        "recorded_at",
+        where=PENDING,
+    ),
+    # sending: the lines in which something is pending
+    _partial("ix_operations_in_line", _of_row(LINE), where=PENDING_IN_LINE),
     # sending: runs that people asked for, which go before scheduled ones
     _partial("ix_operations_pending_manual", "send_at", where=PENDING_MANUAL),
     # answers: tasks whose end is waited for, by their deadline
     _partial("ix_operations_awaiting", "send_at", where=AWAITING),
     # sending: how much of its share each app is using, read from the index alone
     _partial("ix_operations_first_lane", "app", "trigger", where=UNDER_WAY_FIRST),
-    # overlap, sending, claiming: the live operations of an action (and user)
-    _partial("ix_operations_live", "action_uid", "user_id", where=LIVE_OR_CLAIMED),
+    # overlap, sending, claiming: the live operations of an action (and user), by place
+    _partial(
+        "ix_operations_live",
+        "action_uid",
+        *map(_of_row, (USER_OR_NOBODY, *PLACE)),
+        where=LIVE_OR_CLAIMED,
+    ),
     # sending: at most one heavy operation of an app is queued or claimed
     _partial("ix_operations_heavy", "app", where=UNDER_WAY_HEAVY),
     # claiming: what guarantees the rule above
@@ -556,8 +592,10 @@ operations = sa.Table(
         where=CLAIMED_IN_LINE,
         unique=True,
     ),
-    # rescue: leases that ran out, messages that were lost
-    _partial("ix_operations_watched", "state", "sent_at", where=UNDER_WAY),
+    # rescue: leases that ran out
+    _partial("ix_operations_claimed", "state", where=CLAIMED),
+    # rescue: messages that were lost, lane by lane
+    _partial("ix_operations_queued", "queue", "lane", "sent_at", where=QUEUED),
     # operations list, why, audit: the operations of an action, by occurrence
     Index("ix_operations_action_uid_occurrence", "action_uid", "occurrence"),
     # doctor, metrics, notices: what failed or was missed lately

@@ -28,23 +28,27 @@ from models.database.engine import (
 )
 from models.database.tables import (
     ALIVE_FOR,
+    LIVE_OR_CLAIMED,
     NOT_AWAITING,
     PENDING,
+    PENDING_IN_LINE,
     PENDING_MANUAL,
-    PENDING_SCHEDULED,
+    STANDS_IN_LINE,
     UNDER_WAY_FIRST,
     UNDER_WAY_HEAVY,
-    Rows,
     operations,
     processes,
 )
 from models.database.transaction import Answer, AtOnce, Transaction
 from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
 from operations.fleet.processes import ProcessRole
-from operations.turns import HAS_TURN, PAUSED
+from operations.turns import PAUSED, find_line, find_place, is_of_line
 
 #: Number of slots that is assumed while no worker has recorded its own.
 _SLOTS = 4
+
+#: Lines (``overlap: queue``) that a look goes past, in some 25 ms of the database.
+LINES_AT_ONCE = 1_000
 
 
 class Message(NamedTuple):
@@ -75,26 +79,89 @@ _QUEUES = {queue.value: queue for queue in Queue}
 
 @cache
 def _sendable_statement(*, tasks_only: bool) -> sa.CompoundSelect[Any]:
-    """Select manual runs, then scheduled ones, each the oldest first."""
+    """
+    Select manual runs, then scheduled ones, each the oldest first; then what is first
+    in its line. If there are more lines, the last row names the last of these alone.
+    """
     among = operations.c.queue == Queue.TASKS if tasks_only else sa.true()
     limit = sa.bindparam("limit", type_=sa.Integer)
     age = (operations.c.send_at, operations.c.recorded_at, operations.c.occurrence)
-    parts = (
-        _select_sendable(rows).where(among).order_by(*age).limit(limit)
-        for rows in (PENDING_MANUAL, PENDING_SCHEDULED)
+    apart = (
+        _select_sendable(*rows).where(among).order_by(*age).limit(limit)
+        for rows in ((PENDING_MANUAL.of(),), _SCHEDULED_APART)
     )
-    return sa.union_all(*(sa.select(part.subquery()) for part in parts))
+    lines = sa.bindparam("lines", type_=sa.Integer)
+    walk = _walk_lines(sa.bindparam("after", type_=sa.Text), lines)
+    first = _select_first_of_lines(walk).where(among)
+    columns = len(first.selected_columns)
+    last = (
+        sa.select(*[sa.null()] * (columns - 1), find_line("walked"))
+        .join_from(walk, _WALKED, _WALKED.c.id == walk.c.id)
+        .where(walk.c.number == lines)
+    )
+    return sa.union_all(*(sa.select(part.subquery()) for part in apart), first, last)
 
 
 #: Where the trigger is in a row of ``_select_sendable``.
 _TRIGGER_AT = 6
 
+#: What is pending and stands in no line; see the index of what is pending.
+_APART: tuple[Any, ...] = (
+    PENDING.of(),
+    sa.literal_column(f"{STANDS_IN_LINE.format('operations.')} = 0"),
+)
+_SCHEDULED_APART: tuple[Any, ...] = (*_APART, operations.c.trigger != Trigger.MANUAL)
 
-def _select_sendable(rows: Rows) -> sa.Select[Any]:
-    """Select what waits, except what would only occupy a slot."""
+#: One operation of a line that is walked by.
+_WALKED = operations.alias("walked")
+
+
+def _walk_lines(after: sa.ColumnElement[str], most: sa.ColumnElement[int]) -> sa.CTE:
+    """
+    Select one pending operation of each line behind *after*, of *most* lines.
+
+    From line to line by the index, however many operations stand in each.
+    """
+    each = operations.alias("each")
+    next_line = (
+        sa.select(each.c.id)
+        .where(PENDING_IN_LINE.of("each"))
+        .order_by(find_line("each"))
+        .limit(sa.literal_column("1"))
+    )
+    first = next_line.where(find_line("each") > after).scalar_subquery()
+    one = sa.literal_column("1", sa.Integer)
+    walk = sa.select(first.label("id"), one.label("number")).cte("walk", recursive=True)
+    behind = next_line.where(find_line("each") > find_line("walked"))
+    return walk.union_all(
+        sa.select(behind.correlate(_WALKED).scalar_subquery(), walk.c.number + one)
+        .join_from(walk, _WALKED, _WALKED.c.id == walk.c.id)
+        .where(walk.c.number < most)
+    )
+
+
+def _select_first_of_lines(walk: sa.CTE) -> sa.Select[Any]:
+    """Select what is first in a line, if it may be sent."""
+    first = operations.alias("first")
+    ids = (
+        sa.select(first.c.id)
+        .where(is_of_line("walked", "first"), LIVE_OR_CLAIMED.of("first"))
+        .order_by(*find_place("first"))
+        .limit(sa.literal_column("1"))
+        .correlate(_WALKED)
+        .scalar_subquery()
+    )
+    return (
+        _select_sendable(operations.c.overlap == Overlap.QUEUE, PENDING.of())
+        .join_from(walk, _WALKED, _WALKED.c.id == walk.c.id)
+        .join(operations, operations.c.id == ids)
+    )
+
+
+def _select_sendable(*rows: Any) -> sa.Select[Any]:
+    """Select what waits among *rows*, except what would only occupy a slot."""
     other = operations.alias("other")
     heavy_apps = sa.select(other.c.app).where(UNDER_WAY_HEAVY.of("other"))
-    line = operations.c.action_uid + sa.func.coalesce("/" + operations.c.user_id, "")
     return sa.select(
         operations.c.id,
         operations.c.queue,
@@ -103,9 +170,9 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
         operations.c.send_at,
         operations.c.app,
         operations.c.trigger,
-        sa.case((operations.c.overlap == Overlap.QUEUE, line)),
+        sa.case((operations.c.overlap == Overlap.QUEUE, find_line("operations"))),
     ).where(
-        rows.of(),
+        *rows,
         operations.c.send_at <= db_now(),
         # not if it was canceled and retried, and its worker has not noticed yet
         operations.c.claim_token.is_(None),
@@ -116,25 +183,26 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
         ),
         # it was sent, and the answer to its task ends it
         NOT_AWAITING.of(),
-        HAS_TURN,
     )
 
 
 @cache
 def _live_work_statement() -> sa.Select[bool]:
-    first = (
-        _select_sendable(PENDING)
-        .where(
-            operations.c.queue == sa.bindparam("queue", type_=sa.Text),
-            operations.c.trigger != Trigger.BACKFILL,
-        )
-        .exists()
+    lines = _walk_lines(sa.literal(""), sa.literal_column(str(LINES_AT_ONCE)))
+    of_queue = (
+        operations.c.queue == sa.bindparam("queue", type_=sa.Text),
+        operations.c.trigger != Trigger.BACKFILL,
     )
-    return sa.select(first)
+    parts = _select_sendable(*_APART), _select_first_of_lines(lines)
+    return sa.select(sa.or_(*(part.where(*of_queue).exists() for part in parts)))
 
 
 def has_sendable(connection: sa.Connection, queue: Queue) -> bool:
-    """Return whether *queue* has something to send now that is not of a backfill."""
+    """
+    Return whether *queue* has something to send now that is not of a backfill.
+
+    Of thousands of lines (``overlap: queue``) it looks at the first.
+    """
     found = connection.execute(_live_work_statement(), {"queue": queue})
     return bool(found.scalar())
 
@@ -152,6 +220,7 @@ def ask_sendable(
     limit: int,
     share: int | None = None,
     tasks_only: bool = False,
+    after: str = "",
 ) -> Sendable:
     """
     Ask what may be sent now, of *limit* manual and *limit* scheduled rows.
@@ -168,12 +237,14 @@ def ask_sendable(
             and as many manual ones again; the others go to the lanes behind. None: all
             go to the first lane.
         tasks_only: Whether nothing for our own queues is looked for.
+        after: The line at which the look before ended: only so many are looked at.
 
     Returns:
         What chooses the messages, when *transaction* is over.
     """
     statement = _sendable_statement(tasks_only=tasks_only)
-    rows = transaction.ask_after(statement, {"limit": limit})
+    values = {"limit": limit, "after": after, "lines": LINES_AT_ONCE}
+    rows = transaction.ask_after(statement, values)
     under_way = None
     if share is not None:
         under_way = transaction.ask_after(_under_way_statement(), {})
@@ -193,6 +264,11 @@ class Sendable:
     rows: Answer
     under_way: Answer | None
 
+    @property
+    def last_line(self) -> str:
+        """The last of the lines that were looked at; empty: none is behind it."""
+        return next((row[-1] for row in self.rows.rows if row[0] is None), "")
+
     def choose(self, handed_over: Sequence[Message] = ()) -> list[Message]:
         """
         Return the messages in their order.
@@ -201,7 +277,7 @@ class Sendable:
             handed_over: What the broker has, although the database does not say so
                 yet. It counts as under way.
         """
-        rows = self.rows.rows
+        rows = [row for row in self.rows.rows if row[0] is not None]
         if any(row[_TRIGGER_AT] == Trigger.BACKFILL for row in rows):
             # Live work takes its turn first, such as that of the only heavy operation.
             rows = sorted(rows, key=lambda row: row[_TRIGGER_AT] == Trigger.BACKFILL)

@@ -19,9 +19,10 @@ from actions.pausing.pause_state import Pause
 from actions.pausing.queues import fetch_queue_pauses
 from models.database.engine import read_clock
 from models.database.sql_time import minutes_ago
-from models.database.tables import PENDING, UNDER_WAY, operations
+from models.database.tables import PENDING, STANDS_IN_LINE, operations
 from models.operation_state import OperationState, Queue
 from operations.fleet.processes import fetch_processes
+from operations.turns import find_queued
 from overview.installation.figures import (
     Backlog,
     count_slots,
@@ -184,16 +185,20 @@ def fetch_paces(connection: sa.Connection, *, now: datetime) -> dict[Queue, Queu
 def _find_start(connection: sa.Connection, now: datetime) -> datetime:
     """Return since when to look, so that what began lately is found."""
     kept = operations.c
-    sent_at = sa.func.min(kept.sent_at, type_=kept.sent_at.type)
-    oldest = [
-        connection.execute(query).scalar()
-        for query in (
-            sa.select(kept.send_at).where(PENDING.of()).order_by(kept.send_at).limit(1),
-            sa.select(sent_at).where(
-                UNDER_WAY.of(), kept.state == OperationState.QUEUED
-            ),
+    pending = (
+        sa.select(kept.send_at)
+        .where(
+            PENDING.of(), sa.text(f"{STANDS_IN_LINE.format('operations.')} = {each}")
         )
-    ]
+        .order_by(kept.send_at)
+        .limit(1)
+        .subquery()
+        for each in (0, 1)
+    )
+    queued = sa.select(find_queued(1, kept.sent_at))
+    oldest = connection.execute(
+        sa.union_all(*(sa.select(each) for each in pending), queued)
+    ).scalars()
     since = min((each for each in oldest if each is not None), default=now)
     wanted = min(now - _LEAST_BACK, since - timedelta(minutes=HISTORY))
     return max(wanted, now - _MOST_BACK)

@@ -18,15 +18,15 @@ import sqlalchemy as sa
 
 from actions.leader import fetch_leader, get_send_failure
 from models.database.tables import (
+    CLAIMED,
     UNCERTAIN,
-    UNDER_WAY,
     UNDER_WAY_HEAVY,
     deliveries,
     operations,
 )
 from models.operation_state import OperationState, Overlap, Queue, Reason, is_awaiting
 from operations.fleet.processes import fetch_processes
-from operations.turns import IS_AHEAD, OTHER, Rest, fetch_resting
+from operations.turns import IS_AHEAD, OTHER, Rest, fetch_resting, find_queued
 from overview.installation.figures import find_takers
 from overview.installation.leaders import fetch_unled, find_first_missed
 from overview.why.sentences import (
@@ -207,10 +207,11 @@ def _add_places(
     found: defaultdict[UUID, Circumstances],
 ) -> None:
     """Say where queued operations stand, and whether somebody takes from there."""
+    columns = _kept.id, _kept.queue, _kept.app, _kept.lane, _kept.sent_at, _kept.send_at
+    with_broker = find_queued(_QUEUED_COUNTED + 1, *columns)
     first = connection.execute(
-        sa.select(_kept.id, _kept.queue, _kept.app, _kept.lane)
-        .where(UNDER_WAY.of(), _kept.state == OperationState.QUEUED)
-        .order_by(_kept.sent_at, _kept.send_at)
+        sa.select(with_broker)
+        .order_by(with_broker.c.sent_at, with_broker.c.send_at)
         .limit(_QUEUED_COUNTED + 1)
     ).all()
     places: dict[UUID, int] = {}
@@ -264,7 +265,7 @@ def fetch_last_taken(
     columns = (_kept.queue, _kept.started_at)
     latest = sa.select(*columns).order_by(_kept.recorded_at.desc()).limit(among)
     running = sa.select(*columns).where(
-        UNDER_WAY.of(), _kept.state == OperationState.RUNNING
+        CLAIMED.of(), _kept.state == OperationState.RUNNING
     )
     taken = sa.union_all(sa.select(latest.subquery()), running).subquery("taken").c
     rows = connection.execute(

@@ -21,10 +21,14 @@ import sqlalchemy as sa
 from api.answers import ROOT
 from dispatch.noticer import Noticer
 from models.database.engine import read_clock, reading, writing
+from models.database.tables import operations
+from models.database.transaction import AtOnce
 from models.operation_state import Queue
 from operations.list_operations import fetch_latest
 from operations.operation_filter import OperationFilter
+from operations.sending.order import LINES_AT_ONCE, has_sendable
 from operations.task_ends import fetch_overdue
+from operations.turns import HAS_TURN
 from serving.access.callers import Role
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
@@ -313,8 +317,8 @@ def test_a_part_of_what_waits_costs_no_look_at_all_of_it(postgres_engine: sa.Eng
 
 def test_what_is_under_way_costs_no_look_at_all_of_it(postgres_engine: sa.Engine):
     """
-    Whatever is with the broker, or waits for the end of its task: leases, shares and
-    deadlines are found without it.
+    Whatever is with the broker, or waits for the end of its task: leases, shares, lost
+    messages and deadlines are found without it.
     """
     engine = postgres_engine
     add_app(engine, APP)
@@ -322,7 +326,8 @@ def test_what_is_under_way_costs_no_look_at_all_of_it(postgres_engine: sa.Engine
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql(
             "update operations set queue = 'quick', state = 'queued', lane = 1,"
-            " sent_at = now(), sends = 1, finished_at = null where state = 'succeeded'"
+            " sent_at = now() - interval '30 minutes', sends = 1, finished_at = null"
+            " where state = 'succeeded'"
         )
         connection.exec_driver_sql(
             "update operations set queue = 'tasks', state = 'pending',"
@@ -341,6 +346,48 @@ def test_what_is_under_way_costs_no_look_at_all_of_it(postgres_engine: sa.Engine
 
     assert len(plans) > 8
     assert max(count_read(plan, "operations") for plan in plans) < 10
+
+
+@pytest.mark.parametrize("lines", [1, HAPPENED // 3])
+def test_lines_cost_no_look_at_what_stands_in_them(
+    postgres_engine: sa.Engine, lines: int
+):
+    """
+    However many wait behind others (``overlap: queue``): a look goes from line to line,
+    past so many of them; so does a backfill, and a claim asks for what is ahead.
+    """
+    engine = postgres_engine
+    add_app(engine, APP)
+    add_history(engine)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(
+            "update operations set overlap = 'queue', state = 'pending',"
+            f" action_uid = 'line' || mod(abs(hashtext(id::text)), {lines}),"
+            " finished_at = null where state = 'succeeded'"
+        )
+        # what is under way in each
+        connection.exec_driver_sql(
+            "update operations set state = 'queued', sent_at = now() where id in"
+            " (select distinct on (action_uid) id from operations where overlap ="
+            " 'queue' order by action_uid, recorded_at)"
+        )
+        connection.exec_driver_sql("vacuum analyze operations")
+        [first] = connection.exec_driver_sql(
+            "select id from operations where overlap = 'queue' and state = 'queued'"
+            " limit 1"
+        ).scalars()
+    outbox = make_dispatcher(engine).outbox
+
+    with explaining(engine) as plans, writing(engine) as connection:
+        outbox.prepare(connection)
+        assert [] == outbox.look(AtOnce(connection))()
+        assert not has_sendable(connection, Queue.QUICK)
+        asked = sa.select(operations.c.id).where(operations.c.id == first, HAS_TURN)
+        assert first == connection.execute(asked).scalar()
+
+    read = max(count_read(plan, "operations") for plan in plans)
+    # of a line: who stands in it, in some parts of the plan, and its first
+    assert read <= 8 * min(lines, LINES_AT_ONCE) + 10
 
 
 def count_waiting(connection: sa.Connection) -> int:

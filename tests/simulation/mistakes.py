@@ -47,7 +47,7 @@ from models.database.tables import operations as rows
 from models.database.transaction import Answer, Transaction
 from models.decision import Decision
 from models.errors import BrokerUnreachableError
-from models.operation_state import DeliveryState, OperationState, Overlap, StepState
+from models.operation_state import DeliveryState, OperationState, StepState
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.mail.message import Mail
 from operations.sending.order import mark_sent
@@ -274,13 +274,11 @@ RAN_OUT = sa.or_(rows.c.lease_expires_at.is_(None), rows.c.lease_expires_at <= d
 @contextlib.contextmanager
 def leaving_lines_to_senders() -> Iterator[None]:
     """Send one of a line while none is under way, and claim whatever message comes."""
-    other = rows.alias("other")
-    beside = sa.exists().where(
-        other.c.action_uid == rows.c.action_uid,
-        other.c.user_id.is_not_distinct_from(rows.c.user_id),
-        UNDER_WAY.of("other"),
-    )
-    alone = sa.or_(rows.c.overlap != Overlap.QUEUE, ~beside)
+
+    def by_time(name: str) -> tuple[sa.ColumnElement[Any], ...]:
+        under_way = sa.case((UNDER_WAY.of(name), 0), else_=1)
+        return under_way, sa.literal_column(f"{name}.send_at")
+
     raw = get_database().raw
     guards = raw.execute(
         "SELECT name, sql FROM sqlite_master WHERE name LIKE '%line_claimed'"
@@ -289,7 +287,7 @@ def leaving_lines_to_senders() -> Iterator[None]:
         raw.execute(f"DROP INDEX {name}")
     order, statements = operations.sending.order, operations.claiming.statements
     with (
-        patch.object(order, "HAS_TURN", alone),
+        patch.object(order, "find_place", by_time),
         patch.object(order, "_sendable_statement", _SENDABLE),
         patch.object(statements, "HAS_TURN", sa.true()),
         patch.object(operations.claiming.claim, "claim_statement", _CLAIM.__wrapped__),

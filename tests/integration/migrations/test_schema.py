@@ -33,16 +33,8 @@ def test_migrated_schema_is_that_of_the_code(engine: sa.Engine):
 
 def test_conditions_of_indexes_are_those_of_the_code(engine: sa.Engine):
     """Alembic does not compare them, and they decide what an index guards."""
-    inspector = sa.inspect(engine)
-    option = f"{engine.dialect.name}_where"
     for table in metadata.sorted_tables:
-        found = {
-            str(index["name"]): (
-                index["unique"],
-                words(index.get("dialect_options", {}).get(option)),
-            )
-            for index in inspector.get_indexes(table.name)
-        }
+        found = read_conditions(engine, table.name)
         expected = {
             str(index.name): (
                 bool(index.unique),
@@ -51,6 +43,28 @@ def test_conditions_of_indexes_are_those_of_the_code(engine: sa.Engine):
             for index in table.indexes
         }
         assert expected == found, table.name
+
+
+def read_conditions(engine: sa.Engine, table: str) -> dict[str, tuple[bool, str]]:
+    """Return of each index whether it is unique, and which rows it has."""
+    if engine.dialect.name == "postgresql":
+        return {
+            str(index["name"]): (
+                index["unique"],
+                words(index.get("dialect_options", {}).get("postgresql_where")),
+            )
+            for index in sa.inspect(engine).get_indexes(table)
+        }
+    # whose indexes of expressions nobody reflects
+    query = "select name, sql from sqlite_master where tbl_name = :table and sql like"
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.text(f"{query} 'CREATE %INDEX%'"), {"table": table}
+        ).all()
+    return {
+        name: ("UNIQUE INDEX" in sql, words(sql.partition(" WHERE ")[2] or None))
+        for name, sql in rows
+    }
 
 
 def test_parameters_of_tables_are_those_of_the_code(postgres_engine: sa.Engine):

@@ -31,7 +31,13 @@ from operations.rescue import (
     resend_lost_messages,
 )
 from operations.running.step_records import prepare_steps, start_step
-from operations.sending.order import Message, fetch_sendable, mark_sent
+from operations.sending import order
+from operations.sending.order import (
+    Message,
+    ask_sendable,
+    fetch_sendable,
+    mark_sent,
+)
 from tests.scheduling import (
     add_revision,
     edit,
@@ -164,6 +170,27 @@ def test_queued_overlaps_are_sent_one_at_a_time(engine: sa.Engine):
     edit(engine, ids[0], state="failed")
 
     assert [ids[1]] == fetch_ids(engine)
+
+
+def test_lines_are_looked_at_in_turn(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """A look passes so many lines; the next one goes on, and the last begins anew."""
+    monkeypatch.setattr(order, "LINES_AT_ONCE", 2)
+    made = [
+        make_operation(n, action_uid=f"line{n // 2}", overlap=Overlap.QUEUE)
+        for n in range(10)
+    ]
+    record_aged(engine, *made)
+    looks, after = [], ""
+    for _ in range(4):
+        with writing(engine) as connection:
+            found = ask_sendable(AtOnce(connection), limit=100, after=after)
+        looks.append([message.id for message in found.choose()])
+        after = found.last_line
+
+    first = [made[n].id for n in (0, 2, 4, 6, 8)]
+    assert [first[:2], first[2:4], first[4:], first[:2]] == looks
 
 
 def test_those_that_wait_do_not_hide_those_that_need_not(engine: sa.Engine):
