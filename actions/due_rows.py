@@ -178,10 +178,10 @@ _OVERLAPS = {overlap.value: overlap for overlap in Overlap}
 def _is_paused_above(asked: sa.FromClause) -> sa.ColumnElement[bool]:
     """Tell whether a pause holds already that is still written into its actions."""
     apps = sa.select(small_apps.c.uid).where(
-        small_apps.c.spread.is_not(None), small_apps.c.paused_at.is_not(None)
+        small_apps.c.spread.is_not(None), small_apps.c.spread["holds"].as_boolean()
     )
     whole = sa.exists().where(
-        installation.c.spread.is_not(None), installation.c.paused_at.is_not(None)
+        installation.c.spread.is_not(None), installation.c.spread["holds"].as_boolean()
     )
     return asked.c.app.in_(apps) | (whole & (asked.c.queue != Queue.DEFAULT))
 

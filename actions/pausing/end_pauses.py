@@ -59,15 +59,15 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
         How many actions are affected, at most ENDED_AT_ONCE: they go on, or stay paused
         with their app or the installation, whose own pauses end after the last of them.
     """
-    # In this order, as everybody who pauses; nobody begins or ends a pause of an app or
-    # of the installation meanwhile, for that keeps the leader out.
-    whole = fetch_pause(connection, None, lock=True)
+    # In this order, as everybody; nobody begins or ends a pause of an app or of the
+    # installation meanwhile, for that keeps the leader out.
     connection.execute(
         sa.select(small_apps.c.uid)
         .where(_is_over(small_apps, now))
         .order_by(small_apps.c.uid)
         .with_for_update()
     )
+    whole = fetch_pause(connection, None, lock=True)
     rows = lock_actions(
         connection, _is_over(scheduled_actions, now), at_most=ENDED_AT_ONCE
     )

@@ -5,11 +5,15 @@ Thousands of actions are written in parts. The first is part of the transaction 
 whoever pauses or resumes; then the row of the app says how far it is, and the leader
 does the others between ticks. The pause holds from the first part on, because a tick
 passes over what is not written yet; what is resumed begins from that instant, too.
+A change that follows before all is written waits in the row until it is, so that each
+action has a revision of both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -18,6 +22,8 @@ from actions.pausing.pause_state import (
     APP,
     INSTALLATION,
     OPERATOR,
+    Pause,
+    PauseScope,
     fetch_pause,
     get_pause,
 )
@@ -33,35 +39,45 @@ _kept = scheduled_actions.c
 
 
 def begin_spread(
-    connection: sa.Connection, app: str | None, *, at: datetime, by: str | None
+    connection: sa.Connection,
+    app: str | None,
+    pause: Pause | None,
+    *,
+    at: datetime,
+    by: str | None,
 ) -> int:
     """
-    Begin to write what the row of *app* (None: the installation) says.
+    Begin to write that *app* (None: the installation) is paused, or resumed.
 
     Args:
-        connection: In the transaction that has changed this row.
+        connection: In the transaction that has changed its row.
+        pause: None: it is resumed.
         at: From when on that holds, aware UTC.
         by: Who has changed it.
 
     Returns:
         How many actions there are to write.
     """
-    where = _select(connection, app)
+    changes = _lock_changes(connection, app)
+    if pause is None and changes and changes[-1]["pause"] is None:
+        return 0  # all of it is being resumed
+    # What a pause is still to be written into is resumed, too.
+    is_paused = pause is not None or any(each["pause"] for each in changes)
     count = connection.execute(
         sa.select(sa.func.count())
         .select_from(scheduled_actions)
-        .where(_kept.deleted_at.is_(None), *where)
+        .where(_kept.deleted_at.is_(None), *_select(app, is_paused=is_paused))
     ).scalar_one()
-    author = OPERATOR if app is None else by
-    _write(connection, app, {"at": at.isoformat(), "by": author, "until": ""})
-    _spread(connection, app)
+    change = {
+        "at": at.isoformat(),
+        "by": OPERATOR if app is None else by,
+        "pause": None if pause is None else _write_down(pause),
+        "until": "",
+    }
+    _write(connection, app, [*changes, change])
+    if not changes:
+        _spread(connection, app)
     return count
-
-
-def end_spread(connection: sa.Connection, app: str | None) -> None:
-    """Write what is left of an earlier change, before the row is changed again."""
-    while _spread(connection, app):
-        pass
 
 
 def is_spreading() -> sa.ColumnElement[bool]:
@@ -97,23 +113,22 @@ def spread_part(connection: sa.Connection) -> bool:
     return True
 
 
-def _spread(connection: sa.Connection, app: str | None) -> bool:
-    """Write a part; return whether more is left."""
-    table = installation if app is None else small_apps
-    query = sa.select(table.c.spread)
-    if app is not None:
-        query = query.where(small_apps.c.uid == app)
-    spread = connection.execute(query.with_for_update()).scalar_one()
-    if spread is None:
-        return False
-    at, by = datetime.fromisoformat(spread["at"]), spread["by"]
+def _spread(connection: sa.Connection, app: str | None) -> None:
+    """Write a part."""
+    changes = _lock_changes(connection, app)
+    if not changes:
+        return
+    change, *later = changes
+    at, by = datetime.fromisoformat(change["at"]), change["by"]
     # In this order, as everybody who pauses.
     above = None if app is None else fetch_pause(connection, None, lock=False)
-    pause = fetch_pause(connection, app)
+    pause = _read(change["pause"], INSTALLATION if app is None else APP)
     rows = lock_actions(
         connection,
-        *_select(connection, app),
-        _kept.uid > spread["until"],
+        *_select(app, is_paused=pause is not None),
+        _kept.uid > change["until"],
+        # What was posted since then is paused, or not, as it was posted.
+        _kept.created_at <= at,
         at_most=WRITTEN_AT_ONCE,
     )
     if pause is not None:
@@ -123,16 +138,13 @@ def _spread(connection: sa.Connection, app: str | None) -> bool:
         write_pause(connection, rows, above, by=by, at=at)
     else:
         let_go_on(connection, rows, at=at, by=by)
-    is_left = len(rows) == WRITTEN_AT_ONCE
-    _write(connection, app, {**spread, "until": rows[-1].uid} if is_left else None)
-    return is_left
+    if len(rows) == WRITTEN_AT_ONCE:
+        later = [{**change, "until": rows[-1].uid}, *later]
+    _write(connection, app, later)
 
 
-def _select(
-    connection: sa.Connection, app: str | None
-) -> tuple[sa.ColumnElement[bool], ...]:
-    """Say which actions follow the row of *app*: it is paused, or was."""
-    is_paused = fetch_pause(connection, app) is not None
+def _select(app: str | None, *, is_paused: bool) -> tuple[sa.ColumnElement[bool], ...]:
+    """Say which actions follow *app* when it is paused, or resumed."""
     unpaused = _kept.paused_at.is_(None)
     if app is None:
         where = _kept.pause_scope == INSTALLATION
@@ -142,10 +154,41 @@ def _select(
     return _kept.app == app, _kept.pause_scope == APP
 
 
+def _lock_changes(connection: sa.Connection, app: str | None) -> list[dict[str, Any]]:
+    """Return what is still to be written, the earliest first."""
+    table = installation if app is None else small_apps
+    query = sa.select(table.c.spread)
+    if app is not None:
+        query = query.where(small_apps.c.uid == app)
+    spread = connection.execute(query.with_for_update()).scalar_one()
+    return [] if spread is None else list(spread["changes"])
+
+
 def _write(
-    connection: sa.Connection, app: str | None, spread: dict[str, object] | None
+    connection: sa.Connection, app: str | None, changes: Sequence[Mapping[str, Any]]
 ) -> None:
     update = sa.update(installation)
     if app is not None:
         update = sa.update(small_apps).where(small_apps.c.uid == app)
+    # Ticks read whether there is a pause among them; see actions/due_rows.py.
+    holds = any(each["pause"] for each in changes)
+    spread = {"holds": holds, "changes": changes} if changes else None
     connection.execute(update.values(spread=spread))
+
+
+def _write_down(pause: Pause) -> dict[str, Any]:
+    until = pause.until and pause.until.isoformat()
+    return {
+        "at": pause.at.isoformat(),
+        "until": until,
+        "by": pause.by,
+        "note": pause.note,
+    }
+
+
+def _read(pause: Mapping[str, Any] | None, scope: PauseScope) -> Pause | None:
+    if pause is None:
+        return None
+    at, until = datetime.fromisoformat(pause["at"]), pause["until"]
+    ends = None if until is None else datetime.fromisoformat(until)
+    return Pause(at, ends, pause["by"], pause["note"], scope)

@@ -27,7 +27,7 @@ from actions.pausing.pause_state import (
     note_pause,
     refuse_other_pause,
 )
-from actions.pausing.spread import begin_spread, end_spread
+from actions.pausing.spread import begin_spread
 from models.database.engine import read_clock
 from models.database.tables import installation, small_apps
 from models.database.transaction import keep_leader_out
@@ -98,7 +98,7 @@ def pause_target(
         if (until, note) == (None, None):
             pause = known
     _write(connection, app, pause.as_columns())
-    actions = begin_spread(connection, app, at=read_clock(connection), by=by)
+    actions = begin_spread(connection, app, pause, at=read_clock(connection), by=by)
     note_pause(connection, _name(app), known, pause, note, actions=actions)
     return PausedTarget(app, actions, pause)
 
@@ -119,10 +119,10 @@ def resume_target(
         StaleError: Its pause is not the *expected* one; see ``pause_target``.
     """
     keep_leader_out(connection)
-    above = None if app is None else fetch_pause(connection, None, lock=False)
     known = _hold(connection, app, expected)
+    above = None if app is None else fetch_pause(connection, None, lock=False)
     _write(connection, app, UNPAUSED)
-    actions = begin_spread(connection, app, at=read_clock(connection), by=by)
+    actions = begin_spread(connection, app, None, at=read_clock(connection), by=by)
     if known is None and not actions:
         _refuse_unpaused(app, above)
     note_pause(connection, _name(app), known, None, None, actions=actions)
@@ -138,7 +138,6 @@ def _hold(
     known = fetch_pause(connection, app, lock=True)
     what = "the installation" if app is None else f"small app {app!r}"
     refuse_other_pause(what, known, expected)
-    end_spread(connection, app)
     return known
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ from actions.pausing.pause_state import (
     OPERATOR,
     fetch_pauses,
     get_pause,
+    hold_pause,
 )
 from actions.pausing.spread import spread_part
 from actions.pausing.targets import pause_target, resume_target
@@ -43,6 +45,7 @@ from tests.scheduling import (
     post,
     tick,
 )
+from tests.servers import wait_until
 
 HOURLY = {"cron_rule": "0 * * * *"}
 HOUR = 60 * MINUTE
@@ -414,14 +417,20 @@ def test_thousands_are_paused_and_resumed_in_parts(
 
 def test_what_is_left_is_written_before_another_change(postgres_engine: sa.Engine):
     """
-    What was not in its actions yet is paused, and goes on from when it is resumed.
+    Nobody waits for it: the leader goes on in parts, and until a pause is in all of its
+    actions nothing runs. What was not paused yet goes on from when it is resumed.
     """
     engine = postgres_engine
     copy_to_thousands(engine)
     call(engine, pause_target, "app", by="ada")
 
     assert 2501 == call(engine, resume_target, "app", by="bob").actions
+    with pytest.raises(ConflictError, match="not paused"):
+        call(engine, resume_target, "app")
+    tick(make_dispatcher(engine), next_hour(engine) + HOUR)
+    assert {"other"} == {row.app for row in fetch_all(engine)}
     assert 2501 == call(engine, pause_target, "app", by="cem").actions
+    assert 1000 == len(scopes(engine))
     spread(engine)
 
     assert 2501 == len(scopes(engine))
@@ -429,6 +438,27 @@ def test_what_is_left_is_written_before_another_change(postgres_engine: sa.Engin
     assert [("paused", "ada"), ("resumed", "bob"), ("paused", "cem")] == [
         (each.change, each.changed_by) for each in revisions
     ]
+
+
+def test_pauses_end_beside_whoever_relies_on_two(postgres_engine: sa.Engine):
+    """All lock apps before the installation, so that nobody waits in a circle."""
+    engine = postgres_engine
+    until = next_hour(engine)
+    call(engine, pause_target, "app", until=until)
+    with ThreadPoolExecutor() as pool, writing(engine) as connection:
+        hold_pause(connection, "app")
+        ended = pool.submit(call, engine, end_pauses, now=until + MINUTE)
+        wait_until(partial(is_waiting_for_lock, engine), what="the leader")
+        assert hold_pause(connection, "other") is None
+        connection.commit()
+        assert ended.result() > 0
+
+
+def is_waiting_for_lock(engine: sa.Engine) -> bool:
+    """Tell whether a statement waits for what another transaction has locked."""
+    query = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+    with reading(engine) as connection:
+        return bool(connection.execute(sa.text(query)).scalar())
 
 
 def test_pause_that_ends_before_it_is_written(postgres_engine: sa.Engine):
