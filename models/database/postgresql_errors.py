@@ -81,6 +81,11 @@ def _get_state(error: BaseException | None) -> str:
 _READ_ONLY = "25006"
 
 
+#: SQLSTATE of a file that cannot grow: the disk of the server is full, or its quota is.
+#: Whoever cannot even connect for that gets the words alone.
+_DISK_FULL, _NO_SPACE = "53100", "No space left on device"
+
+
 #: SQLSTATE of a transaction that was taken back, since it and another one waited for
 #: each other.
 _DEADLOCK = "40P01"
@@ -98,6 +103,12 @@ def make_unreachable(error: BaseException) -> UnreachableError:
         return UnreachableError(
             f"the database is read-only: {said}. It is a replica, or"
             " default_transaction_read_only is on; minutehand doctor says which"
+        )
+    if _get_state(cause) == _DISK_FULL or _NO_SPACE in said:
+        first = said.partition("\n")[0]
+        return UnreachableError(
+            f"the disk of the database is full: {first}. Free some space there, or give"
+            " it a larger disk"
         )
     if _get_state(cause) in _FORGOTTEN:
         said += (

@@ -7,17 +7,25 @@ from importlib import import_module
 
 import sqlalchemy as sa
 
+from actions.leader import get_last_tick_at
 from actions.lookup import SYSTEM_APP
 from actions.stored_task_queues import fetch_task_queues
 from migrations.schema_revisions import check_schema
-from models.database.engine import is_pooled
+from models.database.engine import is_pooled, writing
 from models.database.grants import find_missing_grants
+from models.database.journal import rolled_back
 from models.database.sqlite_place import find_sqlite_file
 from models.database.tables import small_apps
-from models.errors import BrokerUnreachableError, UsageError
+from models.errors import (
+    BrokerUnreachableError,
+    RefusedError,
+    UnreachableError,
+    UsageError,
+)
 from models.units import format_bytes
 from operations.fleet.processes import measure_free
 from operations.fleet.strangers import fetch_strangers
+from overview.doctor.checks.scheduler import is_tick_late
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import NO_SPACE
 from settings import Settings
@@ -41,8 +49,42 @@ def look_at_database(view: View) -> Iterator[Finding]:
         title = "the disk of the database is full"
         detail = f"{title}: {format_bytes(free)} free at {path}. Free some space."
         yield Finding("database", Health.BAD, f"{detail} {_UNWRITTEN}", title)
+    elif (refused := _try_to_write(view)) is not None:
+        title = refused.partition(":")[0]
+        said = refused if view.app is None else title
+        yield Finding("database", Health.BAD, f"{said}. {_UNWRITTEN}", title)
     else:
         yield Finding("database", Health.GOOD, "it takes writes")
+
+
+#: 200 kB in a table of this session alone: a file that has to grow. A row that fits in
+#: a page that is there, such as a heartbeat, is written on a full disk, too.
+_PROBE = """
+create temporary table minutehand_probe on commit drop as
+select string_agg(md5(random()::text), '') as filling
+from generate_series(1, 6000) n group by n / 50
+"""
+
+
+def _try_to_write(view: View) -> str | None:
+    """
+    Return why something that is taken back cannot be written; None: it can.
+
+    Asked only when no tick comes, since it costs a hundred times what a look costs.
+    """
+    engine = view.connection.engine
+    ticked_at = get_last_tick_at(view.connection)
+    is_late = is_tick_late(view.holder, ticked_at, view.now)
+    if engine.dialect.name != "postgresql" or not is_late:
+        return None
+    try:
+        with writing(engine) as connection, rolled_back(connection):
+            connection.exec_driver_sql(_PROBE)
+    except RefusedError:  # temporary tables are not for everybody
+        return None
+    except UnreachableError as error:
+        return str(error)
+    return None
 
 
 def _find_read_only(connection: sa.Connection) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from prometheus_client import start_http_server
+from psycopg.errors import DiskFull
 
 from actions.leader import Leader, record_tick
 from cli.connection import get_engine, get_settings
@@ -37,6 +38,7 @@ from tests.project import run_project
 from tests.servers import find_free_port, wait_until
 
 MINUTE = timedelta(minutes=1)
+HOUR = 60 * MINUTE
 
 
 @pytest.fixture
@@ -151,6 +153,35 @@ def test_read_only_database_is_named_as_that(
     assert told.startswith("the database is read-only: default_transaction_read_only")
     assert 6 == refused.code
     assert "the database is read-only: " in refused.err
+
+
+def test_full_disk_of_the_database_is_named_as_that(
+    embedded: Call, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Rows that fit into what is there are still written, such as heartbeats, but no tick.
+    """
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", postgres_url)
+    assert 0 == embedded("tick").code
+    asked_before = list_found(embedded("doctor", "--json"))["database"]
+    with writing(get_engine()) as connection:
+        late = {"last_tick_at": db_now(-HOUR), "acquired_at": db_now(-HOUR)}
+        connection.execute(sa.update(leases).values(late))
+
+    @sa.event.listens_for(get_engine(), "before_cursor_execute")
+    def _fill(_connection: Any, _cursor: Any, text: str, *_: Any) -> None:
+        if "temporary" in text:
+            why = (
+                'could not extend file "base/5/1": No space left on device\nHINT: more'
+            )
+            raise sa.exc.OperationalError(text, {}, DiskFull(why))
+
+    answer = embedded("doctor", "--json")
+
+    assert ("ok", "bad") == (asked_before, list_found(answer)["database"])
+    told = find_detail(answer, "database")
+    assert told.startswith('the disk of the database is full: could not extend file "b')
+    assert "Free some space there" in told
 
 
 def test_database_that_is_away_is_no_finding(
