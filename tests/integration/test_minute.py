@@ -107,8 +107,9 @@ def live(scheduler: Scheduler, world: World, minutes: int) -> list[TickReport]:
     ticks: list[TickReport] = []
     scheduler.on_tick.append(ticks.append)
     while len(ticks) < minutes:
+        pause_s = scheduler.wake()  # which lets time pass by itself
         # at least as long as a look at the database takes
-        world.now += max(0.01, scheduler.wake())
+        world.now += max(0.01, pause_s)
     return ticks
 
 
@@ -122,15 +123,15 @@ def find_delays(ticks: Sequence[TickReport]) -> list[float]:
 
 def test_what_waits_is_sent_between_ticks(scheduler: Scheduler, world: World):
     """
-    Sending takes three minutes; each of their ticks begins after a part of a second.
+    Sending takes almost three minutes; each of their ticks begins within a second.
     """
-    waiting = [make_operation(number) for number in range(360)]
+    waiting = [make_operation(number) for number in range(300)]
     record_all(scheduler.engine, *waiting)
 
     ticks = live(scheduler, world, minutes=4)
 
     assert max(find_delays(ticks)) <= 1
-    assert {"queued"} == {row.state for row in fetch_all(scheduler.engine)}
+    assert 0 not in {row.sends for row in fetch_all(scheduler.engine)}
 
 
 def test_tick_that_takes_longer_than_a_minute_lets_the_next_one_begin(
@@ -200,8 +201,10 @@ def test_all_that_a_leader_does_at_once_lets_the_ticks_begin(
     ticks = live(scheduler, world, minutes=4)
 
     assert max(find_delays(ticks)) <= 2
-    states = Counter(row.state for row in fetch_all(engine))
-    assert {"queued": 183, "failed": 60} == states
+    # Nobody takes a message here, so what was sent at first is lost by now, and again.
+    rows = fetch_all(engine)
+    assert {True: 183, False: 60} == Counter(row.state != "failed" for row in rows)
+    assert 0 not in {row.sends for row in rows if row.state != "failed"}
     with reading(engine) as connection:
         assert not has_ended_pause(connection, now=SEVEN)
         assert not list(fetch_changed(connection))

@@ -206,7 +206,8 @@ def live(engine: sa.Engine, world: World, *until: tuple[float, timedelta]) -> li
     scheduler.on_tick.append(lambda report: ticks.append(report.now))
     for minutes, world.fast_by in until:
         while world.now < minutes * 60:
-            world.now += max(0.01, scheduler.wake())
+            pause_s = scheduler.wake()
+            world.now += max(0.01, pause_s)
     return [round((each - SEVEN) / MINUTE) for each in ticks]
 
 
