@@ -91,6 +91,7 @@ coverage: $(STAMP) ## The same, and fail below the branch coverage gate
 	$(PYTEST) $(MAIN_TESTS) --cov --cov-report term $(ARGS)
 
 .PHONY: test-api
+test-api: export MINUTEHAND_TEST_ALL = 1
 test-api: $(STAMP) ## Send the HTTP API whatever its document allows, and more, for minutes (ARGS="--fuzz-seed 7")
 	$(BIN)/pytest tests/integration/api/test_fuzzing.py --timeout 0 --fuzz-examples 300 $(ARGS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -28,11 +29,14 @@ def _patience() -> Iterator[None]:
         yield
 
 
-#: Faces ask what is tested on both databases below them. What asks for all routes of
-#: the API does so on both; web/test_walk.py sees all pages on SQLite, cli/test_walk.py
-#: calls all commands that read.
+#: Faces ask what is tested on both databases below them. The examples of all routes of
+#: the API are sent to both, whatever is made up in `make test-all` only;
+#: web/test_walk.py sees all pages on SQLite, cli/test_walk.py calls all commands that
+#: read.
 _FACES = (_HERE / "api", _HERE / "cli", _HERE / "web")
-_ALL_ROUTES = {"test_examples.py", "test_fuzzing.py"}
+_ALL_ROUTES = {"test_examples.py"}
+if "MINUTEHAND_TEST_ALL" in os.environ:
+    _ALL_ROUTES.add("test_fuzzing.py")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -51,8 +51,8 @@ CHECKS = (
 )
 
 
-#: A route whose body has the most bounds of all but that of events.
-LARGEST = "create_action"
+#: A route whose body has the most bounds of all; a database hears of few of them.
+LARGEST = "send_events"
 LONG = 50
 
 #: Several processes take the paths in shares.
@@ -72,19 +72,6 @@ def write_lines(_context: Any, value: Any) -> bytes:
     """Write a list as schemathesis cannot: an entry a line."""
     entries = value if isinstance(value, list) else [value]
     return "\n".join(map(json.dumps, entries)).encode()
-
-
-def find_skipped(dialect: str) -> set[str]:
-    """
-    Return the routes whose bounds are not tried on a database.
-
-    No database ever hears of most bounds of a body: it is refused at the door. So they
-    are tried on one, mostly on PostgreSQL, which takes less than SQLite does. All are
-    tried, on both, in a long run only, which has ``LONG`` requests for each route.
-    """
-    if dialect == "postgresql":
-        return {LARGEST, "send_events"}
-    return {each.name for each in find_routes() if each.takes_body} - {LARGEST}
 
 
 def make_config(
@@ -168,7 +155,7 @@ def describe(event: EngineEvent) -> list[str]:
 def test_every_answer_is_as_documented(
     app: Any, engine: sa.Engine, request: pytest.FixtureRequest, share: int
 ):
-    """On both databases, for a key that may do everything."""
+    """For a key that may do everything."""
     endless = {each.path for each in find_routes() if each.is_endless}
     paths = sorted({each.path for each in find_routes()} - endless)
     mine = paths[share::SHARES]
@@ -179,7 +166,7 @@ def test_every_answer_is_as_documented(
         key,
         seed=request.config.getoption("fuzz_seed"),
         examples=examples,
-        skipped=find_skipped(engine.dialect.name) if examples < LONG else set(),
+        skipped={LARGEST} if examples < LONG else set(),
     )
     schema: BaseSchema = schemathesis.openapi.from_dict(make_document(), config=config)
     schema.app = app
