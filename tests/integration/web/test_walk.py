@@ -38,8 +38,8 @@ from web.routes import PUBLIC_ROUTERS, ROUTERS
 
 #: Of the links to each route, so many are followed; and so many with a query, each of
 #: which asks something else.
-_EACH = 2
-_ASKING = 3
+_EACH = 1
+_ASKING = 2
 
 #: Where a walk begins: at Now, and at an action with a past.
 _STARTS = ("/", "/actions/nightly-warehouse-load")
@@ -93,7 +93,7 @@ class Walk:
 
     Args:
         client: Of somebody who is signed in.
-        is_short: Whether one link of each kind is enough.
+        is_short: Whether one link to each route with a query is enough.
 
         met: Routes that answered, also with something else than a page.
     """
