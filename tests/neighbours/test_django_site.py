@@ -88,16 +88,16 @@ def read_lines(installation: Installation, name: str) -> list[str]:
 
 
 def test_a_scheduler_takes_the_place_of_its_beat(
-    broker_url: str, tmp_path: Path
+    redis_url: str, tmp_path: Path
 ) -> None:
     """As docs/celery-project.md says, with nothing else of ours."""
-    site = Project("django_site", "site", "site", broker_url, tmp_path)
+    site = Project("django_site", "site", "site", redis_url, tmp_path)
     environ = {
         **site.environ,
         "PYTHONPATH": str(ROOT),
         "MINUTEHAND_WEB_ADDRESS": "none",
     }
-    pasted = BEAT.replace("redis://redis:6379/0", broker_url)
+    pasted = BEAT.replace("redis://redis:6379/0", redis_url)
     pasted = pasted.replace(
         "celery-beat shop ", "celery-beat tests.neighbours.django_site "
     )
