@@ -1,7 +1,7 @@
 """
 People walk through all pages, link by link, and meet nothing that is not theirs.
 
-Links that differ only in what they name are one kind; some of each kind are followed.
+Links that differ only in what they name are one kind; one of each kind is followed.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ from tests.seeded.serving import (
 from web.rendering import SECTIONS
 from web.routes import PUBLIC_ROUTERS, ROUTERS
 
-#: Of the links to each route, so many are followed; and so many with a query, each of
-#: which asks something else.
-_EACH = 1
+#: Of the links to a route that have a query, so many are followed, each of which asks
+#: something else.
 _ASKING = 2
 
 #: Where a walk begins: at Now, and at an action with a past.
@@ -126,9 +125,8 @@ class Walk:
         """Return whether *link* may lead to something that was not met yet."""
         route, *asked = self.find_kind(link)
         kind = (route, *asked)
-        each, asking = (1, 1) if self.is_short else (_EACH, _ASKING)
-        few = self._followed[route, "?"] < asking and not self._followed[kind]
-        if not (few if asked else self._followed[kind] < each):
+        most = 1 if self.is_short else _ASKING
+        if self._followed[kind] or (asked and self._followed[route, "?"] >= most):
             return False
         self._followed[kind] += 1
         self._followed[route, "?"] += bool(asked)
