@@ -121,6 +121,10 @@ bench: $(STAMP) $(APART) ## Measure, also against other schedulers (ARGS=...)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	$(BIN)/python -m benchmarks $(ARGS)
 
+.PHONY: docs
+docs: $(STAMP) ## Build the documentation's site into build/site, strictly (DOCS_URL=https://docs.example.org/)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 .PHONY: dist
 dist: $(STAMP) ## Build sdist and wheel of the last commit's date into dist/, each time the same bytes
 	rm -rf dist
@@ -187,7 +191,7 @@ openapi: $(STAMP) ## Write docs/openapi.json from the routes
 .PHONY: lock
 lock: $(STAMP) ## Resolve the newest allowed versions into the lock files
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	for lock in "dev --extra build --extra check --extra test" "bench --extra bench" "release --extra release" "runtime --extra build"; do \
+	for lock in "dev --extra build --extra check --extra docs --extra test" "bench --extra bench" "release --extra release" "runtime --extra build"; do \
 		set -- $$lock; name=$$1; shift; \
 		file=requirements-$$name.lock; constraint=(); \
 		if [ $$name = runtime ]; then file=requirements.lock; fi; \

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -66,6 +69,20 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
             broken.append(link)
 
     assert broken == []
+
+
+def test_site_is_built_strictly(tmp_path: Path) -> None:
+    """Each page is in its navigation, no link is dead, and machines have a text."""
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", tmp_path],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        check=True,
+        timeout=300,
+    )
+
+    assert "celery-project.md" in (tmp_path / "llms.txt").read_text()
+    assert (tmp_path / "search/search_index.json").is_file()
 
 
 @pytest.mark.parametrize("folder", ["docs", "docs/adr"])
