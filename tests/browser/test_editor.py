@@ -194,57 +194,47 @@ def test_what_hands_type_stays_as_they_type_it(looker: Looker, site: Site):
     assert [len(before) + 4] * 2 == text.evaluate(_CARET)
 
 
-@pytest.mark.parametrize(
-    ("kind", "keys", "when", "told"),
-    [
-        (
-            "every month",
-            {"At": "5pm", "Time zone": "Europe/Paris"},
-            {"working_day": -1, "at": "17:00", "timezone": "Europe/Paris"},
-            "On the last working day of each month at 17:00",
-        ),
-        (
-            "on weekdays",
-            {"At": "5:00 PM", "Time zone": "Europe/Paris"},
-            {"cron_rule": "0 17 * * 1-5", "timezone": "Europe/Paris"},
-            "Monday to Friday at 17:00",
-        ),
-        (
-            "once",
-            {"On": "12122026", "At": "1700", "Time zone": "Europe/Paris"},
-            {"due_date": "2026-12-12T17:00:00", "timezone": "Europe/Paris"},
-            "12 December 2026 at 17:00",
-        ),
-        (
-            "on an event",
-            {
-                "Event": "app.paid",
-                "How long after it": "7 days",
-                "At": "9h00",
-                "Time zone": "Europe/Paris",
-            },
-            {
-                "after": "app.paid",
-                "delay": "P7D",
-                "at": "09:00",
-                "timezone": "Europe/Paris",
-            },
-            "app.paid",
-        ),
-    ],
+#: What people choose and type, what it puts into the document, and what it tells.
+BUILT: tuple[tuple[str, dict[str, str], dict[str, str | int], str], ...] = (
+    (
+        "every month",
+        {"At": "5pm", "Time zone": "Europe/Paris"},
+        {"working_day": -1, "at": "17:00", "timezone": "Europe/Paris"},
+        "On the last working day of each month at 17:00",
+    ),
+    (
+        "on weekdays",
+        {"At": "5:00 PM", "Time zone": "Europe/Paris"},
+        {"cron_rule": "0 17 * * 1-5", "timezone": "Europe/Paris"},
+        "Monday to Friday at 17:00",
+    ),
+    (
+        "once",
+        {"On": "12122026", "At": "1700", "Time zone": "Europe/Paris"},
+        {"due_date": "2026-12-12T17:00:00", "timezone": "Europe/Paris"},
+        "12 December 2026 at 17:00",
+    ),
+    (
+        "on an event",
+        {
+            "Event": "app.paid",
+            "How long after it": "7 days",
+            "At": "9h00",
+            "Time zone": "Europe/Paris",
+        },
+        {
+            "after": "app.paid",
+            "delay": "P7D",
+            "at": "09:00",
+            "timezone": "Europe/Paris",
+        },
+        "app.paid",
+    ),
 )
-def test_rule_is_built_by_hand(
-    looker: Looker,
-    site: Site,
-    kind: str,
-    keys: dict[str, str],
-    when: dict[str, str | int],
-    told: str,
-):
-    """With the keyboard: it is told while one types, and written when one says so."""
-    page = open_still(looker, site, WEEKDAYS)
-    text, says = page.locator("#document"), page.locator("#when-says")
-    before = json.loads(text.input_value())
+
+
+def build_rule(page: Page, kind: str, keys: dict[str, str]) -> None:
+    """Choose and type what says a rule, as hands do."""
     page.get_by_label("Runs", exact=True).select_option(kind)
     for day in (1, 2, 3, 4, 5):
         box = page.locator(f'[name="when_day"][value="{day}"]')
@@ -259,6 +249,22 @@ def test_rule_is_built_by_hand(
         page.keyboard.press("Enter")  # which checks, and sends nothing away
     page.clock.run_for(1000)
 
+
+@pytest.mark.parametrize(("kind", "keys", "when", "told"), BUILT)
+def test_rule_is_built_by_hand(
+    looker: Looker,
+    site: Site,
+    kind: str,
+    keys: dict[str, str],
+    when: dict[str, str | int],
+    told: str,
+):
+    """With the keyboard: it is told while one types, and written when one says so."""
+    page = open_still(looker, site, WEEKDAYS)
+    text, says = page.locator("#document"), page.locator("#when-says")
+    before = json.loads(text.input_value())
+    build_rule(page, kind, keys)
+
     expect(says).to_contain_text(told)
     expect(says).to_contain_text("Not in the document yet")
     assert before == json.loads(text.input_value())
@@ -269,6 +275,39 @@ def test_rule_is_built_by_hand(
     expect(text).to_be_focused()
     expect(says).to_contain_text("The document says the same.")
     expect(page.locator("#preview .large")).to_contain_text(told)
+
+
+def test_actions_are_made_without_a_line_of_json(looker: Looker, own_site: Site):
+    """By hands that rest between keys: name, steps, rule and recipients; then saved."""
+    made = {}
+    for number, (kind, keys, when, _) in enumerate(BUILT):
+        page = open_still(looker, own_site, "/actions/new?app=delta-energy")
+        page.get_by_label("Name", exact=True).focus()
+        type_like_hands(page, [*f"made {number}"])
+        page.get_by_label("send_execsum", exact=True).check()
+        page.get_by_label("refresh", exact=True).uncheck()
+        with leaving(page):
+            page.locator('[value="put-what"]').press("Enter")
+        page.get_by_label("Mails to the groups", exact=True).focus()
+        type_like_hands(page, [*"all"])
+        with leaving(page):
+            page.locator('[value="put-who"]').press("Enter")
+        build_rule(page, kind, keys)
+        with leaving(page):
+            page.locator('[value="put-when"]').press("Enter")
+        with leaving(page):
+            page.get_by_role("button", name="Save", exact=True).click()
+        made[f"made {number}"] = when
+        page.close()
+
+    kept = scheduled_actions.c
+    with reading(own_site.engine) as connection:
+        query = sa.select(kept.name, kept.document).where(kept.name.like("made %"))
+        stored = dict(connection.execute(query).tuples().all())
+    assert made == {name: each["when"] for name, each in stored.items()}
+    for each in stored.values():
+        assert {"send_execsum": True} == each["operations"]
+        assert {"groups": ["all"]} == each["recipients"]
 
 
 def test_first_action_takes_a_minute(looker: Looker, empty_site: Site):

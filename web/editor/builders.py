@@ -12,12 +12,15 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, time
+from typing import cast
 
 from pydantic import JsonValue
 
-from models.errors import RuleError
+from models.door.json_text import decode_json
+from models.errors import InvalidDocumentError, RuleError
 from models.fields.delay import parse_time_of_day, read_clock
 from web.editor.duration_words import read_duration, tell_duration
 from web.forms import Form, read_number
@@ -55,14 +58,19 @@ _CRON = re.compile(
     r"(\d\d?) (\d\d?) (\*|L|\d\d?) \* (?:([0-6])(?:#([1-5])|L)|(\S+))", re.ASCII
 )
 
+#: A time of day that is kept as it is: with its offset, or to the second.
+_EXACT = re.compile(
+    r"\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)|\d\d:\d\d:(?!00)\d\d", re.ASCII
+)
+
 #: The steps in the order in which they run; what their fields hold, by their names.
 STEPS: Mapping[str, Mapping[str, type]] = {
-    "refresh": {"domains": list},
+    "refresh": {"domains": list, "force": bool},
     "publish": {"data": bool, "design": bool, "permissions": bool},
     "send_email": {"template": str},
     "send_execsum": {},
     "call_webhook": {"url": str},
-    "run_task": {"name": str, "queue": str},
+    "run_task": {"name": str, "queue": str, "kwargs": dict},
 }
 
 #: Whom else the mails may reach.
@@ -93,9 +101,11 @@ def _get_list(value: JsonValue) -> list[JsonValue]:
 
 
 def _tell(value: JsonValue) -> str:
-    """Return a text as it is, and a list with commas; of anything else, nothing."""
+    """Return a text, a list with commas, an object as JSON; else nothing."""
     if isinstance(value, list):
         return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
     return value if isinstance(value, str) else ""
 
 
@@ -150,7 +160,9 @@ def _make_rule(form: Form, working_days: str) -> _Object:
             every = read_duration(form.get("when_every"))
             rule = _set({"every": every}, {"anchor": form.get("when_anchor")})
         case "once" if form.get("when_date"):
-            rule = {"due_date": f"{form.get('when_date')}T{_read_time(form)}"}
+            typed = form.get("when_time")
+            clock = typed if _EXACT.fullmatch(typed) else _read_time(form)
+            rule = {"due_date": f"{form.get('when_date')}T{clock}"}
         case "event":
             at = f"{_read_time(form):%H:%M}" if form.get("when_time") else ""
             event, delay = form.get("when_event"), read_duration(form.get("when_delay"))
@@ -168,8 +180,13 @@ def _make_rule(form: Form, working_days: str) -> _Object:
 
 def _make_monthly(form: Form, nth: str, counted: str) -> _Object:
     if counted == _WORKDAY:
-        number = -1 if nth == _LAST else read_number(nth)
+        number = read_number(nth.removeprefix("-"))
+        if isinstance(number, int) and nth.startswith("-"):
+            number = -number
         return {"working_day": number, "at": f"{_read_time(form):%H:%M}"}
+    if nth.startswith("-") and nth != _LAST:
+        msg = "Only working days are counted from the end of a month."
+        raise RuleError(msg, "Choose working days, or the last one.")
     if counted == _DAY:
         return _make_cron(form, f"{'L' if nth == _LAST else nth} * *")
     return _make_cron(form, f"* * {counted}{'L' if nth == _LAST else f'#{nth}'}")
@@ -227,7 +244,8 @@ def _guess(rule: Mapping[str, str], document: _Document) -> Iterator[_Fields]:
                 anchor = ("anchor", rule.get("anchor", ""))
                 yield [("kind", "interval"), ("every", every), anchor]
         case ["due_date"] if _is_date(rule["due_date"][:10]):
-            day, clock = rule["due_date"][:10], rule["due_date"][11:16]
+            day, clock = rule["due_date"][:10], rule["due_date"][11:]
+            clock = clock if _EXACT.fullmatch(clock) else clock[:5]
             yield [("kind", "once"), ("date", day), ("time", clock)]
         case ["on"] | ["at", "on"] | ["after", "delay"] | ["after", "at", "delay"]:
             event = ("event", rule.get("on") or rule.get("after", ""))
@@ -272,6 +290,9 @@ def _read(name: str, form: Form, kinds: Mapping[str, type]) -> _Object:
             # Of domains it is no name; of groups it is one.
             is_all = key == "domains" and text == "all"
             found[key] = text if is_all else _split(text)
+        elif kind is dict and text:
+            with suppress(InvalidDocumentError):  # the door says what is wrong
+                found[key] = cast("JsonValue", decode_json(text))
     return found
 
 
@@ -279,7 +300,8 @@ def _show(name: str, value: JsonValue, kinds: Mapping[str, type]) -> _Fields:
     """Return the fields whose names begin with *name*, and that say *value*."""
     given = _get_object(value)
     if not isinstance(value, dict):  # a step that is just `true` does all it can
-        given = {key: "all" if kinds[key] is list else value for key in kinds}
+        every: _Object = {key: value for key in kinds if key != "force"}
+        given = {key: "all" if kinds[key] is list else v for key, v in every.items()}
     return [
         (f"{name}_{key}", key if kind is bool else _tell(given.get(key)))
         for key, kind in kinds.items()

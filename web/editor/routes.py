@@ -64,7 +64,11 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 _FIRST_APP = "main"
 
 #: Which day of a month, in words.
-_NTHS = [(-1, "last"), *((nth, tell_nth(nth)) for nth in range(1, 32))]
+_NTHS = [
+    *((nth, tell_nth(nth)) for nth in range(1, 32)),
+    (-1, "last"),
+    *((-nth, f"{tell_nth(nth)} last") for nth in range(2, 11)),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,10 +102,20 @@ def test_what_a_builder_shows_changes_nothing(text: str, name: str) -> None:
         ),
         ({"on": "app.paid"}, {"kind": "event", "event": "app.paid"}),
         ({"calendar": "Mon *-*-01 09:00"}, None),
-        ({"due_date": "2026-12-01T09:00:00+01:00"}, None),
-        ({"due_date": "2026-12-01T09:00:30"}, None),
+        (
+            {"due_date": "2026-12-01T09:00:00+01:00"},
+            {"kind": "once", "date": "2026-12-01", "time": "09:00:00+01:00"},
+        ),
+        (
+            {"due_date": "2026-12-01T09:00:30"},
+            {"kind": "once", "date": "2026-12-01", "time": "09:00:30"},
+        ),
+        ({"due_date": "2026-12-01 09:00:30"}, None),
         ({"due_date": "2026-02-31T09:00:00"}, None),
-        ({"working_day": -2, "at": "17:00"}, None),
+        (
+            {"working_day": -2, "at": "17:00"},
+            {"kind": "monthly", "nth": "-2", "of": "workday", "time": "17:00"},
+        ),
         ({"working_day": True, "at": "17:00"}, None),
         ({"cron_rule": ["0 7 * * *"]}, None),
         ([{"cron_rule": "0 7 * * *"}], None),
@@ -247,6 +257,10 @@ def test_what_the_fields_do_not_have_stays() -> None:
         name: value for name, value in built.fields if name != "what_run_task_queue"
     }
     queued = make_form(**fields, what_run_task_queue="q")
+    for typed, kept in (('{"y": [2]}', {"y": [2]}), ("{", "{")):
+        given = make_form(**dict(built.fields) | {"what_run_task_kwargs": typed})
+        put: Any = BUILDERS["what"].put(document, given)
+        assert kept == put["operations"]["run_task"]["kwargs"]
 
     assert document == BUILDERS["what"].put(document, built)
     assert {**document, "name": "c"} == BUILDERS["what"].put(document, renamed)
