@@ -123,8 +123,7 @@ def get_action(
         query = query.where(_kept.app == app)
     row = connection.execute(query).one_or_none()
     if row is None:
-        msg = f"there is no scheduled action {uid!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(_describe_missing(connection, uid, app))
     return row
 
 

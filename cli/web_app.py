@@ -7,6 +7,7 @@ people on a page, to programs as a problem.
 
 from __future__ import annotations
 
+import difflib
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -133,7 +134,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # as it is registered
     status = HTTPStatus(error.status_code)
     told = {
-        HTTPStatus.NOT_FOUND: f"there is nothing at {request.url.path[:200]!r}",
+        HTTPStatus.NOT_FOUND: _tell_nothing(request.url.path[:200]),
         HTTPStatus.METHOD_NOT_ALLOWED: f"{request.method} is not possible here",
     }
     detail = told.get(status, str(error.detail))
@@ -145,6 +146,21 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     if _wants_page(request):
         return render_error(request, HttpError(status, detail, headers=headers))
     return make_problem(status, detail, request.state.request_id, headers=headers)
+
+
+def _tell_nothing(path: str) -> str:
+    """Say that nothing is at *path*, and what was probably meant."""
+    asked = path.split("/")
+    known = set()
+    for router in _ROUTERS:
+        for route in router.routes:
+            steps = route.path.split("/") if isinstance(route, APIRoute) else []
+            if len(steps) == len(asked):
+                pairs = zip(steps, asked, strict=True)
+                known.add("/".join(b if a[:1] == "{" else a for a, b in pairs))
+    near = difflib.get_close_matches(path, sorted(known), n=1, cutoff=0.8)
+    meant = f". Did you mean {near[0]!r}?" if near else ""
+    return f"there is nothing at {path!r}{meant}"
 
 
 def _wants_page(request: Request) -> bool:

@@ -40,9 +40,12 @@ def make_reached(operation_id: UUID, state: OperationState) -> ReachedState:
     return ReachedState(operation_id, state, state in FINAL_STATES)
 
 
-def find_operation_id(connection: sa.Connection, text: str) -> UUID:
+def find_operation_id(
+    connection: sa.Connection, text: str, *, app: str | None = None
+) -> UUID:
     """Return the id of an operation that begins with *text*: see ``find_by_prefix``."""
-    return find_by_prefix(connection, operations.c.id, text, noun="operation")
+    seen = belongs_to(app)
+    return find_by_prefix(connection, operations.c.id, text, *seen, noun="operation")
 
 
 def get_operation_state(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -15,6 +16,7 @@ from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
 from api.parameters import read_query
 from dispatch.operation_filters import resolve_filter
+from models.errors import ConflictError, NotFoundError
 from models.operation_state import OperationState
 from models.requests.operations import CancelModel, OperationFilterModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
@@ -25,7 +27,12 @@ from operations.operation_log import (
     LogPage,
     fetch_log_page,
 )
-from operations.state import ReachedState, make_reached, require_operation_state
+from operations.state import (
+    ReachedState,
+    find_operation_id,
+    make_reached,
+    require_operation_state,
+)
 from overview.operations import (
     ShownOperation,
     ShownStep,
@@ -111,9 +118,28 @@ LINE = {
 }
 
 
-_Id = Annotated[
-    UUID, Path(description="Id of an operation, its Celery task id.", examples=[ID])
-]
+def _find_id(
+    request: Request,
+    operation_id: Annotated[
+        str,
+        Path(
+            description="Id of an operation, its Celery task id; or its first digits,"
+            " as lists show them.",
+            examples=[ID],
+        ),
+    ],
+) -> UUID:
+    context: Context = request.state.context
+    with suppress(ValueError):
+        return UUID(operation_id)
+    try:
+        with context.reading() as connection:
+            return find_operation_id(connection, operation_id, app=context.app)
+    except ConflictError as error:  # several begin so
+        raise NotFoundError(str(error)) from None
+
+
+_Id = Annotated[UUID, Depends(_find_id)]
 
 
 _read_query = read_query(OperationFilterModel, without="ids")

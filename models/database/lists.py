@@ -90,7 +90,11 @@ _PREFIX = re.compile(rf"[0-9a-f]{{{_LEAST_DIGITS},32}}", re.ASCII)
 
 
 def find_by_prefix(
-    connection: sa.Connection, column: sa.Column[UUID], text: str, *, noun: str
+    connection: sa.Connection,
+    column: sa.Column[UUID],
+    text: str,
+    *conditions: sa.ColumnElement[bool] | sa.TextClause,
+    noun: str,
 ) -> UUID:
     """
     Return the id in *column* that begins with *text*.
@@ -99,6 +103,7 @@ def find_by_prefix(
         column: The primary key of a table.
         text: An id, or its first digits, at least four; dashes do not count. A whole
             id is returned as it is, whether or not there is such a row.
+        conditions: Of the rows that the caller may see.
         noun: What the rows are, such as "operation", for messages.
 
     Raises:
@@ -117,7 +122,8 @@ def find_by_prefix(
         raise NotFoundError(msg)
     # Both databases order ids as their digits, so the index of the key serves.
     first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
-    query = sa.select(column).where(column.between(first, last)).order_by(column)
+    is_meant = column.between(first, last)
+    query = sa.select(column).where(is_meant, *conditions).order_by(column)
     found = connection.execute(query.limit(_NAMED + 1)).scalars().all()
     if not found:
         msg = f"there is no {noun} whose id begins with {text!r}"

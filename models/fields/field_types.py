@@ -38,6 +38,9 @@ MOST_NAMES = 10_000
 #: Bytes of the name of a queue; AMQP has no room for more.
 LONGEST_QUEUE = 255
 
+#: Embeddings, overrides and isolates of Unicode's bidirectional algorithm.
+_TURNING = frozenset(["LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"])
+
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,10}", re.ASCII)
 _DOMAIN = re.compile(r"[^\x00-\x1f\x7f/\\]{1,100}")
@@ -53,10 +56,12 @@ def check_name(text: str) -> str:
         raise RuleError(msg, "Write a name of 1 to 200 characters.")
     # Of what is printable nothing is refused, and a look at all of it costs nothing.
     for character in "" if name.isprintable() else name:
-        # Cc are control characters; Zl and Zp break lines.
-        if unicodedata.category(character) in {"Cc", "Zl", "Zp"}:
+        # Cc are control characters; Zl and Zp break lines. Of others, some turn the
+        # direction of all that follows, so that a name is read as another one.
+        kind = unicodedata.category(character), unicodedata.bidirectional(character)
+        if kind[0] in {"Cc", "Zl", "Zp"} or kind[1] in _TURNING:
             msg = f"{show(text)} contains the control character {character!r}."
-            raise RuleError(msg, "Write it on one line, without tabs.")
+            raise RuleError(msg, "Write it on one line, without tabs and the like.")
 
     return name
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
 from fastapi.routing import APIRoute
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
+from models.database.engine import writing
+from models.database.tables import scheduled_actions, small_apps
+from models.operation_state import OperationState
 from tests.browser.looking import (
     LARGEST_PAGE,
     NARROW,
@@ -22,14 +26,22 @@ from web.rendering import SECTIONS
 from web.routes import ROUTERS
 
 #: What the paths of pages name, in the seeded installation.
-_NAMED = {"uid": "nightly-warehouse-load", "app": "harbour-logistics"}
+_NAMED = {
+    "uid": "nightly-warehouse-load",
+    "app": "harbour-logistics",
+    "part": "domains",
+}
 
 #: Pages below those of the navigation that people look at for longer.
 _BELOW = (
     "/actions/new",
     "/actions/{uid}",
     "/actions/{uid}/edit",
+    "/actions/{uid}/delete",
+    "/apps/_new",
     "/apps/{app}",
+    "/apps/{app}/parts/{part}",
+    "/settings/keys/new",
     "/keys",
 )
 
@@ -127,3 +139,61 @@ def test_contrast_is_looked_at_wherever_it_differs(looker: Looker, site: Site):
 
     with pytest.raises(AssertionError, match="This row is lightgray"):
         check_axe(page, only="color-contrast")
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_long_names_widen_no_page(looker: Looker, own_site: Site, width: int):
+    """Two hundred letters without a space, of an action and of a small app."""
+    action, app = f"/actions/{_NAMED['uid']}", f"/apps/{_NAMED['app']}"
+    with writing(own_site.engine) as connection:
+        for table, uid in ((scheduled_actions, "uid"), (small_apps, "app")):
+            is_it = table.c.uid == _NAMED[uid]
+            connection.execute(sa.update(table).where(is_it).values(name="W" * 200))
+    run = own_site.find_latest(_NAMED["uid"], OperationState.SUCCEEDED)
+
+    for path in (
+        *(section.path for section in SECTIONS),
+        *(f"{action}{each}" for each in ("", "/edit", "/revisions", "/backfill")),
+        *(app, f"{app}/pause", f"/operations/{run}", "/search?q=WWW"),
+    ):
+        page = looker.open(own_site, path, width=width)
+        check_width(page)
+        page.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "box", "mark"),
+    [("/", "#rail-box", ".t-now"), ("/calendar", "#week", ".h-now")],
+)
+def test_wide_pictures_open_at_now(
+    looker: Looker, site: Site, path: str, box: str, mark: str
+):
+    """On a phone, too, where they are wider than the window."""
+    page = looker.open(site, path, width=NARROW)
+    edges = page.locator(f"{box} {mark}").first.bounding_box()
+    room = page.locator(box).bounding_box()
+
+    assert edges is not None
+    assert room is not None
+    assert room["x"] <= edges["x"] <= room["x"] + room["width"]
+    assert 0 == page.evaluate("scrollY")
+
+
+def test_back_leaves_the_question_and_not_the_page(looker: Looker, site: Site):
+    """Whether by the key of the browser or by the button of the question."""
+    page = looker.open(site, "/actions")
+    place = f"{site.url}/actions/{_NAMED['uid']}"
+    page.goto(place)
+    dialog = page.locator("dialog[open]")
+    for leave in (
+        page.go_back,
+        dialog.get_by_text("Leave as it is").click,
+        lambda: page.keyboard.press("Escape"),
+    ):
+        page.get_by_role("link", name="Delete").click()
+        dialog.wait_for()
+        leave()
+        expect(dialog).to_have_count(0)
+        expect(page).to_have_url(place)
+    page.go_back()
+    expect(page).to_have_url(f"{site.url}/actions")

@@ -133,7 +133,7 @@ def _make_text(
     has_actions: bool,
 ) -> str:
     fine = "The scheduler ticks and records everything. "
-    if any(each.kind in _VITAL | {"sending", "outbox"} for each in alarms):
+    if any(each.kind in _VITAL | {"sending", "outbox", "pause"} for each in alarms):
         fine = ""
     if not has_actions and not troubles:
         return f"{fine}Nothing is due, because there is no action."

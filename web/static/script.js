@@ -222,7 +222,13 @@
     const dialog = Object.assign(document.createElement("dialog"), { className: "asking" });
     dialog.setAttribute("aria-labelledby", inner.getAttribute("aria-labelledby"));
     dialog.append(document.importNode(inner, true));
-    dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });
+    // Whoever goes back leaves the question, not the page that it is asked on.
+    history.pushState({ asking: true }, "");
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      link.focus();
+      if (history.state?.asking) history.back();
+    });
     dialog.addEventListener("click", (event) => {
       if (event.target === dialog || event.target.closest("[data-close]")) { event.preventDefault(); dialog.close(); }
     });
@@ -356,6 +362,13 @@
     find("button", form).focus();
   }
 
+  /** Let what is wider than its box open at now; the page itself stays where it is. */
+  function showNow(mark) {
+    const box = mark.closest(".scroll");
+    const room = box.getBoundingClientRect();
+    box.scrollLeft += mark.getBoundingClientRect().left - room.left - room.width / 2;
+  }
+
   async function copy(button) {
     const text = document.getElementById(button.dataset.copy)?.textContent ?? "";
     const label = button.textContent;
@@ -394,6 +407,8 @@
   takeLink();
   addEventListener("hashchange", takeLink);
   find("#refused")?.focus();
+  addEventListener("popstate", () => find("dialog[open]")?.close());
+  findAll(".scroll :is(.t-now, .h-now)").forEach(showNow);
   find(".nav > ul [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   listen();
 })();

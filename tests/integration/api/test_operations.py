@@ -452,6 +452,26 @@ def test_what_is_no_id_is_unknown(web: Web, method: str, route: str):
     assert 404 == answer.status_code
 
 
+def test_first_digits_of_an_id_are_one(web: Web):
+    """As lists show them; of another app's they are none."""
+    own, theirs = add(web), add(web, 1, app=OTHER)
+
+    assert str(own) == web.get(f"/operations/{str(own)[:8]}").json()["id"]
+    assert 404 == web.get(f"/operations/{str(theirs)[:8]}").status_code
+    assert 404 == web.get(f"/operations/{'f' * 8}/log").status_code
+
+
+def test_what_was_probably_meant_is_told(web: Web):
+    """Of a route, and of an action; never one of another app."""
+    route = web.get("/operation/counts").json()["detail"]
+    action = web.get(f"/actions/off-{APP}").json()["detail"]
+    theirs = web.get(f"/actions/off-{OTHER}", app=APP).json()["detail"]
+
+    assert f"Did you mean '{ROOT}/operations/counts'?" in route
+    assert f"Did you mean 'of-{APP}'?" in action
+    assert f"'of-{OTHER}'" not in theirs
+
+
 def test_failures_of_one_cause_are_found(web: Web):
     """By one of them."""
     failed = {"state": "failed", "reason": "step failed: publish"}
