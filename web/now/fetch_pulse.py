@@ -134,7 +134,8 @@ def count_scheduled(connection: sa.Connection, *, app: str | None = None) -> int
     """
     Return how many actions (of *app*) run, so that a pause would stop them.
 
-    An index alone knows how many there are; of the few that are idle, all are read.
+    An index alone knows how many there are; of the few that are idle, all are read, and
+    of the scheduler's own, which no pause stops.
     """
     alive: list[sa.ColumnElement[bool]] = [_kept.deleted_at.is_(None)]
     if app is not None:
@@ -142,5 +143,6 @@ def count_scheduled(connection: sa.Connection, *, app: str | None = None) -> int
     count = sa.select(sa.func.count()).select_from(scheduled_actions).where(*alive)
     rests = sa.or_(~_kept.active, _kept.paused_at.is_not(None))
     resting = count.where(IDLE_ACTIONS.of(scheduled_actions.name), rests)
-    query = sa.select(count.scalar_subquery() - resting.scalar_subquery())
-    return int(connection.execute(query).scalar_one())
+    own = count.where(_kept.app == SYSTEM_APP, ~rests)
+    stopped, idle, never = (each.scalar_subquery() for each in (count, resting, own))
+    return int(connection.execute(sa.select(stopped - idle - never)).scalar_one())

@@ -109,12 +109,16 @@ def test_part_that_cannot_be_read_leaves_the_rest(
 
 
 def test_everything_is_paused_and_resumed(admin: Person):
-    """With a note and an end; the page offers to take it back."""
+    """
+    With a note and an end; the page offers to take it back. As many rest as were asked
+    about: the scheduler's own actions go on.
+    """
+    count = re.findall(r"Pause everything: ([\d,]+) actions", admin.look("/pause"))[0]
     page = admin.do(
         "/pause", note="until the import is fixed", until="2099-01-01T08:30"
     )
 
-    assert "Paused everything until 1 Jan 08:30" in page
+    assert f"Paused everything until 1 Jan 08:30 (UTC): {count} actions rest" in page
     assert 'action="/resume"' in page
     assert "until the import is fixed" in page
     assert "Everything is paused since" in page

@@ -65,6 +65,12 @@ def test_headline_names_the_gravest(
     assert verdict.headline.startswith(headline)
 
 
+def test_nothing_is_called_recorded_while_all_rests():
+    """The sentence below the headline does not contradict it."""
+    assert "records everything" in judge([WELL], FAILED).text
+    assert "records" not in judge([WELL, PAUSED], FAILED).text
+
+
 def test_whatever_is_bad_is_an_alarm():
     """The scheduler first; of what only needs a look, what concerns every run."""
     verdict = judge([SILENT, BEHIND, FULL, WELL, UNLED], DayCounts())
