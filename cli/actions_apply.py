@@ -25,6 +25,7 @@ from cli.options import JsonOption, read_file
 from cli.output import (
     format_both,
     out,
+    print_doubts,
     print_json,
     print_note,
     print_warning,
@@ -190,8 +191,7 @@ def _warn(applied: AppliedFolder, folder: str) -> None:
         print_warning(
             f"{superseded:,} occurrences were due before this edit and will not run."
         )
-    for each in applied.warnings:
-        print_warning(str(each.placed))
+    print_doubts([each.placed for each in applied.warnings])
     if applied.more_warnings:
         print_warning("There may be more warnings; these are the first.")
     if applied.unlisted:

@@ -23,7 +23,15 @@ from actions.posting.post import Posting
 from actions.previews.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, complete_app, read_file
-from cli.output import err, format_both, out, print_json, print_note, print_warning
+from cli.output import (
+    err,
+    format_both,
+    out,
+    print_doubts,
+    print_json,
+    print_note,
+    print_warning,
+)
 from models.door.documents import read_actions
 from models.errors import Problem, UsageError
 from models.scheduled_action import ScheduledActionModel
@@ -148,8 +156,7 @@ def _warn_of_many(found: ListOutcome) -> None:
             f"{superseded:,} occurrences were due before this edit and will not run."
         )
     doubts = found.find_doubts()
-    for problem in doubts.problems:
-        print_warning(str(problem))
+    print_doubts(doubts.problems)
     if doubts.may_be_more:
         print_warning("There may be more warnings; these are the first.")
 

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from models.errors import Problem
 from models.json_form import write_json
 
 if TYPE_CHECKING:
@@ -79,6 +80,17 @@ def print_error(message: str) -> None:
 def print_warning(message: str) -> None:
     """Print a warning on standard error: accepted, but perhaps not what was meant."""
     err().print(Text("warning: ", style="yellow").append(message, style="default"))
+
+
+def print_doubts(problems: Iterable[Problem]) -> None:
+    """Print what may be mistakes; what many documents share is one line, counted."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for each in problems:
+        told = places.setdefault((each.message, each.hint), [])
+        told.append(each.pointer or "(document)")
+    for (message, hint), where in places.items():
+        more = f" and {len(where) - 1:,} more" if len(where) > 1 else ""
+        print_warning(f"{where[0]}{more}: {message} {hint}".rstrip())
 
 
 def print_note(message: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
@@ -181,6 +182,15 @@ class Refused:
     others: tuple[str, ...] = ()
 
 
+#: What messages say for a shell, where pages have lists.
+_FOR_SHELLS = re.compile(r" ?List them with: minutehand [a-z ]+$")
+
+
+def tell_error(error: MinutehandError) -> str:
+    """Return what *error* says, without the command that it may name."""
+    return _FOR_SHELLS.sub("", str(error))
+
+
 def make_refused(error: MinutehandError) -> Refused:
     """
     Return what to show of *error* beside the fields of a form.
@@ -188,7 +198,7 @@ def make_refused(error: MinutehandError) -> Refused:
     A problem belongs to the field that its pointer begins with.
     """
     if not isinstance(error, InvalidDocumentError):
-        return Refused(str(error), others=(str(error),))
+        return Refused(tell_error(error), others=(tell_error(error),))
     fields: dict[str, list[str]] = {}
     others: list[str] = []
     for name, text in _find_messages(error):

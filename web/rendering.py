@@ -29,7 +29,7 @@ from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services
 from web.clocks import Clock, Clocks, find_zone, format_iso
-from web.forms import Told, forget_told, take_told
+from web.forms import Told, forget_told, take_told, tell_error
 from web.preferences import Preferences, Theme, read_preferences
 from web.query import Unread, read_part
 from web.static_files import STATIC
@@ -104,7 +104,7 @@ def render_error(
     if context is not None and not away:
         leadership = read_part(context, fetch_leadership)
     status = find_status(error)
-    values = {"problem": str(error), "status": status}
+    values = {"problem": tell_error(error), "status": status}
     shown = _Shown(request, context, leadership)
     response = shown.make("error.html", values, status, None)
     headers = getattr(error, "headers", {})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -33,7 +31,7 @@ from cli.demo.data import (
     write_app,
     write_clocks,
 )
-from cli.demo.scenes import KilledWorker, post_missed
+from cli.demo.scenes import KilledWorker, find_program, post_missed
 from cli.demo.screen import Screen
 from cli.embedded import run_embedded
 from cli.keys import make_link_here
@@ -53,6 +51,8 @@ from telemetry import configure_logging
 
 #: The example action mails the sleeper this long after the start.
 _WAKE_AFTER = timedelta(seconds=45)
+
+_SIGN_IN = "To look at it in a browser, signed in (once, within 15 minutes):"
 
 _EXAMPLES = ("weekly-update.json", "bring-back-inactive-users.json")
 
@@ -88,6 +88,9 @@ def play(folder: Path, seconds: int | None, *, say: Callable[[str], None]) -> in
         def begin(web: WebServer | None) -> None:
             doomed.take_report(engine)
             screen.ways_in = _write_ways_in(engine, settings, web)
+            if web is not None and sys.stdout.isatty():
+                link = make_link_here(web.url, engine=engine)
+                screen.sign_in = [_SIGN_IN, f"  {link}"]
             screen.start()
 
         def keep_clocks(report: TickReport) -> None:
@@ -162,14 +165,7 @@ def _write_ways_in(
         lines = make_curl_lines(web.url, key.text, shorten_path(examples))
     script = Path(settings.home) / "try-the-api.sh"
     script.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    signed_in = "To look at it in a browser, signed in (once, within 15 minutes):"
-    is_seen = sys.stdout.isatty()
     return [
-        *(
-            [signed_in, f"  {make_link_here(web.url, engine=engine)}"]
-            if is_seen
-            else []
-        ),
         "To try the HTTP API from another shell, line by line or at once:",
         f"  sh {shlex.quote(str(shorten_path(script)))}",
     ]
@@ -179,14 +175,7 @@ def _say_where(settings: Settings) -> None:
     out().print(f"Mails:    {settings.smtp_url}", soft_wrap=True)
     out().print(f"Log:      {settings.home}/demo.log", soft_wrap=True)
     home = shlex.quote(str(settings.home))
-    print_note(f"To explore: MINUTEHAND_HOME={home} {_find_program()} operations list")
-
-
-def _find_program() -> str:
-    """Return how to call this program; ``make demo`` activates no environment."""
-    if shutil.which("minutehand"):
-        return "minutehand"
-    return shlex.quote(os.path.relpath(Path(sys.executable).with_name("minutehand")))
+    print_note(f"To explore: MINUTEHAND_HOME={home} {find_program()} operations list")
 
 
 #: The small app that those lines write into; the demo itself leaves it alone.
@@ -197,7 +186,8 @@ def make_curl_lines(url: str, key: str, examples: Path) -> list[str]:
     """
     Return lines that preview, post, run, watch and cancel the two example actions.
 
-    Each works as pasted into a POSIX shell, in this order; curl 7.83 or later.
+    Each works as pasted into a POSIX shell, in this order, and a comment says what it
+    does; curl 7.83 or later.
 
     Args:
         url: Where the API answers.
@@ -214,16 +204,22 @@ def make_curl_lines(url: str, key: str, examples: Path) -> list[str]:
     preview = f'api "$WEB/api/v1/previews?app={YOURS}" --json'
     post = f'made "$WEB/api/v1/actions?app={YOURS}" --json'
     lines = [
+        f"# The key opens the small app {YOURS!r} alone.",
         f"KEY={shlex.quote(key)} WEB={shlex.quote(url)}",
+        "# api asks with the key; made prints the path of what was made.",
         'api() { curl -sS --oauth2-bearer "$KEY" "$@"; }',
         "made() { api -o /dev/null -w '%header{location}' \"$@\"; }",
     ]
     for document, body in asked.items():
         run = f'RUN=$(made "$WEB$ACTION/runs" --json {body})'
         lines += [
+            "# When would it run, and who gets mails? Nothing is stored.",
             f"{preview} {document}",
+            "# Post it: from now on it runs when it is due.",
             f"ACTION=$({post} {document})",
+            "# Run it now, and wait until that is over.",
             f'{run}; api "$WEB$RUN/state?wait=30"',
+            "# Run it once more, and cancel that.",
             f'{run}; api "$WEB$RUN/cancel" --json {{}}',
         ]
     return lines

@@ -7,11 +7,14 @@ effect before the installation was there. The rows tell what became of them.
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -131,7 +134,14 @@ def describe_missed(
         f" ({shown.reason}), {missed.first:%H:%M}Z to {missed.last:%H:%M}Z."
     )
     asked = (
-        f"$ MINUTEHAND_HOME={shlex.quote(home)} minutehand why {MISSED}"
+        f"  MINUTEHAND_HOME={shlex.quote(home)} {find_program()} why {MISSED}"
         f" --at {missed.first:%Y-%m-%dT%H:%MZ}"
     )
     return [told, asked, *(f"  {answer.text}" for answer in answers)]
+
+
+def find_program() -> str:
+    """Return how to call this program; ``make demo`` activates no environment."""
+    if shutil.which("minutehand"):
+        return "minutehand"
+    return shlex.quote(os.path.relpath(Path(sys.executable).with_name("minutehand")))

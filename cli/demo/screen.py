@@ -41,7 +41,13 @@ _SECOND = timedelta(seconds=1)
 _SHOWN = 8
 
 #: The fewest that are drawn, and the lines of the screen around them.
-_FEWEST, _OTHER_LINES = 3, 19
+_FEWEST, _OTHER_LINES = 3, 23
+
+#: What does not happen by itself.
+_STAGED = (
+    "Staged: a worker that is killed, an outage two hours long, and a user who comes"
+    " back. The rest runs as it would anywhere."
+)
 
 _COLUMNS = ("occurrence", "operation", "state", "took")
 
@@ -84,6 +90,7 @@ class Screen(threading.Thread):
         self.until: datetime | None = None
         self.is_complete = False
         self.ways_in: list[str] = []
+        self.sign_in: list[str] = []
         self._doomed = doomed
         self._scenes: list[str] = []
         self._engine = engine
@@ -177,7 +184,8 @@ class Screen(threading.Thread):
                 ": each run is written down before it is sent.", style="default"
             ),
             Text(f"Mails are files in {mails}. Ctrl-C stops the demo."),
-            *(Text(line, overflow="fold") for line in self.ways_in),
+            Text(_STAGED),
+            *(Text(line, overflow="fold") for line in (*self.sign_in, *self.ways_in)),
         ]
 
     def _draw(self, shown: list[ShownOperation]) -> Group:
@@ -192,6 +200,8 @@ class Screen(threading.Thread):
             Text(
                 f"{count_mails(self._settings)} mails so far. {self._describe_left()}"
             ),
+            # Once more where one looks last: what is above may have scrolled away.
+            *(Text(line, overflow="fold") for line in self.sign_in),
         )
 
     def _draw_ticks(self) -> Text:

@@ -115,7 +115,10 @@ def test_demo_shows_what_no_cron_does(demo: Demo):
     assert "was killed (SIGKILL)" in told
     assert re.search(r"picked it up, and attempt \d succeeded", told)
     assert "figures: missed (outage)" in told
-    assert f"$ MINUTEHAND_HOME={demo.home} minutehand why figures --at " in told
+    assert re.search(
+        rf"  MINUTEHAND_HOME={demo.home} \S*minutehand why figures --at ", told
+    )
+    assert "Staged: a worker that is killed, an outage" in told
     # Before anything is loaded, it says what it does.
     assert told.startswith("Minutehand demo\nEverything is in ")
 

@@ -222,3 +222,17 @@ def test_warnings_have_line_and_column(folder: Folder) -> None:
 
     assert "mail.json:1:60 /operations/send_email/template: " in answer.err
     assert {"mail.json"} == {each["file"] for each in answer.data["warnings"]}
+
+
+def test_warnings_that_many_share_are_one_line(folder: Folder) -> None:
+    """With their count; programs get each."""
+    for number in range(3):
+        step = {"send_email": {"template": "none"}}
+        folder.write(f"mail{number}.json", name=f"mail {number}", operations=step)
+
+    answer = folder.apply("--json")
+
+    told = [line for line in answer.err.splitlines() if "'none'" in line]
+    assert 1 == len(told)
+    assert "mail0.json:1:62 /operations/send_email/template and 2 more: " in told[0]
+    assert 6 == len(answer.data["warnings"])  # nobody is named, too

@@ -148,7 +148,9 @@ def test_app_is_made_exported_and_deleted(admin: Person, engine: sa.Engine):
     assert read(engine, "toys") == admin.client.get("/apps/toys/document").json()
     assert "Delete small app 'toys'?" in admin.look("/apps/toys/delete")
     assert "Deleted small app toys" in admin.do("/apps/toys/delete")
-    admin.look("/apps/toys", 404)
+    gone = admin.look("/apps/toys", 404)
+    assert "There is no small app 'toys'" in gone
+    assert "minutehand apps list" not in gone  # a page leads to the list itself
 
 
 def test_action_is_deleted(admin: Person):
