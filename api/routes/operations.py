@@ -20,7 +20,6 @@ from models.errors import ConflictError, NotFoundError
 from models.operation_state import OperationState
 from models.requests.operations import CancelModel, OperationFilterModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
-from operations.mail.list_mails import MailDelivery, fetch_deliveries
 from operations.operation_log import (
     FIRST_KEPT,
     LAST_KEPT,
@@ -98,15 +97,6 @@ OPERATION = {
         "remedies": ["retry"],
         "blocker": None,
     },
-}
-DELIVERY = {
-    "step": "send_email",
-    "recipient": "ada",
-    "state": "sent",
-    "error": None,
-    "updated_at": "2026-11-23T06:00:09Z",
-    "resolved_by": None,
-    "resolved_at": None,
 }
 LINE = {
     "number": 1,
@@ -213,18 +203,6 @@ def list_steps(context: Viewer, operation_id: _Id) -> Response:
     with context.reading() as connection:
         shown = fetch_shown_operation(connection, operation_id, app=context.app)
     return answer({"items": shown.steps, "next_cursor": None})
-
-
-@router.get(
-    "/{operation_id}/deliveries",
-    response_model=ListJson[MailDelivery],
-    responses=_shows({"items": [DELIVERY], "next_cursor": None}),
-)
-def list_deliveries(context: Viewer, operation_id: _Id, page: Paged) -> Response:
-    """List the mails of an operation, by step and recipient."""
-    with context.reading() as connection:
-        part = fetch_deliveries(connection, operation_id, page, app=context.app)
-    return answer_list(context, part)
 
 
 @router.get(

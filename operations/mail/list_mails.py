@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -31,7 +31,6 @@ from models.database.tables import (
 from models.errors import NotFoundError
 from models.operation_state import DeliveryState
 from models.paging import Page, Part
-from operations.list_operations import require_operation
 from operations.mail.delivery_marks import TOO_LARGE
 from operations.mail.message import (
     Letterhead,
@@ -167,23 +166,6 @@ class ReadMail(ListedMail):
     def address(self) -> str | None:
         """Where it goes now. None: the recipient is not known any more."""
         return next((each.value for each in self.headers if each.name == "To"), None)
-
-
-@dataclass(frozen=True, slots=True)
-class MailDelivery:
-    """
-    The mail of a step to one recipient.
-
-    ``recipient`` is the id of a user; for a notice, an address.
-    """
-
-    step: str
-    recipient: str
-    state: DeliveryState
-    error: str | None
-    updated_at: datetime
-    resolved_by: str | None
-    resolved_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,33 +392,3 @@ def count_operations(connection: sa.Connection, wanted: MailFilter) -> int:
         .join_from(deliveries, operations)
         .where(*wanted.match())
     ).scalar_one()
-
-
-def fetch_deliveries(
-    connection: sa.Connection, operation_id: UUID, page: Page, *, app: str | None = None
-) -> Part[MailDelivery]:
-    """
-    Return a part of the mails of an operation, by step and recipient.
-
-    Args:
-        page: Its position is (step, recipient).
-        app: Uid of the small app that it must belong to. None: any.
-
-    Raises:
-        NotFoundError: There is no such operation.
-    """
-    require_operation(connection, operation_id, app=app)
-    marks = deliveries.c
-    shown = (marks[each.name] for each in fields(MailDelivery))
-    query = sa.select(*shown).where(marks.operation_id == operation_id)
-    after = page.read_after(str, str)
-    if after is not None:
-        step, recipient = after
-        following = sa.tuple_(sa.literal(step), sa.literal(recipient))
-        query = query.where(sa.tuple_(marks.step, marks.recipient) > following)
-    query = query.order_by(marks.step, marks.recipient).limit(page.limit + 1)
-    found: list[Any] = list(connection.execute(query))
-    entries = [MailDelivery(*row) for row in found[: page.limit]]
-    if len(found) <= page.limit:
-        return Part(entries, None)
-    return Part(entries, (entries[-1].step, entries[-1].recipient))

@@ -15,7 +15,6 @@ from api.answers import ROOT
 from models.database.engine import reading, writing
 from models.database.tables import (
     changes,
-    deliveries,
     operation_log,
     operation_steps,
 )
@@ -156,12 +155,11 @@ def test_filter_that_is_wrong_is_told(web: Web, query: str, parameter: str, said
 @pytest.mark.parametrize(
     "position", [[], [["i", 1]], [["s", "x"], ["s", "x"], ["s", "x"]], [["t", 1]]]
 )
-@pytest.mark.parametrize("path", ["/operations", "/operations/{id}/deliveries"])
+@pytest.mark.parametrize("path", ["/operations", "/mails"])
 def test_cursor_that_was_made_up_is_refused(
     web: Web, path: str, position: list[list[object]]
 ):
     """Whoever knows how a cursor is made cannot break anything with one."""
-    path = path.replace("{id}", str(add(web)))
     cursor = make_cursor(f"{ROOT}{path}", {}, position)
 
     answer = web.get(f"{path}?cursor={cursor}")
@@ -216,34 +214,6 @@ def test_operation_is_read_with_its_steps(web: Web):
     assert json.loads(write_json(expected)) == shown.json()
     assert shown.json()["steps"] == steps.json()["items"]
     assert [*STEPS] == [step["name"] for step in steps.json()["items"]]
-
-
-def test_deliveries_are_listed_in_parts(web: Web):
-    """With a cursor, as every list."""
-    operation_id = add(web)
-    with writing(web.engine) as connection:
-        for recipient in ("ada", "zoe"):
-            connection.execute(
-                sa.insert(deliveries).values(
-                    operation_id=operation_id,
-                    step="send_email",
-                    recipient=recipient,
-                    state="sent",
-                    updated_at=MONDAY,
-                )
-            )
-
-    first = web.get(f"/operations/{operation_id}/deliveries?limit=1")
-    second = web.get(first.links["next"]["url"].removeprefix(ROOT))
-
-    assert ["ada"] == [each["recipient"] for each in first.json()["items"]]
-    (zoe,) = second.json()["items"]
-    assert ("send_email", "zoe", "sent") == (
-        zoe["step"],
-        zoe["recipient"],
-        zoe["state"],
-    )
-    assert second.json()["next_cursor"] is None
 
 
 def test_log_is_followed_by_number(web: Web):
@@ -419,7 +389,6 @@ def test_retry_with_a_key_is_done_once(web: Web):
 ROUTES = [
     ("GET", ""),
     ("GET", "/steps"),
-    ("GET", "/deliveries"),
     ("GET", "/log"),
     ("GET", "/state"),
     ("GET", "/state?wait=1"),

@@ -56,7 +56,6 @@ RESOURCES: Mapping[str, str] = {
         GET /operations
         GET /operations/{operation_id}
         GET /operations/{operation_id}/steps
-        GET /operations/{operation_id}/deliveries
         GET /operations/{operation_id}/log
         GET /operations/{operation_id}/state
         POST /operations/{operation_id}/cancel
