@@ -19,9 +19,8 @@ from rich.text import Text
 
 from actions.importing.files import write_files
 from actions.importing.origins.apscheduler import APSCHEDULER
-from actions.importing.origins.celery_schedules import CELERY_BEAT
+from actions.importing.origins.celery_schedules import CELERY_BEAT, DJANGO_CELERY_BEAT
 from actions.importing.origins.crontab import CRONTAB, read_crontab
-from actions.importing.origins.django_celery_beat import DJANGO_CELERY_BEAT
 from actions.importing.origins.imported import (
     Defaults,
     Imported,

@@ -51,7 +51,7 @@ _ACTIONS = Group(
         "pause": "cli.pausing:pause_action",
         "resume": "cli.pausing:resume_action",
         "backfill": "cli.backfills:backfill",
-        "delete": "cli.actions_delete:delete",
+        "delete": "cli.actions_apply:delete",
     },
 )
 

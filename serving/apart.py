@@ -27,8 +27,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message
 
+from serving.limits import Turns
 from serving.refusals import HttpError
-from serving.turns import Turns
 
 #: Bytes of a body that the server reads itself: some milliseconds.
 LARGEST_HERE = 128 * 1024

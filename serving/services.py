@@ -25,10 +25,9 @@ from overview.doctor.examine import find_obstacle, find_trouble
 from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.metrics import WorkMetrics
 from serving.apart import AT_ONCE, Apart
-from serving.limits import RequestLimits
+from serving.limits import RequestLimits, Turns
 from serving.shared import Kept, Shared
 from serving.stream import Hub, make_hub
-from serving.turns import Turns
 from serving.waiting import Waiters, make_waiters
 from settings import Settings
 

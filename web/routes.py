@@ -5,7 +5,7 @@ Those of ``ROUTERS`` need somebody who is signed in; those of ``PUBLIC_ROUTERS``
 everybody.
 """
 
-from web.action import acts, revisions
+from web.action import revisions
 from web.action import routes as action
 from web.actions import routes as actions
 from web.apps import changes as app_changes
@@ -19,13 +19,11 @@ from web.events import routes as events
 from web.keys_help import routes as keys_help
 from web.mails import changes as mail_changes
 from web.mails import routes as mails
-from web.now import begin, pause_all
+from web.now import begin
 from web.now import routes as now
 from web.operation import routes as operation
-from web.operations import bulk as operations_bulk
 from web.operations import routes as operations
 from web.search import routes as search
-from web.settings import keys as settings_keys
 from web.settings import routes as settings
 from web.sign_in import routes as sign_in
 from web.static_files import router as static_files
@@ -46,7 +44,6 @@ ROUTERS = (
     editor.router,  # before /actions/{uid}: "new" is no uid
     actions.router,
     action.router,
-    acts.router,
     backfills.router,
     bulk.router,
     keys_help.router,
@@ -55,14 +52,11 @@ ROUTERS = (
     mails.router,
     now.router,
     # before those of one operation, whose paths are alike
-    operations_bulk.router,
     operations.router,
     operation.router,
     revisions.router,
     timeline.router,
     settings.router,
-    settings_keys.router,
     workers.router,
-    pause_all.router,
     search.router,
 )

@@ -26,7 +26,7 @@ import structlog
 from pydantic import BaseModel, ValidationError
 
 from actions.pausing.pause_and_resume import Refusal, pause_many, resume_many
-from dispatch.bulk.selecting import (
+from dispatch.bulk.requests import (
     ChosenAction,
     choose_operations,
     fetch_action_page,

@@ -1,18 +1,36 @@
-"""The page of one scheduled action."""
+"""One action: what it is and did, and what people do to it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.lookup import get_action
+from actions.pausing.pause_and_resume import set_paused
+from actions.posting.post import delete_action
+from actions.posting.revisions import refuse_action
 from actions.read_rules import find_zone
 from dispatch.backfills.shown_backfills import fetch_shown_backfills
+from dispatch.manual_runs import run_now
+from models.errors import InvalidDocumentError, MinutehandError, Problem
 from models.fields.zone import load_zone
 from models.paging import Page
+from models.requests.actions import NoteModel, RunModel
 from overview.actions.recent_runs import fetch_runs_of_action
-from overview.actions.shown import fetch_detailed_action
-from serving.context import Viewer
+from overview.actions.shown import (
+    ShownAction,
+    describe_deletion,
+    fetch_detailed_action,
+    fetch_shown_action,
+)
+from overview.previews.runs import RunPreview, preview_run
+from serving.context import Context, Editor, Operator, Viewer
 from web.action.fetch_days import fetch_action_days
 from web.action.parts import (
     STRIPPED,
@@ -32,7 +50,8 @@ from web.action_words import (
     write_rules,
 )
 from web.clocks import Clock
-from web.guarding import PageRoute
+from web.forms import Form, Refused, go_to, make_refused, read_form
+from web.guarding import PageRoute, takes_form
 from web.preferences import read_preferences
 from web.query import Query, read_part
 from web.rendering import render
@@ -86,3 +105,227 @@ def show_action(context: Viewer, uid: str) -> Response:
         "write_rules": write_rules,
     }
     return render(context, "action/action.html", values)
+
+
+_PAUSE, _RESUME = "action/pause.html", "action/resume.html"
+_DELETE = "action/delete.html"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The action that an act is about, and the zone of its times."""
+
+    action: ShownAction
+    zone: Any
+    steps: Sequence[str] = ()
+
+
+def _fetch(connection: sa.Connection, context: Context, uid: str) -> _Subject:
+    """Return the action *uid* of the caller; raises as ``get_action``."""
+    row = get_action(connection, uid, app=context.app)
+    if row.deleted_at is not None:
+        refuse_action(uid)
+    shown = fetch_shown_action(connection, uid, app=context.app).seen_by(context.app)
+    return _Subject(shown, find_zone(row), tuple(row.document.get("operations", {})))
+
+
+def _path(uid: str, rest: str = "") -> str:
+    return f"/actions/{quote(uid, safe='')}{rest}"
+
+
+# --------------------------------------------------------------------------- run
+
+
+@router.get("/actions/{uid}/run")
+def ask_run(context: Operator, uid: str) -> Response:
+    """Ask before an action runs: what it would do."""
+    return _show_run(context, uid, Form())
+
+
+@router.post("/actions/{uid}/run")
+@takes_form
+def run_action(context: Operator, uid: str) -> Response:
+    """Run an action now, or say what it would do."""
+    form = read_form(context.body)
+    try:
+        wanted = _read_run(form)
+        if form.has("dry_run"):
+            return _show_run(context, uid, form, wanted)
+        operation_id = run_now(
+            context.services.engine,
+            uid,
+            user_id=wanted.user,
+            force=wanted.force,
+            steps=wanted.steps,
+            note=wanted.note,
+            app=context.app,
+            author=context.caller.as_author(context.request_id),
+        )
+    except MinutehandError as error:
+        return _show_run(context, uid, form, refused=make_refused(error))
+    return go_to(
+        f"/operations/{operation_id}",
+        "It is recorded, and sent within a second while a scheduler leads.",
+    )
+
+
+def _read_run(form: Form) -> RunModel:
+    """Return the run that a form asks for: all its steps if all are checked."""
+    values: dict[str, Any] = {}
+    steps = form.get_all("steps")
+    if steps and len(steps) < len(form.get_all("known")):
+        values["steps"] = steps
+    elif not steps and form.get_all("known"):
+        problem = Problem("/steps", "No step is chosen.", "Choose at least one.")
+        raise InvalidDocumentError((problem,))
+    for name in ("user", "note"):
+        if form.get(name):
+            values[name] = form.get(name)
+    values["force"] = form.has("force")
+    return form.read(RunModel, "run", values)
+
+
+def _show_run(
+    context: Context,
+    uid: str,
+    form: Form,
+    wanted: RunModel | None = None,
+    refused: Refused | None = None,
+) -> Response:
+    with context.reading() as connection:
+        subject = _fetch(connection, context, uid)
+        foreseen: RunPreview | None = None
+        problem = ""
+        try:
+            foreseen = preview_run(
+                connection,
+                uid,
+                user_id=None if wanted is None else wanted.user,
+                steps=None if wanted is None else wanted.steps,
+                app=context.app,
+            )
+        except MinutehandError as error:
+            problem = str(error)
+    values = {
+        "subject": subject,
+        "action": subject.action,
+        "form": form,
+        "chosen": form.get_all("steps") if form.fields else list(subject.steps),
+        "foreseen": foreseen,
+        "problem": problem,
+        "of": refused,
+        "back": _path(uid),
+    }
+    return render(context, "action/run.html", values, refused=refused)
+
+
+# ------------------------------------------------------------- pause and resume
+
+
+@router.get("/actions/{uid}/pause")
+def ask_pause(context: Operator, uid: str) -> Response:
+    """Ask before an action is paused."""
+    return _show_question(context, uid, Form(), _PAUSE)
+
+
+@router.post("/actions/{uid}/pause")
+@takes_form
+def pause_action(context: Operator, uid: str) -> Response:
+    """Pause an action."""
+    form = read_form(context.body)
+    try:
+        with context.writing() as connection:
+            subject = _fetch(connection, context, uid)
+            wanted = form.read_pause(subject.zone)
+            set_paused(
+                connection,
+                uid,
+                paused=True,
+                until=wanted.until,
+                note=wanted.note,
+                by=context.caller.name,
+                app=context.app,
+                as_it_is=False,
+            )
+    except MinutehandError as error:
+        return _show_question(context, uid, form, _PAUSE, make_refused(error))
+    told = f"{subject.action.name} is paused."
+    return go_to(_path(uid), told, undo=_path(uid, "/resume"))
+
+
+@router.get("/actions/{uid}/resume")
+def ask_resume(context: Operator, uid: str) -> Response:
+    """Ask before an action is resumed."""
+    return _show_question(context, uid, Form(), _RESUME)
+
+
+@router.post("/actions/{uid}/resume")
+@takes_form
+def resume_action(context: Operator, uid: str) -> Response:
+    """Resume an action from now on."""
+    form = read_form(context.body)
+    try:
+        with context.writing() as connection:
+            subject = _fetch(connection, context, uid)
+            is_changed = set_paused(
+                connection,
+                uid,
+                paused=False,
+                note=form.read(NoteModel, "note").note,
+                by=context.caller.name,
+                app=context.app,
+            )
+    except MinutehandError as error:
+        return _show_question(context, uid, form, _RESUME, make_refused(error))
+    words = "is resumed" if is_changed else "was not paused on its own"
+    return go_to(_path(uid), f"{subject.action.name} {words}.")
+
+
+# ------------------------------------------------------------------------ delete
+
+
+@router.get("/actions/{uid}/delete")
+def ask_delete(context: Editor, uid: str) -> Response:
+    """Ask before an action is deleted."""
+    return _show_question(context, uid, Form(), _DELETE)
+
+
+@router.post("/actions/{uid}/delete")
+@takes_form
+def delete(context: Editor, uid: str) -> Response:
+    """Delete an action."""
+    form = read_form(context.body)
+    try:
+        with context.writing() as connection:
+            subject = _fetch(connection, context, uid)
+            delete_action(
+                connection,
+                uid,
+                app=context.app,
+                by=context.caller.name,
+                note=form.read(NoteModel, "note").note,
+            )
+    except MinutehandError as error:
+        return _show_question(context, uid, form, _DELETE, make_refused(error))
+    return go_to(_path(uid), f"{subject.action.name} is deleted.")
+
+
+def _show_question(
+    context: Context,
+    uid: str,
+    form: Form,
+    template: str,
+    refused: Refused | None = None,
+) -> Response:
+    """Show what is asked before a change, with what was typed."""
+    with context.reading() as connection:
+        subject = _fetch(connection, context, uid)
+    values = {
+        "action": subject.action,
+        "zone": subject.zone.key,
+        "form": form,
+        "of": refused,
+        "title": describe_deletion([subject.action]),
+        "back": _path(uid),
+    }
+    return render(context, template, values, refused=refused)

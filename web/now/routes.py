@@ -1,8 +1,9 @@
-"""What is wrong at this moment, what is fine, and what comes next."""
+"""What is wrong at this moment, what is fine, and what comes next; all pauses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from zoneinfo import ZoneInfo
 
@@ -10,17 +11,21 @@ from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from actions.pausing.pause_state import fetch_pause
+from actions.pausing.targets import pause_target, resume_target
+from models.errors import MinutehandError
 from overview.doctor.finding import Finding, Health
 from overview.installation.figures import LATELY, Lag, fetch_lag
-from serving.context import Context, Viewer
+from serving.context import Context, Operator, Viewer
 from web.charts import Spark, draw_spark
 from web.clocks import Clocks, find_zone
-from web.guarding import PageRoute
+from web.forms import Form, Refused, go_to, make_refused, read_form
+from web.guarding import PageRoute, takes_form
 from web.now.begin import make_begin_values
 from web.now.fetch_failures import Failures, fetch_failures
 from web.now.fetch_minutes import Minutes, fetch_minutes
 from web.now.fetch_not_run import NotRunKind, NotRunList, fetch_not_run
-from web.now.fetch_pulse import Pulse, fetch_pulse
+from web.now.fetch_pulse import Pulse, count_scheduled, fetch_pulse
 from web.now.fetch_running import fetch_coming, fetch_under_way
 from web.now.minute_rail import Rail, draw_rail
 from web.now.verdict import DayCounts, judge
@@ -119,3 +124,72 @@ def _draw_minutes(
     zone = find_zone(context.services.timezone) or ZoneInfo("UTC")
     clocks = Clocks(minutes.now, liked.clock, zone, liked.mine)
     return draw_rail(minutes, clocks.find_zone(), stuck=stuck)
+
+
+@router.get("/pause")
+def ask_pause(context: Operator) -> Response:
+    """Ask how long everything is to rest, and why."""
+    return _render(context)
+
+
+@router.post("/pause")
+@takes_form
+def pause_all(context: Operator) -> Response:
+    """Pause everything."""
+    form = read_form(context.body)
+    zone = _find_zone(context)
+    try:
+        asked = form.read_pause(zone)
+        with context.writing() as connection:
+            done = pause_target(
+                connection,
+                context.app,
+                until=asked.until,
+                note=asked.note,
+                by=context.caller.name,
+            )
+    except MinutehandError as error:
+        return _render(context, form, make_refused(error))
+    what = "everything" if context.app is None else f"small app {context.app}"
+    actions = (
+        "1 action rests" if done.actions == 1 else f"{done.actions:,} actions rest"
+    )
+    end = "" if asked.until is None else f" until {_tell(asked.until, zone)}"
+    return go_to("/", f"Paused {what}{end}: {actions}.", undo="/resume")
+
+
+@router.post("/resume")
+@takes_form
+def resume_all(context: Operator) -> Response:
+    """Let everything go on from now."""
+    with context.writing() as connection:
+        done = resume_target(connection, context.app, by=context.caller.name)
+    actions = "1 action runs" if done.actions == 1 else f"{done.actions:,} actions run"
+    left = f" {done.still_paused:,} are still paused." if done.still_paused else ""
+    return go_to("/", f"Resumed: {actions} again from now on.{left}")
+
+
+def _tell(until: datetime, zone: ZoneInfo) -> str:
+    local = until.astimezone(zone)
+    return f"{local.day} {local:%b %H:%M} ({zone.key})"
+
+
+def _find_zone(context: Context) -> ZoneInfo:
+    """Return the zone that the form is filled in, as the page shows times."""
+    liked = read_preferences(context.request)
+    installation = find_zone(context.services.timezone) or ZoneInfo("UTC")
+    now = datetime.now(installation)
+    return Clocks(now, liked.clock, installation, liked.mine).find_zone()
+
+
+def _render(
+    context: Context, form: Form | None = None, refused: Refused | None = None
+) -> Response:
+    values = {
+        "form": form,
+        "refused": refused,
+        "count": read_part(context, partial(count_scheduled, app=context.app)),
+        "pause": read_part(context, partial(fetch_pause, app=context.app)),
+        "zone": _find_zone(context).key,
+    }
+    return render(context, "now/pause_all.html", values, refused=refused)

@@ -13,10 +13,10 @@ from dateutil.rrule import weekday
 from actions.importing.origins.celery_schedules import (
     add_crontab,
     add_interval,
+    read_enabled,
     refuse_unknown,
 )
 from actions.importing.origins.clock_times import name_offset
-from actions.importing.origins.django_celery_beat import read_enabled
 from actions.importing.origins.imported import (
     UNREADABLE_ERRORS,
     ActionDraft,

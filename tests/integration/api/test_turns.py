@@ -9,8 +9,8 @@ from http import HTTPStatus
 
 import pytest
 
+from serving.limits import Turns
 from serving.refusals import HttpError
-from serving.turns import Turns
 
 LONG, NONE = timedelta(minutes=5), timedelta(0)
 

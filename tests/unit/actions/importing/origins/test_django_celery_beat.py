@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actions.importing.origins.django_celery_beat import DJANGO_CELERY_BEAT
+from actions.importing.origins.celery_schedules import DJANGO_CELERY_BEAT
 from actions.importing.origins.imported import Imported
 from tests.unit.actions.importing.documents import (
     get_document,
