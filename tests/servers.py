@@ -106,8 +106,8 @@ def wait_until(
         if now > give_up_at:
             msg = f"waited {timeout_s:g} s for {what}; last answer: {found!r}"
             raise AssertionError(msg)
-        # What takes long to ask leaves as much to what it waits for.
-        time.sleep(max(every_s, now - asked_at))
+        # What takes long to ask leaves as much, up to a second, to what it waits for.
+        time.sleep(max(every_s, min(1, now - asked_at)))
         asked_at = time.monotonic()
     return found
 

@@ -460,6 +460,7 @@ def environ(unmigrated_url: str, redis_url: str, tmp_path: Path) -> dict[str, st
 WORKER = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-P", "solo")
 
 
+@ON_POSTGRESQL
 def test_worker_of_celery_refuses_a_schema_that_is_not_its_own(
     environ: dict[str, str],
 ):
