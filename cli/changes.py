@@ -27,6 +27,7 @@ from overview.changes import (
     Anchor,
     ChangeFilter,
     export_changes,
+    fetch_action_names,
     fetch_changes,
     verify_changes,
 )
@@ -80,6 +81,7 @@ def list_changes(
     """
     with read_database() as connection:
         found = fetch_changes(connection, wanted, Page(limit)).entries
+        names = fetch_action_names(connection, found)
     if json:
         print_json(found)
         return
@@ -91,7 +93,7 @@ def list_changes(
                 format_both(each.at),
                 each.by,
                 each.app or "-",
-                f"{each.kind} {_shorten_subject(each.subject)}",
+                f"{each.kind} {names.get(each.subject) or _shorten(each.subject)}",
                 each.change,
                 each.note or _describe(each.before, each.after) or "-",
             ]
@@ -102,7 +104,7 @@ def list_changes(
     )
 
 
-def _shorten_subject(subject: str) -> str:
+def _shorten(subject: str) -> str:
     """Return the first digits of an id; uids and names are whole."""
     try:
         return shorten(UUID(subject))

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from models.database.engine import reading
 from models.database.journal import GENESIS, compute_hash
 from models.database.lists import fetch_latest
-from models.database.tables import change_head, changes
+from models.database.tables import change_head, changes, scheduled_actions
 from models.paging import Page, Part
 
 #: Rows that are read at a time where all are.
@@ -168,6 +168,16 @@ def fetch_changes(
     query = wanted.apply(sa.select(*_COLUMNS))
     part = fetch_latest(connection, query, page, (_row.at, _row.number))
     return Part([RecordedChange(*row) for row in part.entries], part.following)
+
+
+def fetch_action_names(
+    connection: sa.Connection, found: Sequence[RecordedChange]
+) -> dict[str, str]:
+    """Return what the actions that were changed are called now, by their uids."""
+    uids = {each.subject for each in found if each.kind == "action"}
+    kept = scheduled_actions.c
+    query = sa.select(kept.uid, kept.name).where(kept.uid.in_(uids))
+    return {row.uid: row.name for row in connection.execute(query)}
 
 
 def export_changes(engine: sa.Engine, wanted: ChangeFilter) -> Iterator[RecordedChange]:

@@ -303,7 +303,7 @@ def test_actions_are_made_without_a_line_of_json(looker: Looker, own_site: Site)
     kept = scheduled_actions.c
     with reading(own_site.engine) as connection:
         query = sa.select(kept.name, kept.document).where(kept.name.like("made %"))
-        stored = dict(connection.execute(query).tuples().all())
+        stored = {row.name: row.document for row in connection.execute(query)}
     assert made == {name: each["when"] for name, each in stored.items()}
     for each in stored.values():
         assert {"send_execsum": True} == each["operations"]

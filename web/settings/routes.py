@@ -19,7 +19,12 @@ from models.errors import (
 from models.fields.duration import Duration
 from models.json_form import write_json
 from models.paging import Page, Part
-from overview.changes import ChangeFilter, fetch_changes, verify_changes
+from overview.changes import (
+    ChangeFilter,
+    fetch_action_names,
+    fetch_changes,
+    verify_changes,
+)
 from overview.doctor.finding import Finding, Health
 from overview.installation.installed import fetch_installed, make_bundle
 from serving.access.callers import Role
@@ -99,11 +104,14 @@ def show_changes(context: Admin) -> Response:
     )
     page: Page = query.page()
     part = read_part(context, lambda each: fetch_changes(each, wanted, page))
+    changed = () if isinstance(part, Unread) else part.entries
+    names = read_part(context, lambda each: fetch_action_names(each, changed))
     return render(
         context,
         "settings/changes.html",
         {
             "part": part,
+            "names": {} if isinstance(names, Unread) else names,
             "query": query,
             "params": context.request.query_params,
             "filtered": query.has_any("app", "kind", "subject", "by", "day"),

@@ -159,6 +159,8 @@ def test_action_is_deleted(admin: Person):
 
     assert "can never be used again" in admin.look(f"/actions/{uid}/delete")
     assert "This action was deleted" in admin.do(f"/actions/{uid}/delete", note="old")
+    record = admin.look(f"/settings/changes?kind=action&subject={uid}")
+    assert re.search(rf'>action \w+ {admin.shop.mark}</a>\s*<small class="id">', record)
     admin.look(f"/actions/{uid}/delete", 404)
 
 
