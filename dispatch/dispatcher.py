@@ -213,7 +213,8 @@ class Dispatcher:
             return 0
         with self._leading() as connection:
             self.outbox.prepare(connection)
-            look = self.outbox.look(AtOnce(connection))
+            transaction = AtOnce(connection)
+            look = self.outbox.look(transaction, self.outbox.mark(transaction))
         sent = self.outbox.send(look())
         if not sent:
             self._write_news()  # such as why the broker took nothing
@@ -259,6 +260,8 @@ class Dispatcher:
         check = self.leader.ask_check(transaction)
         advanced = ask_advance(transaction, decisions)
         ready = choose_landed()  # while the database is at it
+        # Before what is new is recorded: a run that a mark ends is in nobody's way.
+        confirm = self.outbox.mark(transaction)
         transaction.wait()
         fence, moved = check(), advanced()
         new = [
@@ -272,7 +275,7 @@ class Dispatcher:
         wanted = _name_longer_outages(transaction.connection, wanted)
         recorded = ask_record(transaction, wanted, fence=fence)
         # In the same transaction, because the query costs less than a transaction.
-        found = self.outbox.look(transaction, beside=len(ready))
+        found = self.outbox.look(transaction, confirm, beside=len(ready))
         return _Written(recorded, found), ready
 
     def _send_all(self, found: Sequence[Message]) -> int:

@@ -116,7 +116,7 @@ class Outbox:
         Mark what was sent; call what is returned when *transaction* is committed.
 
         Args:
-            transaction: Of the leader; ``prepare`` was called with its connection.
+            transaction: Of the leader; ``prepare`` is called with its connection.
         """
         batches, error = tuple(self._unmarked), self._error
         asked_at = self.monotonic()
@@ -136,19 +136,23 @@ class Outbox:
         return confirm
 
     def look(
-        self, transaction: Transaction, *, beside: int = 0
+        self,
+        transaction: Transaction,
+        confirm: Callable[[], None],
+        *,
+        beside: int = 0,
     ) -> Callable[[], Sequence[Message]]:
         """
-        Mark what was sent, and find what may be sent now.
+        Find what may be sent now.
 
         Args:
             transaction: As for ``mark``.
+            confirm: What ``mark`` returned for it.
             beside: How many messages are handed over before the answer is read.
 
         Returns:
             What to call when *transaction* is committed; it returns them in order.
         """
-        confirm = self.mark(transaction)
         is_silent = self._is_silent()
         if is_silent and self.tasks is None:
             sendable = None

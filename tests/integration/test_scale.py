@@ -380,7 +380,8 @@ def test_lines_cost_no_look_at_what_stands_in_them(
 
     with explaining(engine) as plans, writing(engine) as connection:
         outbox.prepare(connection)
-        assert [] == outbox.look(AtOnce(connection))()
+        transaction = AtOnce(connection)
+        assert [] == outbox.look(transaction, outbox.mark(transaction))()
         assert not has_sendable(connection, Queue.QUICK)
         asked = sa.select(operations.c.id).where(operations.c.id == first, HAS_TURN)
         assert first == connection.execute(asked).scalar()

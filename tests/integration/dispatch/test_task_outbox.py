@@ -26,6 +26,7 @@ from operations.sending.tasks import Ready
 from operations.task_ends import record_answers
 from tests.scheduling import (
     BROKER_DOWN,
+    MINUTE,
     Clock,
     FakeSender,
     add_app,
@@ -189,6 +190,19 @@ def test_task_that_is_not_waited_for_has_succeeded_when_it_is_sent(
     assert abs(row.sent_at - row.finished_at) < SECOND
     assert "reports" == fetch_step(engine, operation_id).result["queue"]
     assert case.couriers.sent[0].token is None
+
+
+def test_run_that_was_delivered_is_in_nobodys_way(engine: sa.Engine, case: Case):
+    """What became of it is marked before the ``overlap`` of the next is decided."""
+    uid = case.add(wait=False, within=None)
+    edit_action(engine, uid, overlap=Overlap.SKIP)
+    case.couriers.is_late = True
+    tick(case.dispatcher, get_now(engine))
+    case.couriers.deliver()
+
+    tick(case.dispatcher, get_now(engine) + MINUTE)
+
+    assert ["succeeded", "pending"] == [row.state for row in fetch_all(engine)]
 
 
 def test_answer_may_be_faster_than_the_mark(engine: sa.Engine, case: Case):
