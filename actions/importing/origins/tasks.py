@@ -134,21 +134,13 @@ def run_task(
 
 
 def _find_way(draft: ActionDraft, given: dict[str, object]) -> dict[str, JsonValue]:
-    """Return the queue, or else the exchange; take both out of *given*."""
+    """Return where Celery sends it; take that out of *given*."""
     way: dict[str, Any] = {
-        name: given.pop(name, None) for name in ("queue", "exchange", "routing_key")
+        name: given.pop(name, None) for name in ("exchange", "routing_key", "queue")
     }
-    key = way["routing_key"]
-    if way["queue"] is not None:  # Celery, too, passes over the other two then
-        return {"queue": way["queue"]}
-    if way["exchange"] is not None:
-        return {name: value for name, value in way.items() if value is not None}
-    if key is None:
-        return {"queue": draft.defaults.queue}
-    draft.differences.append(
-        f"Its routing key, {key!r}, has no exchange, so the queue of that name gets it."
-    )
-    return {"queue": key}
+    queue = way.pop("queue")
+    # Celery passes over either of them alone, and over a queue beside both.
+    return way if all(way.values()) else {"queue": queue or draft.defaults.queue}
 
 
 def make_plain(value: object) -> Any:

@@ -19,7 +19,6 @@ from typing import Any
 _FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 
 _OF_TASKS = ("queue", "priority", "expires", "routing_key", "exchange", "serializer")
-_PLACE = ("queue", "exchange", "routing_key")
 
 #: Options whose value is an object of Celery's or of the project.
 _LONGEST_TEXT = 200
@@ -77,16 +76,10 @@ def read_entry(app: Any, name: Any, entry: Any) -> dict[str, Any]:
 
 
 def add_route(app: Any, task: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return *options* with what the application's routes add to them."""
+    """Return *options* with what the application's routes add to them, as Celery."""
     route = app.amqp.router.route({}, task, (), {})
-    added = {key: value for key, value in route.items() if key not in _PLACE}
-    if not any(options.get(key) for key in _PLACE):
-        if route.get("exchange"):
-            added["exchange"] = route["exchange"]
-            added["routing_key"] = route.get("routing_key")
-        else:
-            added["queue"] = route.get("queue") or app.conf.task_default_queue
-    return {**added, **options}
+    given = {key: each for key, each in options.items() if each is not None}
+    return {"queue": app.conf.task_default_queue, **route, **given}
 
 
 def read_schedule(schedule: Any) -> dict[str, Any]:

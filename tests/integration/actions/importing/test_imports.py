@@ -179,6 +179,8 @@ def test_signals_routes_and_tasks_of_an_application_count(importing: Call):
         "    sender.add_periodic_task(seven, b.s(1), name='second')\n"
         "    sender.add_periodic_task(60, b.s(object()), name='third')\n"
         "    sender.add_periodic_task(seven, c.s(), name='fourth')\n"
+        "    sender.add_periodic_task(seven, c.s(), name='fifth', queue='own')\n"
+        "    sender.add_periodic_task(seven, b.s(), name='sixth', exchange='own')\n"
         "app.conf.beat_schedule = {'broken': {'task': 'x'}}\n"
     )
 
@@ -198,6 +200,9 @@ def test_signals_routes_and_tasks_of_an_application_count(importing: Call):
         "first": ("usual", None, None),
         "second": ("routed", None, None),
         "fourth": (None, "mails", "daily"),
+        # as Celery merges them
+        "fifth": (None, "mails", "daily"),
+        "sixth": ("routed", None, None),
     }
     assert (7, "PT1M") == (steps["second"]["priority"], steps["second"]["time_limit"])
     assert steps["second"]["args"] == [1]

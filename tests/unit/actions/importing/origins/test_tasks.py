@@ -37,15 +37,22 @@ def send(*args: Any, kwargs: Any = None, **options: Any) -> Imported:
     [
         ({}, {"queue": DEFAULTS.queue}, EXACT),
         ({"queue": "mails"}, {"queue": "mails"}, EXACT),
-        # a queue counts more than an exchange, as in Celery
+        # Celery passes over an exchange without a key, and a key without an exchange
         ({"queue": "mails", "exchange": "x"}, {"queue": "mails"}, EXACT),
+        ({"queue": "mails", "routing_key": "x"}, {"queue": "mails"}, EXACT),
+        ({"exchange": "x"}, {"queue": DEFAULTS.queue}, EXACT),
+        ({"routing_key": "x"}, {"queue": DEFAULTS.queue}, EXACT),
         (
             {"exchange": "shop", "routing_key": "mail"},
             {"exchange": "shop", "routing_key": "mail"},
             EXACT,
         ),
-        # Celery would ask its default exchange
-        ({"routing_key": "mails"}, {"queue": "mails"}, DIFFERS),
+        # and over a queue beside both
+        (
+            {"queue": "mails", "exchange": "shop", "routing_key": "mail"},
+            {"exchange": "shop", "routing_key": "mail"},
+            EXACT,
+        ),
         (
             {"queue": "q", "priority": 3, "expires": 3600, "headers": {"a": "b"}},
             {"queue": "q", "priority": 3, "expires": "PT1H", "headers": {"a": "b"}},
@@ -81,7 +88,6 @@ def test_what_is_not_kept_is_told():
     ended = send(expires="2027-01-01T00:00:00+00:00")
 
     assert ["'fate'" in both.notes[0], "'zeal'" in both.notes[1]] == [True] * 2
-    assert "routing key" in send(routing_key="mails").notes[0]
     assert get_document(ended)["ends_at"] == "2027-01-01T00:00:00+00:00"
 
 
