@@ -204,7 +204,11 @@ def _open_postgresql(
 def _refuse_power(connection: psycopg.Connection[Row], shown: str) -> None:
     """Refuse a role whose queries reach beyond the rows that they read."""
     row = connection.execute(
-        "select case when rolsuper then 'it is a superuser' else"
+        "select case when rolsuper then 'it is a superuser'"
+        # The settings can compare how they call the server, but it may have more names.
+        " when exists (select from pg_catalog.pg_stat_activity where usename ="
+        " session_user and application_name = 'minutehand')"
+        " then 'Minutehand itself works as it' else"
         " (select 'it has ' || min(more.rolname) from pg_catalog.pg_roles more"
         " where more.rolname = any(%s)"
         " and pg_catalog.pg_has_role(ours.oid, more.oid, 'MEMBER')) end"

@@ -356,6 +356,18 @@ def test_role_that_may_do_more_is_refused(
     assert caught.value.permanent
 
 
+def test_role_that_minutehand_works_as_is_refused(read: Read, reader_url: str):
+    """However its server is called: a query could end the sessions of a scheduler."""
+    query = {"sql": "select 1", "connection": "c"}
+    with (
+        psycopg.connect(reader_url, application_name="minutehand"),
+        pytest.raises(StepError, match="Minutehand itself works as it") as caught,
+    ):
+        read(query, make_connection(reader_url))
+
+    assert caught.value.permanent
+
+
 @pytest.mark.parametrize(
     "query",
     [
