@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
@@ -288,7 +289,7 @@ def leaving_lines_to_senders() -> Iterator[None]:
     order, statements = operations.sending.order, operations.claiming.statements
     with (
         patch.object(order, "find_place", by_time),
-        patch.object(order, "_sendable_statement", _SENDABLE),
+        patch.object(order, "_sendable_statement", cache(_SENDABLE)),
         patch.object(statements, "HAS_TURN", sa.true()),
         patch.object(operations.claiming.claim, "claim_statement", _CLAIM.__wrapped__),
     ):
