@@ -45,6 +45,7 @@ class DueAction(NamedTuple):
     revision: int
     queue: Queue
     overlap: Overlap
+    attempts_allowed: int
     timing: str | None
     event: str | None
     delay: str | None
@@ -81,6 +82,7 @@ def make_operation(
         occurrence=occurrence,
         queue=action.queue,
         overlap=action.overlap,
+        attempts_allowed=action.attempts_allowed,
         user_id=user_id,
         event_at=event_at,
     )

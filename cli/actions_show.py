@@ -9,6 +9,7 @@ from json import dumps
 from rich.syntax import Syntax
 
 from actions.pausing.pause_state import APP, INSTALLATION, Pause
+from actions.previews.terms import describe_terms
 from actions.read_actions import RevisionNote
 from cli.actions import format_last, style_action_state
 from cli.connection import read_database
@@ -74,6 +75,7 @@ def _print_action(shown: DetailedAction, now: datetime) -> None:
             ("event", waits),
             ("queue", shown.queue),
             ("overlap", shown.overlap),
+            ("terms", "\n".join(describe_terms(shown.document)) or None),
             ("effective", format_both(shown.effective_from)),
             ("created", format_both(shown.created_at)),
             ("updated", format_both(shown.updated_at)),

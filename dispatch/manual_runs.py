@@ -135,6 +135,7 @@ def run_now(  # noqa: PLR0913 - all but two have a default
             occurrence=now.replace(microsecond=0),
             queue=Queue(action.queue),
             overlap=Overlap(action.overlap),
+            attempts_allowed=action.attempts_allowed,
             user_id=user_id,
             details=details or None,
         )

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from models.back_off import ATTEMPTS
 from models.operation_state import OperationState, Overlap, Queue, Trigger
 
 
@@ -37,6 +38,7 @@ class NewOperation(NamedTuple):
     occurrence: datetime
     queue: Queue
     overlap: Overlap
+    attempts_allowed: int = ATTEMPTS
     state: OperationState = OperationState.PENDING
     reason: str | None = None
     user_id: str | None = None

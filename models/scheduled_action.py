@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from models.back_off import MOST_RETRIES, parse_retry_after
 from models.days_off import (
     DateRangeModel,
     ExceptModel,
@@ -106,6 +107,8 @@ class ScheduledActionModel(DocumentModel):
         instead: Where an occurrence of an excepted day goes. None: it is left out.
         jitter: ISO 8601 duration of whole minutes, at most a day.
         overlap: None: the default for its queue and trigger.
+        retries: Attempts after the first. None: as ``back_off.ATTEMPTS`` says.
+        retry_after: ISO 8601 duration before the second attempt; then twice that.
     """
 
     name: Name = Field(examples=["weekly update"])
@@ -136,6 +139,13 @@ class ScheduledActionModel(DocumentModel):
         default=CatchUpModel(), examples=[{"runs": "latest", "within": "P1D"}]
     )
     overlap: Overlap | None = Field(default=None, examples=["skip"])
+    retries: int | None = Field(default=None, ge=0, le=MOST_RETRIES, examples=[5])
+    retry_after: (
+        Annotated[
+            RuleText, refuse_seconds(parse_retry_after), parsed_by(parse_retry_after)
+        ]
+        | None
+    ) = Field(default=None, examples=["PT1M"])
 
     _remarks: _Remarks = PrivateAttr(default=_Remarks())
 
@@ -297,6 +307,17 @@ class ScheduledActionModel(DocumentModel):
                 )
 
         return self
+
+    @field_validator("retry_after")
+    @classmethod
+    def _refuse_pause_before_nothing(
+        cls, text: str | None, info: ValidationInfo
+    ) -> str | None:
+        if text is not None and info.data.get("retries", "refused") == 0:
+            msg = f"{show(text)} has no effect: nothing is tried again."
+            raise RuleError(msg, "Leave 'retry_after' out, or write more 'retries'.")
+
+        return text
 
     @field_validator("jitter")
     @classmethod

@@ -18,11 +18,14 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from models.back_off import ATTEMPTS
 from models.database.engine import Identifier, db_now, json_rows, make_rows_json
 from models.database.journal import note_change
 from models.database.tables import (
+    IS_REVISION,
     LIVE,
     operations,
+    scheduled_action_revisions,
     scheduled_actions,
 )
 from models.errors import ConflictError
@@ -33,7 +36,6 @@ from models.operation_state import (
     Queue,
     Reason,
 )
-from operations.back_off import ATTEMPTS
 from operations.list_operations import make_unknown
 from operations.operation_filter import belongs_to
 from operations.record import QUEUE_LIMIT, count_live
@@ -73,6 +75,14 @@ _LAST_ATTEMPT = operations.c.attempt + sa.case(
     else_=0,
 )
 
+#: As many more as its action gave it at first.
+_ATTEMPTS_AGAIN = 1 + sa.func.coalesce(
+    sa.select(scheduled_action_revisions.c.document["retries"].as_integer())
+    .where(IS_REVISION)
+    .scalar_subquery(),
+    ATTEMPTS - 1,
+)
+
 #: The values that make an operation pending again.
 REOPENED: Mapping[str, Any] = MappingProxyType(
     {
@@ -86,7 +96,7 @@ REOPENED: Mapping[str, Any] = MappingProxyType(
         "sends": sa.case((operations.c.sends > 0, 1), else_=0),
         "kills": 0,
         "attempt": _LAST_ATTEMPT,
-        "attempts_allowed": _LAST_ATTEMPT + ATTEMPTS,
+        "attempts_allowed": _LAST_ATTEMPT + _ATTEMPTS_AGAIN,
     }
 )
 

@@ -51,6 +51,7 @@ _COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
     "event_at": UtcDateTime,
     "queue": sa.Text(),
     "overlap": sa.Text(),
+    "attempts_allowed": sa.Integer(),
     "state": sa.Text(),
     "reason": sa.Text(),
     "details": Json,

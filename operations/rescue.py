@@ -7,23 +7,33 @@ within a second.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from functools import cache
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import UtcDateTime, db_now, read_clock
+from models.back_off import LOSS_DELAY, read_back_off
+from models.database.engine import (
+    Identifier,
+    UtcDateTime,
+    db_now,
+    json_rows,
+    make_rows_json,
+    read_clock,
+)
 from models.database.tables import (
     CLAIMED,
+    IS_REVISION,
     NO_CLAIM,
     PENDING,
     QUEUED,
     operations,
+    scheduled_action_revisions,
 )
 from models.operation_state import OperationState, Queue, Reason
-from operations.back_off import make_pause
 from operations.running.step_records import abandon_steps
 from operations.turns import EACH_LANE, select_queued
 
@@ -44,10 +54,6 @@ RESENT_AT_ONCE = 5_000
 #: have died for another reason.
 KILLS_ALLOWED = 2
 
-#: Pause before the second attempt of an operation whose worker was lost; then double.
-BACK_OFF = timedelta(seconds=10)
-
-
 #: In which a row may have a claim that nobody works under. Not queued: what is claimed
 #: is not sent.
 _STOPPED = sorted(set(OperationState) - {OperationState.RUNNING, OperationState.QUEUED})
@@ -57,6 +63,7 @@ _EXPIRED = (
     operations.c.state == OperationState.RUNNING,
     operations.c.lease_expires_at <= db_now(),
 )
+_revision = scheduled_action_revisions.c
 _attempts_left = operations.c.attempts_allowed - operations.c.attempt
 
 # These statements run all day and mostly find nothing: they are built only once.
@@ -93,10 +100,33 @@ def _exhausted_statement() -> sa.Executable:
 
 
 @cache
-def _expired_statement() -> sa.Select[int]:
+def _expired_statement() -> sa.Select[Any]:
     # Between two statements another lease may have run out, and its operation may have
     # no attempt left.
-    return sa.select(_attempts_left).where(*_EXPIRED, _attempts_left > 0).distinct()
+    return (
+        sa.select(operations.c.id, _attempts_left, _revision.document)
+        .outerjoin(scheduled_action_revisions, IS_REVISION)
+        .where(*_EXPIRED, _attempts_left > 0)
+    )
+
+
+@cache
+def _return_statement(dialect: str) -> sa.Update:
+    columns: dict[str, sa.types.TypeEngine[Any]] = {
+        "id": Identifier,
+        "pause_s": sa.Float(),
+    }
+    given = json_rows(dialect, columns, "given")
+    return (
+        sa.update(operations)
+        .where(operations.c.id == given.c.id, *_EXPIRED, _attempts_left > 0)
+        .values(
+            state=OperationState.PENDING,
+            reason=Reason.WORKER_LOST,
+            send_at=db_now(given.c.pause_s),
+            **NO_CLAIM,
+        )
+    )
 
 
 def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
@@ -111,20 +141,20 @@ def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
     failed_ids = failed.scalars().all()
     for operation_id in failed_ids:
         abandon_steps(connection, operation_id, error=Reason.WORKER_LOST)
-    returned = 0
-    # One statement for each number of attempts left: the pause depends on it.
-    for left in connection.execute(_expired_statement()).scalars().all():
-        returned += connection.execute(
-            sa.update(operations)
-            .where(*_EXPIRED, _attempts_left == left)
-            .values(
-                state=OperationState.PENDING,
-                reason=Reason.WORKER_LOST,
-                send_at=db_now(make_pause(BACK_OFF, left=left)),
-                **NO_CLAIM,
-            )
-        ).rowcount
-    return returned, len(failed_ids)
+    rows = [
+        {"id": id_, "pause_s": _find_pause(document, left).total_seconds()}
+        for id_, left, document in connection.execute(_expired_statement())
+    ]
+    if not rows:
+        return 0, len(failed_ids)
+    returned = connection.execute(
+        _return_statement(connection.dialect.name), {"given": make_rows_json(rows)}
+    )
+    return returned.rowcount, len(failed_ids)
+
+
+def _find_pause(document: Mapping[str, Any] | None, left: int) -> timedelta:
+    return read_back_off(document or {}).find_pause(LOSS_DELAY, left=left)
 
 
 def fail_at_time_limit(

@@ -32,6 +32,7 @@ from models.database.engine import (
 from models.database.plain_json import make_plain
 from models.database.tables import (
     AWAITING,
+    IS_REVISION,
     NO_CLAIM,
     NOT_AWAITING,
     operation_steps,
@@ -163,13 +164,7 @@ def _select_awaited(dialect: str, condition: Condition | None) -> sa.Select[Any]
     late = _kept.send_at
     found = sa.select(
         _kept.id, _kept.attempt, late, _kept.error, _revision.document, db_now()
-    ).join(
-        scheduled_action_revisions,
-        sa.and_(
-            _revision.uid == _kept.action_uid,
-            _revision.revision == _kept.action_revision,
-        ),
-    )
+    ).join(scheduled_action_revisions, IS_REVISION)
     if condition is None:
         return found
     given = _given(dialect)

@@ -39,8 +39,8 @@ def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem
     Returns:
         First, how switches were read; steps whose mails nobody gets; days that leave
         none to run, or are counted; then rules that run on more days than one may
-        think, each name that the app does not have, and what must fail or wait as the
-        workers are now.
+        think, retries that no task has, each name that the app does not have, and what
+        must fail or wait as the workers are now.
     """
     return [
         *action.remarks,
@@ -49,6 +49,7 @@ def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem
         *_find_never_due(known.excepting, action),
         *_find_uncounted(known.excepting, action),
         *find_either_days(action),
+        *_find_vain_retries(action),
         *find_unknown(known, action),
         *find_failing(known.fleet, action),
     ]
@@ -146,6 +147,18 @@ def _find_uncounted(
         named = [{"calendar": name} for name in sorted(excepting.holidays)]
         message = "working days are counted, and holidays of the small app among them."
         yield Problem("/when", message, f'Write "except": {json.dumps(named)}.')
+
+
+def _find_vain_retries(action: ScheduledActionModel) -> Iterator[Problem]:
+    """Yield a problem if *action* seems to ask for retries of a task of their own."""
+    task = action.operations.run_task
+    if action.retries and task is not None and task.wait is not False:
+        message = (
+            "they are for what Minutehand does: a task that was sent and fails ends the"
+            " run."
+        )
+        hint = "Let Celery retry the task itself: autoretry_for, max_retries."
+        yield Problem("/retries", message, hint)
 
 
 @dataclass(frozen=True, slots=True)

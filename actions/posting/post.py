@@ -36,6 +36,7 @@ from actions.posting.revisions import (
     start_from,
 )
 from actions.zone_changes import get_zone_names_of, remember_zones
+from models.back_off import ATTEMPTS
 from models.database.engine import read_clock
 from models.database.tables import (
     holidays,
@@ -369,6 +370,7 @@ def derive(
         "name": action.name,
         "queue": Queue.DEFAULT if app == SYSTEM_APP else queue,
         "overlap": action.overlap or (Overlap.SKIP if skips else Overlap.ALLOW),
+        "attempts_allowed": ATTEMPTS if action.retries is None else action.retries + 1,
         "timing": timing,
         "event": event,
         "delay": delay,

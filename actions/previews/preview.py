@@ -26,7 +26,9 @@ from actions.previews.preview_notes import (
     make_read_rule,
 )
 from actions.previews.sentences import describe, format_day
+from actions.previews.terms import describe_terms
 from actions.when.searching import find_occurrences
+from models.door.documents import action_document
 from models.fields.instants import format_instant
 from models.json_form import ASIDE
 from models.operation_state import Queue
@@ -115,6 +117,7 @@ def make_preview(
     notes = (
         [] if action.active else ["Not active: nothing runs until 'active' is true."]
     )
+    notes += describe_terms(action_document(action))
     if timing is None:
         ended = action.ends_at is not None and action.ends_at <= start
         notes.append(_ENDED if ended else _FROM_EVENTS)

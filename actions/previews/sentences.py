@@ -93,7 +93,7 @@ def describe(
     if excluded:
         sentence += f"; except {_shorten(excluded)}{_describe_move(action.instead)}"
     if action.jitter is not None and not Duration.parse(action.jitter).is_zero:
-        sentence += f"; up to {_describe_duration(action.jitter)} later"
+        sentence += f"; up to {describe_duration(action.jitter)} later"
     return _capitalize(sentence)
 
 
@@ -115,7 +115,7 @@ def _describe_rule(rule: TimeModel | EventModel) -> str:
             event = _describe_event(rule.on, HAPPENED, "is sent")
             return f"when {event}{_describe_waiting(rule)}"
         case AfterEventModel():
-            delay = _describe_duration(rule.delay)
+            delay = describe_duration(rule.delay)
             event = _describe_event(rule.after, WAS, "was sent")
             return f"{delay} after {event}{_describe_waiting(rule)}"
         case _:
@@ -155,7 +155,7 @@ def _describe_waiting(rule: EventModel) -> str:
 
 def _describe_interval(rule: IntervalModel) -> str:
     """Return the step of a grid and its beginning."""
-    every = _describe_duration(rule.every)
+    every = describe_duration(rule.every)
     every = every.removeprefix("1 ") if " and " not in every else every
     if rule.anchor is None:
         return f"every {every}, counted from its creation"
@@ -174,7 +174,7 @@ def _keeps_weekday(every: Duration) -> bool:
     return every.is_calendar and not (every.months or every.rest or every.days % _WEEK)
 
 
-def _describe_duration(text: str) -> str:
+def describe_duration(text: str) -> str:
     """Return an ISO 8601 duration in words: ``7 days and 30 seconds``."""
     duration = Duration.parse(text)
     years, months = divmod(duration.months, 12)

@@ -240,6 +240,7 @@ def _make_operation(
         occurrence=each.occurrence,
         queue=Queue(action.queue),
         overlap=Overlap(action.overlap),
+        attempts_allowed=action.attempts_allowed,
     )
 
 

@@ -261,6 +261,7 @@ def _make_actions() -> None:
         sa.Column("active", sa.Boolean(), nullable=False),
         sa.Column("queue", sa.Text(), nullable=False),
         sa.Column("overlap", sa.Text(), nullable=False),
+        sa.Column("attempts_allowed", sa.Integer(), server_default="3", nullable=False),
         sa.Column("timing", sa.Text()),
         sa.Column("event", sa.Text()),
         sa.Column("delay", sa.Text()),

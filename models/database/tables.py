@@ -302,6 +302,8 @@ scheduled_actions = sa.Table(
     # tick reads no document: see actions/due_rows.py.
     Column("queue", sa.Text, nullable=False),
     Column("overlap", sa.Text, nullable=False),
+    # of each of its operations
+    Column("attempts_allowed", sa.Integer, nullable=False, server_default="3"),
     # canonical JSON of TimingModel; null for event-driven actions
     Column("timing", sa.Text),
     Column("event", sa.Text),
@@ -623,6 +625,12 @@ operations = sa.Table(
     # operations list, calendar: those of a period that were recorded at another time
     _partial("ix_operations_recorded_apart", "occurrence", where=RECORDED_APART),
     postgresql_with=TURNS_OVER,
+)
+
+#: Joins an operation with the revision of its action that it runs.
+IS_REVISION = sa.and_(
+    scheduled_action_revisions.c.uid == operations.c.action_uid,
+    scheduled_action_revisions.c.revision == operations.c.action_revision,
 )
 
 operation_steps = sa.Table(

@@ -33,6 +33,9 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "jitter": "Spreads the sending over so much time, whole minutes, at most P1D.",
         "catch_up": "What happens to occurrences missed during a longer downtime.",
         "overlap": "What happens to an occurrence while the run before it is live.",
+        "retries": "Attempts after the first. Left out: 2.",
+        "retry_after": "ISO 8601 duration before the second attempt, at most PT24H;"
+        " then twice that. Left out: PT30S, of a lost worker PT10S.",
     },
     "OperationModel": {
         "refresh": "Rebuild data of the small app in staging.",
@@ -238,10 +241,11 @@ def _say_what_validators_say(made: dict[str, Any]) -> None:
     weekdays["minItems"] = 1
     weekdays["items"]["pattern"] = _WEEKDAY
     # read as a number, as each number of a document is
-    fields["RunTaskModel"]["priority"]["anyOf"] += [
-        {"type": "string", "pattern": r"^\s*[+-]?[0-9][0-9_]*(\.0+)?\s*$"},
-        {"type": "boolean"},
-    ]
+    for number in (fields["RunTaskModel"]["priority"], made["properties"]["retries"]):
+        number["anyOf"] += [
+            {"type": "string", "pattern": r"^\s*[+-]?[0-9][0-9_]*(\.0+)?\s*$"},
+            {"type": "boolean"},
+        ]
     made["properties"]["when"]["anyOf"][-1] |= {"minItems": 1, "maxItems": MOST_RULES}
     for bound in ("starts_at", "ends_at"):
         # editors take the format to demand an offset

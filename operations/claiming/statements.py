@@ -14,6 +14,7 @@ from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 from models.database.engine import Identifier, UtcDateTime, db_now
 from models.database.tables import (
     CLAIMED_HEAVY,
+    IS_REVISION,
     NOT_AWAITING,
     operation_steps,
     operations,
@@ -86,13 +87,9 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
 
 def _look_up_action() -> Iterator[sa.Label[Any]]:
     """Yield the document of the recorded revision, and whether the action is active."""
-    revision = scheduled_action_revisions
     document = (
-        sa.select(revision.c.document)
-        .where(
-            revision.c.uid == operations.c.action_uid,
-            revision.c.revision == operations.c.action_revision,
-        )
+        sa.select(scheduled_action_revisions.c.document)
+        .where(IS_REVISION)
         .scalar_subquery()
     )
     active = (

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 import structlog
 from pydantic import JsonValue, ValidationError
 
+from models.back_off import RETRY_DELAY, read_back_off
 from models.database.engine import reading, writing
 from models.errors import (
     AwaitedError,
@@ -39,7 +40,6 @@ from models.operation import (
 )
 from models.operation_state import OperationState, Reason, StepState
 from models.scheduled_action import ScheduledActionModel
-from operations.back_off import RETRY_DELAY, make_pause
 from operations.claiming.claim import (
     await_task,
     find_end,
@@ -369,7 +369,8 @@ class Attempt:
             self._note(connection, AttemptOutcome.FAILED, text)
             self.write_log(connection)
             if again:
-                delay = make_pause(RETRY_DELAY, left=left)
+                back_off = read_back_off(claim.document)
+                delay = back_off.find_pause(RETRY_DELAY, left=left)
                 retry_later(connection, claim, delay=delay, error=f"{name}: {text}")
                 return OperationState.PENDING
             skip_open_steps(connection, claim.operation_id)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from pydantic import ValidationError
 
+from models.back_off import RETRY_DELAY, BackOff, read_back_off
 from models.database.engine import (
     Identifier,
     UtcDateTime,
@@ -36,7 +37,6 @@ from models.fields.strict_model import say
 from models.operation import RUN_TASK
 from models.operation_state import FINAL_STATES, OperationState, Reason, Trigger
 from models.run_task import RunTaskModel
-from operations.back_off import RETRY_DELAY, make_pause
 from operations.claiming.obstacles import can_nothing_stop, find_obstacle
 from operations.foreign_tasks import ForeignTask, TaskOccasion, make_task, make_token
 from operations.sending.order import Message
@@ -52,6 +52,7 @@ class TaskRevision(NamedTuple):
     document: dict[str, Any]
     asked: RunTaskModel | None
     error: str | None = None
+    back_off: BackOff = BackOff()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +75,14 @@ class Ready(NamedTuple):
     Args:
         within: How long its end is waited for. None: not at all.
         left: Attempts after this one.
+        back_off: How long until the next of them.
     """
 
     message: Message
     task: ForeignTask
     within: timedelta | None
     left: int
+    back_off: BackOff = BackOff()
 
 
 class TaskMark(NamedTuple):
@@ -108,7 +111,7 @@ class TaskMark(NamedTuple):
 
 def mark_sent_task(ready: Ready) -> TaskMark:
     """Return the mark of a task that its broker has."""
-    message, task, within, _left = ready
+    message, task, within, *_ = ready
     if within is not None:
         reason = f"{Reason.TASK}: {task.name}"
         state = OperationState.PENDING
@@ -127,7 +130,7 @@ def mark_refused(ready: Ready, error: str) -> TaskMark:
         Reason.STEP_FAILED,
         f"{RUN_TASK}: {error}",
         spends=True,
-        delay=make_pause(RETRY_DELAY, left=ready.left),
+        delay=ready.back_off.find_pause(RETRY_DELAY, left=ready.left),
     )
 
 
@@ -256,7 +259,8 @@ def _read(document: dict[str, Any]) -> TaskRevision:
     except ValidationError as error:
         # It was read when it was posted, by another program.
         return TaskRevision(document, None, say(error))
-    return TaskRevision({key: document[key] for key in ("name", "when")}, asked)
+    kept = {key: document[key] for key in ("name", "when")}
+    return TaskRevision(kept, asked, back_off=read_back_off(document))
 
 
 def _make(
@@ -302,7 +306,8 @@ def _make(
         task = make_task(occasion, asked, looked_up, token=token)
     except StepError as unfit:
         return mark_failed(message, str(unfit))
-    return Ready(message, task, asked.longest_wait if asked.wait else None, row.left)
+    within = asked.longest_wait if asked.wait else None
+    return Ready(message, task, within, row.left, revision.back_off)
 
 
 # -- marks ---------------------------------------------------------------------

@@ -19,6 +19,7 @@ from tests.scheduling import (
     REFRESH,
     FakeSender,
     add_app,
+    at,
     edit,
     fetch_action,
     fetch_all,
@@ -26,7 +27,11 @@ from tests.scheduling import (
     get_now,
     make_dispatcher,
     post,
+    post_at,
+    tick,
 )
+
+MINUTELY = {"cron_rule": "* * * * *"}
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +60,16 @@ def test_run_is_recorded_and_sent_and_moves_no_schedule(engine: sa.Engine):
     sender = FakeSender()
     make_dispatcher(engine, sender).send_waiting()
     assert [operation_id] == sender.ids
+
+
+def test_runs_have_the_attempts_of_their_action(engine: sa.Engine):
+    """Of the revision that was recorded, whoever asked for them."""
+    uid = post_at(engine, at("12:01"), when=MINUTELY, retries=5)
+
+    run_now(engine, uid)
+    tick(make_dispatcher(engine), at("12:01"))
+
+    assert [6, 6] == [row.attempts_allowed for row in fetch_all(engine)]
 
 
 def test_the_same_key_is_the_same_run(engine: sa.Engine):

@@ -15,10 +15,10 @@ from actions.posting.post import delete_action
 from dispatch.manual_runs import run_now
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import PUT_OFF, Delivery, TaskOutbox
+from models.back_off import RETRY_DELAY
 from models.database.engine import reading, writing
 from models.errors import StepError
 from models.operation_state import Overlap, is_awaiting
-from operations.back_off import RETRY_DELAY
 from operations.cancel_and_retry import cancel, reopen
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.list_operations import fetch_steps

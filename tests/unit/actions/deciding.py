@@ -55,6 +55,7 @@ def make_action(
         revision=3,
         queue=Queue.QUICK,
         overlap=Overlap.ALLOW,
+        attempts_allowed=3,
         timing=None if timing is None else timing_text(timing),
         event=event,
         delay=delay,

@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
+from models.back_off import ATTEMPTS, LOSS_DELAY, RETRY_DELAY
 from models.operation_state import (
     FINAL_STATES,
     LIVE_STATES,
@@ -14,7 +15,6 @@ from models.operation_state import (
     Reason,
 )
 from operations import rescue
-from operations.back_off import ATTEMPTS, RETRY_DELAY
 from operations.claiming.claimed import LEASE
 from operations.record import QUEUE_LIMIT
 
@@ -87,7 +87,7 @@ def test_numbers_of_the_page_are_those_of_the_code():
         return f"{duration.total_seconds():g} s"
 
     text = " ".join(PAGE.split())
-    retry, back_off = RETRY_DELAY, rescue.BACK_OFF
+    retry, back_off = RETRY_DELAY, LOSS_DELAY
 
     assert (ATTEMPTS, QUEUE_LIMIT) == (3, 100)
     assert "has three attempts" in text

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from models.back_off import LOSS_DELAY, RETRY_DELAY
 from models.database.engine import make_engine, reading, writing
 from models.errors import PlatformError, StepError, UnreachableError
-from operations.back_off import RETRY_DELAY
 from operations.cancel_and_retry import reopen
 from operations.claiming.claim import claim_operation, postpone
 from operations.list_operations import fetch_steps
 from operations.operation_log import LONGEST_ERROR, fetch_log
 from operations.ports import Ports, StepContext, StepResult
-from operations.rescue import BACK_OFF, reclaim_lost_workers
+from operations.rescue import reclaim_lost_workers
 from operations.running.attempt import (
     PLATFORM_DELAY,
     PLATFORM_DELAY_LIMIT,
@@ -66,7 +66,7 @@ def end_by_loss(engine: sa.Engine, _ports: Ports) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "first"), [(end_by_failure, RETRY_DELAY), (end_by_loss, BACK_OFF)]
+    ("end", "first"), [(end_by_failure, RETRY_DELAY), (end_by_loss, LOSS_DELAY)]
 )
 def test_pauses_begin_anew_after_a_retry(
     engine: sa.Engine,
@@ -91,6 +91,29 @@ def test_pauses_begin_anew_after_a_retry(
 
     expected = [first.total_seconds(), 2 * first.total_seconds()] * 3
     assert expected == pytest.approx(pauses, abs=2)
+
+
+@pytest.mark.parametrize("end", [end_by_failure, end_by_loss])
+def test_an_action_says_how_often_and_after_what(
+    engine: sa.Engine, ports: Ports, end: Callable[[sa.Engine, Ports], None]
+):
+    """Whatever ended an attempt; a retry by hand gives as many again."""
+    add_revision(engine, retries=3, retry_after="PT1M")
+    record_all(engine, DAILY._replace(attempts_allowed=4))
+    pauses = []
+    for _attempt in range(4):
+        before = get_now(engine)
+        end(engine, ports)
+        row = get(engine, DAILY.id)
+        if row.state == "pending":
+            pauses.append((row.send_at - before).total_seconds())
+            edit(engine, DAILY.id, send_at=before)
+
+    assert ("failed", 4) == (get(engine, DAILY.id).state, get(engine, DAILY.id).attempt)
+    assert [60, 120, 240] == pytest.approx(pauses, abs=2)
+    with writing(engine) as connection:
+        assert reopen(connection, DAILY.id)
+    assert 8 == get(engine, DAILY.id).attempts_allowed
 
 
 def make_step(error: Exception | None) -> Callable[[StepContext, object], StepResult]:

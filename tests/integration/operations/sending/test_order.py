@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 import operations.rescue
+from models.back_off import LOSS_DELAY
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.database.transaction import AtOnce
@@ -24,7 +25,6 @@ from operations.claiming.claim import (
     postpone,
 )
 from operations.rescue import (
-    BACK_OFF,
     LOST_AFTER,
     RESEND_AFTER,
     reclaim_lost_workers,
@@ -336,7 +336,7 @@ def test_lost_worker_is_replaced_twice_then_given_up(engine: sa.Engine):
             row.attempt,
             row.claim_token,
         )
-        pause = BACK_OFF * 2 ** (attempt - 1)
+        pause = LOSS_DELAY * 2 ** (attempt - 1)
         assert pause == pytest.approx(row.send_at - before, abs=2 * SECOND)
         assert claim_operation(engine, made.id, worker="w") is None
         edit(engine, made.id, send_at=before)

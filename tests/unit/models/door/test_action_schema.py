@@ -110,6 +110,8 @@ def test_examples_are_accepted(example: Any):
         {"except": [{"weekdays": ["sat", "SUNDAY"]}], "instead": "after"},
         {"when": {"working_day": -1, "at": "09:00"}},
         {"overlap": "queue", "jitter": "PT5M", "catch_up": {"runs": "latest"}},
+        {"retries": 0},
+        {"retries": "5", "retry_after": "PT1M"},
     ],
 )
 def test_what_is_posted_well_is_accepted(changes: dict[str, Any]):
@@ -128,6 +130,8 @@ def test_what_is_posted_well_is_accepted(changes: dict[str, Any]):
         {"active": "truee"},
         {"operations": {"publish": {"dta": True}}},
         {"overlap": "never"},
+        {"retries": 11},
+        {"retries": "five"},
         {"operations": {"refresh": "everything"}},
         {"operations": {"refresh": {"domains": []}}},
         {"operations": {"refresh": {"force": True}}},

@@ -1,0 +1,40 @@
+"""What previews and ``actions show`` say of how runs go."""
+
+from __future__ import annotations
+
+import pytest
+
+from actions.previews.terms import describe_terms
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ({}, []),
+        ({"retries": 0}, ["No retries: what fails once has failed."]),
+        ({"retries": 1}, ["At most 1 retry."]),
+        (
+            {"retries": 1, "retry_after": "PT1H"},
+            ["At most 1 retry, after 1 hour."],
+        ),
+        ({"retries": 5}, ["Up to 5 retries."]),
+        (
+            {"retries": 5, "retry_after": "PT90S"},
+            [
+                (
+                    "Up to 5 retries, the first after 1 minute and 30 seconds, then"
+                    " twice that."
+                )
+            ],
+        ),
+        (
+            {"retry_after": "PT1M"},
+            ["Of its retries, the first after 1 minute, then twice that."],
+        ),
+    ],
+)
+def test_what_departs_from_the_usual_is_said(
+    members: dict[str, object], said: list[str]
+):
+    """One sentence for each thing; nothing for an action that says nothing of it."""
+    assert said == list(describe_terms({"name": "daily", **members}))
