@@ -128,6 +128,11 @@ class Event(StrEnum):
         "An operation whose worker or message was lost is tried again, or given up.",
     )
 
+    ACTION_RESTS = (
+        "action_rests",
+        "An action was paused, as it asks, after so many failures in a row.",
+    )
+
     NOTICES_RECORDED = (
         "notices_recorded",
         "Notices will be sent about operations that failed, or that work again.",

@@ -38,9 +38,11 @@ from operations.notices.grouping import (
     NoticeKind,
     Open,
     Scope,
+    Unreported,
     sort_in,
 )
 from operations.notices.stored import (
+    ENDLESS,
     OVERLAP,
     close_notice,
     fetch_open,
@@ -116,6 +118,30 @@ class Noticer:
         if recorded:
             log.warning(Event.NOTICES_RECORDED, notices=len(recorded))
         return len(recorded)
+
+    def add(
+        self,
+        connection: sa.Connection,
+        troubles: Sequence[Unreported],
+        *,
+        now: datetime,
+    ) -> None:
+        """
+        Add what no operation's end tells to its causes; the next look tells of them.
+
+        Args:
+            connection: In a transaction under the fence.
+            troubles: Each only once.
+            now: Aware UTC.
+        """
+        scopes = self._find_scopes(fetch_watch(connection))
+        if not scopes or not troubles:
+            return
+        opened = fetch_open(connection)
+        sort_in(opened, scopes, troubles, now)
+        for notice in opened.values():
+            if notice.untold:
+                store_notice(connection, notice)
 
     def _find_scopes(self, watch: Watch) -> list[Scope]:
         scopes = []
@@ -223,7 +249,7 @@ def _tell_each(
 
 
 def _is_over(connection: sa.Connection, notice: Notice, now: datetime) -> bool:
-    if notice.kind is NoticeKind.UNCERTAIN or notice.told_at is None:
+    if notice.kind in ENDLESS or notice.told_at is None:
         return False
     if now - notice.last_at < CALM:
         return False

@@ -29,6 +29,7 @@ from dispatch.clocks import ZoneAdopter, follow_clock_set_back
 from dispatch.dispatcher import Dispatcher
 from dispatch.due_pauses import end_due_pauses
 from dispatch.noticer import Noticer
+from dispatch.rests import Rester
 from models.database.engine import writing
 from models.errors import UnreachableError
 from telemetry import LAST_TICK, TICK_SECONDS, TICKS, Event
@@ -116,6 +117,7 @@ class Upkeep:
                 _Work(zones.do_part),
                 _Work(dispatcher.rescue, every_s=RESCUE_EVERY_S),
                 self._pauses,
+                _Work(Rester(engine, leader, noticer).look, every_s=RESCUE_EVERY_S),
                 self._notices,
                 _Work(Backfiller(engine, leader).look),
             )

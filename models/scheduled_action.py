@@ -65,6 +65,9 @@ LONGEST_JITTER = timedelta(hours=24)
 #: Exceptions of one action; for more, use a holiday calendar.
 MOST_EXCEPTIONS = 1000
 
+#: The most failures in a row that pause an action.
+MOST_FAILURES = 100
+
 _MINUTE = timedelta(minutes=1)
 
 #: Keys above those of a step: operations, and its own.
@@ -109,6 +112,7 @@ class ScheduledActionModel(DocumentModel):
         overlap: None: the default for its queue and trigger.
         retries: Attempts after the first. None: as ``back_off.ATTEMPTS`` says.
         retry_after: ISO 8601 duration before the second attempt; then twice that.
+        rest_after: Failures in a row after which it is paused. None: it never is.
     """
 
     name: Name = Field(examples=["weekly update"])
@@ -146,6 +150,7 @@ class ScheduledActionModel(DocumentModel):
         ]
         | None
     ) = Field(default=None, examples=["PT1M"])
+    rest_after: int | None = Field(default=None, ge=1, le=MOST_FAILURES, examples=[3])
 
     _remarks: _Remarks = PrivateAttr(default=_Remarks())
 

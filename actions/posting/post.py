@@ -371,6 +371,7 @@ def derive(
         "queue": Queue.DEFAULT if app == SYSTEM_APP else queue,
         "overlap": action.overlap or (Overlap.SKIP if skips else Overlap.ALLOW),
         "attempts_allowed": ATTEMPTS if action.retries is None else action.retries + 1,
+        "rest_after": action.rest_after,
         "timing": timing,
         "event": event,
         "delay": delay,

@@ -35,3 +35,10 @@ def _describe(document: Mapping[str, Any]) -> Iterator[str]:
             yield f"At most 1 retry{pause or ''}."
         case _:
             yield f"Up to {retries} retries{(first and f', {first}') or ''}."
+    failures = document.get("rest_after")
+    if failures is not None:
+        yield (
+            "Paused as soon as a run fails."
+            if failures == 1
+            else f"Paused after {failures} failures in a row."
+        )

@@ -262,6 +262,7 @@ def _make_actions() -> None:
         sa.Column("queue", sa.Text(), nullable=False),
         sa.Column("overlap", sa.Text(), nullable=False),
         sa.Column("attempts_allowed", sa.Integer(), server_default="3", nullable=False),
+        sa.Column("rest_after", sa.Integer()),
         sa.Column("timing", sa.Text()),
         sa.Column("event", sa.Text()),
         sa.Column("delay", sa.Text()),
@@ -303,6 +304,12 @@ def _make_actions() -> None:
         "scheduled_actions",
         ["next_due_at", "app"],
         where="next_due_at IS NOT NULL AND active AND paused_at IS NULL AND quarantined_at IS NULL AND deleted_at IS NULL",
+    )
+    _index(
+        "ix_scheduled_actions_resting",
+        "scheduled_actions",
+        ["uid"],
+        where="rest_after IS NOT NULL AND active AND paused_at IS NULL AND deleted_at IS NULL",
     )
     _index(
         "ix_scheduled_actions_event",

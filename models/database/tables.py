@@ -289,6 +289,12 @@ DUE_ACTIONS = Rows(
     "AND {0}quarantined_at IS NULL AND {0}deleted_at IS NULL"
 )
 
+#: Actions that are paused when they have failed so often in a row.
+RESTING_ACTIONS = Rows(
+    "{0}rest_after IS NOT NULL AND {0}active AND {0}paused_at IS NULL "
+    "AND {0}deleted_at IS NULL"
+)
+
 scheduled_actions = sa.Table(
     "scheduled_actions",
     metadata,
@@ -304,6 +310,8 @@ scheduled_actions = sa.Table(
     Column("overlap", sa.Text, nullable=False),
     # of each of its operations
     Column("attempts_allowed", sa.Integer, nullable=False, server_default="3"),
+    # failures in a row after which it is paused; null: never
+    Column("rest_after", sa.Integer),
     # canonical JSON of TimingModel; null for event-driven actions
     Column("timing", sa.Text),
     Column("event", sa.Text),
@@ -365,6 +373,8 @@ scheduled_actions = sa.Table(
     ),
     # actions list: those that were deleted
     _partial("ix_scheduled_actions_deleted", "app", "name", where=DELETED_ACTIONS),
+    # resting: those that are paused if they fail again and again
+    _partial("ix_scheduled_actions_resting", "uid", where=RESTING_ACTIONS),
     # recording an event: the actions of the app that wait for it
     _partial(
         "ix_scheduled_actions_event",

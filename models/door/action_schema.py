@@ -36,6 +36,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "retries": "Attempts after the first. Left out: 2.",
         "retry_after": "ISO 8601 duration before the second attempt, at most PT24H;"
         " then twice that. Left out: PT30S, of a lost worker PT10S.",
+        "rest_after": "Failures in a row that pause it. Left out: it goes on.",
     },
     "OperationModel": {
         "refresh": "Rebuild data of the small app in staging.",
@@ -241,7 +242,8 @@ def _say_what_validators_say(made: dict[str, Any]) -> None:
     weekdays["minItems"] = 1
     weekdays["items"]["pattern"] = _WEEKDAY
     # read as a number, as each number of a document is
-    for number in (fields["RunTaskModel"]["priority"], made["properties"]["retries"]):
+    numbers = [made["properties"][name] for name in ("retries", "rest_after")]
+    for number in (fields["RunTaskModel"]["priority"], *numbers):
         number["anyOf"] += [
             {"type": "string", "pattern": r"^\s*[+-]?[0-9][0-9_]*(\.0+)?\s*$"},
             {"type": "boolean"},

@@ -57,6 +57,7 @@ class NoticeKind(StrEnum):
     FAILED = "failed"
     MISSED = "missed"
     UNCERTAIN = "uncertain"
+    RESTED = "rested"
     RECOVERED = "recovered"
 
 
@@ -267,10 +268,24 @@ def _is_full(notices: Open, scope: str, kind: NoticeKind) -> bool:
     return same >= MOST_CAUSES
 
 
-def make_trouble(row: Any, kind: NoticeKind, *, mails: int = 0) -> Unreported:
-    """Return the trouble of an operation's row; *mails* of its mails are uncertain."""
+def make_trouble(
+    row: Any,
+    kind: NoticeKind,
+    *,
+    mails: int = 0,
+    cause: str | None = None,
+    at: datetime | None = None,
+) -> Unreported:
+    """
+    Return the trouble of an operation's row.
+
+    Args:
+        mails: How many of its mails are uncertain.
+        cause: None: the reason and error of the row.
+        at: When it became known, aware UTC. None: when it ended.
+    """
     details: Mapping[str, Any] = row.details or {}
-    cause, count = find_cause(row.reason, row.error), 1
+    cause, count = cause or find_cause(row.reason, row.error), 1
     if kind is NoticeKind.UNCERTAIN:
         cause, count = "a mail server or a worker failed while mails were sent", mails
     elif kind is NoticeKind.MISSED:
@@ -283,7 +298,7 @@ def make_trouble(row: Any, kind: NoticeKind, *, mails: int = 0) -> Unreported:
         kind=kind,
         cause=cause,
         occurrence=row.occurrence,
-        at=row.finished_at,
+        at=at or row.finished_at,
         count=count,
     )
 

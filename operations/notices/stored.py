@@ -44,6 +44,9 @@ from operations.notices.grouping import (
 #: it.
 OVERLAP = timedelta(minutes=10)
 
+#: Kinds of causes that nobody hears the end of.
+ENDLESS = frozenset({NoticeKind.UNCERTAIN, NoticeKind.RESTED})
+
 #: Age up to which uncertain delivery marks are read: their operation may end later.
 _MARK_AGE = timedelta(days=1)
 
@@ -183,9 +186,9 @@ def forget_old_notices(connection: sa.Connection, *, now: datetime) -> None:
 
 
 def is_stale(notice: Notice, *, now: datetime) -> bool:
-    """Return whether to close a reported cause that no success can end: lost mails."""
+    """Return whether to close a reported cause that no success of its own ends."""
     return (
-        notice.kind is NoticeKind.UNCERTAIN
+        notice.kind in ENDLESS
         and not notice.untold
         and notice.told_at is not None
         and now - notice.told_at >= FIRST_PAUSE

@@ -27,6 +27,7 @@ EVENT_TYPES = {
     NoticeKind.FAILED: "operation.failed",
     NoticeKind.MISSED: "operation.missed",
     NoticeKind.UNCERTAIN: "mail.uncertain",
+    NoticeKind.RESTED: "action.rested",
     NoticeKind.RECOVERED: "operation.recovered",
 }
 
@@ -118,6 +119,8 @@ def find_commands(facts: Mapping[str, Any], kind: NoticeKind) -> list[str]:
     if kind is NoticeKind.FAILED:
         commands.append(f"minutehand operations list{narrow} --state failed")
         commands.append(f"minutehand operations retry {latest}")
+    elif kind is NoticeKind.RESTED:
+        commands.append(f"minutehand actions resume {shlex.quote(action['uid'])}")
     elif kind is NoticeKind.UNCERTAIN:
         commands.append(f"minutehand mails list{narrow}")
         commands.append(f"minutehand mails confirm {latest}")

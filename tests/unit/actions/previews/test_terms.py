@@ -27,6 +27,8 @@ from actions.previews.terms import describe_terms
                 )
             ],
         ),
+        ({"rest_after": 1}, ["Paused as soon as a run fails."]),
+        ({"rest_after": 3}, ["Paused after 3 failures in a row."]),
         (
             {"retry_after": "PT1M"},
             ["Of its retries, the first after 1 minute, then twice that."],

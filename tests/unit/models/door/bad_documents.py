@@ -149,6 +149,8 @@ FIELDS = [
         "'PT1M' has no effect",
         "Leave 'retry_after' out",
     ),
+    Bad(action(rest_after=0), "/rest_after", "0", "1"),
+    Bad(action(rest_after=101), "/rest_after", "101", "100"),
     Bad(action(catch_up="latest"), "/catch_up", "not an object", '"runs": "latest"'),
     Bad(action(catch_up={"runs": "last"}), "/catch_up/runs", "'last'", "latest"),
     Bad(action(catch_up={"run": "all"}), "/catch_up/run", "'run'", "mean 'runs'"),

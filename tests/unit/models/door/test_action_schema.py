@@ -110,7 +110,7 @@ def test_examples_are_accepted(example: Any):
         {"except": [{"weekdays": ["sat", "SUNDAY"]}], "instead": "after"},
         {"when": {"working_day": -1, "at": "09:00"}},
         {"overlap": "queue", "jitter": "PT5M", "catch_up": {"runs": "latest"}},
-        {"retries": 0},
+        {"retries": 0, "rest_after": 3},
         {"retries": "5", "retry_after": "PT1M"},
     ],
 )
@@ -131,6 +131,7 @@ def test_what_is_posted_well_is_accepted(changes: dict[str, Any]):
         {"operations": {"publish": {"dta": True}}},
         {"overlap": "never"},
         {"retries": 11},
+        {"rest_after": 0},
         {"retries": "five"},
         {"operations": {"refresh": "everything"}},
         {"operations": {"refresh": {"domains": []}}},
