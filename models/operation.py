@@ -13,6 +13,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     WrapValidator,
+    field_validator,
     model_validator,
 )
 
@@ -221,6 +222,20 @@ class OperationModel(DocumentModel):
             return Queue.TASKS
         is_heavy = not HEAVY_STEPS.isdisjoint(self.step_names)
         return Queue.HEAVY if is_heavy else Queue.QUICK
+
+
+class ConditionModel(DocumentModel):
+    """What must be so for the steps after refresh to run."""
+
+    refreshed: bool = Field(examples=[True])
+
+    @field_validator("refreshed")
+    @classmethod
+    def _refuse_false(cls, refreshed: bool) -> bool:  # noqa: FBT001 - as pydantic calls it
+        if not refreshed:
+            msg = "false is no condition."
+            raise RuleError(msg, "Write true, or leave 'if' out.")
+        return refreshed
 
 
 #: All steps, in the order in which they run.

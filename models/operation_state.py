@@ -96,6 +96,7 @@ class Reason(StrEnum):
     ACTION_DELETED = "action deleted"
     ACTION_INACTIVE = "action inactive"
     NO_LONGER_TRUE = "no longer true"
+    UNCHANGED = "unchanged"
     RESTORED = "restored"
 
 

@@ -43,7 +43,13 @@ from models.fields.strict_model import (
 )
 from models.fields.weekday import WEEKDAYS
 from models.fields.zone import load_zone
-from models.operation import MAILING_STEPS, RUN_TASK, STEP_MODELS, OperationModel
+from models.operation import (
+    MAILING_STEPS,
+    RUN_TASK,
+    STEP_MODELS,
+    ConditionModel,
+    OperationModel,
+)
 from models.operation_state import Overlap, Queue
 from models.recipients import RecipientFilterModel
 from models.run_task import CELERY_KEYS
@@ -104,6 +110,7 @@ class ScheduledActionModel(DocumentModel):
 
     Args:
         uid: Unique in the installation; None: one is made when the action is posted.
+        if_: When the steps after refresh run. None: always.
         starts_at: Aware UTC, inclusive. In JSON it may be local time in the zone of
             *when*.
         ends_at: Aware UTC, exclusive. In JSON as *starts_at*.
@@ -120,6 +127,9 @@ class ScheduledActionModel(DocumentModel):
     active: bool = True
     operations: OperationModel = Field(
         examples=[{"send_email": {"template": "inactive"}}]
+    )
+    if_: ConditionModel | None = Field(
+        default=None, alias="if", examples=[{"refreshed": True}]
     )
     when: Annotated[WhenModel, WrapValidator(choose_when)] = Field(
         examples=[{"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"}]
@@ -208,6 +218,24 @@ class ScheduledActionModel(DocumentModel):
             yield from ((("when", index), rule) for index, rule in enumerate(self.when))
         elif isinstance(self.when, TimeModel):
             yield ("when",), self.when
+
+    @field_validator("if_")
+    @classmethod
+    def _refuse_vain_condition(
+        cls, condition: ConditionModel | None, info: ValidationInfo
+    ) -> ConditionModel | None:
+        """Refuse a condition that nothing can meet, or that nothing waits for."""
+        asked = info.data.get("operations")
+        if condition is None or asked is None:
+            return condition
+        if asked.refresh is None:
+            msg = "Nothing is refreshed, so nothing can be new."
+            raise RuleError(msg, "Ask for 'refresh' in 'operations', or leave it out.")
+        if asked.step_names == ("refresh",):
+            msg = "No step follows refresh, so there is nothing to leave out."
+            raise RuleError(msg, "Add one, such as 'publish', or leave 'if' out.")
+
+        return condition
 
     @field_validator("when")
     @classmethod
@@ -340,6 +368,7 @@ def _find_parts() -> Iterator[tuple[tuple[str, ...], Collection[str]]]:
     """Yield the parts of an action, each with the keys that it has."""
     yield ("when",), {name for kind in KINDS.values() for name in get_keys(kind)}
     yield ("operations",), get_keys(OperationModel)
+    yield ("if",), get_keys(ConditionModel)
     yield ("recipients",), get_keys(RecipientFilterModel)
     yield ("catch_up",), get_keys(CatchUpModel)
     yield ("except",), {"weekdays", *get_keys(DateRangeModel)}

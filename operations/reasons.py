@@ -69,6 +69,10 @@ REASONS: Final[Mapping[Reason, str]] = {
         " backup and its restoration; it may have run in the time that was lost"
     ),
     Reason.NO_LONGER_TRUE: "its cause is gone: the user it was to remind has come back",
+    Reason.UNCHANGED: (
+        "its refresh brought nothing new since the action last succeeded, and it goes"
+        " on only then"
+    ),
 }
 
 #: What it means that an operation is in a state.

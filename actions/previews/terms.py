@@ -22,6 +22,8 @@ def describe_terms(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _describe(document: Mapping[str, Any]) -> Iterator[str]:
+    if document.get("if"):
+        yield "The steps after refresh run only if it brought something new."
     retries, after = document.get("retries"), document.get("retry_after")
     first = after and f"the first after {describe_duration(after)}, then twice that"
     match retries:

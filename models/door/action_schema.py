@@ -24,6 +24,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "uid": "Unique in the installation. Left out: one is made.",
         "active": "Whether it runs at all.",
         "operations": "The steps, which run in a fixed order.",
+        "if": "When the steps after refresh run. Left out: always.",
         "when": "A rule, or up to 20 rules of time, each with its own occurrences.",
         "recipients": "Who gets the mails; whose events count.",
         "starts_at": "No occurrence before it. Local time has the zone of the rule.",
@@ -48,6 +49,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "run_task": "Send a task to a Celery application of yours.",
         "notify": "Report failures. Of the installation's own actions alone.",
     },
+    "ConditionModel": {"refreshed": "true: only if refresh brought something new."},
     "RefreshModel": {
         "domains": 'Names of domains; "all": every domain.',
         "force": "Read sources that have not changed, too.",

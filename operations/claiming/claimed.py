@@ -15,6 +15,7 @@ CLAIMED = (
     "attempt",
     "attempts_allowed",
     "action_uid",
+    "action_revision",
     "app",
     "queue",
     "trigger",
@@ -45,6 +46,7 @@ class Claim:
     attempt: int
     attempts_allowed: int
     action_uid: str
+    action_revision: int
     app: str
     queue: str
     trigger: str

@@ -54,6 +54,7 @@ from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import RETURN_KEY, find_obstacle
 from operations.operation_log import LONGEST_ERROR, LogLevel, shorten
 from operations.ports import Ports, StepFunction
+from operations.running.news import brings_news
 from operations.running.past_attempts import AttemptOutcome, PastAttempt, note_attempt
 from operations.running.platform_errors import describe_ours
 from operations.running.spoken_lines import SpokenLines, describe_crash
@@ -305,7 +306,20 @@ class Attempt:
             return self._finish(
                 OperationState.SKIPPED, f"{Reason.NO_LONGER_TRUE}: {error}"
             )
-        ended = (step.name, following, dict(result))
+        return self._conclude(action, step.name, following, dict(result))
+
+    def _conclude(
+        self,
+        action: ScheduledActionModel,
+        name: str,
+        following: str | None,
+        result: JsonValue,
+    ) -> OperationState | None:
+        """Record that a step did what it was to do; return as ``_run_step``."""
+        if name == "refresh" and following and not self._goes_on(action):
+            done = (name, result)
+            return self._finish(OperationState.SKIPPED, Reason.UNCHANGED, done)
+        ended = (name, following, result)
         spoken = self._spoken.copy()
         try:
             self._end_step(*ended)
@@ -313,11 +327,19 @@ class Attempt:
             # Perhaps it is this session alone that is gone, for the database was
             # restarted: what the step did is not to be done again for that.
             with reading(self.engine) as connection:
-                is_written = has_succeeded(connection, self.claim, step.name)
+                is_written = has_succeeded(connection, self.claim, name)
             if not is_written:  # else it was only the answer to the commit that is gone
                 self._spoken = spoken
                 self._end_step(*ended)
         return None
+
+    def _goes_on(self, action: ScheduledActionModel) -> bool:
+        """Tell whether the steps after refresh run: there is news, or it was forced."""
+        asked = action.operations.refresh
+        if action.if_ is None or asked is None or self.claim.details.get("force"):
+            return True
+        with reading(self.engine) as connection:
+            return brings_news(connection, self.claim, asked.domains)
 
     def check_time(self) -> None:
         """
@@ -454,10 +476,19 @@ class Attempt:
         return False
 
     def _finish(
-        self, state: OperationState, reason: str | None = None
+        self,
+        state: OperationState,
+        reason: str | None = None,
+        done: tuple[str, JsonValue] | None = None,
     ) -> OperationState:
+        """Make the operation final; *done* is a step that ends with it, well."""
         with writing(self.engine) as connection:
             guard(connection, self.claim)
+            if done is not None:
+                name, result = done
+                finish_step(
+                    connection, self.claim, name, StepState.SUCCEEDED, result=result
+                )
             if reason is not None:
                 self.say(f"{state}: {reason}", level=LogLevel.WARNING)
             self.write_log(connection)

@@ -335,9 +335,13 @@ def _tell_skipped(operation: OperationRow, known: Circumstances) -> Why:
         )
         remedies = (Remedy.BLOCKER, Remedy.BACKFILL, Remedy.EDIT)
         return _say(parts, same, remedies, known.blocker)
-    gone = found is Reason.NO_LONGER_TRUE
     parts = (f"{_explain(operation)}.",)
-    return _say(parts, same, () if gone else (Remedy.BACKFILL, Remedy.EDIT))
+    match found:
+        case Reason.NO_LONGER_TRUE:
+            return _say(parts, same)
+        case Reason.UNCHANGED:
+            return _say(parts, same, (Remedy.EDIT,))
+    return _say(parts, same, (Remedy.BACKFILL, Remedy.EDIT))
 
 
 def _tell_missed(operation: OperationRow, known: Circumstances) -> Why:

@@ -22,7 +22,7 @@ from models.database.tables import (
     operations,
 )
 from models.decision import get_action_name
-from models.operation_state import OperationState
+from models.operation_state import OperationState, Reason
 from operations.operation_filter import belongs_to
 from overview.installation.leaders import Unled, fetch_unled, find_first_missed
 from overview.why.circumstances import fetch_circumstances
@@ -220,6 +220,8 @@ def _fetch_skipped(
         .where(
             UNSUCCESSFUL.of(),
             kept.state == OperationState.SKIPPED,
+            # as its action asks, hour after hour
+            kept.reason != Reason.UNCHANGED,
             kept.recorded_at >= since,
             *belongs_to(app),
         )

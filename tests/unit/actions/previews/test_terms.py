@@ -27,6 +27,10 @@ from actions.previews.terms import describe_terms
                 )
             ],
         ),
+        (
+            {"if": {"refreshed": True}},
+            ["The steps after refresh run only if it brought something new."],
+        ),
         ({"rest_after": 1}, ["Paused as soon as a run fails."]),
         ({"rest_after": 3}, ["Paused after 3 failures in a row."]),
         (

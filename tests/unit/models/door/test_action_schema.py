@@ -111,6 +111,10 @@ def test_examples_are_accepted(example: Any):
         {"when": {"working_day": -1, "at": "09:00"}},
         {"overlap": "queue", "jitter": "PT5M", "catch_up": {"runs": "latest"}},
         {"retries": 0, "rest_after": 3},
+        {
+            "operations": {"refresh": True, "publish": True},
+            "if": {"refreshed": "yes"},
+        },
         {"retries": "5", "retry_after": "PT1M"},
     ],
 )
@@ -132,6 +136,7 @@ def test_what_is_posted_well_is_accepted(changes: dict[str, Any]):
         {"overlap": "never"},
         {"retries": 11},
         {"rest_after": 0},
+        {"if": {}},
         {"retries": "five"},
         {"operations": {"refresh": "everything"}},
         {"operations": {"refresh": {"domains": []}}},

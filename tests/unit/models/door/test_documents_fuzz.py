@@ -42,6 +42,7 @@ VOCABULARY = """
 name uid active operations when recipients starts_at ends_at except instead jitter
 catch_up weekdays Sat Sun before working_day 09:00 overlap cron_rule due_date every
 calendar on after delay timezone anchor users groups retries retry_after rest_after
+if refreshed
 domains refresh publish send_email template true all yes from until runs within source
 file url sql database templates subject text documents id email event user at key
 holidays 2026-12-25 2026-12-01T09:00:00Z PT5M P1D daily instance.user.created app.paid
@@ -106,6 +107,7 @@ ROOT: dict[str, object] = {
     "retries": 5,
     "retry_after": "PT1M",
     "rest_after": 3,
+    "if": {"refreshed": True},
 }
 VALID = [{**ROOT, "when": when} for when in TIMES] + [
     # Rules of several zones: a bound needs an offset.
