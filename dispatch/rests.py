@@ -25,9 +25,9 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.operation_state import OperationState, Trigger
-from operations.causes import find_cause
 from operations.notices.grouping import NoticeKind, make_trouble
 from operations.notices.stored import OVERLAP
+from operations.reasons import find_cause
 from telemetry import Event
 
 log = structlog.get_logger()

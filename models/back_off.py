@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from models.errors import RuleError
-from models.fields.elapsed import parse_elapsed
+from models.fields.duration import parse_elapsed
 from models.fields.strict_model import show
 
 #: Attempts of an operation, and of each ``operations retry`` of it, unless its action
