@@ -54,7 +54,7 @@ from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import RETURN_KEY, find_obstacle
 from operations.operation_log import LONGEST_ERROR, LogLevel, shorten
 from operations.ports import Ports, StepFunction
-from operations.running.news import brings_news
+from operations.running.news import goes_on
 from operations.running.past_attempts import AttemptOutcome, PastAttempt, note_attempt
 from operations.running.platform_errors import describe_ours
 from operations.running.spoken_lines import SpokenLines, describe_crash
@@ -316,7 +316,11 @@ class Attempt:
         result: JsonValue,
     ) -> OperationState | None:
         """Record that a step did what it was to do; return as ``_run_step``."""
-        if name == "refresh" and following and not self._goes_on(action):
+        if (
+            name == "refresh"
+            and following
+            and not goes_on(self.engine, self.claim, action)
+        ):
             done = (name, result)
             return self._finish(OperationState.SKIPPED, Reason.UNCHANGED, done)
         ended = (name, following, result)
@@ -332,14 +336,6 @@ class Attempt:
                 self._spoken = spoken
                 self._end_step(*ended)
         return None
-
-    def _goes_on(self, action: ScheduledActionModel) -> bool:
-        """Tell whether the steps after refresh run: there is news, or it was forced."""
-        asked = action.operations.refresh
-        if action.if_ is None or asked is None or self.claim.details.get("force"):
-            return True
-        with reading(self.engine) as connection:
-            return brings_news(connection, self.claim, asked.domains)
 
     def check_time(self) -> None:
         """

@@ -7,8 +7,10 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from models.database.engine import reading
 from models.database.tables import domain_versions, domains, operations
 from models.operation_state import OperationState
+from models.scheduled_action import ScheduledActionModel
 from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import STEPS_KEY
 
@@ -18,7 +20,16 @@ _LOOKED_AT = 100
 _kept, _version = operations.c, domain_versions.c
 
 
-def brings_news(
+def goes_on(engine: sa.Engine, claim: Claim, action: ScheduledActionModel) -> bool:
+    """Tell whether the steps after refresh run: there is news, or it was forced."""
+    asked = action.operations.refresh
+    if action.if_ is None or asked is None or claim.details.get("force"):
+        return True
+    with reading(engine) as connection:
+        return _brings_news(connection, claim, asked.domains)
+
+
+def _brings_news(
     connection: sa.Connection, claim: Claim, names: Collection[str] | None
 ) -> bool:
     """
