@@ -329,9 +329,12 @@ def _offer_interval(found: re.Match[str], _accepts: Accepts) -> str:
     if not parts or _ELAPSED.sub("", said).strip():
         return ""
     total = sum(int(count) * _SECONDS_OF[unit[0]] for count, unit in parts)
-    if total < 60:
-        return 'Once a minute is the most: write {"every": "PT1M"}.'
-    if total > _LONGEST_S:
+    if 0 < total < 60:
+        return (
+            f'Write an interval: {{"every": "{write_elapsed(total)}"}}, which only a'
+            ' lone "run_task" may have; other steps run once a minute at most.'
+        )
+    if not total or total > _LONGEST_S:
         return ""
     return f'Write an interval: {{"every": "{write_elapsed(total)}"}}.'
 
