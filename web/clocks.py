@@ -31,6 +31,8 @@ class Detail(StrEnum):
 
     #: 03:05; of another day 19 Oct 03:05
     MINUTE = "minute"
+    #: 03:05, and 03:05:37 if it has seconds
+    DUE = "due"
     #: 03:05:37; of another day 19 Oct 03:05:37
     SECOND = "second"
     #: Tue 20 Oct 2026 03:05:37
@@ -191,7 +193,8 @@ def _write(local: datetime, today: date, detail: Detail) -> str:
         return f"{day} {local.year}"
     if detail is Detail.FULL:
         return f"{local:%a} {day} {local.year} {local:%T}"
-    text = f"{local:%T}" if detail is Detail.SECOND else f"{local:%R}"
+    has_seconds = detail is Detail.SECOND or (detail is Detail.DUE and local.second)
+    text = f"{local:%T}" if has_seconds else f"{local:%R}"
     if local.date() == today:
         return text
     year = f" {local.year}" if local.year != today.year else ""

@@ -282,7 +282,8 @@ def _describe_row(
 @lru_cache(maxsize=4096)
 def _tell_when(text: str) -> str:
     """Say when an action runs; cached, since reading a rule takes most of a list."""
-    stub = {"name": "action", "operations": {"send_execsum": True}}
+    # Alone it may be due as often as any rule says.
+    stub = {"name": "action", "operations": {"run_task": {"name": "task"}}}
     document = {**stub, **json.loads(text)}
     try:
         return describe(ScheduledActionModel.model_validate(document))

@@ -44,6 +44,14 @@ class HourCell:
     path: str | None
     is_now: bool
 
+    @property
+    def short(self) -> str:
+        """The number, as far as there is room: what is due each second has 3.6k."""
+        if self.number < 1_000:
+            return str(self.number)
+        digits = 1 if self.number < 10_000 else 0
+        return f"{self.number / 1_000:.{digits}f}k"
+
 
 @dataclass(frozen=True, slots=True)
 class DayRow:

@@ -54,6 +54,8 @@ def test_hour_that_comes_twice_is_told_apart_by_its_offset():
     ("at", "detail", "expected"),
     [
         (NOW, Detail.SECOND, "02:02:37"),
+        (NOW, Detail.DUE, "02:02:37"),
+        (NOW.replace(second=0), Detail.DUE, "02:02"),
         (NOW - timedelta(days=1), Detail.MINUTE, "24 Oct 03:02"),
         (NOW - timedelta(days=400), Detail.MINUTE, "20 Sep 2025 03:02"),
         (NOW, Detail.FULL, "Sun 25 Oct 2026 02:02:37"),

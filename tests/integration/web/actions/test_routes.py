@@ -422,3 +422,17 @@ def test_a_rule_that_cannot_be_read_leaves_the_rest(
     assert "It cannot be read: no zone 'Mars/Base'. Since " in shown
     assert "Last runs" in shown
     assert "quarantined" in read(page.get("/actions"))
+
+
+def test_what_is_due_between_two_minutes_is_told_by_the_second(
+    page: TestClient, engine: sa.Engine
+):
+    """Its rule in words, and each of its next runs."""
+    task = {"run_task": {"name": "poll", "queue": "theirs"}}
+    often = {"every": "PT7S"}
+    post(engine, "shop", uid="poll", name="Poll", operations=task, when=often)
+
+    shown = read(page.get("/actions/poll"))
+
+    assert "Every 7 s" in shown
+    assert re.search(r"2 \S+ \S+ \d\d:\d\d:\d\d \+00:00 \d\d \d\d:\d\d:\d\dZ", shown)

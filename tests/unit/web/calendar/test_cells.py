@@ -133,3 +133,16 @@ def test_a_cell_leads_to_its_operations_or_to_what_is_planned():
     )
     assert "from=2026-10-19T17%3A02%3A00Z" in str(rows[1].cells[1][0].path)
     assert rows[0].cells[0][0].path is None
+
+
+@pytest.mark.parametrize(
+    ("planned", "expected"),
+    [(999, "999"), (3_600, "3.6k"), (36_000, "36k"), (3_600_000, "3600k")],
+)
+def test_a_large_number_has_room_in_its_cell(planned: int, expected: str):
+    """Of what is due each second; the whole number is told in words."""
+    (row, *_others) = make_rows(make(USUAL, NOW, d0h7={"planned": planned}), Whose())
+    (cell,) = row.cells[7]
+
+    assert expected == cell.short
+    assert f"{planned:,} planned" in cell.told
