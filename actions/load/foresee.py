@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +17,7 @@ import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
 from actions.load.counting import Counting, LoadedMinute, RuleGroup, Share
+from actions.occurrences import parse_timing
 from models.database.tables import DUE_ACTIONS, IDLE_ACTIONS, scheduled_actions
 from models.errors import RuleError
 from models.operation_state import Queue
@@ -113,7 +115,7 @@ def foresee(
 
     left_out: Counter[str] = Counter()
     counted = 0
-    for number, groups in _fetch_groups(connection, whose, before):
+    for number, groups in _put_often_last(_fetch_groups(connection, whose, before)):
         if is_over():
             left_out[TIME] += number
             continue
@@ -125,6 +127,22 @@ def foresee(
             left_out[TIME] += 0 if is_done else number
             counted += number if is_done else 0
     return Foreseen(counted, left_out)
+
+
+def _put_often_last(
+    found: Iterable[tuple[int, list[RuleGroup]]],
+) -> Iterator[tuple[int, list[RuleGroup]]]:
+    """Let a rule that is due each second, and takes as long as thousands, wait."""
+    often = []
+    for each in found:
+        is_often = False
+        with suppress(RuleError):  # which whoever counts it reports
+            is_often = parse_timing(each[1][0].timing).is_below_minute
+        if is_often:
+            often.append(each)
+        else:
+            yield each
+    yield from often
 
 
 def count_others(

@@ -212,6 +212,20 @@ def test_a_single_rule_is_not_waited_for_either(
     assert (0, {"time": 1}, []) == (found.actions, found.left_out, found.minutes)
 
 
+def test_what_is_due_each_second_takes_no_time_of_others(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """Although most actions have its rule."""
+    post_many(engine, 2, when={"calendar": "*-*-* *:*:*"})
+    post(engine, "shop", name="other", when={"cron_rule": "0 * * * *"})
+    monkeypatch.setattr("actions.load.foresee.PATIENCE", timedelta(seconds=5))
+    ticking: Callable[[], float] = count().__next__
+
+    found = forecast(engine, until=DAY + timedelta(days=7), monotonic=ticking)
+
+    assert (1, {"time": 2}) == (found.actions, found.left_out)
+
+
 def test_what_is_not_due_in_the_period_takes_no_time(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
