@@ -24,7 +24,6 @@
   const findAll = (selector, from = document) => [...from.querySelectorAll(selector)];
 
   // ----------------------------------------------------------------- 1 words
-
   const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   /** A length of time in its two largest units, as the server writes it. */
   function tellAge(seconds) {
@@ -57,7 +56,6 @@
   }
 
   // ----------------------------------------------------------------- 2 parts
-
   const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 
   /** Put what a part has become into its place, unless somebody types there; the focus stays. */
@@ -142,7 +140,6 @@
   }
 
   // ------------------------------------------------------------------ 3 live
-
   let stream = null;
   let waiting = new Set();
   let [timer, isRenewing] = [null, false];
@@ -190,7 +187,6 @@
   }
 
   // ------------------------------------------------------------------ 4 time
-
   let ahead = 0;
 
   /** The server's clock is the one that counts. */
@@ -212,7 +208,6 @@
   }
 
   // ------------------------------------------------------------- 5 questions
-
   /** Open what a link leads to as a dialog; if that fails, go there. */
   async function ask(link) {
     const page = await read(link.href).catch(() => null);
@@ -222,13 +217,8 @@
     const dialog = Object.assign(document.createElement("dialog"), { className: "asking" });
     dialog.setAttribute("aria-labelledby", inner.getAttribute("aria-labelledby"));
     dialog.append(document.importNode(inner, true));
-    // Whoever goes back leaves the question, not the page that it is asked on.
-    history.pushState({ asking: true }, "");
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      link.focus();
-      if (history.state?.asking) history.back();
-    });
+    history.pushState({ asking: true }, "");  // whoever goes back leaves the question, not its page
+    dialog.addEventListener("close", () => { dialog.remove(); link.focus(); if (history.state?.asking) history.back(); });
     dialog.addEventListener("click", (event) => {
       if (event.target === dialog || event.target.closest("[data-close]")) { event.preventDefault(); dialog.close(); }
     });
@@ -249,7 +239,6 @@
   }
 
   // ---------------------------------------------------------------- 6 checks
-
   /** Send a form while one types, and show the parts of the answer; no field is in any. */
   function check(form) {
     let pending = null;
@@ -298,7 +287,6 @@
   let isUnsaved = find("form[data-unsaved=yes]") !== null;
 
   // ------------------------------------------------------------------ 7 keys
-
   let prefix = "";
 
   function press(event) {
@@ -341,7 +329,6 @@
   }
 
   // -------------------------------------------------------------- 8 the rest
-
   /** Give what has just come into the page what it needs of us. */
   function prepare(part) {
     const own = (selector) => (part.matches?.(selector) ? [part] : []).concat(findAll(selector, part));
@@ -360,13 +347,6 @@
     form.hidden = false;
     document.getElementById(form.dataset.link).hidden = true;
     find("button", form).focus();
-  }
-
-  /** Let what is wider than its box open at now; the page itself stays where it is. */
-  function showNow(mark) {
-    const box = mark.closest(".scroll");
-    const room = box.getBoundingClientRect();
-    box.scrollLeft += mark.getBoundingClientRect().left - room.left - room.width / 2;
   }
 
   async function copy(button) {
@@ -408,7 +388,10 @@
   addEventListener("hashchange", takeLink);
   find("#refused")?.focus();
   addEventListener("popstate", () => find("dialog[open]")?.close());
-  findAll(".scroll :is(.t-now, .h-now)").forEach(showNow);
+  for (const mark of findAll(".scroll :is(.t-now, .h-now)")) {  // what is wider than its box opens at now
+    const box = mark.closest(".scroll");
+    box.scrollLeft += mark.getBoundingClientRect().left - box.getBoundingClientRect().left - box.clientWidth / 2;
+  }
   find(".nav > ul [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   listen();
 })();
