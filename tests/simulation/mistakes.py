@@ -38,6 +38,7 @@ from dispatch.upkeep import Upkeep
 from models.database.engine import Identifier, db_now, read_clock, writing
 from models.database.tables import (
     AWAITING,
+    PENDING,
     UNDER_WAY,
     deliveries,
     leases,
@@ -275,20 +276,26 @@ RAN_OUT = sa.or_(rows.c.lease_expires_at.is_(None), rows.c.lease_expires_at <= d
 @contextlib.contextmanager
 def leaving_lines_to_senders() -> Iterator[None]:
     """Send one of a line while none is under way, and claim whatever message comes."""
-
-    def by_time(name: str) -> tuple[sa.ColumnElement[Any], ...]:
-        under_way = sa.case((UNDER_WAY.of(name), 0), else_=1)
-        return under_way, sa.literal_column(f"{name}.send_at")
-
+    other = rows.alias("other")
+    beside = sa.exists().where(
+        other.c.action_uid == rows.c.action_uid,
+        other.c.user_id.is_not_distinct_from(rows.c.user_id),
+        UNDER_WAY.of("other"),
+    )
+    order, statements = operations.sending.order, operations.claiming.statements
+    in_line = PENDING.of(), rows.c.overlap == "queue", ~beside
     raw = get_database().raw
     guards = raw.execute(
         "SELECT name, sql FROM sqlite_master WHERE name LIKE '%line_claimed'"
     ).fetchall()
     for name, _sql in guards:
         raw.execute(f"DROP INDEX {name}")
-    order, statements = operations.sending.order, operations.claiming.statements
     with (
-        patch.object(order, "find_place", by_time),
+        patch.object(
+            order,
+            "_select_first_of_lines",
+            lambda _walk: order._select_sendable(*in_line),
+        ),
         patch.object(order, "_sendable_statement", cache(_SENDABLE)),
         patch.object(statements, "HAS_TURN", sa.true()),
         patch.object(operations.claiming.claim, "claim_statement", _CLAIM.__wrapped__),
