@@ -219,7 +219,14 @@ MUTANTS: tuple[Mutant, ...] = (
             mistakes.claim_where(mistakes.LIVE, mistakes.LEFT),
         ),
     ),
-    Mutant("lines left to senders", "start", mistakes.leaving_lines_to_senders),
+    Mutant(
+        "lines left to senders",
+        "start",
+        mistakes.leaving_lines_to_senders,
+        first=7,
+        # A worker that is asked to stop gives back what stands first in its line.
+        emphasis=Emphasis(outages=("stop",) * 20),
+    ),
     Mutant(
         "canceling ends the claim",
         "start",
