@@ -103,10 +103,10 @@ def test_keys_of_the_installation_make_apps(web: Web):
     """
     201 and where it is; "0" says that there was none, so that nothing is overwritten.
     """
-    made = web.put("/apps/_new", DOCUMENT, app=None, headers=_if(0))
-    again = web.put("/apps/_new", DOCUMENT, app=None, headers=_if(0))
+    made = web.put("/apps/new", DOCUMENT, app=None, headers=_if(0))
+    again = web.put("/apps/new", DOCUMENT, app=None, headers=_if(0))
 
-    assert (201, "/api/v1/apps/_new") == (made.status_code, made.headers["location"])
+    assert (201, "/api/v1/apps/new") == (made.status_code, made.headers["location"])
     assert 412 == again.status_code
 
 
