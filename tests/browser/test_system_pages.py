@@ -67,6 +67,7 @@ def test_key_is_made_without_script(looker: Looker, own_site: Site):
     with leaving(page):
         page.get_by_role("link", name="Make a key…").first.click()
     page.get_by_label("Name").fill("wall of the office")
+    page.locator("select[name=app]").select_option("*")
     with leaving(page):
         page.get_by_role("button", name="Make it").click()
 
