@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 from zoneinfo import ZoneInfo
@@ -96,16 +97,28 @@ class Form:
         Raises:
             InvalidDocumentError: Note or end cannot be read.
         """
-        note, until = self.get("note") or None, self.get("until")
-        asked = self.read(PauseModel, "pause", {"note": note})
-        if not until:
-            return asked
+        asked = self.read(PauseModel, "pause", {"note": self.get("note") or None})
+        return asked.model_copy(update={"until": self.read_instant("until", zone)})
+
+    def read_instant(self, name: str, zone: ZoneInfo | None) -> datetime | None:
+        """
+        Return the instant of the field *name*. None: it is empty.
+
+        Args:
+            name: Of the field, at which a problem is told.
+            zone: Of an instant without offset; None: it is refused.
+
+        Raises:
+            InvalidDocumentError: It is none.
+        """
+        text = self.get(name)
+        if not text:
+            return None
         try:
-            end = parse_instant(until, zone)
+            return parse_instant(text, zone)
         except RuleError as error:
-            problem = Problem("/until", error.message, error.hint)
+            problem = Problem(f"/{name}", error.message, error.hint)
             raise InvalidDocumentError((problem,)) from None
-        return asked.model_copy(update={"until": end})
 
 
 def read_number(text: str) -> int | str:

@@ -112,7 +112,7 @@ def test_many_are_canceled_after_a_count(looker: Looker, own_site: Site):
     with leaving(page):
         page.get_by_role("button", name="Cancel…").click()
     page.get_by_role("button", name=f"Cancel {count} operations").click()
-    page.wait_for_url(re.compile("/operations/bulk/"))
+    page.wait_for_url(re.compile("/bulk/"))
 
     expect(page.get_by_role("progressbar")).to_be_visible()
 

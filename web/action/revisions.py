@@ -20,20 +20,24 @@ from actions.read_revisions import (
     fetch_revision_part,
     fetch_shown_revision,
 )
-from models.errors import MinutehandError, NotFoundError
+from models.errors import NotFoundError
+from models.fields.zone import load_zone
 from models.paging import Page, Part
 from models.revision import OF_DOCUMENT, ActionState
 from overview.actions.shown import ShownAction, fetch_shown_action
-from overview.previews.new import FullPreview
 from serving.access.callers import Role
 from serving.context import Context, Editor, Viewer
-from serving.refusals import find_status
-from web.clocks import find_zone
 from web.editor.document_text import write_text
 from web.editor.draft import Draft, Judged, judge
-from web.forms import LARGEST_REVISION, go_to, make_refused, read_form, read_revision
-from web.guarding import PageRoute, takes_form
+from web.forms import (
+    LARGEST_REVISION,
+    Form,
+    go_to,
+    read_revision,
+)
+from web.guarding import PageRoute
 from web.query import Unread, read_part
+from web.questions import after_question
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -85,39 +89,8 @@ def show_revisions(context: Viewer, uid: str) -> Response:
     return render(context, "action/revisions.html", values)
 
 
-@router.get("/actions/{uid}/revisions/{revision}/restore")
-def ask_restore(context: Editor, uid: str, revision: int) -> Response:
+def _ask(context: Context, uid: str, revision: int) -> tuple[str, dict[str, Any]]:
     """Show what restoring a revision would change."""
-    return _ask(context, uid, revision)
-
-
-@router.post("/actions/{uid}/revisions/{revision}/restore")
-@takes_form
-def restore(context: Editor, uid: str, revision: int) -> Response:
-    """Give the action the document of an earlier revision."""
-    form = read_form(context.body)
-    try:
-        with context.writing() as connection:
-            outcome = roll_back(
-                connection,
-                SeenAction(uid, context.app, read_revision(form.get("current")) or 0),
-                _check_number(revision),
-                terms=context.sign(form.get("note") or None),
-            )
-    except NotFoundError:
-        raise
-    except MinutehandError as error:
-        return _ask(context, uid, revision, error)
-    told = (
-        f"{outcome.name!r} has the document of revision {revision} again, as"
-        f" revision {outcome.revision}."
-    )
-    return go_to(f"/actions/{uid}", told)
-
-
-def _ask(
-    context: Context, uid: str, revision: int, error: MinutehandError | None = None
-) -> Response:
     action = _read_action(context, uid)
     if action.state is ActionState.DELETED:
         msg = f"there is no scheduled action {uid!r}"
@@ -125,21 +98,35 @@ def _ask(
     current = action.document_revision
     with context.reading() as connection:
         compared = _compare(connection, context, uid, current, _check_number(revision))
-    zone = find_zone(context.services.timezone)
-    assert zone is not None  # the settings were checked at the start
     draft = Draft(compared.new_text, action.app, uid, current)
+    zone = load_zone(context.services.timezone)
     judged = judge(context, draft, viewer_zone=zone)
-    found: FullPreview | None = judged.found if isinstance(judged, Judged) else None
-    values = {
+    if isinstance(judged, Unread):
+        judged = Judged()
+    return "action/restore.html", {
         "action": action,
         "compared": compared,
-        "found": found,
-        "grave": judged.grave if isinstance(judged, Judged) else [],
-        "refused": None if error is None else make_refused(error),
+        "found": judged.found,
+        "grave": judged.grave,
         "revision": revision,
     }
-    status = {} if error is None else {"status": find_status(error)}
-    return render(context, "action/restore.html", values, **status)
+
+
+@after_question(router, "/actions/{uid}/revisions/{revision}/restore", _ask)
+def restore(context: Editor, form: Form, uid: str, revision: int) -> Response:
+    """Give the action the document of an earlier revision."""
+    with context.writing() as connection:
+        outcome = roll_back(
+            connection,
+            SeenAction(uid, context.app, read_revision(form.get("current")) or 0),
+            _check_number(revision),
+            terms=context.sign(form.get("note") or None),
+        )
+    told = (
+        f"{outcome.name!r} has the document of revision {revision} again, as"
+        f" revision {outcome.revision}."
+    )
+    return go_to(f"/actions/{uid}", told)
 
 
 def _compare(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -50,10 +52,11 @@ from web.action_words import (
     write_rules,
 )
 from web.clocks import Clock
-from web.forms import Form, Refused, go_to, make_refused, read_form
-from web.guarding import PageRoute, takes_form
+from web.forms import Form, go_to
+from web.guarding import PageRoute
 from web.preferences import read_preferences
 from web.query import Query, read_part
+from web.questions import after_question
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -107,10 +110,6 @@ def show_action(context: Viewer, uid: str) -> Response:
     return render(context, "action/action.html", values)
 
 
-_PAUSE, _RESUME = "action/pause.html", "action/resume.html"
-_DELETE = "action/delete.html"
-
-
 @dataclass(frozen=True, slots=True)
 class _Subject:
     """The action that an act is about, and the zone of its times."""
@@ -136,33 +135,52 @@ def _path(uid: str, rest: str = "") -> str:
 # --------------------------------------------------------------------------- run
 
 
-@router.get("/actions/{uid}/run")
-def ask_run(context: Operator, uid: str) -> Response:
+def _ask_run(context: Context, form: Form, uid: str) -> tuple[str, dict[str, Any]]:
     """Ask before an action runs: what it would do."""
-    return _show_run(context, uid, Form())
+    wanted = RunModel()
+    if form.has("dry_run"):
+        with suppress(InvalidDocumentError):
+            wanted = _read_run(form)
+    with context.reading() as connection:
+        subject = _fetch(connection, context, uid)
+        foreseen: RunPreview | None = None
+        problem = ""
+        try:
+            foreseen = preview_run(
+                connection,
+                uid,
+                user_id=wanted.user,
+                steps=wanted.steps,
+                app=context.app,
+            )
+        except MinutehandError as error:
+            problem = str(error)
+    return "action/run.html", {
+        "subject": subject,
+        "action": subject.action,
+        "chosen": form.get_all("steps") if form.has("known") else subject.steps,
+        "foreseen": foreseen,
+        "problem": problem,
+        "back": _path(uid),
+    }
 
 
-@router.post("/actions/{uid}/run")
-@takes_form
-def run_action(context: Operator, uid: str) -> Response:
+@after_question(router, "/actions/{uid}/run", _ask_run)
+def run_action(context: Operator, form: Form, uid: str) -> Response | None:
     """Run an action now, or say what it would do."""
-    form = read_form(context.body)
-    try:
-        wanted = _read_run(form)
-        if form.has("dry_run"):
-            return _show_run(context, uid, form, wanted)
-        operation_id = run_now(
-            context.services.engine,
-            uid,
-            user_id=wanted.user,
-            force=wanted.force,
-            steps=wanted.steps,
-            note=wanted.note,
-            app=context.app,
-            author=context.caller.as_author(context.request_id),
-        )
-    except MinutehandError as error:
-        return _show_run(context, uid, form, refused=make_refused(error))
+    wanted = _read_run(form)
+    if form.has("dry_run"):
+        return None
+    operation_id = run_now(
+        context.services.engine,
+        uid,
+        user_id=wanted.user,
+        force=wanted.force,
+        steps=wanted.steps,
+        note=wanted.note,
+        app=context.app,
+        author=context.caller.as_author(context.request_id),
+    )
     return go_to(
         f"/operations/{operation_id}",
         "It is recorded, and sent within a second while a scheduler leads.",
@@ -185,147 +203,68 @@ def _read_run(form: Form) -> RunModel:
     return form.read(RunModel, "run", values)
 
 
-def _show_run(
-    context: Context,
-    uid: str,
-    form: Form,
-    wanted: RunModel | None = None,
-    refused: Refused | None = None,
-) -> Response:
+# ------------------------------------------------------ pause, resume and delete
+
+
+def _ask(template: str, context: Context, uid: str) -> tuple[str, dict[str, Any]]:
+    """Ask before an action is changed."""
     with context.reading() as connection:
         subject = _fetch(connection, context, uid)
-        foreseen: RunPreview | None = None
-        problem = ""
-        try:
-            foreseen = preview_run(
-                connection,
-                uid,
-                user_id=None if wanted is None else wanted.user,
-                steps=None if wanted is None else wanted.steps,
-                app=context.app,
-            )
-        except MinutehandError as error:
-            problem = str(error)
-    values = {
-        "subject": subject,
+    return template, {
         "action": subject.action,
-        "form": form,
-        "chosen": form.get_all("steps") if form.fields else list(subject.steps),
-        "foreseen": foreseen,
-        "problem": problem,
-        "of": refused,
+        "zone": subject.zone.key,
+        "title": describe_deletion([subject.action]),
         "back": _path(uid),
     }
-    return render(context, "action/run.html", values, refused=refused)
 
 
-# ------------------------------------------------------------- pause and resume
-
-
-@router.get("/actions/{uid}/pause")
-def ask_pause(context: Operator, uid: str) -> Response:
-    """Ask before an action is paused."""
-    return _show_question(context, uid, Form(), _PAUSE)
-
-
-@router.post("/actions/{uid}/pause")
-@takes_form
-def pause_action(context: Operator, uid: str) -> Response:
+@after_question(router, "/actions/{uid}/pause", partial(_ask, "action/pause.html"))
+def pause_action(context: Operator, form: Form, uid: str) -> Response:
     """Pause an action."""
-    form = read_form(context.body)
-    try:
-        with context.writing() as connection:
-            subject = _fetch(connection, context, uid)
-            wanted = form.read_pause(subject.zone)
-            set_paused(
-                connection,
-                uid,
-                paused=True,
-                until=wanted.until,
-                note=wanted.note,
-                by=context.caller.name,
-                app=context.app,
-                as_it_is=False,
-            )
-    except MinutehandError as error:
-        return _show_question(context, uid, form, _PAUSE, make_refused(error))
+    with context.writing() as connection:
+        subject = _fetch(connection, context, uid)
+        wanted = form.read_pause(subject.zone)
+        set_paused(
+            connection,
+            uid,
+            paused=True,
+            until=wanted.until,
+            note=wanted.note,
+            by=context.caller.name,
+            app=context.app,
+            as_it_is=False,
+        )
     told = f"{subject.action.name} is paused."
     return go_to(_path(uid), told, undo=_path(uid, "/resume"))
 
 
-@router.get("/actions/{uid}/resume")
-def ask_resume(context: Operator, uid: str) -> Response:
-    """Ask before an action is resumed."""
-    return _show_question(context, uid, Form(), _RESUME)
-
-
-@router.post("/actions/{uid}/resume")
-@takes_form
-def resume_action(context: Operator, uid: str) -> Response:
+@after_question(router, "/actions/{uid}/resume", partial(_ask, "action/resume.html"))
+def resume_action(context: Operator, form: Form, uid: str) -> Response:
     """Resume an action from now on."""
-    form = read_form(context.body)
-    try:
-        with context.writing() as connection:
-            subject = _fetch(connection, context, uid)
-            is_changed = set_paused(
-                connection,
-                uid,
-                paused=False,
-                note=form.read(NoteModel, "note").note,
-                by=context.caller.name,
-                app=context.app,
-            )
-    except MinutehandError as error:
-        return _show_question(context, uid, form, _RESUME, make_refused(error))
+    with context.writing() as connection:
+        subject = _fetch(connection, context, uid)
+        is_changed = set_paused(
+            connection,
+            uid,
+            paused=False,
+            note=form.read(NoteModel, "note").note,
+            by=context.caller.name,
+            app=context.app,
+        )
     words = "is resumed" if is_changed else "was not paused on its own"
     return go_to(_path(uid), f"{subject.action.name} {words}.")
 
 
-# ------------------------------------------------------------------------ delete
-
-
-@router.get("/actions/{uid}/delete")
-def ask_delete(context: Editor, uid: str) -> Response:
-    """Ask before an action is deleted."""
-    return _show_question(context, uid, Form(), _DELETE)
-
-
-@router.post("/actions/{uid}/delete")
-@takes_form
-def delete(context: Editor, uid: str) -> Response:
+@after_question(router, "/actions/{uid}/delete", partial(_ask, "action/delete.html"))
+def delete(context: Editor, form: Form, uid: str) -> Response:
     """Delete an action."""
-    form = read_form(context.body)
-    try:
-        with context.writing() as connection:
-            subject = _fetch(connection, context, uid)
-            delete_action(
-                connection,
-                uid,
-                app=context.app,
-                by=context.caller.name,
-                note=form.read(NoteModel, "note").note,
-            )
-    except MinutehandError as error:
-        return _show_question(context, uid, form, _DELETE, make_refused(error))
-    return go_to(_path(uid), f"{subject.action.name} is deleted.")
-
-
-def _show_question(
-    context: Context,
-    uid: str,
-    form: Form,
-    template: str,
-    refused: Refused | None = None,
-) -> Response:
-    """Show what is asked before a change, with what was typed."""
-    with context.reading() as connection:
+    with context.writing() as connection:
         subject = _fetch(connection, context, uid)
-    values = {
-        "action": subject.action,
-        "zone": subject.zone.key,
-        "form": form,
-        "of": refused,
-        "title": describe_deletion([subject.action]),
-        "back": _path(uid),
-    }
-    return render(context, template, values, refused=refused)
+        delete_action(
+            connection,
+            uid,
+            app=context.app,
+            by=context.caller.name,
+            note=form.read(NoteModel, "note").note,
+        )
+    return go_to(_path(uid), f"{subject.action.name} is deleted.")

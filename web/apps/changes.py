@@ -26,7 +26,6 @@ from actions.small_apps.known_users import fetch_known_user
 from models.door.app_documents import read_small_app_object, read_user_object
 from models.errors import (
     InvalidDocumentError,
-    MinutehandError,
     NotFoundError,
     Problem,
     UsageError,
@@ -49,9 +48,9 @@ from web.apps.app_parts import (
     read_entry,
     show_entry,
 )
-from web.forms import Form, go_to, make_refused, read_form, read_number
-from web.guarding import PageRoute, takes_form
-from web.rendering import render
+from web.forms import Form, go_to, read_number
+from web.guarding import PageRoute
+from web.questions import after_question
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -63,26 +62,20 @@ def _path(app: str, rest: str = "") -> str:
 # --------------------------------------------------------------- a whole small app
 
 
-@router.get("/apps/_new")
-def ask_new(context: Editor) -> Response:
+def _ask_new(context: Context, form: Form) -> tuple[str, dict[str, Any]]:
     """Ask what a new small app is called."""
     context.demand_installation("a new small app")
-    return _show_form(context, _NEW, Form())
+    return "apps/part.html", {"place": _Place("", "", ""), "form": form, "seen": "0"}
 
 
-@router.post("/apps/_new")
-@takes_form
-def make(context: Editor) -> Response:
+@after_question(router, "/apps/_new", _ask_new)
+def make(context: Editor, form: Form) -> Response:
     """Make a small app."""
     context.demand_installation("a new small app")
-    form = read_form(context.body)
-    try:
-        model = read_small_app_object(read_entry(NEW_APP.fields, form, {}))
-        terms = ApplyTerms(by=context.caller.name, expected_revision=0)
-        with context.writing() as connection:
-            apply_small_app(connection, model, terms)
-    except MinutehandError as error:
-        return _show_form(context, _NEW, form, error=error)
+    model = read_small_app_object(read_entry(NEW_APP.fields, form, {}))
+    terms = ApplyTerms(by=context.caller.name, expected_revision=0)
+    with context.writing() as connection:
+        apply_small_app(connection, model, terms)
     return go_to(_path(model.uid), f"Made {model.name or model.uid}.")
 
 
@@ -98,45 +91,28 @@ def export(context: Editor, app: str) -> Response:
     return Response(text, media_type="application/json", headers=headers)
 
 
-@router.get("/apps/{app}/delete")
-def ask_delete(context: Admin, app: str) -> Response:
-    """Ask before a small app is deleted."""
-    return _ask_delete(context, app)
-
-
-@router.post("/apps/{app}/delete")
-@takes_form
-def delete(context: Admin, app: str) -> Response:
-    """Delete a small app."""
-    context.own(app)
-    try:
-        with context.writing() as connection:
-            gone = delete_small_app(connection, app, by=context.caller.name)
-    except MinutehandError as error:
-        return _ask_delete(context, app, error)
-    told = f"Deleted small app {app}, with {gone.actions:,} actions and {gone.keys:,}"
-    return go_to("/apps", f"{told} keys.")
-
-
 _APP_LOSS = (
     "Its actions and API keys end; its history is kept. Its uid stays taken: to make it"
     " again brings it back with its users and data, but without its actions and keys."
 )
 
 
-def _ask_delete(
-    context: Context, app: str, error: MinutehandError | None = None
-) -> Response:
+def _ask_delete(context: Context, app: str) -> tuple[str, dict[str, Any]]:
     context.own(app)
     with context.reading() as connection:
         found = fetch_detailed_app(connection, app)
-    values = {
-        "title": f"Delete small app {found.uid!r}",
-        "loss": _APP_LOSS,
-        "back": _path(app),
-        "refused": None if error is None else make_refused(error),
-    }
-    return render(context, "apps/delete.html", values, refused=error)
+    title = f"Delete small app {found.uid!r}"
+    return "apps/delete.html", {"title": title, "loss": _APP_LOSS, "back": _path(app)}
+
+
+@after_question(router, "/apps/{app}/delete", _ask_delete)
+def delete(context: Admin, app: str) -> Response:
+    """Delete a small app."""
+    context.own(app)
+    with context.writing() as connection:
+        gone = delete_small_app(connection, app, by=context.caller.name)
+    told = f"Deleted small app {app}, with {gone.actions:,} actions and {gone.keys:,}"
+    return go_to("/apps", f"{told} keys.")
 
 
 # --------------------------------------------------------------- one of its entries
@@ -193,9 +169,6 @@ class _Place:
         return f"Change {self.part.noun} {self.name}".rstrip() + f" of {self.app}"
 
 
-_NEW = _Place("", "", "")
-
-
 def _find_place(context: Context, app: str, part: str) -> _Place:
     """
     Return the entry that a request is about.
@@ -230,31 +203,30 @@ def _fetch(connection: sa.Connection, place: _Place) -> tuple[Entry, str, Entrie
     return entries.get(place.name, {}), seen, entries
 
 
-@router.get("/apps/{app}/parts/{part}")
-def show_entry_form(context: Editor, app: str, part: str) -> Response:
-    """Show the fields of an entry, or empty ones."""
+def _ask_entry(
+    context: Context, form: Form, app: str, part: str
+) -> tuple[str, dict[str, Any]]:
+    """Show the fields of an entry, with what was typed or is stored."""
     place = _find_place(context, app, part)
     with context.reading() as connection:
         fetch_app(connection, app)
         entry, seen, _ = _fetch(connection, place)
-    return _show_form(context, place, show_entry(place.part, entry), seen)
+    return "apps/part.html", {
+        "place": place,
+        "form": form if form.has("seen") else show_entry(place.part, entry),
+        # Whoever sends it once more has been told what others did.
+        "seen": seen,
+        "gone": _name_deletion(place),
+    }
 
 
-@router.post("/apps/{app}/parts/{part}")
-@takes_form
+@after_question(router, "/apps/{app}/parts/{part}", _ask_entry)
 @heavy
-def save_entry(context: Editor, app: str, part: str) -> Response:
+def save_entry(context: Editor, form: Form, app: str, part: str) -> Response:
     """Add or change an entry."""
     place = _find_place(context, app, part)
-    form = read_form(context.body)
-    try:
-        with context.writing() as connection:
-            doubts = _save(connection, context, place, form)
-    except MinutehandError as error:
-        with context.reading() as connection:
-            seen = _fetch(connection, place)[1]
-        # Whoever sends it once more has been told what others did.
-        return _show_form(context, place, form, seen, error)
+    with context.writing() as connection:
+        doubts = _save(connection, context, place, form)
     name = place.read_name(form)
     told = f"Saved {place.part.noun} {name}" if name else f"Saved {place.part.noun}"
     return go_to(place.back, " ".join([f"{told}.", *doubts]))
@@ -330,71 +302,41 @@ def _make_terms(context: Context, form: Form) -> ApplyTerms:
     return ApplyTerms(by=context.caller.name, expected_revision=seen, may_create=False)
 
 
-@router.get("/apps/{app}/parts/{part}/delete")
-def ask_delete_entry(context: Editor, app: str, part: str) -> Response:
-    """Ask before an entry is deleted."""
-    return _ask_delete_entry(context, _find_place(context, app, part))
-
-
-@router.post("/apps/{app}/parts/{part}/delete")
-@takes_form
-@heavy
-def delete_entry(context: Editor, app: str, part: str) -> Response:
-    """Delete an entry."""
-    place = _find_place(context, app, part)
-    form = read_form(context.body)
-    try:
-        with context.writing() as connection:
-            _, _, entries = _fetch(connection, place)
-            if place.key == "users":
-                seen = form.get("seen")
-                delete_user(connection, app, place.name, expected_tag=seen)
-            else:
-                del entries[place.name]
-                document = make_document(app, part, entries)
-                model = read_small_app_object(document)
-                apply_small_app(connection, model, _make_terms(context, form))
-    except MinutehandError as error:
-        return _ask_delete_entry(context, place, error)
-    return go_to(place.back, f"Deleted {place.part.noun} {place.name}.")
-
-
 def _ask_delete_entry(
-    context: Context, place: _Place, error: MinutehandError | None = None
-) -> Response:
+    context: Context, app: str, part: str
+) -> tuple[str, dict[str, Any]]:
+    """Ask before an entry is deleted."""
+    place = _find_place(context, app, part)
     if not place.name:
         msg = "Nothing is named that could be deleted."
         raise NotFoundError(msg)
     with context.reading() as connection:
         _, seen, _ = _fetch(connection, place)
-    values = {
+    return "apps/delete.html", {
         "title": f"Delete {place.part.noun} {place.name!r} of {place.app!r}",
         "loss": place.part.loss,
         "seen": seen,
-        "action": _path(place.app, f"/parts/{place.key}/delete?{_name(place)}"),
+        "action": _name_deletion(place),
         "back": place.back,
-        "refused": None if error is None else make_refused(error),
     }
-    return render(context, "apps/delete.html", values, refused=error)
 
 
-def _name(place: _Place) -> str:
-    return urlencode({"name": place.name})
+@after_question(router, "/apps/{app}/parts/{part}/delete", _ask_delete_entry)
+@heavy
+def delete_entry(context: Editor, form: Form, app: str, part: str) -> Response:
+    """Delete an entry."""
+    place = _find_place(context, app, part)
+    with context.writing() as connection:
+        _, _, entries = _fetch(connection, place)
+        if place.key == "users":
+            delete_user(connection, app, place.name, expected_tag=form.get("seen"))
+        else:
+            del entries[place.name]
+            model = read_small_app_object(make_document(app, part, entries))
+            apply_small_app(connection, model, _make_terms(context, form))
+    return go_to(place.back, f"Deleted {place.part.noun} {place.name}.")
 
 
-def _show_form(
-    context: Context,
-    place: _Place,
-    form: Form,
-    seen: str = "0",
-    error: MinutehandError | None = None,
-) -> Response:
-    """Show the fields of an entry, with what was typed or is stored."""
-    values: dict[str, Any] = {
-        "place": place,
-        "form": form,
-        "seen": seen,
-        "gone": f"{context.request.url.path}/delete?{_name(place)}",
-        "refused": None if error is None else make_refused(error),
-    }
-    return render(context, "apps/part.html", values, refused=error)
+def _name_deletion(place: _Place) -> str:
+    name = urlencode({"name": place.name})
+    return _path(place.app, f"/parts/{place.key}/delete?{name}")

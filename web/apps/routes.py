@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter
@@ -15,25 +16,20 @@ from actions.small_apps.known_users import (
     fetch_group_part,
     fetch_user_part,
 )
-from models.errors import MinutehandError
 from models.operation_state import OperationState
 from models.paging import Page
 from models.requests.actions import ActionFilterModel, Trouble
 from operations.operation_filter import OperationFilter
 from overview.actions.shown import fetch_action_part
 from overview.apps.data import fetch_domain_part
-from overview.apps.small_apps import (
-    DetailedApp,
-    ListedApp,
-    fetch_app_part,
-    fetch_detailed_app,
-)
+from overview.apps.small_apps import DetailedApp, fetch_app_part, fetch_detailed_app
 from overview.installation.status import fetch_app_status
 from overview.operations import fetch_shown_part
-from serving.context import Context, Operator, Viewer
-from web.forms import Form, Refused, go_to, make_refused, read_form
-from web.guarding import PageRoute, takes_form
+from serving.context import Context, Operator, Viewer, refuse_app
+from web.forms import Form, go_to
+from web.guarding import PageRoute
 from web.query import Query, Unread, read_part
+from web.questions import after_question
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -113,89 +109,50 @@ def show_users(context: Viewer, app: str) -> Response:
     return render(context, "apps/users.html", values)
 
 
-@router.get("/apps/{app}/pause")
-def ask_pause(context: Operator, app: str) -> Response:
-    """Ask before a small app is paused."""
-    return _ask(context, app, "apps/pause.html")
-
-
-@router.post("/apps/{app}/pause")
-@takes_form
-def pause(context: Operator, app: str) -> Response:
-    """Pause a small app."""
-    context.own(app)
-    form = read_form(context.body)
-    try:
-        asked = form.read_pause(None)
-        with context.writing() as connection:
-            paused = pause_target(
-                connection,
-                app,
-                until=asked.until,
-                note=asked.note,
-                by=context.caller.name,
-            )
-    except MinutehandError as error:
-        return _ask(context, app, "apps/pause.html", form, error)
-    return go_to(
-        f"/apps/{quote(app)}",
-        f"Paused {app}: {_count(paused.actions, 'action')} with it.",
-        undo=f"/apps/{quote(app)}/resume",
-    )
-
-
-@router.get("/apps/{app}/resume")
-def ask_resume(context: Operator, app: str) -> Response:
-    """Ask before a small app is resumed."""
-    return _ask(context, app, "apps/resume.html")
-
-
-@router.post("/apps/{app}/resume")
-@takes_form
-def resume(context: Operator, app: str) -> Response:
-    """Resume a small app."""
-    context.own(app)
-    try:
-        with context.writing() as connection:
-            resumed = resume_target(connection, app, by=context.caller.name)
-    except MinutehandError as error:
-        return _ask(context, app, "apps/resume.html", None, error)
-    told = f"Resumed {app}: {_count(resumed.actions, 'action')} with it."
-    if resumed.still_paused:
-        told += f" {_count(resumed.still_paused, 'action')} paused otherwise."
-    return go_to(f"/apps/{quote(app)}", told)
-
-
-def _ask(
-    context: Context,
-    app: str,
-    template: str,
-    form: Form | None = None,
-    error: MinutehandError | None = None,
-) -> Response:
-    """Show what is about to be done, and what was wrong with the form."""
+def _ask(template: str, context: Context, app: str) -> tuple[str, dict[str, Any]]:
+    """Show what is about to be paused or resumed."""
     context.own(app)
     with context.reading() as connection:
         (listed,) = fetch_app_part(connection, Page(1), app=app).entries or (None,)
         if listed is None:
-            fetch_detailed_app(connection, app)  # refuses it
+            refuse_app(app)
         wanted = ActionFilterModel().but(app=app)
         named = fetch_action_part(connection, wanted, Page(_NAMED), count=0)
-    refused: Refused | None = None if error is None else make_refused(error)
-    values = {
+    return template, {
         "app": app,
         "listed": listed,
         "names": [each.name for each in named.entries],
-        "more": _find_more(listed, len(named.entries)),
-        "form": form,
-        "refused": refused,
+        "more": max(0, listed.actions - len(named.entries)),
     }
-    return render(context, template, values, refused=error)
 
 
-def _find_more(listed: ListedApp | None, named: int) -> int:
-    return 0 if listed is None else max(0, listed.actions - named)
+@after_question(router, "/apps/{app}/pause", partial(_ask, "apps/pause.html"))
+def pause(context: Operator, form: Form, app: str) -> Response:
+    """Pause a small app."""
+    context.own(app)
+    asked = form.read_pause(None)
+    with context.writing() as connection:
+        paused = pause_target(
+            connection, app, until=asked.until, note=asked.note, by=context.caller.name
+        )
+    return go_to(
+        f"/apps/{quote(app)}",
+        f"Paused {app}: {_count(paused.actions)} with it.",
+        undo=f"/apps/{quote(app)}/resume",
+    )
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+@after_question(router, "/apps/{app}/resume", partial(_ask, "apps/resume.html"))
+def resume(context: Operator, app: str) -> Response:
+    """Resume a small app."""
+    context.own(app)
+    with context.writing() as connection:
+        resumed = resume_target(connection, app, by=context.caller.name)
+    told = f"Resumed {app}: {_count(resumed.actions)} with it."
+    if resumed.still_paused:
+        told += f" {_count(resumed.still_paused)} paused otherwise."
+    return go_to(f"/apps/{quote(app)}", told)
+
+
+def _count(number: int) -> str:
+    return f"{number:,} action{'' if number == 1 else 's'}"

@@ -19,15 +19,16 @@ from dispatch.backfills.shown_backfills import (
     fetch_backfilled_occurrences,
     fetch_shown_backfill,
 )
-from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
-from models.fields.instants import format_instant, parse_instant
+from models.errors import MinutehandError
+from models.fields.instants import format_instant
 from models.requests.actions import BackfillModel, Which
 from overview.recipients import fetch_recipient_part
 from serving.access.callers import Role
 from serving.context import Context, Operator, Viewer
-from web.forms import Form, Refused, go_to, make_refused, read_form
-from web.guarding import PageRoute, takes_form
+from web.forms import Form, Refused, go_to, make_refused, read_number
+from web.guarding import PageRoute
 from web.query import Query
+from web.questions import after_question
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -39,68 +40,10 @@ _LISTED = 100
 _WEEK = timedelta(days=7)
 
 
-@router.get("/actions/{uid}/backfill")
-def plan(context: Operator, uid: str) -> Response:
+def _ask(context: Context, form: Form, uid: str) -> tuple[str, dict[str, Any]]:
     """Show which past occurrences would run."""
-    pairs = tuple(context.request.query_params.multi_items())
-    return _show_plan(context, uid, Form(pairs))
-
-
-@router.post("/actions/{uid}/backfill")
-@takes_form
-def begin(context: Operator, uid: str) -> Response:
-    """Run them after all."""
-    form = read_form(context.body)
-    try:
-        with context.writing() as connection:
-            zone = find_zone(get_action(connection, uid, app=context.app))
-            backfill_id = start_backfill(
-                connection,
-                uid,
-                _read(form, zone),
-                retention=context.services.settings.retention,
-                by=context.caller.name,
-                app=context.app,
-            )
-    except MinutehandError as error:
-        return _show_plan(context, uid, form, make_refused(error))
-    told = "The backfill has begun; live work always goes first."
-    return go_to(f"/backfills/{backfill_id}", told)
-
-
-def _read(form: Form, zone: Any) -> BackfillModel:
-    """
-    Return what a form asks for; instants without an offset are in *zone*.
-
-    Raises:
-        InvalidDocumentError: With every problem.
-    """
-    values: dict[str, Any] = {}
-    problems = []
-    for name in ("from", "until"):
-        if not form.get(name):
-            continue
-        try:
-            values[name] = format_instant(parse_instant(form.get(name), zone))
-        except RuleError as error:
-            problems.append(Problem(f"/{name}", str(error), ""))
-    for name in ("at_once", "expected_count"):
-        text = form.get(name)
-        if text:
-            is_number = text.isdecimal() and len(text) < len("1000000")
-            values[name] = int(text) if is_number else text
-    for name in ("which", "note"):
-        if form.get(name):
-            values[name] = form.get(name)
-    if problems:
-        raise InvalidDocumentError(tuple(problems))
-    return form.read(BackfillModel, "backfill", values)
-
-
-def _show_plan(
-    context: Context, uid: str, form: Form, refused: Refused | None = None
-) -> Response:
     found: Plan | None = None
+    refused: Refused | None = None
     with context.reading() as connection:
         row = get_action(connection, uid, app=context.app)
         zone = find_zone(row)
@@ -114,19 +57,55 @@ def _show_plan(
                     app=context.app,
                 )
             except MinutehandError as error:
-                refused = refused or make_refused(error)
-    values = {
+                refused = make_refused(error)
+    return "backfills/new.html", {
         "row": row,
         "zone": zone.key,
-        "form": form,
-        "of": refused,
+        "refused": refused,
         "plan": found,
         "Which": Which,
         "LISTED": _LISTED,
         "week": _WEEK,
         "back": f"/actions/{quote(uid, safe='')}",
     }
-    return render(context, "backfills/new.html", values, refused=refused)
+
+
+@after_question(router, "/actions/{uid}/backfill", _ask)
+def begin(context: Operator, form: Form, uid: str) -> Response:
+    """Run them after all."""
+    with context.writing() as connection:
+        zone = find_zone(get_action(connection, uid, app=context.app))
+        backfill_id = start_backfill(
+            connection,
+            uid,
+            _read(form, zone),
+            retention=context.services.settings.retention,
+            by=context.caller.name,
+            app=context.app,
+        )
+    told = "The backfill has begun; live work always goes first."
+    return go_to(f"/backfills/{backfill_id}", told)
+
+
+def _read(form: Form, zone: Any) -> BackfillModel:
+    """
+    Return what a form asks for; instants without an offset are in *zone*.
+
+    Raises:
+        InvalidDocumentError: With every problem.
+    """
+    values: dict[str, Any] = {}
+    for name in ("from", "until"):
+        at = form.read_instant(name, zone)
+        if at is not None:
+            values[name] = format_instant(at)
+    for name in ("at_once", "expected_count"):
+        if form.get(name):
+            values[name] = read_number(form.get(name))
+    for name in ("which", "note"):
+        if form.get(name):
+            values[name] = form.get(name)
+    return form.read(BackfillModel, "backfill", values)
 
 
 @router.get("/backfills/{backfill_id}")
@@ -154,33 +133,22 @@ def show_backfill(context: Viewer, backfill_id: UUID) -> Response:
     return render(context, "backfills/backfill.html", values)
 
 
-@router.get("/backfills/{backfill_id}/cancel")
-def ask_cancel(context: Operator, backfill_id: UUID) -> Response:
+def _ask_cancel(context: Context, backfill_id: UUID) -> tuple[str, dict[str, Any]]:
     """Ask before a backfill is canceled."""
-    return _show_cancel(context, backfill_id)
-
-
-@router.post("/backfills/{backfill_id}/cancel")
-@takes_form
-def cancel(context: Operator, backfill_id: UUID) -> Response:
-    """Cancel a backfill; what it has run stays done."""
-    try:
-        with context.writing() as connection:
-            cancel_backfill(
-                connection, backfill_id, by=context.caller.name, app=context.app
-            )
-    except MinutehandError as error:
-        return _show_cancel(context, backfill_id, make_refused(error))
-    return go_to(f"/backfills/{backfill_id}", "The backfill is canceled.")
-
-
-def _show_cancel(
-    context: Context, backfill_id: UUID, refused: Refused | None = None
-) -> Response:
     with context.reading() as connection:
         shown = fetch_shown_backfill(connection, backfill_id, app=context.app)
-    values = {"shown": shown, "of": refused, "back": f"/backfills/{backfill_id}"}
-    return render(context, "backfills/cancel.html", values, refused=refused)
+    values = {"shown": shown, "back": f"/backfills/{backfill_id}"}
+    return "backfills/cancel.html", values
+
+
+@after_question(router, "/backfills/{backfill_id}/cancel", _ask_cancel)
+def cancel(context: Operator, backfill_id: UUID) -> Response:
+    """Cancel a backfill: what has not begun does not run."""
+    with context.writing() as connection:
+        cancel_backfill(
+            connection, backfill_id, by=context.caller.name, app=context.app
+        )
+    return go_to(f"/backfills/{backfill_id}", "The backfill is canceled.")
 
 
 @router.get("/actions/{uid}/recipients")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
@@ -10,13 +11,13 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.receive_events import find_refusal, receive_events_strictly, replay_event
-from models.errors import MinutehandError
 from models.event import EventName, ReplayModel, UserEventModel
 from overview.events import EventFilter, fetch_detailed_event, fetch_event_part
 from serving.context import Context, Operator, Viewer
-from web.forms import Form, go_to, make_refused, read_form
-from web.guarding import PageRoute, takes_form
+from web.forms import Form, go_to
+from web.guarding import PageRoute
 from web.query import Query, Unread, read_part
+from web.questions import after_question
 from web.rendering import find_address, render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -43,30 +44,24 @@ def show_events(context: Viewer) -> Response:
     return render(context, "events/events.html", values)
 
 
-@router.get("/events/send")
-def ask_send(context: Operator) -> Response:
+def _ask(context: Context, form: Form) -> tuple[str, dict[str, Any]]:
     """Ask which event is to be sent."""
-    query = Query(context)
-    app = context.narrow(query.text("app"))
-    # Sent twice by an impatient hand, it is one event all the same.
-    form = Form((("app", app or ""), ("key", f"page-{uuid4()}")))
-    return _show_form(context, form)
+    if not form.has("event"):
+        app = context.narrow(form.get("app") or None)
+        # Sent twice by an impatient hand, it is one event all the same.
+        form = Form((("app", app or ""), ("key", f"page-{uuid4()}")))
+    return "events/send.html", {"form": form, "names": [*EventName, "app."]}
 
 
-@router.post("/events/send")
-@takes_form
-def send(context: Operator) -> Response:
+@after_question(router, "/events/send", _ask)
+def send(context: Operator, form: Form) -> Response:
     """Record an event."""
-    form = read_form(context.body)
     app = form.get("app") or context.app or ""
-    try:
-        context.narrow(app)
-        asked = form.read(UserEventModel, "event")
-        received = context.write_again(
-            partial(receive_events_strictly, app=app, sent=[asked], is_list=False)
-        )
-    except MinutehandError as error:
-        return _show_form(context, form, error)
+    context.narrow(app)
+    asked = form.read(UserEventModel, "event")
+    received = context.write_again(
+        partial(receive_events_strictly, app=app, sent=[asked], is_list=False)
+    )
     (sent,) = received.events
     told = {
         "recorded": "The event is recorded.",
@@ -76,17 +71,6 @@ def send(context: Operator) -> Response:
     if sent.outcome == "outdated":
         return go_to(f"/events?app={quote(app, safe='')}", told)
     return go_to(f"/events/{quote(app, safe='')}/{sent.id}", told)
-
-
-def _show_form(
-    context: Context, form: Form, error: MinutehandError | None = None
-) -> Response:
-    values = {
-        "form": form,
-        "names": [*EventName, "app."],
-        "refused": None if error is None else make_refused(error),
-    }
-    return render(context, "events/send.html", values, refused=error)
 
 
 @router.get("/events/{app}/{event_id}")
@@ -103,45 +87,29 @@ def show_event(context: Viewer, app: str, event_id: UUID) -> Response:
     return render(context, "events/event.html", values)
 
 
-@router.get("/events/{app}/{event_id}/replay")
-def ask_replay(context: Operator, app: str, event_id: UUID) -> Response:
-    """Ask before an event is replayed, and name the actions that wait for it."""
-    return _ask_replay(context, app, event_id, f"page-{uuid4()}")
-
-
-@router.post("/events/{app}/{event_id}/replay")
-@takes_form
-def replay(context: Operator, app: str, event_id: UUID) -> Response:
-    """Record that what an event says happened again, now."""
-    context.own(app)
-    form = read_form(context.body)
-    key = form.get("key") or str(uuid4())
-    try:
-        asked = form.read(ReplayModel, "replay", {"key": key})
-        with context.writing() as connection:
-            replayed = replay_event(connection, app, event_id, key=asked.key or key)
-    except MinutehandError as error:
-        return _ask_replay(context, app, event_id, key, error)
-    return go_to(
-        f"/events/{quote(app, safe='')}/{replayed.id}", "The event is recorded again."
-    )
-
-
 def _ask_replay(
-    context: Context,
-    app: str,
-    event_id: UUID,
-    key: str,
-    error: MinutehandError | None = None,
-) -> Response:
+    context: Context, form: Form, app: str, event_id: UUID
+) -> tuple[str, dict[str, Any]]:
+    """Ask before an event is replayed, and name the actions that wait for it."""
     context.own(app)
     with context.reading() as connection:
         found = fetch_detailed_event(connection, app, event_id)
-    values = {
+    return "events/replay.html", {
         "app": app,
         "found": found,
-        "key": key,
+        "key": form.get("key") or f"page-{uuid4()}",
         "refusal": find_refusal(found.name),
-        "refused": None if error is None else make_refused(error),
     }
-    return render(context, "events/replay.html", values, refused=error)
+
+
+@after_question(router, "/events/{app}/{event_id}/replay", _ask_replay)
+def replay(context: Operator, form: Form, app: str, event_id: UUID) -> Response:
+    """Record that what an event says happened again, now."""
+    context.own(app)
+    key = form.get("key") or str(uuid4())
+    asked = form.read(ReplayModel, "replay", {"key": key})
+    with context.writing() as connection:
+        replayed = replay_event(connection, app, event_id, key=asked.key or key)
+    return go_to(
+        f"/events/{quote(app, safe='')}/{replayed.id}", "The event is recorded again."
+    )

@@ -31,6 +31,7 @@ from web.forms import Form, go_to, make_refused, read_form, read_number
 from web.guarding import PageRoute, takes_form
 from web.mails.routes import select_mails
 from web.query import Query
+from web.questions import after_question
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -39,30 +40,35 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 _NAMED = 12
 
 
-@router.get("/mails/resend")
-def ask_resend(context: Operator) -> Response:
-    """Ask before mails are sent again."""
-    return _ask(context, "resend", Query(context))
+def _ask(act: str, context: Context) -> tuple[str, dict[str, Any]]:
+    """Ask before mails are sent again, or marked as sent."""
+    query = Query(context)
+    wanted = _select(context, act, query)
+    with context.reading() as connection:
+        total = sum(count_mails(connection, wanted).values())
+        runs = count_operations(connection, wanted)
+        named = fetch_mails(connection, wanted, Page(_NAMED)).entries
+    return "mails/change.html", {
+        "act": act,
+        "wanted": wanted,
+        "total": total,
+        "runs": runs,
+        "named": named,
+        "query": query,
+        "kept": context.request.query_params.multi_items(),
+    }
 
 
-@router.post("/mails/resend")
-@takes_form
-def resend(context: Operator) -> Response:
+@after_question(router, "/mails/resend", partial(_ask, "resend"))
+def resend(context: Operator, form: Form) -> Response:
     """Send failed or uncertain mails again."""
-    return _resolve(context, "resend")
+    return _resolve(context, form, "resend")
 
 
-@router.get("/mails/confirm")
-def ask_confirm(context: Operator) -> Response:
-    """Ask before uncertain mails are marked as sent."""
-    return _ask(context, "confirm", Query(context))
-
-
-@router.post("/mails/confirm")
-@takes_form
-def confirm(context: Operator) -> Response:
+@after_question(router, "/mails/confirm", partial(_ask, "confirm"))
+def confirm(context: Operator, form: Form) -> Response:
     """Mark uncertain mails as sent."""
-    return _resolve(context, "confirm")
+    return _resolve(context, form, "confirm")
 
 
 def _select(context: Context, act: str, query: Query) -> MailFilter:
@@ -74,45 +80,20 @@ def _select(context: Context, act: str, query: Query) -> MailFilter:
     return wanted
 
 
-def _ask(
-    context: Context, act: str, query: Query, error: MinutehandError | None = None
-) -> Response:
-    wanted = _select(context, act, query)
-    with context.reading() as connection:
-        total = sum(count_mails(connection, wanted).values())
-        runs = count_operations(connection, wanted)
-        named = fetch_mails(connection, wanted, Page(_NAMED)).entries
-    values = {
-        "act": act,
-        "wanted": wanted,
-        "total": total,
-        "runs": runs,
-        "named": named,
-        "query": query,
-        "kept": context.request.query_params.multi_items(),
-        "refused": None if error is None else make_refused(error),
-    }
-    return render(context, "mails/change.html", values, refused=error)
-
-
-def _resolve(context: Context, act: str) -> Response:
+def _resolve(context: Context, form: Form, act: str) -> Response:
     """Do what was asked for the mails of the query, if they are as many as was told."""
-    form = read_form(context.body)
     query = Query(context)
     wanted = _select(context, act, query)
     number = read_number(form.get("expected_count"))
-    try:
-        if query.problems:
-            raise UsageError(query.problems[0])  # without it, more would be meant
-        resolved = resolve_asked(
-            context.services.engine,
-            wanted,
-            number if isinstance(number, int) else None,
-            resend=act == "resend",
-            by=context.caller.as_author(context.request_id),
-        )
-    except MinutehandError as error:
-        return _ask(context, act, query, error)
+    if query.problems:
+        raise UsageError(query.problems[0])  # without it, more would be meant
+    resolved = resolve_asked(
+        context.services.engine,
+        wanted,
+        number if isinstance(number, int) else None,
+        resend=act == "resend",
+        by=context.caller.as_author(context.request_id),
+    )
     noun = "mail" if resolved.changed == 1 else "mails"
     done = "will be sent again" if act == "resend" else "counted as sent"
     told = f"{resolved.changed:,} {noun} {done}."

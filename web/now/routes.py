@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter
@@ -13,13 +14,11 @@ from starlette.responses import Response
 
 from actions.pausing.pause_state import fetch_pause
 from actions.pausing.targets import pause_target, resume_target
-from models.errors import MinutehandError
 from overview.doctor.finding import Finding, Health
 from overview.installation.figures import LATELY, Lag, fetch_lag
 from serving.context import Context, Operator, Viewer
 from web.charts import Spark, draw_spark
-from web.clocks import Clocks, find_zone
-from web.forms import Form, Refused, go_to, make_refused, read_form
+from web.forms import Form, go_to
 from web.guarding import PageRoute, takes_form
 from web.now.begin import make_begin_values
 from web.now.fetch_failures import Failures, fetch_failures
@@ -31,7 +30,8 @@ from web.now.minute_rail import Rail, draw_rail
 from web.now.verdict import DayCounts, judge
 from web.preferences import read_preferences
 from web.query import Unread, read_part
-from web.rendering import render
+from web.questions import after_question
+from web.rendering import make_clocks, render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -120,36 +120,31 @@ def _draw_minutes(
         for each in findings
         if each.queue and each.since and each.health is Health.BAD
     }
-    liked = read_preferences(context.request)
-    zone = find_zone(context.services.timezone) or ZoneInfo("UTC")
-    clocks = Clocks(minutes.now, liked.clock, zone, liked.mine)
-    return draw_rail(minutes, clocks.find_zone(), stuck=stuck)
+    return draw_rail(minutes, _find_zone(context, minutes.now), stuck=stuck)
 
 
-@router.get("/pause")
-def ask_pause(context: Operator) -> Response:
+def _ask_pause(context: Context) -> tuple[str, dict[str, Any]]:
     """Ask how long everything is to rest, and why."""
-    return _render(context)
+    return "now/pause_all.html", {
+        "count": read_part(context, partial(count_scheduled, app=context.app)),
+        "pause": read_part(context, partial(fetch_pause, app=context.app)),
+        "zone": _find_zone(context).key,
+    }
 
 
-@router.post("/pause")
-@takes_form
-def pause_all(context: Operator) -> Response:
+@after_question(router, "/pause", _ask_pause)
+def pause_all(context: Operator, form: Form) -> Response:
     """Pause everything."""
-    form = read_form(context.body)
     zone = _find_zone(context)
-    try:
-        asked = form.read_pause(zone)
-        with context.writing() as connection:
-            done = pause_target(
-                connection,
-                context.app,
-                until=asked.until,
-                note=asked.note,
-                by=context.caller.name,
-            )
-    except MinutehandError as error:
-        return _render(context, form, make_refused(error))
+    asked = form.read_pause(zone)
+    with context.writing() as connection:
+        done = pause_target(
+            connection,
+            context.app,
+            until=asked.until,
+            note=asked.note,
+            by=context.caller.name,
+        )
     what = "everything" if context.app is None else f"small app {context.app}"
     actions = (
         "1 action rests" if done.actions == 1 else f"{done.actions:,} actions rest"
@@ -174,22 +169,8 @@ def _tell(until: datetime, zone: ZoneInfo) -> str:
     return f"{local.day} {local:%b %H:%M} ({zone.key})"
 
 
-def _find_zone(context: Context) -> ZoneInfo:
-    """Return the zone that the form is filled in, as the page shows times."""
+def _find_zone(context: Context, now: datetime | None = None) -> ZoneInfo:
+    """Return the zone in which the page shows times, and its form is filled in."""
     liked = read_preferences(context.request)
-    installation = find_zone(context.services.timezone) or ZoneInfo("UTC")
-    now = datetime.now(installation)
-    return Clocks(now, liked.clock, installation, liked.mine).find_zone()
-
-
-def _render(
-    context: Context, form: Form | None = None, refused: Refused | None = None
-) -> Response:
-    values = {
-        "form": form,
-        "refused": refused,
-        "count": read_part(context, partial(count_scheduled, app=context.app)),
-        "pause": read_part(context, partial(fetch_pause, app=context.app)),
-        "zone": _find_zone(context).key,
-    }
-    return render(context, "now/pause_all.html", values, refused=refused)
+    clocks = make_clocks(context.services, liked, now or datetime.now(UTC))
+    return clocks.find_zone()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +13,6 @@ from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
 from models.database.engine import read_clock
-from models.errors import MinutehandError
 from models.operation_state import OperationState
 from models.requests.operations import CancelModel, RetryModel
 from operations.cancel_and_retry import (
@@ -30,13 +28,13 @@ from overview.operations import (
     fetch_shown_operation,
 )
 from serving.context import Context, Operator, Viewer
-from serving.refusals import find_status
 from web.clocks import format_iso
-from web.forms import Form, go_to, make_refused, read_form
-from web.guarding import PageRoute, takes_form
+from web.forms import Form, go_to
+from web.guarding import PageRoute
 from web.operation.fetch_account import Account, fetch_account
 from web.operation.gantt import Gantt, draw_gantt
 from web.query import Unread, read_part
+from web.questions import after_question
 from web.rendering import HEADERS, find_address, render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -194,80 +192,35 @@ def show_log(context: Viewer, operation_id: UUID) -> Response:
     return PlainTextResponse("\n".join([*told, ""]), headers=headers)
 
 
-@router.get(f"{_PATH}/cancel")
-def ask_cancel(context: Operator, operation_id: UUID) -> Response:
-    """Ask whether an operation is to be canceled."""
-    return _ask(context, operation_id, "operation/cancel.html")
+def _ask(
+    template: str, context: Context, operation_id: UUID
+) -> tuple[str, dict[str, Any]]:
+    """Ask whether an operation is to be canceled; or run again, and from which step."""
+    with context.reading() as connection:
+        shown = fetch_shown_operation(connection, operation_id, app=context.app)
+    return template, {"operation": shown}
 
 
-@router.post(f"{_PATH}/cancel")
-@takes_form
-def cancel(context: Operator, operation_id: UUID) -> Response:
+@after_question(router, f"{_PATH}/cancel", partial(_ask, "operation/cancel.html"))
+def cancel(context: Operator, form: Form, operation_id: UUID) -> Response:
     """Cancel an operation."""
-    form = read_form(context.body)
-    try:
-        asked = form.read(CancelModel, "cancellation")
-        with context.writing() as connection:
-            cancel_or_refuse(connection, operation_id, app=context.app, note=asked.note)
-    except MinutehandError as error:
-        return _refuse(context, operation_id, "operation/cancel.html", form, error)
+    asked = form.read(CancelModel, "cancellation")
+    with context.writing() as connection:
+        cancel_or_refuse(connection, operation_id, app=context.app, note=asked.note)
     text = "Canceled. A worker that runs it stops at its next progress point."
     return go_to(f"/operations/{operation_id}", text)
 
 
-@router.get(f"{_PATH}/retry")
-def ask_retry(context: Operator, operation_id: UUID) -> Response:
-    """Ask whether, and from which step, an operation is to run again."""
-    return _ask(context, operation_id, "operation/retry.html")
-
-
-@router.post(f"{_PATH}/retry")
-@takes_form
-def retry(context: Operator, operation_id: UUID) -> Response:
+@after_question(router, f"{_PATH}/retry", partial(_ask, "operation/retry.html"))
+def retry(context: Operator, form: Form, operation_id: UUID) -> Response:
     """Let an operation run again."""
-    form = read_form(context.body)
-    try:
-        asked = form.read(RetryModel, "retry")
-        with context.writing() as connection:
-            retry_or_refuse(
-                connection,
-                operation_id,
-                from_step=asked.from_step,
-                app=context.app,
-                note=asked.note,
-            )
-    except MinutehandError as error:
-        return _refuse(context, operation_id, "operation/retry.html", form, error)
+    asked = form.read(RetryModel, "retry")
+    with context.writing() as connection:
+        retry_or_refuse(
+            connection,
+            operation_id,
+            from_step=asked.from_step,
+            app=context.app,
+            note=asked.note,
+        )
     return go_to(f"/operations/{operation_id}", "It runs again, under the same id.")
-
-
-def _ask(
-    context: Context,
-    operation_id: UUID,
-    template: str,
-    form: Form | None = None,
-    error: MinutehandError | None = None,
-) -> Response:
-    with context.reading() as connection:
-        shown = fetch_shown_operation(connection, operation_id, app=context.app)
-    first = context.request.query_params.get("from_step", "")
-    values = {
-        "operation": shown,
-        "form": form,
-        "refused": None if error is None else make_refused(error),
-        "first": first if first in {step.name for step in shown.steps} else "",
-    }
-    status = HTTPStatus.OK if error is None else find_status(error)
-    return render(context, template, values, status=status)
-
-
-def _refuse(
-    context: Context,
-    operation_id: UUID,
-    template: str,
-    form: Form,
-    error: MinutehandError,
-) -> Response:
-    if find_status(error) in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.NOT_FOUND}:
-        raise error
-    return _ask(context, operation_id, template, form, error)

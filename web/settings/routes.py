@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from models.errors import (
-    ConflictError,
     InvalidDocumentError,
-    NotFoundError,
     Problem,
     UnreachableError,
 )
@@ -47,9 +47,10 @@ from serving.access.manage_keys import (
 from serving.context import Admin, Context, Viewer
 from serving.guarding import heavy
 from web.app_choice import list_apps
-from web.forms import Form, Refused, go_to, make_refused, read_form
-from web.guarding import PageRoute, takes_form
+from web.forms import Form, go_to
+from web.guarding import PageRoute
 from web.query import Query, Unread, read_part
+from web.questions import after_question
 from web.rendering import render
 
 router = APIRouter(prefix="/settings", include_in_schema=False, route_class=PageRoute)
@@ -186,33 +187,30 @@ def _write_bundle(context: Context, findings: list[Finding]) -> Response:
 #: Chooses all small apps; no uid begins so.
 _ALL_APPS = "*"
 
-_WRONG = (InvalidDocumentError, ConflictError, NotFoundError)
 
-
-@router.get("/keys/new")
-def ask_new(context: Admin) -> Response:
+def _ask_new(context: Context) -> tuple[str, dict[str, Any]]:
     """Ask what the new key is for."""
-    return _ask(context, "settings/key_new.html")
+    return "settings/key_new.html", {
+        "lifetime": str(DEFAULT_LIFETIME),
+        "endless": ENDLESS,
+        "all_apps": _ALL_APPS,
+        "apps": list_apps(context),
+    }
 
 
-@router.post("/keys/new")
-@takes_form
-def make(context: Admin) -> Response:
+@after_question(router, "/keys/new", _ask_new)
+def make(context: Admin, form: Form) -> Response:
     """Make a key, and show its text this once."""
-    form = read_form(context.body)
-    try:
-        wanted = _read_new(context, form)
-        with context.writing() as connection:
-            new = create_key(
-                connection,
-                app=context.narrow(wanted.app),
-                role=wanted.role,
-                name=wanted.name,
-                lifetime=wanted.lifetime,
-                maker=context.caller,
-            )
-    except _WRONG as error:
-        return _ask(context, "settings/key_new.html", form, make_refused(error))
+    wanted = _read_new(context, form)
+    with context.writing() as connection:
+        new = create_key(
+            connection,
+            app=context.narrow(wanted.app),
+            role=wanted.role,
+            name=wanted.name,
+            lifetime=wanted.lifetime,
+            maker=context.caller,
+        )
     return _show_once(context, new)
 
 
@@ -234,74 +232,38 @@ def _read_new(context: Context, form: Form) -> NewKeyModel:
     return form.read(NewKeyModel, "key", values)
 
 
-@router.get("/keys/{key_id}/rotate")
-def ask_rotate(context: Admin, key_id: str) -> Response:
-    """Ask how long a key goes on beside its successor."""
-    return _ask(context, "settings/key_rotate.html", key_id=key_id)
+def _ask(template: str, context: Context, key_id: str) -> tuple[str, dict[str, Any]]:
+    """Ask before a key is revoked, or how long it goes on beside its successor."""
+    with context.reading() as connection:
+        shown = fetch_key(connection, key_id, app=context.app)
+    return template, {"key": shown, "overlap": str(DEFAULT_OVERLAP)}
 
 
-@router.post("/keys/{key_id}/rotate")
-@takes_form
-def rotate(context: Admin, key_id: str) -> Response:
+@after_question(
+    router, "/keys/{key_id}/rotate", partial(_ask, "settings/key_rotate.html")
+)
+def rotate(context: Admin, form: Form, key_id: str) -> Response:
     """Make a key's successor, and show its text this once."""
-    form = read_form(context.body)
-    try:
-        wanted = form.read(RotationModel, "rotation")
-        with context.writing() as connection:
-            new = rotate_key(
-                connection,
-                key_id,
-                overlap=Duration.parse(wanted.overlap),
-                maker=context.caller,
-            )
-    except (InvalidDocumentError, ConflictError) as error:
-        refused = make_refused(error)
-        return _ask(context, "settings/key_rotate.html", form, refused, key_id)
+    wanted = form.read(RotationModel, "rotation")
+    with context.writing() as connection:
+        new = rotate_key(
+            connection,
+            key_id,
+            overlap=Duration.parse(wanted.overlap),
+            maker=context.caller,
+        )
     return _show_once(context, new)
 
 
-@router.get("/keys/{key_id}/revoke")
-def ask_revoke(context: Admin, key_id: str) -> Response:
-    """Ask whether a key is to be refused from now on."""
-    return _ask(context, "settings/key_revoke.html", key_id=key_id)
-
-
-@router.post("/keys/{key_id}/revoke")
-@takes_form
+@after_question(
+    router, "/keys/{key_id}/revoke", partial(_ask, "settings/key_revoke.html")
+)
 def revoke(context: Admin, key_id: str) -> Response:
     """Revoke a key."""
     with context.writing() as connection:
         shown = revoke_key(connection, key_id, maker=context.caller)
     name = f" ({shown.name})" if shown.name else ""
     return go_to("/settings", f"Revoked {shown.prefix}…{name}.")
-
-
-def _ask(
-    context: Context,
-    template: str,
-    form: Form | None = None,
-    refused: Refused | None = None,
-    key_id: str | None = None,
-) -> Response:
-    shown = None
-    if key_id is not None:
-        with context.reading() as connection:
-            shown = fetch_key(connection, key_id, app=context.app)
-    return render(
-        context,
-        template,
-        {
-            "key": shown,
-            "form": form,
-            "refused": refused,
-            "overlap": str(DEFAULT_OVERLAP),
-            "lifetime": str(DEFAULT_LIFETIME),
-            "endless": ENDLESS,
-            "all_apps": _ALL_APPS,
-            "apps": list_apps(context) if key_id is None else None,
-        },
-        refused=refused,
-    )
 
 
 def _show_once(context: Context, new: NewKey) -> Response:

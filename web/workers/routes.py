@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -13,7 +14,6 @@ from starlette.responses import Response
 
 from actions.pausing.queues import pause_queue, resume_queue
 from models.database.engine import read_clock
-from models.errors import InvalidDocumentError, UsageError
 from models.operation_state import WORKER_QUEUES, Queue
 from models.requests.actions import NoteModel, PauseModel
 from operations.fleet.processes import RENEW_EVERY
@@ -24,9 +24,10 @@ from overview.installation.workers import fetch_worker, fetch_workers, set_drain
 from serving.context import Context, Operator, Viewer
 from web.charts import draw_depth
 from web.clocks import format_iso
-from web.forms import Form, Refused, go_to, make_refused, read_form
+from web.forms import Form, go_to
 from web.guarding import PageRoute, takes_form
 from web.query import Unread, read_part
+from web.questions import after_question
 from web.rendering import render
 
 router = APIRouter(prefix="/workers", include_in_schema=False, route_class=PageRoute)
@@ -67,34 +68,35 @@ def show_workers(context: Viewer) -> Response:
     )
 
 
-@router.get("/queues/{queue}/pause")
-def ask_pause(context: Operator, queue: Queue) -> Response:
+def _ask_pause(context: Context, queue: Queue) -> tuple[str, dict[str, Any]]:
     """Ask whether to pause a queue."""
-    return _ask_pause(context, queue)
+    context.demand_installation(_SHARED)
+    with context.reading() as connection:
+        now = read_clock(connection)
+        found = next(e for e in fetch_queues(connection) if e.queue is queue)
+    return "workers/queue_pause.html", {
+        "shown": found,
+        "waits": _count(found.waiting, "waits", "wait"),
+        "example": format_iso(now + timedelta(hours=1)),
+    }
 
 
-@router.post("/queues/{queue}/pause")
-@takes_form
-def pause(context: Operator, queue: Queue) -> Response:
+@after_question(router, "/queues/{queue}/pause", _ask_pause)
+def pause(context: Operator, form: Form, queue: Queue) -> Response:
     """Pause a queue, or give its pause another note and end."""
     context.demand_installation(_SHARED)
-    form = read_form(context.body)
-    try:
-        asked = form.read(PauseModel, "pause")
-        with context.writing() as connection:
-            paused = pause_queue(
-                connection,
-                queue,
-                until=asked.until,
-                note=asked.note,
-                by=context.caller.name,
-            )
-    except (InvalidDocumentError, UsageError) as error:
-        return _ask_pause(context, queue, form, make_refused(error))
-    waiting = _count(paused.waiting, "waits", "wait")
+    asked = form.read(PauseModel, "pause")
+    with context.writing() as connection:
+        paused = pause_queue(
+            connection,
+            queue,
+            until=asked.until,
+            note=asked.note,
+            by=context.caller.name,
+        )
     return go_to(
         "/workers",
-        f"Paused {queue.value}; {waiting}.",
+        f"Paused {queue.value}; {_count(paused.waiting, 'waits', 'wait')}.",
         undo=f"/workers/queues/{queue.value}/resume",
     )
 
@@ -110,29 +112,29 @@ def resume(context: Operator, queue: Queue) -> Response:
     return go_to("/workers", f"Resumed {queue.value}; {waiting} sent now.")
 
 
-@router.get("/{worker_id}/drain")
-def ask_drain(context: Operator, worker_id: UUID) -> Response:
+def _ask_drain(context: Context, worker_id: UUID) -> tuple[str, dict[str, Any]]:
     """Ask whether to drain a worker."""
-    return _ask_drain(context, worker_id)
+    context.demand_installation(_SHARED)
+    with context.reading() as connection:
+        found = fetch_worker(connection, worker_id)
+        queues = fetch_queues(connection)
+    alone = [
+        each.queue.value
+        for each in queues
+        if each.workers == 1 and each.queue in (found.queues or ())
+    ]
+    values = {"worker": found, "alone": alone, "within": _WITHIN}
+    return "workers/worker_drain.html", values
 
 
-@router.post("/{worker_id}/drain")
-@takes_form
-def drain(context: Operator, worker_id: UUID) -> Response:
+@after_question(router, "/{worker_id}/drain", _ask_drain)
+def drain(context: Operator, form: Form, worker_id: UUID) -> Response:
     """Drain a worker."""
     context.demand_installation(_SHARED)
-    form = read_form(context.body)
-    try:
-        asked = form.read(NoteModel, "note")
-    except InvalidDocumentError as error:
-        return _ask_drain(context, worker_id, form, make_refused(error))
+    note = form.read(NoteModel, "note").note
     with context.writing() as connection:
         found = set_drained(
-            connection,
-            worker_id,
-            drained=True,
-            by=context.caller.name,
-            note=asked.note,
+            connection, worker_id, drained=True, by=context.caller.name, note=note
         )
     return go_to(
         "/workers",
@@ -156,56 +158,6 @@ def take_again(context: Operator, worker_id: UUID) -> Response:
 
 
 _WITHIN = f"{RENEW_EVERY.total_seconds():.0f} seconds"
-
-
-def _ask_pause(
-    context: Context, queue: Queue, form: Form | None = None, of: Refused | None = None
-) -> Response:
-    context.demand_installation(_SHARED)
-    with context.reading() as connection:
-        now = read_clock(connection)
-        found = next(e for e in fetch_queues(connection) if e.queue is queue)
-    return render(
-        context,
-        "workers/queue_pause.html",
-        {
-            "shown": found,
-            "waits": _count(found.waiting, "waits", "wait"),
-            "example": format_iso(now + timedelta(hours=1)),
-            "form": form,
-            "refused": of,
-        },
-        refused=of,
-    )
-
-
-def _ask_drain(
-    context: Context,
-    worker_id: UUID,
-    form: Form | None = None,
-    of: Refused | None = None,
-) -> Response:
-    context.demand_installation(_SHARED)
-    with context.reading() as connection:
-        found = fetch_worker(connection, worker_id)
-        queues = fetch_queues(connection)
-    alone = [
-        each.queue.value
-        for each in queues
-        if each.workers == 1 and each.queue in (found.queues or ())
-    ]
-    return render(
-        context,
-        "workers/worker_drain.html",
-        {
-            "worker": found,
-            "alone": alone,
-            "within": _WITHIN,
-            "form": form,
-            "refused": of,
-        },
-        refused=of,
-    )
 
 
 def _count(number: int, one: str, more: str) -> str:

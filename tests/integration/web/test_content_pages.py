@@ -231,7 +231,7 @@ def test_versions_that_were_seen_are_published(admin: Person, engine: sa.Engine)
     rolled = admin.do("/apps/shop/rollback?domain=sales")
 
     assert "sales: version 2 → version 3 (4 rows, +1)" in page
-    assert 422 == stale.status_code
+    assert 409 == stale.status_code
     assert "version 3 was expected" in stale.text
     assert "Published: sales (version 1)." in published
     assert "Rolled back: sales (version 2)." in rolled
@@ -254,7 +254,7 @@ def test_failed_mails_are_sent_again_with_their_count(admin: Person):
 
     assert "Send 1 mail again?" in asked
     assert "ben · shop" in asked
-    assert 422 == wrong.status_code
+    assert 409 == wrong.status_code
     assert "2 were expected" in wrong.text
     assert "1 mail will be sent again." in done
 
@@ -324,7 +324,7 @@ def test_facts_about_users_are_not_replayed(admin: Person, engine: sa.Engine):
     sent = admin.client.post(
         f"{path}/replay", data={"key": "1"}, headers={"Origin": "http://testserver"}
     )
-    assert 422 == sent.status_code
+    assert 409 == sent.status_code
 
 
 EVIL = """<script>alert(1)</script><img src=x onerror=alert(1)>"""

@@ -192,7 +192,7 @@ def find_count(text: str) -> int:
 
 def follow(person: Person, text: str) -> str:
     """Return the page of a bulk change when it is over."""
-    path = re.search(r'action="(/operations/bulk/[0-9a-f-]+)/cancel"', text)
+    path = re.search(r'href="(/bulk/[0-9a-f-]+)/cancel"', text)
     tired = threading.Event()
     for _ in range(600):
         if path is None:

@@ -52,7 +52,6 @@ _NOT_LINKED = {
     "/bulk/{bulk_id}/cancel",
     "/events/{app}/{event_id}/replay",
     "/guide",
-    "/operations/bulk/{bulk_id}",
 }
 
 #: The small app of somebody who may see only that one.

@@ -161,7 +161,7 @@ def test_many_are_paused_after_their_count_and_names(
 
     assert "Pause 1 action?" in question
     assert "Nightly <load> (shop)" in question
-    again = read(stale, 422)
+    again = read(stale, 409)
     assert "Pause 2 actions?" in again
     assert 'value="freeze"' in stale.text
     assert 303 == begun.status_code
@@ -204,7 +204,7 @@ def test_an_action_is_paused_and_resumed(page: TestClient, engine: sa.Engine):
 
     assert "tomorrow" in read(wrong, 422)
     assert 'value="freeze"' in wrong.text
-    assert 422 == past.status_code
+    assert 400 == past.status_code
     assert (303, "/actions/nightly") == (done.status_code, done.headers["location"])
     text = read(shown)
     assert "freeze. ada, since " in text
@@ -264,7 +264,7 @@ def test_past_occurrences_are_listed_then_run(page: TestClient, engine: sa.Engin
     assert "Which past occurrences are to run after all?" in empty
     assert "3 of 3 occurrences would run" in read(listed)
     assert "yesterday" in read(wrong, 422)
-    assert 422 == stale.status_code
+    assert 409 == stale.status_code
     place = begun.headers["location"]
     assert "Running: 0 of 3 are over" in read(page.get(place))
     assert "Cancel the backfill" in read(page.get(f"{place}/cancel"))

@@ -133,7 +133,7 @@ def test_somebody_elses_change_is_not_overwritten(admin: Person, engine: sa.Engi
     save(admin, "/apps/shop/parts/holidays", DAYS)
     stale = admin.client.post(place, data=sent, headers=OWN)
 
-    assert 422 == stale.status_code
+    assert 412 == stale.status_code
     assert "Read it again" in stale.text
     assert "letter" not in read(engine)["templates"]
 

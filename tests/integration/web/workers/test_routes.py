@@ -98,7 +98,7 @@ def test_wrong_end_is_told_beside_its_field(browser: TestClient, engine: sa.Engi
             data={"note": "kept", "until": until},
             headers=OWN,
         )
-        assert 422 == answer.status_code
+        assert answer.status_code in {400, 422}
         assert 'value="kept"' in answer.text
         assert until in answer.text
 
