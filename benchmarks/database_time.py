@@ -32,7 +32,7 @@ import psycopg
 from benchmarks.command import describe_load, make_parser, run_command
 from benchmarks.servers import Servers, empty, run_servers
 from benchmarks.sizes import fill
-from benchmarks.soak import Quick
+from benchmarks.lag import Quick
 from benchmarks.statement_log import LOGGING, StatementLog
 from celery_app.answer_reader import AnswerReader
 from celery_app.task_sender import CeleryTaskSender

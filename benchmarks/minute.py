@@ -20,7 +20,7 @@ import psycopg
 from benchmarks.command import describe_load, make_parser, run_command
 from benchmarks.servers import Servers, empty, run_servers
 from benchmarks.sizes import fill
-from benchmarks.soak import (
+from benchmarks.lag import (
     HEAD_START_S,
     MINUTE,
     Quick,

@@ -1,199 +1,298 @@
 """
-The lag of true minutes: from the due instant until each message is in the broker.
+Hours of a steady load, to see what grows: memory, connections, tables, lag.
 
-Run it as ``python -m benchmarks.soak``. A real ``scheduler_server.py`` ticks for ten
-minutes with a thousand actions due in each, then with ten thousand; a look at the
-queue each millisecond, from outside, says when each message came. Nobody takes them
-away, so the tables and the queue grow as in the worst of hours.
+Run it as ``make soak HOURS=2``. A scheduler, a worker, a web process and a worker of
+a project's own live on one PostgreSQL and one Redis, and half of what is due each
+minute goes through either worker. Each ten minutes a process is ended, in order or as
+a power cut does, or the clock of the database is set for a minute (by Debian's
+libfaketime, if it is there); what is done is made two days older and maintenance takes
+it, as though an hour were days. Each minute a line of JSON says what there is;
+``--picture`` draws the lines of an earlier run.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
-import tempfile
 import time
-from collections import Counter
+import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import cycle
 from pathlib import Path
-from subprocess import Popen
+from typing import Any
 
 import psutil
+import psycopg
 import redis
 
-from benchmarks.command import make_parser, run_command
-from benchmarks.peers.minutehand import MinutehandSteps
-from benchmarks.servers import Servers, empty, run_servers
-from tests.servers import ServerError, run_process
+from actions.own_actions import MAINTENANCE_UID
+from benchmarks.command import describe_load, make_parser, run_command
+from benchmarks.lag import HEAD_START_S, find_first_minute
+from benchmarks.load import TASK, arguments_of
+from benchmarks.peers.minutehand import Minutehand
+from benchmarks.servers import Servers, to_environment
+from benchmarks.soak_picture import draw
+from dispatch.manual_runs import run_now
+from models.database.engine import make_engine
+from models.operation_state import Overlap, Queue
+from tests.chaos.servers import (
+    FAKETIME,
+    Clock,
+    Victim,
+    run_faulty_postgres,
+    run_faulty_redis,
+)
+from tests.servers import ROOT, find_free_port
 
-_LOOK_EVERY_S = 0.001
+THEIRS = "theirs"
 
-#: Of a minute in which not all has come by then, something is wrong.
-_PATIENCE_S = 55.0
+#: Between two happenings, and between two maintenances.
+EVERY_S = 600.0
 
-MINUTE = timedelta(minutes=1)
+#: Samples are taken so long after a minute has begun.
+_OFFSET_S = 45.0
 
-#: Left for starting the scheduler before its first full minute.
-HEAD_START_S = 15.0
+_SHIFTS = {
+    "clock ahead": timedelta(minutes=3),
+    "clock back": -timedelta(hours=1),
+}
+_HAPPENINGS = (
+    *("scheduler restarted", "worker restarted", "clock ahead", "scheduler killed"),
+    *("web restarted", "worker killed", "clock back"),
+)
 
-_BAR = 50
+_OF_LAST_MINUTE = """
+select count(*) as sent,
+    percentile_cont(0.5) within group (order by late) as p50_s,
+    percentile_cont(0.99) within group (order by late) as p99_s, max(late) as most_s
+from (
+    select extract(epoch from sent_at - occurrence)::float as late from operations
+    where trigger = 'schedule' and sent_at between now() - interval '1 min' and now()
+        and action_uid <> %(maintenance)s
+) times
+"""
+#: Of minutes that are over, and were not pruned: how many have other than all.
+_INCOMPLETE = """
+select count(*) filter (where n <> %(due)s) as incomplete,
+    coalesce((extract(epoch from max(occurrence) - min(occurrence)) / 60 + 1)::int
+        - count(*), 0) as absent
+from (
+    select occurrence, count(*) as n from operations
+    where trigger = 'schedule' and action_uid <> %(maintenance)s
+        and recorded_at > now() - interval '1 day'
+        and occurrence between now() - interval '15 min' and now() - interval '5 min'
+    group by occurrence
+) minutes
+"""
+_STATES = "select state, count(*) from operations group by state"
+_CONNECTIONS = """
+select count(*) from pg_stat_activity
+where backend_type = 'client backend' and pid <> pg_backend_pid()
+"""
+_TABLES = """
+select relname, pg_total_relation_size(oid) / 1048576.0 as mb from pg_class
+where relkind = 'r' and relnamespace = 'public'::regnamespace
+order by mb desc limit 8
+"""
+_AGE = """
+update operations set recorded_at = recorded_at - interval '2 days',
+    finished_at = finished_at - interval '2 days'
+where finished_at between now() - interval '1 day' and now() - interval '20 min'
+"""
 
 
-class Quick(MinutehandSteps):
-    """Every action is quick and due each minute: heavy ones would wait for workers."""
+class Halves(Minutehand):
+    """Half go straight to a project's worker, half through a worker of ours."""
 
-    def queue_of(self, number: int) -> str:  # noqa: ARG002 - all the same
-        """Return the queue of a schedule by its number."""
-        return "quick"
+    def steps_of(self, number: int) -> dict[str, object]:
+        """Return what a schedule does, by its number."""
+        task = {"name": TASK, "kwargs": arguments_of(number), "queue": THEIRS}
+        return {"run_task": task | ({"wait": True} if number % 2 else {})}
+
+    def row_of(self, number: int) -> tuple[str, str]:
+        """Return what the leader keeps with a schedule: its queue, and its overlap."""
+        return (Queue.TASKS if number % 2 else Queue.QUICK), Overlap.ALLOW.value
 
 
 @dataclass
-class Lags:
-    """What was seen: seconds after the due instant, by when messages were there."""
+class Soak:
+    """
+    What runs.
 
+    Args:
+        servers: PostgreSQL and Redis.
+        processes: By name.
+        clock: That of PostgreSQL. None: libfaketime is not installed.
+        web_url: Where the web process answers.
+        due: Actions due in each minute.
+    """
+
+    servers: Servers
+    processes: dict[str, Victim]
+    clock: Clock | None
+    web_url: str
     due: int
-    minutes: int
-    p50_s: float
-    p99_s: float
-    p999_s: float
-    most_s: float
-    cpu_ms_each: float
-    memory_mb: float
+
+    def happen(self, what: str) -> str:
+        """Let one thing happen; return what did."""
+        if what in _SHIFTS:
+            if self.clock is None:
+                return f"{what}: left out, for it needs Debian's libfaketime"
+            self.clock.set(_SHIFTS[what])
+        else:
+            name, how = what.split()
+            victim = self.processes[name]
+            victim.kill() if how == "killed" else victim.stop()
+            victim.start()
+        return what
+
+    def maintain(self, connection: psycopg.Connection[Any]) -> int:
+        """Make old what is done, and ask for maintenance; return how much was done."""
+        aged = connection.execute(_AGE).rowcount
+        engine = make_engine(self.servers.postgres)
+        run_now(engine, MAINTENANCE_UID)
+        engine.dispose()
+        return aged
+
+    def sample(self, connection: psycopg.Connection[Any]) -> dict[str, object]:
+        """Return what there is now."""
+        asked = {"maintenance": MAINTENANCE_UID, "due": self.due}
+        (sent,) = _read(connection, _OF_LAST_MINUTE, asked)
+        (minutes,) = _read(connection, _INCOMPLETE, asked)
+        with redis.Redis.from_url(self.servers.redis) as client:
+            about: dict[str, Any] = client.info()
+        with urllib.request.urlopen(f"{self.web_url}/readyz", timeout=10) as answer:
+            answer.read()
+        return {
+            **sent,
+            **minutes,
+            "states": dict(connection.execute(_STATES).fetchall()),
+            "memory_mb": {n: _memory_of(v) for n, v in self.processes.items()}
+            | {"Redis": about["used_memory_rss"] / 2**20},
+            "connections": {
+                "PostgreSQL": connection.execute(_CONNECTIONS).fetchall()[0][0],
+                "Redis": about["connected_clients"] - 1,
+            },
+            "tables_mb": {n: float(mb) for n, mb in connection.execute(_TABLES)},
+            "keys_of_redis": about.get("db0", {}).get("keys", 0),
+        }
 
 
-def soak(servers: Servers, due: int, minutes: int) -> tuple[Lags, list[float]]:
-    """
-    Run a scheduler for *minutes*, each with *due* actions due.
-
-    Raises:
-        ServerError: Not all that was due came within its minute.
-    """
-    servers = empty(servers, "soak")
-    peer = Quick(servers, due, due)
-    first = find_first_minute(time.time() + HEAD_START_S + due / 5_000)
-    peer.register_from(first)
-    lags: list[float] = []
-    with (
-        run_scheduler(servers) as process,
-        redis.Redis.from_url(servers.redis) as client,
-    ):
-        scheduler = psutil.Process(process.pid)
-        cpu_s = 0.0
-        for number in range(minutes):
-            lags += watch_minute(client, first + number * MINUTE, number * due, due)
-            if number == 0:
-                cpu_s = sum(scheduler.cpu_times()[:2])
-        cpu_s = sum(scheduler.cpu_times()[:2]) - cpu_s
-        memory_mb = scheduler.memory_info().rss / 2**20
-    lags.sort()
-    return Lags(
-        due=due,
-        minutes=minutes,
-        p50_s=lags[len(lags) // 2],
-        p99_s=lags[len(lags) * 99 // 100],
-        p999_s=lags[len(lags) * 999 // 1000],
-        most_s=lags[-1],
-        cpu_ms_each=cpu_s * 1000 / max(1, (minutes - 1) * due),
-        memory_mb=memory_mb,
-    ), lags
+def _read(
+    connection: psycopg.Connection[Any], query: str, asked: dict[str, object]
+) -> list[dict[str, Any]]:
+    cursor = connection.execute(query, asked)
+    assert cursor.description is not None  # a select has columns
+    names = [column.name for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def find_first_minute(after: float) -> datetime:
-    """Return the next whole minute after *after*, in seconds since the epoch."""
-    at = datetime.fromtimestamp(after, UTC)
-    return at.replace(second=0, microsecond=0) + MINUTE
+def _memory_of(victim: Victim) -> float:
+    """Return what a process and its children have, each shared page once, in MB."""
+    root = psutil.Process(victim.pid)
+    family = [root, *root.children(recursive=True)]
+    return sum(each.memory_full_info().pss for each in family) / 2**20
 
 
 @contextmanager
-def run_scheduler(servers: Servers, **settings: str) -> Iterator[Popen[bytes]]:
-    """Run ``scheduler_server.py`` with *settings* for the length of the block."""
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "scheduler.log"
-        environment = {
+def run_soak(folder: Path, due: int) -> Iterator[Soak]:
+    """Run all of it for the length of the block, from the next whole minute on."""
+    clock = None
+    if Path(FAKETIME).exists():
+        folder.chmod(0o755)  # PostgreSQL is another user
+        clock = Clock(folder / "clock")
+        clock.set(timedelta(0))
+    with ExitStack() as stack:
+        postgres = stack.enter_context(run_faulty_postgres(clock))
+        broker = stack.enter_context(run_faulty_redis(persistent=True))
+        servers = Servers(postgres.url, broker.url)
+        first = find_first_minute(time.time() + HEAD_START_S)
+        Halves(servers, due, due).register_from(first)
+        address = f"127.0.0.1:{find_free_port()}"
+        environ = to_environment(servers) | {
             "MINUTEHAND_DATABASE_URL": servers.postgres,
             "MINUTEHAND_BROKER_URL": servers.redis,
-            "MINUTEHAND_HOME": folder,
-            "MINUTEHAND_QUEUE_PREFIX": "none",
-            # One lane, so that messages are found in the order in which they came.
-            "MINUTEHAND_APP_SHARE": "1",
-            **{f"MINUTEHAND_{name}": value for name, value in settings.items()},
+            "MINUTEHAND_HOME": str(folder),
+            "MINUTEHAND_SMTP_URL": str(folder / "mails"),
+            "MINUTEHAND_WEB_ADDRESS": address,
+            "MINUTEHAND_RETENTION": "P1D",
+            "BENCHMARK_CASE": "plain",
         }
-        command = [sys.executable, "scheduler_server.py"]
-        with run_process(command, log=log, environ=environment) as process:
-            try:
-                yield process
-            except ServerError as error:
-                tail = log.read_text(errors="replace")[-2000:]
-                msg = f"{error}; the end of the scheduler's log:\n{tail}"
-                raise ServerError(msg) from None
+        ours = (sys.executable, "-m", "cli.main")
+        commands: dict[str, Sequence[str]] = {
+            "scheduler": (sys.executable, "scheduler_server.py"),
+            "worker": (*ours, "worker"),
+            "web": (*ours, "web"),
+            "their worker": (
+                *(sys.executable, "-m", "celery", "-A", "benchmarks.worker_app"),
+                *("worker", "-Q", THEIRS, "-c", "1", "-l", "ERROR"),
+            ),
+        }
+        processes = {
+            name: Victim(
+                name, command, folder / f"{name}.log", environ=environ, cwd=ROOT
+            )
+            for name, command in commands.items()
+        }
+        for each in processes.values():
+            stack.enter_context(each.running())
+        yield Soak(servers, processes, clock, f"http://{address}", due)
 
 
-def watch_minute(
-    client: redis.Redis, minute: datetime, before: int, due: int
-) -> list[float]:
-    """
-    Return for each message of *minute* how long after it the message came.
-
-    Args:
-        client: Of the broker.
-        minute: Aware UTC; has not begun.
-        before: Messages of earlier minutes, which are still there.
-        due: Messages to come.
-
-    Raises:
-        ServerError: Not all of them came in time, or some came early.
-    """
-    time.sleep(max(0.0, minute.timestamp() - time.time() - 0.01))
-    lags: list[float] = []
-    while len(lags) < due:
-        count = int(client.llen("quick")) - before
-        lag = time.time() - minute.timestamp()
-        if count > len(lags):
-            lags += [lag] * (count - len(lags))
-        if lag > _PATIENCE_S or (lag < 0 and lags):
-            msg = f"{len(lags):,} of {due:,} messages {lag:.1f} s after {minute:%H:%M}"
-            raise ServerError(msg)
-        time.sleep(_LOOK_EVERY_S)
-    return lags
-
-
-def print_histogram(lags: Sequence[float]) -> None:
-    """Print how many messages came within 1 ms, 2 ms, 4 ms, ... of the instant."""
-    bounds = [0.001 * 2**power for power in range(17)]
-    counts = Counter(next(b for b in bounds if lag <= b) for lag in lags)
-    most = max(counts.values())
-    occupied = [number for number, bound in enumerate(bounds) if counts[bound]]
-    for bound in bounds[occupied[0] : occupied[-1] + 1]:
-        bar = "#" * -(-counts[bound] * _BAR // most)
-        print(f"  up to {bound * 1000:>7,.0f} ms {counts[bound]:>9,}  {bar}")
+def soak(running: Soak, hours: float, samples: Path) -> bool:
+    """Write a line each minute for so long; return whether no minute lacks any."""
+    is_whole = True
+    began = next_look = time.monotonic()
+    next_happening, happenings = began + EVERY_S / 2, cycle(_HAPPENINGS)
+    next_maintenance = began + EVERY_S
+    while next_look < began + hours * 3600:
+        time.sleep(60 - (time.time() - _OFFSET_S) % 60)
+        next_look = time.monotonic()
+        line: dict[str, object] = {"minute": round((next_look - began) / 60)}
+        try:
+            with psycopg.connect(running.servers.dsn, autocommit=True) as connection:
+                line |= running.sample(connection)
+                is_whole &= not (line["incomplete"] or line["absent"])
+                if next_look >= next_maintenance:
+                    next_maintenance += EVERY_S
+                    line["made_old"] = running.maintain(connection)
+        except (OSError, psycopg.Error, redis.RedisError, psutil.Error) as error:
+            line["not_seen"] = f"{type(error).__name__}: {error}"
+        if running.clock is not None:
+            running.clock.set(timedelta(0))
+        if next_look >= next_happening:
+            next_happening += EVERY_S
+            line["happened"] = running.happen(next(happenings))
+        line["load"] = psutil.getloadavg()[0]
+        with samples.open("a") as out:
+            out.write(json.dumps(line) + "\n")
+    return is_whole
 
 
 def main() -> int:
-    """Print a table and a histogram for each size; return the exit code."""
+    """Run it, or draw what an earlier run wrote; return the exit code."""
     parser = make_parser("soak", __doc__)
-    parser.add_argument("--minutes", type=int, default=10)
-    parser.add_argument("--due", type=int, nargs="+", default=[1_000, 10_000])
-    parser.add_argument("--json", type=Path, help="file for the figures")
-    options = parser.parse_args()
-    found: list[Lags] = []
-    with run_servers() as servers:
-        for due in options.due:
-            figures, lags = soak(servers, due, options.minutes)
-            found.append(figures)
-            print(
-                f"{due:,} due each minute, {options.minutes} minutes: "
-                f"p50 {figures.p50_s:.3f} s, p99 {figures.p99_s:.3f} s, "
-                f"p99.9 {figures.p999_s:.3f} s, most {figures.most_s:.3f} s; "
-                f"CPU {figures.cpu_ms_each:.3f} ms each, "
-                f"memory {figures.memory_mb:.0f} MB"
-            )
-            print_histogram(lags)
-    if options.json:
-        options.json.write_text(json.dumps([asdict(each) for each in found], indent=1))
-    return 0
+    parser.add_argument("--hours", type=float, default=2.0)
+    parser.add_argument("--due", type=int, default=300, help="in each minute")
+    parser.add_argument("--samples", type=Path, default=Path("build/soak.jsonl"))
+    drawn = "draw --samples into this SVG, and run nothing"
+    parser.add_argument("--picture", type=Path, help=drawn)
+    options: argparse.Namespace = parser.parse_args()
+    if options.picture:
+        lines = options.samples.read_text().splitlines()
+        options.picture.write_text(draw([json.loads(line) for line in lines]))
+        return 0
+    folder = options.samples.resolve().parent / "soak"
+    folder.mkdir(parents=True, exist_ok=True)
+    options.samples.unlink(missing_ok=True)
+    with run_soak(folder, options.due) as running:
+        is_whole = soak(running, options.hours, options.samples)
+    print(f"{options.samples}; logs in {folder}; {describe_load()}")
+    return 0 if is_whole else 1
 
 
 if __name__ == "__main__":

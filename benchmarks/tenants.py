@@ -17,7 +17,7 @@ import redis
 
 from benchmarks.command import make_parser, run_command
 from benchmarks.servers import Servers, empty, run_servers
-from benchmarks.soak import (
+from benchmarks.lag import (
     HEAD_START_S,
     MINUTE,
     Quick,
