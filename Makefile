@@ -121,6 +121,11 @@ bench: $(STAMP) $(APART) ## Measure, also against other schedulers (ARGS=...)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	$(BIN)/python -m benchmarks $(ARGS)
 
+.PHONY: soak
+soak: $(STAMP) ## Watch memory, connections, tables and lag for hours (HOURS=2 ARGS="--due 300")
+	@mkdir -p build
+	$(BIN)/python -m benchmarks.soak --hours $(or $(HOURS),2) $(ARGS)
+
 .PHONY: docs
 docs: $(STAMP) ## Build the documentation's site into build/site, strictly (DOCS_URL=https://docs.example.org/)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

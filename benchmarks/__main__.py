@@ -29,7 +29,7 @@ from benchmarks.case import (
     make_peer,
 )
 from benchmarks.command import run_command
-from benchmarks.picture import draw
+from benchmarks.picture import draw_rates
 from benchmarks.servers import Servers, empty, run_servers, to_environment
 
 PICTURE = Path(__file__).parents[1] / "docs" / "benchmark.svg"
@@ -228,7 +228,7 @@ def main() -> int:
             rows = [asdict(result) for result in results]
             options.json.write_text(json.dumps(rows, indent=1) + "\n")
     if options.picture:
-        options.picture.write_text(draw(results))
+        options.picture.write_text(draw_rates(results))
     return 0
 
 

@@ -26,10 +26,10 @@ from benchmarks.servers import Servers, from_environment
 PEERS = {
     "minutehand": ("minutehand", "Minutehand"),
     "minutehand-steps": ("minutehand", "MinutehandSteps"),
-    "redbeat": ("redbeat", "RedBeat"),
+    "redbeat": ("beats", "RedBeat"),
     "apscheduler": ("apscheduler_3", "APScheduler3"),
-    "django-celery-beat": ("django_beat", "DjangoBeat"),
-    "celery-beat": ("celery_beat", "CeleryBeat"),
+    "django-celery-beat": ("beats", "DjangoBeat"),
+    "celery-beat": ("beats", "CeleryBeat"),
     "procrastinate": ("procrastinate", "Procrastinate"),
     "huey": ("huey", "Huey"),
     "rq-scheduler": ("rq_scheduler", "RqScheduler"),

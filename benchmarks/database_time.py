@@ -28,12 +28,12 @@ from pathlib import Path
 
 import httpx2
 import psycopg
+import sqlalchemy as sa
 
 from benchmarks.command import describe_load, make_parser, run_command
 from benchmarks.servers import Servers, empty, run_servers
-from benchmarks.sizes import fill
-from benchmarks.lag import Quick
 from benchmarks.statement_log import LOGGING, StatementLog
+from benchmarks.tenants import Quick
 from celery_app.answer_reader import AnswerReader
 from celery_app.task_sender import CeleryTaskSender
 from dispatch.noticer import Noticer
@@ -97,6 +97,50 @@ COMMANDS = (
     "tick --dry-run",
 )
 
+#: Bound by hand: what a benchmark inserts is no statement of the product.
+_OPERATIONS = """
+insert into operations (id, action_uid, action_revision, app, trigger, triggered_by,
+    occurrence, queue, overlap, state, reason, error, attempt, recorded_at, send_at,
+    sent_at, sends, started_at, finished_at, worker, fence)
+select gen_random_uuid(), 'action-' || n % 10000, 1, 'app-' || n % 20, 'schedule',
+    'Scheduled action "action ' || n % 10000 || '"', at,
+    case when n % 10 = 0 then 'heavy' else 'quick' end,
+    case when n % 10 = 0 then 'skip' else 'allow' end,
+    case when n % 100 = 1 then 'failed' else 'succeeded' end,
+    case when n % 100 = 1 then 'step failed' end,
+    case when n % 100 = 1 then 'run_task: the broker took nothing within 5 s' end,
+    1, at, at, at, 1, at, at + interval '1 s', 'quick@worker-1/ForkPoolWorker-1', 1
+from (
+    select n, cast(:start as timestamptz) + n * interval '1 s' as at
+    from generate_series(cast(:first as bigint), cast(:last as bigint)) n
+) numbers
+"""
+_STEPS = """
+insert into operation_steps (operation_id, position, name, state, attempt, started_at,
+    finished_at, progress, result)
+select id, position, name, state, 1, started_at, finished_at,
+    case name when 'refresh' then jsonb '{"done": 2, "total": 2, "note": "b"}' end,
+    case name
+        when 'refresh' then jsonb '{"refreshed": ["a", "b"], "reused": []}'
+        when 'publish' then jsonb '{"published": ["a", "b"]}'
+        when 'send_email' then jsonb '{"sent": 3, "failed": 0, "uncertain": 0}'
+        else jsonb '{"task_id": "5f8d4d3c-8f0e-5d7d-9d6f-0f3a1f6f0c11"}' end
+from operations cross join lateral unnest(
+    case when queue = 'heavy' then array['refresh', 'publish']
+    when hashtext(cast(id as text)) % 9 in (0, 1) then array['send_email']
+    else array['run_task'] end
+) with ordinality as asked (name, position)
+where recorded_at between cast(:begin as timestamptz) and cast(:end as timestamptz)
+"""
+_MARKS = """
+insert into deliveries (operation_id, step, recipient, state, updated_at)
+select operation_id, name, 'user-' || who, 'sent', finished_at
+from operation_steps cross join generate_series(1, 3) who
+where name = 'send_email'
+    and finished_at > cast(:begin as timestamptz)
+    and finished_at <= cast(:end as timestamptz) + interval '1 s'
+"""
+
 _APPS = """
 insert into small_apps (uid, name, created_at, updated_at)
 select 'app-' || n, 'App ' || n, now(), now() from generate_series(0, 19) n
@@ -120,6 +164,10 @@ where queue = 'quick' and state = 'pending' and hashtext(cast(id as text)) > 0
 """
 _ONE_QUEUED = "select id from operations where state = 'queued' limit 1"
 _FAILED = "select id from operations where state = 'failed' limit 1"
+
+
+#: Operations inserted at once: each insert ends well within the deadline.
+_CHUNK = 50_000
 
 
 @dataclass
@@ -194,6 +242,19 @@ def print_table(cases: Sequence[Case], *, statements: bool) -> None:
         if statements and case.is_over:
             took_ms, text = case.dearest
             print(f"    {took_ms:.1f}: {text[:_SHOWN]}")
+
+
+def fill(engine: sa.Engine, count: int, start: datetime) -> None:
+    """Insert *count* finished operations, a second each, from *start* on."""
+    for first in range(1, count + 1, _CHUNK):
+        last = min(count, first + _CHUNK - 1)
+        with engine.begin() as connection:
+            connection.execute(sa.text("set local statement_timeout = '60 s'"))
+            numbers = {"first": first, "last": last, "start": start}
+            connection.execute(sa.text(_OPERATIONS), numbers)
+            begin, end = (start + n * timedelta(seconds=1) for n in (first, last))
+            for statement in (_STEPS, _MARKS):
+                connection.execute(sa.text(statement), {"begin": begin, "end": end})
 
 
 def prepare(servers: Servers, count: int) -> str:

@@ -18,9 +18,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 
 from benchmarks.command import describe_load, make_parser, run_command
+from benchmarks.database_time import fill
 from benchmarks.servers import Servers, empty, run_servers
-from benchmarks.sizes import fill
-from benchmarks.lag import (
+from benchmarks.tenants import (
     HEAD_START_S,
     MINUTE,
     Quick,
@@ -69,7 +69,7 @@ def prepare(servers: Servers, options: dict[str, int], *, set_back: bool) -> dat
     """Fill a database; return the minute in which everything begins."""
     Quick(servers, DUE + options["pauses"], DUE).register()
     engine = make_engine(servers.postgres, timeout=timedelta(minutes=5))
-    fill(engine, options["done"])
+    fill(engine, options["done"], datetime(2026, 1, 1, tzinfo=UTC))
     engine.dispose()
     with psycopg.connect(servers.dsn, autocommit=True) as connection:
         for state in ("pending", "queued", "failed"):

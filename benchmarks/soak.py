@@ -16,7 +16,6 @@ import argparse
 import json
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,17 +24,18 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psutil
 import psycopg
 import redis
 
 from actions.own_actions import MAINTENANCE_UID
 from benchmarks.command import describe_load, make_parser, run_command
-from benchmarks.lag import HEAD_START_S, find_first_minute
-from benchmarks.load import TASK, arguments_of
 from benchmarks.peers.minutehand import Minutehand
+from benchmarks.peers.peer import TASK, arguments_of
+from benchmarks.picture import draw_soak
 from benchmarks.servers import Servers, to_environment
-from benchmarks.soak_picture import draw
+from benchmarks.tenants import HEAD_START_S, find_first_minute
 from dispatch.manual_runs import run_now
 from models.database.engine import make_engine
 from models.operation_state import Overlap, Queue
@@ -165,8 +165,7 @@ class Soak:
         (minutes,) = _read(connection, _INCOMPLETE, asked)
         with redis.Redis.from_url(self.servers.redis) as client:
             about: dict[str, Any] = client.info()
-        with urllib.request.urlopen(f"{self.web_url}/readyz", timeout=10) as answer:
-            answer.read()
+        httpx2.get(f"{self.web_url}/readyz", timeout=10).raise_for_status()
         return {
             **sent,
             **minutes,
@@ -260,7 +259,12 @@ def soak(running: Soak, hours: float, samples: Path) -> bool:
                 if next_look >= next_maintenance:
                     next_maintenance += EVERY_S
                     line["made_old"] = running.maintain(connection)
-        except (OSError, psycopg.Error, redis.RedisError, psutil.Error) as error:
+        except (
+            httpx2.HTTPError,
+            psycopg.Error,
+            redis.RedisError,
+            psutil.Error,
+        ) as error:
             line["not_seen"] = f"{type(error).__name__}: {error}"
         if running.clock is not None:
             running.clock.set(timedelta(0))
@@ -284,7 +288,7 @@ def main() -> int:
     options: argparse.Namespace = parser.parse_args()
     if options.picture:
         lines = options.samples.read_text().splitlines()
-        options.picture.write_text(draw([json.loads(line) for line in lines]))
+        options.picture.write_text(draw_soak([json.loads(line) for line in lines]))
         return 0
     folder = options.samples.resolve().parent / "soak"
     folder.mkdir(parents=True, exist_ok=True)

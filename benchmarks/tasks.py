@@ -26,7 +26,7 @@ import redis
 from benchmarks.command import describe_load, make_parser, run_command
 from benchmarks.peers.minutehand import Minutehand
 from benchmarks.servers import Servers, empty, run_servers, to_environment
-from benchmarks.lag import HEAD_START_S, find_first_minute, run_scheduler
+from benchmarks.tenants import HEAD_START_S, find_first_minute, run_scheduler
 from benchmarks.workers import cpu_of
 
 QUEUE = "theirs"

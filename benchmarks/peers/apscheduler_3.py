@@ -12,8 +12,12 @@ from apscheduler.schedulers.base import STATE_RUNNING, BaseScheduler
 from apscheduler.triggers.cron import CronTrigger
 from celery import Celery
 
-from benchmarks.load import TASK, arguments_of, is_due, minutes_of, queue_of
-from benchmarks.peers.peer import Peer, this_minute
+from benchmarks.peers.peer import (
+    TASK,
+    Peer,
+    minutes_of,
+    this_minute,
+)
 
 _app = Celery("benchmark", set_as_current=False)
 
@@ -30,7 +34,6 @@ class _Hand(BaseScheduler):  # type: ignore[misc]  # APScheduler has no type hin
         """Sleep on."""
 
     def shutdown(self, wait: bool = True) -> None:  # noqa: FBT001, FBT002 - as its base
-        """Stop the executors."""
         super().shutdown(wait)
 
 
@@ -43,7 +46,6 @@ class APScheduler3(Peer):
     """
 
     def register(self) -> None:
-        """Store jobs as the job store stores them, but many at once."""
         scheduler = self._make_scheduler()
         scheduler.start(paused=True)
         now = this_minute()
@@ -61,34 +63,29 @@ class APScheduler3(Peer):
                 "copy apscheduler_jobs (id, next_run_time, job_state) from stdin"
             ) as copy,
         ):
-            for number in range(self.registered):
-                due = is_due(number, self.registered, self.due)
-                at = now if due else now + timedelta(minutes=30)
-                minute = minutes_of(number, self.registered, self.due, now)
+            for each in self.schedules():
+                at = now + timedelta(minutes=0 if each.is_due else 30)
                 state |= {
-                    "id": f"schedule {number}",
-                    "trigger": triggers[minute],
-                    "args": (queue_of(number), arguments_of(number)),
+                    "id": each.name,
+                    "trigger": triggers[each.minute],
+                    "args": (each.queue, each.arguments),
                     "next_run_time": at,
                 }
-                copy.write_row((state["id"], at.timestamp(), pickle.dumps(state)))
+                copy.write_row((each.name, at.timestamp(), pickle.dumps(state)))
 
     def load(self) -> None:
-        """Start it, all but its thread."""
         _app.conf.update(broker_url=self.servers.redis, task_ignore_result=True)
         self.scheduler = self._make_scheduler()
         self.scheduler.start(paused=True)
         self.scheduler.state = STATE_RUNNING
 
     def send_due(self) -> None:
-        """Submit the jobs, and wait until the threads have done them."""
         self.scheduler._process_jobs()
         done = threading.Event()
         self.scheduler._executors["default"]._pool.submit(done.set)
         done.wait()
 
     def wake(self) -> None:
-        """Look for jobs."""
         self.scheduler._process_jobs()
 
     def _make_scheduler(self) -> _Hand:

@@ -14,8 +14,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.load import arguments_of, is_due, minutes_of, queue_of
-from benchmarks.peers.peer import Peer, this_minute
+from benchmarks.peers.peer import (
+    Peer,
+    minutes_of,
+    this_minute,
+)
 
 
 def nothing(queue: str, **arguments: object) -> None:
@@ -32,7 +35,6 @@ class APScheduler4(Peer):
     count_query = "select count(*) from jobs"
 
     def register(self) -> None:
-        """Store schedules as its data store stores them, but many at once."""
         from apscheduler import Scheduler
         from apscheduler.datastores.sqlalchemy import SQLAlchemyDataStore
         from sqlalchemy import create_engine
@@ -59,20 +61,18 @@ class APScheduler4(Peer):
             for minute in (minutes_of(0, 1, 0, now), "*")
         ]
         first = [trigger.next() for trigger in triggers]
-        for number in range(self.registered):
-            due = is_due(number, self.registered, self.due)
+        for each in self.schedules():
             yield Schedule(
-                id=f"schedule {number}",
+                id=each.name,
                 task_id=task,
-                trigger=triggers[due],
-                args=(queue_of(number),),
-                kwargs=arguments_of(number),
+                trigger=triggers[each.is_due],
+                args=(each.queue,),
+                kwargs=each.arguments,
                 job_executor=executor,
-                next_fire_time=first[due],
+                next_fire_time=first[each.is_due],
             )
 
     def load(self) -> None:
-        """Connect; what is due would be sent at once if it started."""
         from apscheduler import Scheduler, SchedulerRole
         from apscheduler.datastores.sqlalchemy import SQLAlchemyDataStore
 
@@ -91,7 +91,6 @@ class APScheduler4(Peer):
         self.started = False
 
     def send_due(self) -> None:
-        """Let it go until it sleeps."""
         self.asleep.clear()
         self._wake_up()
         # Its loop has a thread of its own: what stops us is raised here.

@@ -15,8 +15,7 @@ import threading
 from huey import RedisHuey, crontab
 from huey.consumer import Scheduler
 
-from benchmarks.load import QUEUES, minutes_of, queue_of
-from benchmarks.peers.peer import Peer, this_minute
+from benchmarks.peers.peer import QUEUES, Peer
 
 
 def nothing() -> None:
@@ -33,17 +32,14 @@ class Huey(Peer):
         """Do nothing: its schedules are code."""
 
     def load(self) -> None:
-        """Declare a task for each schedule, and make the schedulers."""
         hueys = {
             queue: RedisHuey(queue, url=self.servers.redis, immediate=False)
             for queue in QUEUES
         }
-        now = this_minute()
-        for number in range(self.registered):
-            minute = minutes_of(number, self.registered, self.due, now)
-            hueys[queue_of(number)].periodic_task(
-                crontab(minute=minute), name=f"schedule_{number}"
-            )(nothing)
+        for each in self.schedules():
+            declare = hueys[each.queue].periodic_task
+            rule, name = crontab(minute=each.minute), f"schedule_{each.number}"
+            declare(rule, name=name)(nothing)
         self.schedulers = [
             Scheduler(huey, threading.Event(), interval=1, periodic=True)
             for huey in hueys.values()
@@ -51,11 +47,9 @@ class Huey(Peer):
         self.look()
 
     def send_due(self) -> None:
-        """Send what is due in this minute."""
         for scheduler in self.schedulers:
             scheduler.enqueue_periodic_tasks(None)
 
     def look(self) -> None:
-        """Look for tasks that were put off."""
         for scheduler in self.schedulers:
             scheduler.huey.read_schedule()

@@ -9,8 +9,15 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.load import TASK, arguments_of, is_due, minutes_of, queue_of
-from benchmarks.peers.peer import Peer, this_minute
+from benchmarks.peers.peer import (
+    TASK,
+    Peer,
+    arguments_of,
+    is_due,
+    minutes_of,
+    queue_of,
+    this_minute,
+)
 from celery_app.app import app, make_config
 from celery_app.routing import find_broker_names
 from migrations.schema import migrate
@@ -47,39 +54,31 @@ class Minutehand(Peer):
     more_settings: Mapping[str, str] = {}
 
     def queue_of(self, number: int) -> str:
-        """Return the queue of a schedule by its number."""
         return queue_of(number)
 
     def app_of(self, number: int) -> str:  # noqa: ARG002 - for others, see below
-        """Return the small app of a schedule by its number."""
         return "app"
 
     def is_due(self, number: int) -> bool:
-        """Tell whether a schedule is due, by its number."""
         return is_due(number, self.registered, self.due)
 
     def rule_of(self, number: int, now: datetime) -> dict[str, str]:
-        """Return when a schedule is due, by its number."""
         minute = minutes_of(number, self.registered, self.due, now)
         return {"cron_rule": f"{minute} * * * *", "timezone": "Europe/Paris"}
 
     def steps_of(self, number: int) -> dict[str, object]:
-        """Return what a schedule does, by its number."""
         queue = self.queue_of(number)
         task = {"name": TASK, "kwargs": arguments_of(number), "queue": queue}
         # As a door writes it, which lets its answer end the operation.
         return {"run_task": {**task, "wait": True}}
 
     def row_of(self, number: int) -> tuple[str, str]:  # noqa: ARG002 - for others
-        """Return what the leader keeps with a schedule: its queue, and its overlap."""
         return Queue.TASKS.value, Overlap.ALLOW.value
 
     def register(self) -> None:
-        """Store actions as ``actions post`` stores them, but with COPY."""
         self.register_from(this_minute())
 
     def register_from(self, now: datetime) -> None:
-        """Store actions that are due from the minute *now* on."""
         engine = make_engine(self.servers.postgres, timeout=timedelta(minutes=10))
         migrate(engine)
         engine.dispose()
@@ -128,7 +127,6 @@ class Minutehand(Peer):
             )
 
     def load(self) -> None:
-        """Start a scheduler and let it lead, connected to its servers."""
         configure_logging(level="error")
         settings = self._make_settings()
         app.conf.update(make_config(settings))
@@ -153,7 +151,6 @@ class Minutehand(Peer):
         )
 
     def send_due(self) -> None:
-        """Tick, as at the beginning of a minute."""
         assert self.scheduler.leader.hold(), "another scheduler leads"
         now = self.scheduler.read_clock()
         self.scheduler.tick(self.due_at if self.due else now)
@@ -162,12 +159,10 @@ class Minutehand(Peer):
             self.look()
 
     def look(self) -> None:
-        """Keep the lease, and look for what waits or was lost."""
         self.scheduler.leader.hold()
         self.scheduler.upkeep.look(until=self.scheduler.monotonic() + 1)
 
     def close(self) -> None:
-        """Give the lease away."""
         self.scheduler.stop()
 
 
@@ -186,11 +181,9 @@ class MinutehandSteps(Minutehand):
     )
 
     def app_of(self, number: int) -> str:
-        """Return the small app of a schedule by its number."""
         return f"app {number}" if self.queue_of(number) == "heavy" else "app"
 
     def steps_of(self, number: int) -> dict[str, object]:
-        """Return what a schedule does, by its number."""
         steps: dict[str, object] = {
             "run_task": {"name": TASK, "kwargs": arguments_of(number)}
         }
@@ -198,6 +191,5 @@ class MinutehandSteps(Minutehand):
         return ({"publish": {"data": True}} if heavy else {}) | steps
 
     def row_of(self, number: int) -> tuple[str, str]:
-        """Return what the leader keeps with a schedule: its queue, and its overlap."""
         queue = self.queue_of(number)
         return queue, (Overlap.SKIP if queue == "heavy" else Overlap.ALLOW).value

@@ -12,8 +12,7 @@ import dramatiq
 import periodiq
 from dramatiq.brokers.redis import RedisBroker
 
-from benchmarks.load import QUEUES, minutes_of, queue_of
-from benchmarks.peers.peer import Peer, this_minute
+from benchmarks.peers.peer import QUEUES, Peer
 
 
 def nothing() -> None:
@@ -29,21 +28,17 @@ class Periodiq(Peer):
         """Do nothing: its schedules are code."""
 
     def load(self) -> None:
-        """Declare an actor for each schedule, and make the scheduler."""
         broker = RedisBroker(url=self.servers.redis)
         broker.add_middleware(periodiq.PeriodiqMiddleware())
-        now = this_minute()
         actors = [
             dramatiq.actor(
                 nothing,
-                actor_name=f"schedule_{number}",
-                queue_name=queue_of(number),
+                actor_name=f"schedule_{each.number}",
+                queue_name=each.queue,
                 broker=broker,
-                periodic=periodiq.cron(
-                    f"{minutes_of(number, self.registered, self.due, now)} * * * *"
-                ),
+                periodic=periodiq.cron(each.cron),
             )
-            for number in range(self.registered)
+            for each in self.schedules()
         ]
         # The signal by which it wakes is the one by which we stop it.
         periodiq.sleep = periodiq.alarm = periodiq.signal = lambda *_: None
@@ -51,5 +46,4 @@ class Periodiq(Peer):
         broker.client.ping()
 
     def send_due(self) -> None:
-        """Send what is due in this minute, and look for the next."""
         self.scheduler.schedule()

@@ -14,8 +14,10 @@ import time
 import procrastinate
 from procrastinate.periodic import PeriodicDeferrer
 
-from benchmarks.load import TASK, arguments_of, minutes_of, queue_of
-from benchmarks.peers.peer import Peer, this_minute
+from benchmarks.peers.peer import (
+    TASK,
+    Peer,
+)
 
 
 class Procrastinate(Peer):
@@ -25,7 +27,6 @@ class Procrastinate(Peer):
     count_query = "select coalesce(max(id), 0) from procrastinate_jobs"
 
     def register(self) -> None:
-        """Make its tables; its schedules are code."""
 
         async def apply() -> None:
             async with self._make_app().open_async() as app:
@@ -34,27 +35,24 @@ class Procrastinate(Peer):
         asyncio.run(apply())
 
     def load(self) -> None:
-        """Declare the schedules, and connect."""
         app = self._make_app()
 
         @app.task(name=TASK)
         def nothing(timestamp: int, **arguments: object) -> None:
             """Do nothing."""
 
-        now = this_minute()
-        for number in range(self.registered):
+        for each in self.schedules():
             app.periodic(
-                cron=f"{minutes_of(number, self.registered, self.due, now)} * * * *",
-                periodic_id=f"schedule {number}",
-                queue=queue_of(number),
-                task_kwargs=arguments_of(number),
+                cron=each.cron,
+                periodic_id=each.name,
+                queue=each.queue,
+                task_kwargs=each.arguments,
             )(nothing)
         self.deferrer = PeriodicDeferrer(app.periodic_registry)
         self.runner = asyncio.Runner()
         self.runner.run(app.open_async().__aenter__())
 
     def send_due(self) -> None:
-        """Defer what was due, and look for the next instant."""
         self.runner.run(self._turn())
 
     async def _turn(self) -> None:

@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import redis
 
-from benchmarks.load import QUEUES, TASK, arguments_of, is_due, minutes_of, queue_of
-from benchmarks.peers.peer import Peer, this_minute
+from benchmarks.peers.peer import (
+    QUEUES,
+    TASK,
+    Peer,
+    this_minute,
+)
 
 
 class RqScheduler(Peer):
@@ -24,28 +28,20 @@ class RqScheduler(Peer):
     queues = tuple(f"rq:queue:{name}" for name in QUEUES)
 
     def register(self) -> None:
-        """Store a job for each schedule; what is due has its time put back."""
         scheduler = self._make_scheduler()
         now = this_minute()
-        for number in range(self.registered):
-            minute = minutes_of(number, self.registered, self.due, now)
-            job = scheduler.cron(
-                f"{minute} * * * *",
-                TASK,
-                kwargs=arguments_of(number),
-                queue_name=queue_of(number),
-            )
-            if is_due(number, self.registered, self.due):
+        for each in self.schedules():
+            given = {"kwargs": each.arguments, "queue_name": each.queue}
+            job = scheduler.cron(each.cron, TASK, **given)
+            if each.is_due:
                 due_at = {job.id: now.timestamp()}
                 scheduler.connection.zadd(scheduler.scheduled_jobs_key, due_at)
 
     def load(self) -> None:
-        """Start it, all but its loop."""
         self.scheduler = self._make_scheduler()
         self.scheduler.register_birth()
 
     def send_due(self) -> None:
-        """Move what is due to its queue."""
         self.scheduler.heartbeat()
         assert self.scheduler.acquire_lock(), "another scheduler has the lock"
         self.scheduler.enqueue_jobs()
@@ -53,7 +49,6 @@ class RqScheduler(Peer):
         self.scheduler.remove_lock()
 
     def close(self) -> None:
-        """Say goodbye."""
         self.scheduler.register_death()
 
     def _make_scheduler(self):  # noqa: ANN202 - not all who read this file have it
