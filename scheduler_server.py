@@ -21,7 +21,8 @@ These are the steps of a wake, what can go wrong at each, and who repairs it:
    worker or their message, have failures reported. In parts, for the tick comes first.
 
 Beside it, a thread reads what tasks of users' own answer (celery_app/answer_reader.py);
-it decides nothing, and a broker of somebody's that hangs holds up nobody else.
+it decides nothing, and a broker of somebody's that hangs holds up nobody else. So do
+threads that tell outside monitors of runs, and of ticks (celery_app/pinger.py).
 
 While the database is away, nothing happens and nothing is lost: what is due stays due.
 
@@ -47,6 +48,7 @@ from actions.leader import LeadershipLostError
 from actions.tick import TickReport, run_look, run_tick
 from celery_app.answer_reader import reading_answers
 from celery_app.assembly import SchedulerParts, make_presence, prepare_scheduler
+from celery_app.pinger import pinging
 from celery_app.worker_start import keep_trying
 from dispatch.clocks import notice_clock_set_back
 from migrations.schema_revisions import explaining_schema
@@ -222,6 +224,11 @@ def run(
         with (
             giving_metrics(scheduler.settings, leads=lambda: leader.fence is not None),
             reading_answers(scheduler.settings),
+            pinging(
+                scheduler.settings,
+                leads=lambda: leader.fence is not None,
+                on_tick=scheduler.on_tick,
+            ),
         ):
             while not stop.is_set():
                 pause_s = scheduler.wake()

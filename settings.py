@@ -38,6 +38,7 @@ from models.errors import RuleError, UsageError
 from models.fields.addresses import check_email, check_url
 from models.fields.duration import Duration
 from models.fields.field_types import check_queue
+from models.fields.ping import check_ping
 from models.fields.server_url import (
     hide_sign_in,
     read_broker_url,
@@ -96,7 +97,12 @@ _HIDDEN = frozenset(
 )
 
 #: Settings that must be addresses: what is no address may hold a password, too.
-_ADDRESSES = frozenset({"broker_url", "database_url", "notice_webhook", "web_url"})
+_ADDRESSES = frozenset(
+    {"broker_url", "database_url", "leader_ping", "notice_webhook", "web_url"}
+)
+
+#: Addresses that whoever knows the path may use: of these, only the host is shown.
+_HOOKS = frozenset({"leader_ping", "notice_webhook"})
 
 #: The shortest lease: with a heartbeat of one second, it survives two lost renewals.
 _THREE_SECONDS = timedelta(seconds=3)
@@ -379,6 +385,11 @@ class Settings(BaseModel):
     task_queue_max: int = Field(default=100_000, ge=1)
     notice_mail: Annotated[tuple[str, ...], BeforeValidator(_read_addresses)] = ()
     notice_webhook: Annotated[str, AfterValidator(check_url)] | None = Field(
+        default=None, repr=False
+    )
+
+    #: An outside monitor that hears of each tick: docs/notices.md.
+    leader_ping: Annotated[str, AfterValidator(check_ping)] | None = Field(
         default=None, repr=False
     )
 
@@ -676,8 +687,9 @@ def describe_settings(settings: Settings) -> dict[str, tuple[str, str]]:
     """
     Return each setting by variable, as text without secrets, and where it is from.
 
-    Of addresses of servers, user, password and parameters are left out; of a webhook,
-    all but the host; of connections, all but the names. A secret is set, or not set.
+    Of addresses of servers, user, password and parameters are left out; of a webhook
+    or a monitor, all but the host; of connections, all but the names. A secret is set,
+    or not set.
     """
     given = settings.model_dump(mode="json")
     return {
@@ -708,8 +720,7 @@ def _describe_text(field: str, text: str) -> str:
     if "://" not in text and field not in _ADDRESSES:
         return text
     address = hide_sign_in(text)
-    if field == "notice_webhook":
-        # whoever knows the path may send to it
+    if field in _HOOKS:
         return re.sub(r"(?s)^((?:\w+://)?+[^/]*)/.*", r"\1/...", address)
     return address
 

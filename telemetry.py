@@ -192,6 +192,14 @@ class Event(StrEnum):
         "breaker_opened",
         "A server fails; operations that need it wait, and one at a time tries.",
     )
+    PING_FAILED = (
+        "ping_failed",
+        "An outside monitor did not take a ping; the run itself goes on.",
+    )
+    PINGS_UNSENT = (
+        "pings_unsent",
+        "Pings cannot be sent or marked now; they are when the database is back.",
+    )
     BREAKER_CLOSED = "breaker_closed", "A server that failed works again."
     OPERATION_FINISHED = (
         "operation_finished",

@@ -245,7 +245,7 @@ def reading_answers(settings: Settings) -> Iterator[None]:
         CeleryTaskSender(settings, read_installation),
         partial(describe_silence, settings),
     )
-    _start(reader, stop)
+    start_looking(reader.look, stop, Event.ANSWERS_UNREAD, "task-answers")
     try:
         yield
     finally:
@@ -254,26 +254,38 @@ def reading_answers(settings: Settings) -> Iterator[None]:
         engine.dispose()
 
 
-def _start(reader: AnswerReader, stop: threading.Event) -> None:
+def start_looking(
+    look: Callable[[], int], stop: threading.Event, event: Event, name: str
+) -> None:
+    """Begin a thread called *name* that looks as ``look_until``."""
     threading.Thread(
-        target=read_until, args=(reader, stop), name="task-answers", daemon=True
+        target=look_until, args=(look, stop, event, name), name=name, daemon=True
     ).start()
 
 
-def read_until(reader: AnswerReader, stop: threading.Event) -> None:
-    """Read answers until *stop* is set; tell once of each time without a database."""
+def look_until(
+    look: Callable[[], int], stop: threading.Event, event: Event, name: str
+) -> None:
+    """
+    Look until *stop* is set; tell once of each time without a database.
+
+    Args:
+        look: Returns how much it found; if it was something, more may come soon.
+        event: What to log.
+        name: Of the thread that goes on after an error that nobody expected.
+    """
     soon, told = 0, False
     try:
         while not stop.wait(SOON_S if soon else EVERY_S):
             try:
-                soon = _SOON_LOOKS if reader.look() else max(0, soon - 1)
+                soon = _SOON_LOOKS if look() else max(0, soon - 1)
                 told = False
             except (MinutehandError, sa.exc.SQLAlchemyError) as error:
-                # The next look tries again; what was not kept was not taken off.
+                # The next look tries again; nothing is lost.
                 if not told:
-                    log.warning(Event.ANSWERS_UNREAD, error=str(error))
+                    log.warning(event, error=str(error))
                 told = True
     finally:
         # Even an error that nobody expected must not end it: its trace is written.
         if not stop.is_set():
-            _start(reader, stop)
+            start_looking(look, stop, event, name)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Self
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     PrivateAttr,
@@ -31,6 +32,7 @@ from models.errors import Problem, RuleError
 from models.fields.duration import Duration
 from models.fields.field_types import Name, RuleText, Uid, parsed_by, refuse_seconds
 from models.fields.instants import parse_due_date
+from models.fields.ping import check_ping
 from models.fields.placeholders import OF_EVENTS
 from models.fields.strict_model import (
     Complaint,
@@ -120,6 +122,7 @@ class ScheduledActionModel(DocumentModel):
         retries: Attempts after the first. None: as ``back_off.ATTEMPTS`` says.
         retry_after: ISO 8601 duration before the second attempt; then twice that.
         rest_after: Failures in a row after which it is paused. None: it never is.
+        ping: Address of an outside monitor that hears of its runs. None: none does.
     """
 
     name: Name = Field(examples=["weekly update"])
@@ -161,6 +164,9 @@ class ScheduledActionModel(DocumentModel):
         | None
     ) = Field(default=None, examples=["PT1M"])
     rest_after: int | None = Field(default=None, ge=1, le=MOST_FAILURES, examples=[3])
+    ping: Annotated[str, Field(max_length=2000), AfterValidator(check_ping)] | None = (
+        Field(default=None, examples=["https://hc-ping.com/your-uuid"])
+    )
 
     _remarks: _Remarks = PrivateAttr(default=_Remarks())
 

@@ -97,6 +97,9 @@ REOPENED: Mapping[str, Any] = MappingProxyType(
         "kills": 0,
         "attempt": _LAST_ATTEMPT,
         "attempts_allowed": _LAST_ATTEMPT + _ATTEMPTS_AGAIN,
+        # Its monitor hears of it again; null, if it has none, stays null.
+        "pinged": operations.c.pinged * 0,
+        "ping_error": None,
     }
 )
 

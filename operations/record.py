@@ -24,7 +24,12 @@ from models.database.engine import (
     json_rows,
     make_rows_json,
 )
-from models.database.tables import LIVE, operations
+from models.database.tables import (
+    LIVE,
+    PINGING_ACTIONS,
+    operations,
+    scheduled_actions,
+)
 from models.database.transaction import Transaction
 from models.decision import NewOperation
 from models.operation_state import (
@@ -33,6 +38,7 @@ from models.operation_state import (
     OperationState,
     Overlap,
     Reason,
+    Trigger,
 )
 
 #: How many live operations of one action and user ``overlap: queue`` allows; further
@@ -134,15 +140,26 @@ def _insert_statement(dialect: str) -> Insert:
     final = sa.or_(
         *(rows.c.state == each for each in sorted(FINAL_STATES & TRANSITIONS[None]))
     )
+    pinging = sa.select(scheduled_actions.c.uid).where(
+        PINGING_ACTIONS.of("scheduled_actions")
+    )
+    # A backfill repeats the past, of which a monitor has heard, or has not.
+    is_heard_of = sa.and_(
+        ~final,
+        rows.c.trigger != Trigger.BACKFILL,
+        rows.c.action_uid.in_(pinging),
+    )
     selected = sa.select(
         *rows.c,
         db_now(),
         db_now(),
         sa.case((final, db_now())),
+        sa.case((is_heard_of, 0)),
         sa.bindparam("fence", type_=sa.BigInteger),
         # SQLite reads ON CONFLICT after SELECT as a join unless a WHERE is between
     ).where(sa.true())
-    names = [*_COLUMNS, "recorded_at", "send_at", "finished_at", "fence"]
+    dates = ("recorded_at", "send_at", "finished_at")
+    names = [*_COLUMNS, *dates, "pinged", "fence"]
     return (
         insert(operations)
         .from_select(names, selected)

@@ -65,6 +65,7 @@ _OPERATION = tuple(
         "started_at",
         "finished_at",
         "details",
+        "ping_error",
     )
 )
 

@@ -68,6 +68,7 @@ class RecordedOperation:
     started_at: datetime | None
     finished_at: datetime | None
     details: dict[str, Any] | None
+    ping_error: str | None = None
 
     @property
     def covered_range(self) -> tuple[datetime, datetime] | None:

@@ -225,6 +225,8 @@ def explain_operation(history: History, operation: RecordedOperation) -> WhyAnsw
         text += f"; a backfill recorded it at {history.show(operation.recorded_at)}"
     if operation.recorded_at < operation.occurrence:
         text += f"; it was {_describe_early_tick(history, operation)}"
+    if operation.ping_error is not None:
+        text += f"; its monitor did not take a ping: {operation.ping_error}"
     started_at = operation.started_at
     lag = None if started_at is None else started_at - operation.occurrence
     return _answer(history, verdict, text, operation.id, lag)

@@ -372,6 +372,7 @@ def derive(
         "overlap": action.overlap or (Overlap.SKIP if skips else Overlap.ALLOW),
         "attempts_allowed": ATTEMPTS if action.retries is None else action.retries + 1,
         "rest_after": action.rest_after,
+        "pings": action.ping is not None,
         "timing": timing,
         "event": event,
         "delay": delay,

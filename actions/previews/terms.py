@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from actions.previews.sentences import describe_duration
+from models.fields.ping import name_monitor
 
 
 def describe_terms(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -44,3 +45,6 @@ def _describe(document: Mapping[str, Any]) -> Iterator[str]:
             if failures == 1
             else f"Paused after {failures} failures in a row."
         )
+    if document.get("ping"):
+        host = name_monitor(document["ping"])
+        yield f"{host} is told when a run starts, and how it ended."

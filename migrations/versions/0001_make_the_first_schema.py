@@ -263,6 +263,7 @@ def _make_actions() -> None:
         sa.Column("overlap", sa.Text(), nullable=False),
         sa.Column("attempts_allowed", sa.Integer(), server_default="3", nullable=False),
         sa.Column("rest_after", sa.Integer()),
+        sa.Column("pings", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("timing", sa.Text()),
         sa.Column("event", sa.Text()),
         sa.Column("delay", sa.Text()),
@@ -311,6 +312,7 @@ def _make_actions() -> None:
         ["uid"],
         where="rest_after IS NOT NULL AND active AND paused_at IS NULL AND deleted_at IS NULL",
     )
+    _index("ix_scheduled_actions_pings", "scheduled_actions", ["uid"], where="pings")
     _index(
         "ix_scheduled_actions_event",
         "scheduled_actions",
@@ -454,6 +456,8 @@ def _make_operations() -> None:
         ),
         sa.Column("kills", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("noticed_at", UtcDateTime),
+        sa.Column("pinged", sa.SmallInteger()),
+        sa.Column("ping_error", sa.Text()),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_operations")),
         postgresql_with=_VACUUM_SOONER,
     )
@@ -538,6 +542,19 @@ def _make_operations() -> None:
         "operations",
         ["send_at"],
         where="state = 'pending' AND trigger = 'manual' AND overlap <> 'queue'",
+    )
+    _index(
+        "ix_operations_unpinged",
+        "operations",
+        ["action_uid", "started_at"],
+        where="pinged < 2 AND (finished_at IS NOT NULL"
+        " OR (pinged = 0 AND started_at IS NOT NULL))",
+    )
+    _index(
+        "ix_operations_ping_failed",
+        "operations",
+        ["finished_at"],
+        where="ping_error IS NOT NULL",
     )
     _index(
         "ix_operations_recorded_apart",

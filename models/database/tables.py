@@ -295,6 +295,9 @@ RESTING_ACTIONS = Rows(
     "AND {0}deleted_at IS NULL"
 )
 
+#: Actions whose runs an outside monitor hears of.
+PINGING_ACTIONS = Rows("{0}pings")
+
 scheduled_actions = sa.Table(
     "scheduled_actions",
     metadata,
@@ -312,6 +315,8 @@ scheduled_actions = sa.Table(
     Column("attempts_allowed", sa.Integer, nullable=False, server_default="3"),
     # failures in a row after which it is paused; null: never
     Column("rest_after", sa.Integer),
+    # whether an outside monitor hears of its runs
+    Column("pings", sa.Boolean, nullable=False, server_default=sa.false()),
     # canonical JSON of TimingModel; null for event-driven actions
     Column("timing", sa.Text),
     Column("event", sa.Text),
@@ -375,6 +380,8 @@ scheduled_actions = sa.Table(
     _partial("ix_scheduled_actions_deleted", "app", "name", where=DELETED_ACTIONS),
     # resting: those that are paused if they fail again and again
     _partial("ix_scheduled_actions_resting", "uid", where=RESTING_ACTIONS),
+    # recording: the actions whose runs an outside monitor hears of
+    _partial("ix_scheduled_actions_pings", "uid", where=PINGING_ACTIONS),
     # recording an event: the actions of the app that wait for it
     _partial(
         "ix_scheduled_actions_event",
@@ -514,6 +521,16 @@ RECORDED_APART = Rows(
     " OR {0}recorded_at > datetime({0}occurrence, '+1 hour'))",
 )
 
+#: Runs of which an outside monitor has not heard yet that they began, or that they
+#: ended: ``pinged`` is 0 until it has heard of the one, and 1 until of the other.
+UNPINGED = Rows(
+    "{0}pinged < 2 AND ({0}finished_at IS NOT NULL"
+    " OR ({0}pinged = 0 AND {0}started_at IS NOT NULL))"
+)
+
+#: Runs of whose last ping an outside monitor took none.
+PING_FAILED = Rows("{0}ping_error IS NOT NULL")
+
 #: What is written into an operation whose claim ends, however it does.
 NO_CLAIM: Mapping[str, None] = {"claim_token": None, "lease_expires_at": None}
 
@@ -560,6 +577,11 @@ operations = sa.Table(
     # its finished_at when a notice was recorded about how it ended (failed, missed,
     # mails uncertain); after a retry it may end so again
     Column("noticed_at", UtcDateTime),
+    # what an outside monitor has heard of it: 0 nothing, 1 that it began, 2 how it
+    # ended, or that is given up; null: none is to hear of it
+    Column("pinged", sa.SmallInteger),
+    # why the last ping was not taken
+    Column("ping_error", sa.Text),
     # the leadership under which the row was recorded; null: recorded by hand
     Column("fence", sa.BigInteger),
     # sending: what is pending and stands in no line, oldest first
@@ -632,6 +654,10 @@ operations = sa.Table(
     Index("ix_operations_recorded_at", "recorded_at"),
     # operations list: the latest of an app, however much the others do
     Index("ix_operations_app_recorded_at", "app", "recorded_at"),
+    # pinging: what an outside monitor is still to hear
+    _partial("ix_operations_unpinged", "action_uid", "started_at", where=UNPINGED),
+    # doctor: what outside monitors did not take lately
+    _partial("ix_operations_ping_failed", "finished_at", where=PING_FAILED),
     # operations list, calendar: those of a period that were recorded at another time
     _partial("ix_operations_recorded_apart", "occurrence", where=RECORDED_APART),
     postgresql_with=TURNS_OVER,

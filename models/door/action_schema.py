@@ -38,6 +38,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "retry_after": "ISO 8601 duration before the second attempt, at most PT24H;"
         " then twice that. Left out: PT30S, of a lost worker PT10S.",
         "rest_after": "Failures in a row that pause it. Left out: it goes on.",
+        "ping": "Address of a monitor (Healthchecks, Sentry) that hears of its runs.",
     },
     "OperationModel": {
         "refresh": "Rebuild data of the small app in staging.",

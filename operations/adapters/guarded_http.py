@@ -43,7 +43,11 @@ def resolve_host(host: str, port: int) -> tuple[str, ...]:
 
 
 def make_client(
-    timeout: timedelta, *, whole: timedelta, setting: str = ""
+    timeout: timedelta,
+    *,
+    whole: timedelta,
+    setting: str = "",
+    context: ssl.SSLContext | None = None,
 ) -> BoundedClient:
     """
     Return a client for :meth:`HostGuard.open`.
@@ -53,24 +57,29 @@ def make_client(
         whole: Bounds all that it does, beginning now: who sends a byte now and then
             keeps within each wait for ever.
         setting: What messages call *whole*.
+        context: Of ``make_context``, which takes long. None: one is made.
 
     It ignores proxies of the environment: they would resolve the name again, perhaps to
     another address. Certificates are checked against the authorities that the host
     trusts, or those in ``SSL_CERT_FILE``.
     """
-    return BoundedClient(timeout, _BoundedBackend(whole, setting))
+    return BoundedClient(
+        timeout, _BoundedBackend(whole, setting), context or make_context()
+    )
 
 
 class BoundedClient(httpx2.Client):
     """A client whose waits end in time; *over* says that they have."""
 
-    def __init__(self, timeout: timedelta, backend: _BoundedBackend) -> None:
+    def __init__(
+        self, timeout: timedelta, backend: _BoundedBackend, context: ssl.SSLContext
+    ) -> None:
         """Connect to nothing yet."""
         super().__init__(
             timeout=timeout.total_seconds(),
             trust_env=False,
             follow_redirects=False,
-            transport=_BoundedTransport(backend),
+            transport=_BoundedTransport(backend, context),
         )
         self.bound, self.over = backend.bound, backend.over
 
@@ -78,8 +87,7 @@ class BoundedClient(httpx2.Client):
 class _BoundedTransport(httpx2.HTTPTransport):
     """Connects as httpx2 does; its pool is another, for it hands no backend on."""
 
-    def __init__(self, backend: _BoundedBackend) -> None:
-        context = _make_context()
+    def __init__(self, backend: _BoundedBackend, context: ssl.SSLContext) -> None:
         super().__init__(verify=context, trust_env=False)
         self._pool = httpcore2.ConnectionPool(context, network_backend=backend)
 
@@ -145,7 +153,8 @@ class _BoundedStream(httpcore2.NetworkStream):
         return self.inner.get_extra_info(info)
 
 
-def _make_context() -> ssl.SSLContext:
+def make_context() -> ssl.SSLContext:
+    """Return what checks certificates against the authorities that the host trusts."""
     return httpx2.create_ssl_context()
 
 

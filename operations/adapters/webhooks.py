@@ -1,5 +1,5 @@
 """
-Signed requests (Standard Webhooks) to foreign URLs, never to our own networks.
+Requests to foreign URLs, never to our own networks: signed ones, and pings.
 
 operations/adapters/guarded_http.py decides where a request may go. Redirects are not
 followed.
@@ -11,8 +11,10 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Sequence
+import ssl
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import httpx2
 
@@ -22,6 +24,7 @@ from operations.adapters.guarded_http import (
     HostGuard,
     Resolve,
     make_client,
+    make_context,
     resolve_host,
 )
 from operations.mail.message import Fate, Sending
@@ -99,6 +102,10 @@ class RealWebhooks:
             resolve=resolve,
         )
 
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        return make_context()
+
     def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
         """POST *body*, signed; see :class:`operations.ports.Webhooks`."""
         if self._secret is None:
@@ -118,11 +125,30 @@ class RealWebhooks:
                 self._secret, message_id=message_id, timestamp=timestamp, body=body
             ),
         }
+        return self._send("POST", target, headers, body)
+
+    def ping(self, url: str) -> Sending:
+        """GET *url*, unsigned; the answer repeats no more of it than the host."""
         try:
-            with make_client(self._timeout, whole=self._timeout) as client:
+            target = httpx2.URL(url)
+        except httpx2.InvalidURL:
+            return Sending(Fate.REFUSED, "its address cannot be read")
+        return self._send("GET", target, {"user-agent": "minutehand"}, None)
+
+    def _send(
+        self,
+        method: str,
+        target: httpx2.URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> Sending:
+        try:
+            with make_client(
+                self._timeout, whole=self._timeout, context=self._context
+            ) as client:
                 # The body of the answer is not read, however long it is.
                 response = self._guard.open(
-                    client, "POST", target, headers=headers, content=body
+                    client, method, target, headers=headers, content=body
                 )
                 response.close()
         except ForbiddenUrlError as error:

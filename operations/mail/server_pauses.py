@@ -1,4 +1,8 @@
-"""Mail servers that are left alone; operations/adapters/breaker.py decides when."""
+"""
+Mail servers, and outside monitors, that are left alone.
+
+operations/adapters/breaker.py decides when.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,9 @@ from models.database.tables import breakers
 
 #: Longest pause between two trials: people accept that delay once a server is back.
 LONGEST_PAUSE = timedelta(minutes=5)
+
+#: Begins the names of monitors.
+MONITOR = "monitor"
 
 #: Waiting operations return spread over this part of the outage so far: they must not
 #: all return at once.
@@ -52,9 +59,14 @@ class ServerPause:
         return max(self.retry_at - self.now, timedelta(seconds=1)) + spread * share
 
 
-def fetch_pauses(connection: sa.Connection) -> list[ServerPause]:
-    """Return every server that is unavailable, by name."""
+def fetch_pauses(
+    connection: sa.Connection, *, monitors: bool = False
+) -> list[ServerPause]:
+    """Return every mail server, or monitor, that is unavailable, by name."""
+    is_monitor = breakers.c.name.startswith(f"{MONITOR} ")
     rows = connection.execute(
-        sa.select(breakers, db_now().label("now")).order_by(breakers.c.name)
+        sa.select(breakers, db_now().label("now"))
+        .where(is_monitor if monitors else ~is_monitor)
+        .order_by(breakers.c.name)
     )
     return [ServerPause(r.name, r.since, r.retry_at, r.now, r.error) for r in rows]

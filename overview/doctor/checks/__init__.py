@@ -8,6 +8,7 @@ Now, ``status``, ``doctor``, the metrics and the state of an app show what they 
 
 from overview.doctor.checks.apps import (
     look_at_mail,
+    look_at_monitors,
     look_at_senders,
     look_at_sources,
     look_at_zones,
@@ -64,6 +65,7 @@ LOOKS: dict[str, Look] = {
     "tasks": look_at_tasks,
     "strangers": look_at_strangers,
     "mail": look_at_mail,
+    "monitor": look_at_monitors,
     "sender": look_at_senders,
     "queues": look_at_queues,
     "outbox": look_at_outbox,

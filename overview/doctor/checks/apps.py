@@ -10,13 +10,20 @@ import sqlalchemy as sa
 
 from actions.small_apps.check_settings import find_sender_doubt
 from actions.zone_changes import find_moved, find_unreadable
-from models.database.tables import small_apps
+from models.database.engine import UtcDateTime
+from models.database.tables import (
+    PING_FAILED,
+    PINGING_ACTIONS,
+    operations,
+    scheduled_actions,
+    small_apps,
+)
 from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
 from models.units import show_instant
 from operations.mail.server_pauses import fetch_pauses
 from overview.doctor.finding import Finding, Health, View
-from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER
+from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER, PINGS_FOR
 
 #: The most apps that are named.
 _NAMED = 5
@@ -54,6 +61,51 @@ def look_at_mail(view: View) -> Iterator[Finding]:
         health = Health.DOUBTFUL if forgotten else Health.BAD
         title = "the mail server serves nobody"
         yield Finding("mail", health, str(pause), title, pause.since)
+
+
+def look_at_monitors(view: View) -> Iterator[Finding]:
+    """Report outside monitors that take no pings, and those that refuse some."""
+    for pause in fetch_pauses(view.connection, monitors=True):
+        found = (
+            f"the {pause.name} has taken no ping since {view.show(pause.since)}"
+            f" ({pause.error}); runs and ticks go on, and pings are tried again"
+        )
+        title = "a monitor takes no pings"
+        yield Finding("monitor", Health.DOUBTFUL, found, title, pause.since)
+    refused = view.connection.execute(_REFUSED, {"since": view.now - PINGS_FOR}).all()
+    for row in refused[:_NAMED]:
+        found = f"action {row.action_uid}: its monitor refuses pings: {row.ping_error}"
+        title = "a monitor refuses pings"
+        yield Finding("monitor", Health.DOUBTFUL, found, title, row.finished_at)
+    if len(refused) > _NAMED:
+        found = f"{len(refused) - _NAMED} more actions: minutehand why ACTION says more"
+        yield Finding("monitor", Health.DOUBTFUL, found)
+
+
+_told, _later = operations.alias("told"), operations.alias("later")
+
+#: The last pings of actions, as far as these were not taken and nobody tries again.
+_REFUSED = (
+    sa.select(_told.c.action_uid, _told.c.ping_error, _told.c.finished_at)
+    .where(
+        PING_FAILED.of("told"),
+        _told.c.pinged == 2,
+        _told.c.finished_at > sa.bindparam("since", type_=UtcDateTime),
+        ~sa.exists().where(
+            _later.c.action_uid == _told.c.action_uid,
+            _later.c.occurrence >= _told.c.occurrence,
+            _later.c.pinged == 2,
+            _later.c.finished_at > _told.c.finished_at,
+        ),
+        _told.c.action_uid.in_(
+            sa.select(scheduled_actions.c.uid).where(
+                PINGING_ACTIONS.of("scheduled_actions"),
+                scheduled_actions.c.deleted_at.is_(None),
+            )
+        ),
+    )
+    .order_by(_told.c.action_uid)
+)
 
 
 def look_at_sources(view: View) -> Iterator[Finding]:

@@ -16,13 +16,14 @@ from celery_app.answer_reader import (
     LOOK_EVERY_S,
     REST_S,
     AnswerReader,
-    read_until,
+    look_until,
 )
 from models.database.engine import db_now, writing
 from models.database.tables import operations
 from models.errors import StepError, UnreachableError
 from operations.foreign_tasks import TaskAnswer
 from operations.ports import Ports
+from telemetry import Event
 from tests.integration.operations.test_task_ends import (
     DAILY,
     MINUTE,
@@ -234,6 +235,7 @@ def test_database_that_is_away_is_told_once(engine: sa.Engine):
 
     stop = Stop()
     with capture_logs() as logs:
-        read_until(Reader(engine, CountingSender(), lambda *_: None), stop)
+        reader = Reader(engine, CountingSender(), lambda *_: None)
+        look_until(reader.look, stop, Event.ANSWERS_UNREAD, "answers")
 
     assert ["away", "again"] == [each["error"] for each in logs]

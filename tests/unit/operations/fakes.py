@@ -422,6 +422,11 @@ class FakeWebhooks:
         self.posts.append((url, message_id, body))
         return self.answer
 
+    def ping(self, url: str) -> Sending:
+        """Keep the address."""
+        self.posts.append((url, "", b""))
+        return self.answer
+
 
 @dataclass
 class FakeTaskSender:

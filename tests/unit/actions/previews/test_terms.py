@@ -32,6 +32,10 @@ from actions.previews.terms import describe_terms
             ["The steps after refresh run only if it brought something new."],
         ),
         ({"rest_after": 1}, ["Paused as soon as a run fails."]),
+        (
+            {"ping": "https://hc-ping.com/secret"},
+            ["hc-ping.com is told when a run starts, and how it ended."],
+        ),
         ({"rest_after": 3}, ["Paused after 3 failures in a row."]),
         (
             {"retry_after": "PT1M"},

@@ -152,6 +152,12 @@ FIELDS = [
     Bad(action(rest_after=0), "/rest_after", "0", "1"),
     Bad(action(rest_after=101), "/rest_after", "101", "100"),
     Bad(
+        action(ping="https://hc-ping.com/x/start"),
+        "/ping",
+        "ends in '/start'",
+        "Leave it out",
+    ),
+    Bad(
         action(operations={"publish": True}, **{"if": {"refreshed": True}}),
         "/if",
         "nothing can be new",

@@ -110,7 +110,7 @@ def test_examples_are_accepted(example: Any):
         {"except": [{"weekdays": ["sat", "SUNDAY"]}], "instead": "after"},
         {"when": {"working_day": -1, "at": "09:00"}},
         {"overlap": "queue", "jitter": "PT5M", "catch_up": {"runs": "latest"}},
-        {"retries": 0, "rest_after": 3},
+        {"retries": 0, "rest_after": 3, "ping": "https://hc-ping.com/x"},
         {
             "operations": {"refresh": True, "publish": True},
             "if": {"refreshed": "yes"},

@@ -41,7 +41,7 @@ HOLIDAYS = {"fr": [(CREATED_AT.date(), CREATED_AT.date())]}
 VOCABULARY = """
 name uid active operations when recipients starts_at ends_at except instead jitter
 catch_up weekdays Sat Sun before working_day 09:00 overlap cron_rule due_date every
-calendar on after delay timezone anchor users groups retries retry_after rest_after
+calendar on after delay timezone anchor users groups retries retry_after rest_after ping
 if refreshed
 domains refresh publish send_email template true all yes from until runs within source
 file url sql database templates subject text documents id email event user at key
@@ -107,6 +107,7 @@ ROOT: dict[str, object] = {
     "retries": 5,
     "retry_after": "PT1M",
     "rest_after": 3,
+    "ping": "https://hc-ping.com/x",
     "if": {"refreshed": True},
 }
 VALID = [{**ROOT, "when": when} for when in TIMES] + [

@@ -1,0 +1,353 @@
+"""
+Threads beside the scheduler that tell outside monitors of runs, and of the scheduler.
+
+What there is to tell is read from the operations themselves: that they began, and how
+they ended, whoever ran them. So no run and no tick does anything for it, a crash loses
+nothing, and a monitor that hangs holds up nobody but itself. Only the leader tells.
+That of a run which began is told before its end, and each at least once: what was told
+and not yet marked when a process died is told again, under the same id.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, Protocol
+from uuid import UUID
+
+import sqlalchemy as sa
+import structlog
+
+from actions.tick import TickReport
+from celery_app.answer_reader import start_looking
+from models.database.engine import db_now, make_engine, reading, writing
+from models.database.tables import (
+    IS_REVISION,
+    UNPINGED,
+    breakers,
+    operations,
+    scheduled_action_revisions,
+)
+from models.errors import MinutehandError
+from models.fields.ping import PingSign, make_ping, name_monitor
+from models.operation_state import OperationState
+from operations.adapters.breaker import Breaker
+from operations.adapters.webhooks import RealWebhooks
+from operations.mail.message import Fate, Sending
+from operations.mail.server_pauses import MONITOR
+from settings import Settings
+from telemetry import Event
+
+log = structlog.get_logger()
+
+#: For one ping, from the resolver to the head of the answer.
+TIMEOUT = timedelta(seconds=10)
+
+#: Threads that ping, and how many of them one app's monitors on one host may have.
+MOST_THREADS = 8
+THREADS_OF_ONE = 3
+
+#: Runs that a thread tells of before it ends, and runs that one look reads.
+_BATCH = 50
+_READ = 500
+
+#: Seconds after which somebody looks again whether a monitor that failed may be tried.
+REST_S = 5.0
+
+#: What no monitor has taken for so long is given up, and how often that is looked for.
+GIVE_UP_AFTER = timedelta(days=1)
+_TIDY_EVERY_S = 60.0
+
+_kept = operations.c
+
+
+class Pings(Protocol):
+    """What ``RealWebhooks`` does for a pinger."""
+
+    def ping(self, url: str) -> Sending:
+        """GET *url*; the answer repeats no more of it than the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpinged:
+    """
+    A run of which there is something to tell; times are aware UTC.
+
+    Args:
+        pinged: 1 if its monitor knows that it began.
+        address: None: the revision that it runs names no monitor.
+    """
+
+    id: UUID
+    action_uid: str
+    app: str
+    state: str
+    started_at: datetime | None
+    finished_at: datetime | None
+    pinged: int
+    address: str | None
+
+    @property
+    def lane(self) -> str:
+        """Whose threads it takes, as messages call it: no app waits for another's."""
+        return f"{MONITOR} {name_monitor(self.address or '')} of app {self.app}"
+
+    @property
+    def signs(self) -> tuple[PingSign, ...]:
+        """What to tell, in this order; nothing of what ended without having begun."""
+        start = () if self.started_at is None or self.pinged else (PingSign.START,)
+        if self.finished_at is None:
+            return start
+        if self.state == OperationState.FAILED:
+            return (*start, PingSign.FAIL)
+        if self.started_at is None:
+            return ()
+        is_good = self.state != OperationState.CANCELED
+        return (*start, PingSign.OK if is_good else PingSign.FAIL)
+
+
+def _begin_thread(work: Callable[[], None]) -> None:
+    # A daemon, for which a scheduler that stops does not wait.
+    threading.Thread(target=work, name="pinging", daemon=True).start()
+
+
+class Pinger:
+    """
+    Tells monitors of runs.
+
+    Args:
+        engine: Of its own.
+        webhooks: Sends pings.
+        leads: Whether this process leads.
+        monotonic: Returns seconds that never jump.
+        begin: Begins something that takes a while.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        webhooks: Pings,
+        leads: Callable[[], bool],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        begin: Callable[[Callable[[], None]], None] = _begin_thread,
+    ) -> None:
+        """Tell nothing yet."""
+        self._engine = engine
+        self._webhooks = webhooks
+        self._leads = leads
+        self._monotonic = monotonic
+        self._begin = begin
+        self._lock = threading.Lock()
+        self._in_hand: set[UUID] = set()
+        self._threads: Counter[str] = Counter()
+        #: Until when actions rest whose monitors failed.
+        self._rests: dict[str, float] = {}
+        self._tidied_at = float("-inf")
+
+    def look(self) -> int:
+        """
+        Begin to tell what there is to tell; return of how many runs.
+
+        Raises:
+            UnreachableError: The database is away.
+        """
+        if not self._leads():
+            return 0
+        now = self._monotonic()
+        with self._lock:
+            rests = {uid: at for uid, at in self._rests.items() if at > now}
+            self._rests, known = rests, set(self._in_hand)
+        if now - self._tidied_at >= _TIDY_EVERY_S:
+            self._tidy()
+            self._tidied_at = now
+        with reading(self._engine) as connection:
+            found = connection.execute(
+                _statement().limit(_READ + len(known)), {"resting": list(rests)}
+            )
+            runs = [Unpinged(*row) for row in found if row.id not in known]
+        lanes: defaultdict[str, list[Unpinged]] = defaultdict(list)
+        for run in runs:
+            lanes[run.lane].append(run)
+        return sum(self._take(lane, lanes[lane]) for lane in lanes)
+
+    def _take(self, lane: str, runs: Sequence[Unpinged]) -> int:
+        """Let threads tell of *runs*, as many as there is room for."""
+        with self._lock:
+            room = MOST_THREADS - self._threads.total()
+            room = min(room, THREADS_OF_ONE - self._threads[lane], len(runs))
+            batches = [runs[number::room][:_BATCH] for number in range(room)]
+            self._threads[lane] += len(batches)
+            self._in_hand.update(run.id for batch in batches for run in batch)
+        for batch in batches:
+            self._begin(lambda batch=batch: self._work(lane, batch))  # type: ignore[misc]
+        return sum(map(len, batches))
+
+    def _work(self, lane: str, runs: Sequence[Unpinged]) -> None:
+        try:
+            if not self._tell(lane, runs):
+                with self._lock:
+                    rests_until = self._monotonic() + REST_S
+                    self._rests.update((run.action_uid, rests_until) for run in runs)
+        except (MinutehandError, sa.exc.SQLAlchemyError) as error:
+            log.warning(Event.PINGS_UNSENT, error=str(error))  # the next look finds it
+        finally:
+            with self._lock:
+                self._threads[lane] -= 1
+                self._in_hand.difference_update(run.id for run in runs)
+
+    def _tell(self, lane: str, runs: Sequence[Unpinged]) -> bool:
+        """Tell of *runs*; return False if their monitor has to be left alone."""
+        breaker = Breaker(self._engine, lane)
+        pause, tries = breaker.ask()
+        if pause is not None:
+            return False
+        for run in runs:
+            error, pinged = None, run.pinged
+            for sign in run.signs if run.address else ():
+                sending = self._webhooks.ping(
+                    make_ping(run.address or "", sign, run.id)
+                )
+                error = _describe(sending, run)
+                if sending.outcome in {Fate.DEFERRED, Fate.UNREACHABLE}:
+                    breaker.fail(sending.detail, tried=tries)
+                    self._mark(run, pinged, error)
+                    return False
+                if tries:
+                    breaker.close()
+                    tries = False
+                if sign is PingSign.START:
+                    pinged = 1
+                    self._mark(run, pinged, error)
+            if run.finished_at is not None:
+                self._mark(run, 2, error)
+        return True
+
+    def _mark(self, run: Unpinged, pinged: int, error: str | None) -> None:
+        """Write what was told, unless the run was begun anew since it was read."""
+        if error is not None:
+            log.warning(Event.PING_FAILED, operation=str(run.id), error=error)
+        is_same = [_kept.id == run.id, _kept.pinged < 2]
+        if run.finished_at is not None:
+            is_same.append(_kept.finished_at == run.finished_at)
+        with writing(self._engine) as connection:
+            connection.execute(
+                sa.update(operations)
+                .where(*is_same)
+                .values(pinged=pinged, ping_error=error)
+            )
+
+    def _tidy(self) -> None:
+        """Give up what is too old, and forget monitors that nobody tells anything."""
+        with writing(self._engine) as connection:
+            connection.execute(
+                sa.update(operations)
+                .where(UNPINGED.of(), _kept.finished_at < db_now(-GIVE_UP_AFTER))
+                .values(
+                    pinged=2,
+                    ping_error=sa.func.coalesce(_kept.ping_error, "nobody led in time"),
+                )
+            )
+            connection.execute(
+                sa.delete(breakers).where(
+                    breakers.c.name.startswith(MONITOR),
+                    breakers.c.retry_at < db_now(-GIVE_UP_AFTER),
+                )
+            )
+
+
+@cache
+def _statement() -> sa.Select[Any]:
+    return (
+        sa.select(
+            *(_kept.id, _kept.action_uid, _kept.app, _kept.state, _kept.started_at),
+            *(_kept.finished_at, _kept.pinged),
+            scheduled_action_revisions.c.document["ping"].as_string(),
+        )
+        .outerjoin(scheduled_action_revisions, IS_REVISION)
+        .where(
+            UNPINGED.of(),
+            _kept.action_uid.not_in(sa.bindparam("resting", expanding=True)),
+        )
+        .order_by(_kept.started_at, _kept.id)
+    )
+
+
+def _describe(sending: Sending, run: Unpinged) -> str | None:
+    """Return why a ping was not taken, with the host and no more of the address."""
+    if sending.outcome is Fate.SENT:
+        return None
+    host = name_monitor(run.address or "")
+    is_named = sending.detail.startswith(host)
+    return sending.detail if is_named else f"{host}: {sending.detail}"
+
+
+class LeaderPing:
+    """
+    Tells a monitor that ticks are done; it raises the alarm if it hears nothing.
+
+    Args:
+        engine: Of its own; what fails is written there, for doctor.
+        webhooks: Sends pings.
+        address: Of the monitor.
+    """
+
+    def __init__(self, engine: sa.Engine, webhooks: Pings, address: str) -> None:
+        """Tell nothing yet."""
+        self._webhooks = webhooks
+        self._url = make_ping(address, PingSign.OK)
+        host = name_monitor(address)
+        self._breaker = Breaker(engine, f"{MONITOR} {host} of the scheduler")
+        self._is_well = False
+        self._ticked = threading.Event()
+
+    def note(self, _report: TickReport) -> None:
+        """Take note of a tick that was done, and return at once."""
+        self._ticked.set()
+
+    def look(self) -> int:
+        """Tell of the last tick, unless it was told of; return 0."""
+        if self._ticked.is_set():
+            self._ticked.clear()
+            sending = self._webhooks.ping(self._url)
+            is_well = sending.outcome is Fate.SENT
+            if not is_well:
+                self._breaker.fail(sending.detail, tried=True)
+            elif not self._is_well:
+                self._breaker.close()
+            self._is_well = is_well
+        return 0
+
+
+@contextmanager
+def pinging(
+    settings: Settings,
+    *,
+    leads: Callable[[], bool],
+    on_tick: list[Callable[[TickReport], None]],
+) -> Iterator[None]:
+    """Tell monitors in threads while the block runs."""
+    stop = threading.Event()
+    engine = make_engine(
+        settings.database_url, timeout=settings.database_timeout, pool_size=2
+    )
+    webhooks = RealWebhooks(
+        secret=None, allowed_hosts=settings.webhook_allowed_hosts, timeout=TIMEOUT
+    )
+    pinger = Pinger(engine, webhooks, leads)
+    start_looking(pinger.look, stop, Event.PINGS_UNSENT, "pings")
+    if settings.leader_ping is not None:
+        leader_ping = LeaderPing(engine, webhooks, settings.leader_ping)
+        on_tick.append(leader_ping.note)
+        start_looking(leader_ping.look, stop, Event.PINGS_UNSENT, "leader-ping")
+    try:
+        yield
+    finally:
+        stop.set()
+        engine.dispose()
