@@ -94,9 +94,14 @@ class Unpinged:
     address: str | None
 
     @property
-    def lane(self) -> str:
-        """Whose threads it takes, as messages call it: no app waits for another's."""
-        return f"{MONITOR} {name_monitor(self.address or '')} of app {self.app}"
+    def host(self) -> str:
+        """Of its monitor."""
+        return name_monitor(self.address or "")
+
+    @property
+    def lane(self) -> _Lane:
+        """Whose threads it takes: no app waits for another's monitors."""
+        return self.app, self.host
 
     @property
     def signs(self) -> tuple[PingSign, ...]:
@@ -110,6 +115,10 @@ class Unpinged:
             return ()
         is_good = self.state != OperationState.CANCELED
         return (*start, PingSign.OK if is_good else PingSign.FAIL)
+
+
+#: An app, and a host with monitors of it.
+_Lane = tuple[str, str]
 
 
 def _begin_thread(work: Callable[[], None]) -> None:
@@ -146,7 +155,7 @@ class Pinger:
         self._begin = begin
         self._lock = threading.Lock()
         self._in_hand: set[UUID] = set()
-        self._threads: Counter[str] = Counter()
+        self._threads: Counter[_Lane] = Counter()
         #: Until when actions rest whose monitors failed.
         self._rests: dict[str, float] = {}
         self._tidied_at = float("-inf")
@@ -162,8 +171,9 @@ class Pinger:
             return 0
         now = self._monotonic()
         with self._lock:
-            rests = {uid: at for uid, at in self._rests.items() if at > now}
-            self._rests, known = rests, set(self._in_hand)
+            known = set(self._in_hand)
+        rests = {uid: at for uid, at in self._rests.copy().items() if at > now}
+        self._rests = rests
         if now - self._tidied_at >= _TIDY_EVERY_S:
             self._tidy()
             self._tidied_at = now
@@ -172,12 +182,12 @@ class Pinger:
                 _statement().limit(_READ + len(known)), {"resting": list(rests)}
             )
             runs = [Unpinged(*row) for row in found if row.id not in known]
-        lanes: defaultdict[str, list[Unpinged]] = defaultdict(list)
+        lanes: defaultdict[_Lane, list[Unpinged]] = defaultdict(list)
         for run in runs:
             lanes[run.lane].append(run)
         return sum(self._take(lane, lanes[lane]) for lane in lanes)
 
-    def _take(self, lane: str, runs: Sequence[Unpinged]) -> int:
+    def _take(self, lane: _Lane, runs: Sequence[Unpinged]) -> int:
         """Let threads tell of *runs*, as many as there is room for."""
         with self._lock:
             room = MOST_THREADS - self._threads.total()
@@ -189,12 +199,12 @@ class Pinger:
             self._begin(lambda batch=batch: self._work(lane, batch))  # type: ignore[misc]
         return sum(map(len, batches))
 
-    def _work(self, lane: str, runs: Sequence[Unpinged]) -> None:
+    def _work(self, lane: _Lane, runs: Sequence[Unpinged]) -> None:
         try:
-            if not self._tell(lane, runs):
-                with self._lock:
-                    rests_until = self._monotonic() + REST_S
-                    self._rests.update((run.action_uid, rests_until) for run in runs)
+            for run in runs:
+                if run.action_uid not in self._rests and not self._tell(run):
+                    self._rests[run.action_uid] = self._monotonic() + REST_S
+                    break  # Others of this host may hang, too: a look comes first.
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
             log.warning(Event.PINGS_UNSENT, error=str(error))  # the next look finds it
         finally:
@@ -202,31 +212,28 @@ class Pinger:
                 self._threads[lane] -= 1
                 self._in_hand.difference_update(run.id for run in runs)
 
-    def _tell(self, lane: str, runs: Sequence[Unpinged]) -> bool:
-        """Tell of *runs*; return False if their monitor has to be left alone."""
-        breaker = Breaker(self._engine, lane)
+    def _tell(self, run: Unpinged) -> bool:
+        """Tell of *run*; return False if its monitor has to be left alone."""
+        breaker = Breaker(self._engine, f"{MONITOR} {run.host} of {run.action_uid}")
+        error, pinged = None, run.pinged
         pause, tries = breaker.ask()
         if pause is not None:
             return False
-        for run in runs:
-            error, pinged = None, run.pinged
-            for sign in run.signs if run.address else ():
-                sending = self._webhooks.ping(
-                    make_ping(run.address or "", sign, run.id)
-                )
-                error = _describe(sending, run)
-                if sending.outcome in {Fate.DEFERRED, Fate.UNREACHABLE}:
-                    breaker.fail(sending.detail, tried=tries)
-                    self._mark(run, pinged, error)
-                    return False
-                if tries:
-                    breaker.close()
-                    tries = False
-                if sign is PingSign.START:
-                    pinged = 1
-                    self._mark(run, pinged, error)
-            if run.finished_at is not None:
-                self._mark(run, 2, error)
+        for sign in run.signs if run.address else ():
+            sending = self._webhooks.ping(make_ping(run.address or "", sign, run.id))
+            error = _describe(sending, run.host)
+            if sending.outcome in {Fate.DEFERRED, Fate.UNREACHABLE}:
+                breaker.fail(sending.detail, tried=tries)
+                self._mark(run, pinged, error)
+                return False
+            if tries:
+                breaker.close()
+                tries = False
+            if sign is PingSign.START:
+                pinged = 1
+                self._mark(run, pinged, error)
+        if run.finished_at is not None:
+            self._mark(run, 2, error)
         return True
 
     def _mark(self, run: Unpinged, pinged: int, error: str | None) -> None:
@@ -279,11 +286,10 @@ def _statement() -> sa.Select[Any]:
     )
 
 
-def _describe(sending: Sending, run: Unpinged) -> str | None:
+def _describe(sending: Sending, host: str) -> str | None:
     """Return why a ping was not taken, with the host and no more of the address."""
     if sending.outcome is Fate.SENT:
         return None
-    host = name_monitor(run.address or "")
     is_named = sending.detail.startswith(host)
     return sending.detail if is_named else f"{host}: {sending.detail}"
 

@@ -25,7 +25,7 @@ from operations.mail.server_pauses import fetch_pauses
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER, PINGS_FOR
 
-#: The most apps that are named.
+#: The most apps, or monitors, that are named.
 _NAMED = 5
 
 
@@ -65,20 +65,22 @@ def look_at_mail(view: View) -> Iterator[Finding]:
 
 def look_at_monitors(view: View) -> Iterator[Finding]:
     """Report outside monitors that take no pings, and those that refuse some."""
+    findings = []
     for pause in fetch_pauses(view.connection, monitors=True):
         found = (
             f"the {pause.name} has taken no ping since {view.show(pause.since)}"
             f" ({pause.error}); runs and ticks go on, and pings are tried again"
         )
         title = "a monitor takes no pings"
-        yield Finding("monitor", Health.DOUBTFUL, found, title, pause.since)
-    refused = view.connection.execute(_REFUSED, {"since": view.now - PINGS_FOR}).all()
-    for row in refused[:_NAMED]:
+        findings.append(Finding("monitor", Health.DOUBTFUL, found, title, pause.since))
+    refused = view.connection.execute(_REFUSED, {"since": view.now - PINGS_FOR})
+    for row in refused:
         found = f"action {row.action_uid}: its monitor refuses pings: {row.ping_error}"
         title = "a monitor refuses pings"
-        yield Finding("monitor", Health.DOUBTFUL, found, title, row.finished_at)
-    if len(refused) > _NAMED:
-        found = f"{len(refused) - _NAMED} more actions: minutehand why ACTION says more"
+        findings.append(Finding("monitor", Health.DOUBTFUL, found, title))
+    yield from findings[:_NAMED]
+    if len(findings) > _NAMED:
+        found = f"{len(findings) - _NAMED} more monitors: minutehand why ACTION"
         yield Finding("monitor", Health.DOUBTFUL, found)
 
 
@@ -86,7 +88,7 @@ _told, _later = operations.alias("told"), operations.alias("later")
 
 #: The last pings of actions, as far as these were not taken and nobody tries again.
 _REFUSED = (
-    sa.select(_told.c.action_uid, _told.c.ping_error, _told.c.finished_at)
+    sa.select(_told.c.action_uid, _told.c.ping_error)
     .where(
         PING_FAILED.of("told"),
         _told.c.pinged == 2,

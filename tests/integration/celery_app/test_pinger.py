@@ -250,21 +250,19 @@ def test_task_that_the_leader_sends_itself(engine: sa.Engine, case: Case):
 
 
 def test_monitor_that_is_down_rests_and_hears_of_all_later(case: Case):
-    """Nothing else waits for it, and doctor and why say so meanwhile."""
-    add_app(case.engine, "shop")
-    case.add("theirs", "shop")
+    """Nobody else waits for it, and doctor and why say so meanwhile."""
+    case.add("other")
     case.monitor.answer = DOWN
     id_ = case.run()
     (first,) = case.look()
     case.monitor.answer = Sending(Fate.SENT, "200 OK")
-    other = case.run(1, action_uid="theirs", app="shop")
+    other = case.run(1, action_uid="other")
 
-    assert [
-        f"{HOST}/theirs/start?rid={other}",
-        f"{HOST}/theirs?rid={other}",
-    ] == case.look()
+    assert [f"{HOST}/other/start?rid={other}", f"{HOST}/other?rid={other}"] == (
+        case.look()
+    )
     (said,) = case.find()
-    assert "monitor hc-ping.com of app app has taken no ping since" in said
+    assert "monitor hc-ping.com of daily has taken no ping since" in said
     assert "500 Internal Server Error" in said
     assert "hc-ping.com: 500 Internal" in case.say_why()
     case.rest()
