@@ -194,11 +194,7 @@ class Event(StrEnum):
     )
     PING_FAILED = (
         "ping_failed",
-        "An outside monitor did not take a ping; the run itself goes on.",
-    )
-    PINGS_UNSENT = (
-        "pings_unsent",
-        "Pings cannot be sent or marked now; they are when the database is back.",
+        "A monitor took no ping, or the database is away; runs go on all the same.",
     )
     BREAKER_CLOSED = "breaker_closed", "A server that failed works again."
     OPERATION_FINISHED = (

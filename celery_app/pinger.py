@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
-from typing import Any, Protocol
+from functools import cache, partial
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -53,8 +53,7 @@ TIMEOUT = timedelta(seconds=10)
 MOST_THREADS = 8
 THREADS_OF_ONE = 3
 
-#: Runs that a thread tells of before it ends, and runs that one look reads.
-_BATCH = 50
+#: Runs that one look reads.
 _READ = 500
 
 #: Seconds after which somebody looks again whether a monitor that failed may be tried.
@@ -67,11 +66,8 @@ _TIDY_EVERY_S = 60.0
 _kept = operations.c
 
 
-class Pings(Protocol):
-    """What ``RealWebhooks`` does for a pinger."""
-
-    def ping(self, url: str) -> Sending:
-        """GET *url*; the answer repeats no more of it than the host."""
+#: GETs an address; the answer repeats no more of it than the host.
+Ping = Callable[[str], Sending]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +95,7 @@ class Unpinged:
         return name_monitor(self.address or "")
 
     @property
-    def lane(self) -> _Lane:
+    def lane(self) -> tuple[str, str]:
         """Whose threads it takes: no app waits for another's monitors."""
         return self.app, self.host
 
@@ -117,10 +113,6 @@ class Unpinged:
         return (*start, PingSign.OK if is_good else PingSign.FAIL)
 
 
-#: An app, and a host with monitors of it.
-_Lane = tuple[str, str]
-
-
 def _begin_thread(work: Callable[[], None]) -> None:
     # A daemon, for which a scheduler that stops does not wait.
     threading.Thread(target=work, name="pinging", daemon=True).start()
@@ -132,7 +124,7 @@ class Pinger:
 
     Args:
         engine: Of its own.
-        webhooks: Sends pings.
+        ping: Sends a ping.
         leads: Whether this process leads.
         monotonic: Returns seconds that never jump.
         begin: Begins something that takes a while.
@@ -141,7 +133,7 @@ class Pinger:
     def __init__(
         self,
         engine: sa.Engine,
-        webhooks: Pings,
+        ping: Ping,
         leads: Callable[[], bool],
         *,
         monotonic: Callable[[], float] = time.monotonic,
@@ -149,13 +141,12 @@ class Pinger:
     ) -> None:
         """Tell nothing yet."""
         self._engine = engine
-        self._webhooks = webhooks
+        self._ping = ping
         self._leads = leads
         self._monotonic = monotonic
         self._begin = begin
-        self._lock = threading.Lock()
-        self._in_hand: set[UUID] = set()
-        self._threads: Counter[_Lane] = Counter()
+        #: The actions of whose runs a thread tells, with their lanes.
+        self._busy: dict[str, tuple[str, str]] = {}
         #: Until when actions rest whose monitors failed.
         self._rests: dict[str, float] = {}
         self._tidied_at = float("-inf")
@@ -170,47 +161,39 @@ class Pinger:
         if not self._leads():
             return 0
         now = self._monotonic()
-        with self._lock:
-            known = set(self._in_hand)
-        rests = {uid: at for uid, at in self._rests.copy().items() if at > now}
-        self._rests = rests
         if now - self._tidied_at >= _TIDY_EVERY_S:
             self._tidy()
             self._tidied_at = now
+        rests = self._rests.copy()
+        self._rests = {uid: at for uid, at in rests.items() if at > now}
+        others = [*self._rests, *self._busy.copy()]
+        runs: defaultdict[str, list[Unpinged]] = defaultdict(list)
         with reading(self._engine) as connection:
-            found = connection.execute(
-                _statement().limit(_READ + len(known)), {"resting": list(rests)}
-            )
-            runs = [Unpinged(*row) for row in found if row.id not in known]
-        lanes: defaultdict[_Lane, list[Unpinged]] = defaultdict(list)
-        for run in runs:
-            lanes[run.lane].append(run)
-        return sum(self._take(lane, lanes[lane]) for lane in lanes)
+            for row in connection.execute(_statement(), {"others": others}):
+                runs[row.action_uid].append(Unpinged(*row))
+        return sum(map(self._take, runs.values()))
 
-    def _take(self, lane: _Lane, runs: Sequence[Unpinged]) -> int:
-        """Let threads tell of *runs*, as many as there is room for."""
-        with self._lock:
-            room = MOST_THREADS - self._threads.total()
-            room = min(room, THREADS_OF_ONE - self._threads[lane], len(runs))
-            batches = [runs[number::room][:_BATCH] for number in range(room)]
-            self._threads[lane] += len(batches)
-            self._in_hand.update(run.id for batch in batches for run in batch)
-        for batch in batches:
-            self._begin(lambda batch=batch: self._work(lane, batch))  # type: ignore[misc]
-        return sum(map(len, batches))
+    def _take(self, runs: Sequence[Unpinged]) -> int:
+        """Let a thread tell of *runs*, of one action, if there is room for it."""
+        uid, lane, lanes = (
+            runs[0].action_uid,
+            runs[0].lane,
+            [*self._busy.copy().values()],
+        )
+        if len(lanes) >= MOST_THREADS or lanes.count(lane) >= THREADS_OF_ONE:
+            return 0
+        self._busy[uid] = lane
+        self._begin(partial(self._work, uid, runs))
+        return len(runs)
 
-    def _work(self, lane: _Lane, runs: Sequence[Unpinged]) -> None:
+    def _work(self, uid: str, runs: Sequence[Unpinged]) -> None:
         try:
-            for run in runs:
-                if run.action_uid not in self._rests and not self._tell(run):
-                    self._rests[run.action_uid] = self._monotonic() + REST_S
-                    break  # Others of this host may hang, too: a look comes first.
+            if not all(map(self._tell, runs)):
+                self._rests[uid] = self._monotonic() + REST_S
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
-            log.warning(Event.PINGS_UNSENT, error=str(error))  # the next look finds it
+            log.warning(Event.PING_FAILED, error=str(error))  # the next look finds it
         finally:
-            with self._lock:
-                self._threads[lane] -= 1
-                self._in_hand.difference_update(run.id for run in runs)
+            del self._busy[uid]
 
     def _tell(self, run: Unpinged) -> bool:
         """Tell of *run*; return False if its monitor has to be left alone."""
@@ -220,8 +203,10 @@ class Pinger:
         if pause is not None:
             return False
         for sign in run.signs if run.address else ():
-            sending = self._webhooks.ping(make_ping(run.address or "", sign, run.id))
-            error = _describe(sending, run.host)
+            sending = self._ping(make_ping(run.address or "", sign, run.id))
+            error = None if sending.outcome is Fate.SENT else sending.detail
+            if error is not None and not error.startswith(run.host):
+                error = f"{run.host}: {error}"
             if sending.outcome in {Fate.DEFERRED, Fate.UNREACHABLE}:
                 breaker.fail(sending.detail, tried=tries)
                 self._mark(run, pinged, error)
@@ -280,18 +265,11 @@ def _statement() -> sa.Select[Any]:
         .outerjoin(scheduled_action_revisions, IS_REVISION)
         .where(
             UNPINGED.of(),
-            _kept.action_uid.not_in(sa.bindparam("resting", expanding=True)),
+            _kept.action_uid.not_in(sa.bindparam("others", expanding=True)),
         )
         .order_by(_kept.started_at, _kept.id)
+        .limit(_READ)
     )
-
-
-def _describe(sending: Sending, host: str) -> str | None:
-    """Return why a ping was not taken, with the host and no more of the address."""
-    if sending.outcome is Fate.SENT:
-        return None
-    is_named = sending.detail.startswith(host)
-    return sending.detail if is_named else f"{host}: {sending.detail}"
 
 
 class LeaderPing:
@@ -300,13 +278,13 @@ class LeaderPing:
 
     Args:
         engine: Of its own; what fails is written there, for doctor.
-        webhooks: Sends pings.
+        ping: Sends a ping.
         address: Of the monitor.
     """
 
-    def __init__(self, engine: sa.Engine, webhooks: Pings, address: str) -> None:
+    def __init__(self, engine: sa.Engine, ping: Ping, address: str) -> None:
         """Tell nothing yet."""
-        self._webhooks = webhooks
+        self._ping = ping
         self._url = make_ping(address, PingSign.OK)
         host = name_monitor(address)
         self._breaker = Breaker(engine, f"{MONITOR} {host} of the scheduler")
@@ -321,7 +299,7 @@ class LeaderPing:
         """Tell of the last tick, unless it was told of; return 0."""
         if self._ticked.is_set():
             self._ticked.clear()
-            sending = self._webhooks.ping(self._url)
+            sending = self._ping(self._url)
             is_well = sending.outcome is Fate.SENT
             if not is_well:
                 self._breaker.fail(sending.detail, tried=True)
@@ -343,15 +321,14 @@ def pinging(
     engine = make_engine(
         settings.database_url, timeout=settings.database_timeout, pool_size=2
     )
-    webhooks = RealWebhooks(
-        secret=None, allowed_hosts=settings.webhook_allowed_hosts, timeout=TIMEOUT
-    )
-    pinger = Pinger(engine, webhooks, leads)
-    start_looking(pinger.look, stop, Event.PINGS_UNSENT, "pings")
+    hosts = settings.webhook_allowed_hosts
+    ping = RealWebhooks(secret=None, allowed_hosts=hosts, timeout=TIMEOUT).ping
+    pinger = Pinger(engine, ping, leads)
+    start_looking(pinger.look, stop, Event.PING_FAILED, "pings")
     if settings.leader_ping is not None:
-        leader_ping = LeaderPing(engine, webhooks, settings.leader_ping)
+        leader_ping = LeaderPing(engine, ping, settings.leader_ping)
         on_tick.append(leader_ping.note)
-        start_looking(leader_ping.look, stop, Event.PINGS_UNSENT, "leader-ping")
+        start_looking(leader_ping.look, stop, Event.PING_FAILED, "leader-ping")
     try:
         yield
     finally:

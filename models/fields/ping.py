@@ -49,14 +49,12 @@ def check_ping(text: str) -> str:
         hint = "Write the address of one check, such as 'https://hc-ping.com/uuid'."
         raise RuleError(msg, hint)
     hint = "Leave it out: start, success and failure are told apart for you."
-    added = _ADDED_ENDS.search(parts.path)
-    if added is not None:
-        msg = f"{whose} ends in '/{added[1]}', which belongs to one kind of ping."
+    added = [end[1] for end in _ADDED_ENDS.finditer(parts.path)]
+    given = (name for name, _ in parse_qsl(parts.query, keep_blank_values=True))
+    added += [name for name in given if name in _ADDED_PARAMETERS]
+    if added:
+        msg = f"{whose} has '{added[0]}' in it, which belongs to one kind of ping."
         raise RuleError(msg, hint)
-    for name, _value in parse_qsl(parts.query, keep_blank_values=True):
-        if name in _ADDED_PARAMETERS:
-            msg = f"{whose} has the parameter '{name}', which belongs to one ping."
-            raise RuleError(msg, hint)
 
     return text
 

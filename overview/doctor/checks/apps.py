@@ -11,13 +11,7 @@ import sqlalchemy as sa
 from actions.small_apps.check_settings import find_sender_doubt
 from actions.zone_changes import find_moved, find_unreadable
 from models.database.engine import UtcDateTime
-from models.database.tables import (
-    PING_FAILED,
-    PINGING_ACTIONS,
-    operations,
-    scheduled_actions,
-    small_apps,
-)
+from models.database.tables import PING_FAILED, operations, small_apps
 from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
 from models.units import show_instant
@@ -98,12 +92,6 @@ _REFUSED = (
             _later.c.occurrence >= _told.c.occurrence,
             _later.c.pinged == 2,
             _later.c.finished_at > _told.c.finished_at,
-        ),
-        _told.c.action_uid.in_(
-            sa.select(scheduled_actions.c.uid).where(
-                PINGING_ACTIONS.of("scheduled_actions"),
-                scheduled_actions.c.deleted_at.is_(None),
-            )
         ),
     )
     .order_by(_told.c.action_uid)

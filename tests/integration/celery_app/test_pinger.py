@@ -71,7 +71,7 @@ class Case:
         """Return one that begins its work so."""
         return Pinger(
             self.engine,
-            self.monitor,
+            lambda url: self.monitor.ping(url),
             lambda: self.leads,
             monotonic=self.clock,
             begin=begin,
@@ -418,28 +418,38 @@ def make_webhooks(**options: Any) -> RealWebhooks:
     return RealWebhooks(secret=None, **given)
 
 
-def test_monitor_that_hangs_keeps_nobody_else_waiting(case: Case):
-    """It has threads of its own, and few; a run is told of by one at a time."""
+def test_monitors_that_hang_keep_nobody_else_waiting(case: Case):
+    """They have threads of their own, and few; an action has one at most."""
     add_app(case.engine, "shop")
+    hanging = [f"hang{number}" for number in range(THREADS_OF_ONE + 1)]
     with run_server() as server:
-        case.add("hangs", "shop", ping=f"{server.url}/hang")
+        for uid in hanging:
+            case.add(uid, "shop", ping=f"{server.url}/{uid}")
+            for number in range(2):
+                case.run(number, action_uid=uid, app="shop")
         case.add("well", ping=f"{server.url}/well")
-        for number in range(9):
-            case.run(number, action_uid="hangs", app="shop")
-        pinger = Pinger(case.engine, make_webhooks(), lambda: True)
+        begun: list[threading.Thread] = []
+
+        def begin(work: Callable[[], None]) -> None:
+            begun.append(threading.Thread(target=work))
+            begun[-1].start()
+
+        pinger = Pinger(case.engine, make_webhooks().ping, lambda: True, begin=begin)
         pinger.look()
         wait_until(lambda: len(server.heard) == THREADS_OF_ONE)
         case.run(action_uid="well")
+        pinger.look()
+        begun[-1].join()
 
-        def is_told() -> bool:
-            pinger.look()
-            return sum(path.startswith("/well") for path in server.heard) == 2
-
-        wait_until(is_told)
-        hanging = [path for path in server.heard if path.startswith("/hang")]
-        assert THREADS_OF_ONE == len(hanging) == len(set(hanging))
+        asked = [path for path in server.heard if path.startswith("/hang")]
+        assert THREADS_OF_ONE == len({path.partition("/start")[0] for path in asked})
+        assert THREADS_OF_ONE == len(asked)
+        assert ["/well/start", "/well"] == [
+            path.partition("?")[0] for path in server.heard if "well" in path
+        ]
         server.released.set()
-        wait_until(lambda: not pinger._in_hand)
+        for thread in begun:
+            thread.join()
 
 
 @pytest.mark.parametrize(
@@ -491,7 +501,7 @@ def test_name_that_moves_to_a_private_address_is_not_followed_there():
 def test_leader_is_told_of_once_for_each_tick(engine: sa.Engine):
     """Never while it ticks; what fails is known to doctor until it is taken."""
     monitor = FakeWebhooks()
-    leader_ping = LeaderPing(engine, monitor, f"{HOST}/leader")
+    leader_ping = LeaderPing(engine, monitor.ping, f"{HOST}/leader")
     case = Case(engine, monitor)
     report: Any = None
 

@@ -154,7 +154,7 @@ FIELDS = [
     Bad(
         action(ping="https://hc-ping.com/x/start"),
         "/ping",
-        "ends in '/start'",
+        "has 'start' in it",
         "Leave it out",
     ),
     Bad(

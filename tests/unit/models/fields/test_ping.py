@@ -44,10 +44,10 @@ def test_each_sign_has_its_form(address: str, sign: PingSign, asked: str):
     [
         ("hc-ping.com/u", "does not begin with http"),
         ("https://hc-ping.com/", "has no path"),
-        ("https://hc-ping.com/secret/start", "ends in '/start'"),
-        ("https://hc-ping.com/secret/1", "ends in '/1'"),
-        (f"{SENTRY}/?status=ok", "parameter 'status'"),
-        ("https://hc-ping.com/secret?rid=", "parameter 'rid'"),
+        ("https://hc-ping.com/secret/start", "has 'start' in it"),
+        ("https://hc-ping.com/secret/1", "has '1' in it"),
+        (f"{SENTRY}/?status=ok", "has 'status' in it"),
+        ("https://hc-ping.com/secret?rid=", "has 'rid' in it"),
         ("https://ann:pass@hc-ping.com/u", "user or password"),
     ],
 )
