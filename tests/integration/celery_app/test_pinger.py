@@ -71,7 +71,7 @@ class Case:
         """Return one that begins its work so."""
         return Pinger(
             self.engine,
-            lambda url: self.monitor.ping(url),
+            self.monitor.ping,
             lambda: self.leads,
             monotonic=self.clock,
             begin=begin,
@@ -322,6 +322,7 @@ def test_retry_while_its_end_is_told_is_not_taken_for_told(
         return ping(url)
 
     monkeypatch.setattr(case.monitor, "ping", reopen_first)
+    case.pinger = case.make_pinger(lambda work: work())
     case.look()
 
     assert 0 == get(engine, id_).pinged
