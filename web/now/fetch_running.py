@@ -37,6 +37,9 @@ LISTED = 20
 #: How many occurrences that come are listed.
 NEXT = 10
 
+#: Occurrences that an action may have in a minute.
+_MOST_IN_MINUTE = 60
+
 _kept = scheduled_actions.c
 
 
@@ -218,6 +221,8 @@ class NextOccurrence:
     Args:
         zone: Of its action.
         due_at: When it is sent: with its jitter.
+        in_minute: Of an action that is due more often than once a minute, how many
+            occurrences the minute from this one on has; the others are not told.
     """
 
     uid: str
@@ -227,6 +232,7 @@ class NextOccurrence:
     zone: ZoneInfo
     occurrence: datetime
     due_at: datetime
+    in_minute: int = 1
 
 
 def fetch_coming(
@@ -235,7 +241,8 @@ def fetch_coming(
     """
     Return the occurrences that come next, soonest first.
 
-    What follows from events is left out: nobody knows it before the event.
+    What follows from events is left out: nobody knows it before the event. An action
+    that is due more often than once a minute is told once, or it would be all there is.
 
     Args:
         app: Uid of the only small app that counts. None: all.
@@ -263,10 +270,18 @@ def fetch_coming(
 
 
 def _find_coming(row: sa.Row[Any], count: int) -> Iterator[NextOccurrence]:
-    for due in find_next_due(row, count=count):
+    found = find_next_due(row, count=count)
+    in_minute = 1
+    if found and parse_timing(row.timing).is_below_minute:
+        until = found[0].due_at + timedelta(minutes=1)
+        each_second = find_next_due(row, count=_MOST_IN_MINUTE)
+        in_minute = sum(due.due_at < until for due in each_second)
+        found = found[:1]
+    for due in found:
         zone = find_zone(row.timing, row.zone, due.occurrence)
         yield NextOccurrence(
-            row.uid, row.app, row.name, row.queue, zone, due.occurrence, due.due_at
+            *(row.uid, row.app, row.name, row.queue, zone),
+            *(due.occurrence, due.due_at, in_minute),
         )
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from actions.load.counting import Counting
 from actions.load.foresee import TIME, Whose, find_undecided, foresee
-from actions.occurrences import find_due, parse_timing
+from actions.occurrences import find_due, next_due, parse_timing
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
 from models.errors import RuleError
@@ -168,6 +168,10 @@ def _make_busy_lanes(
     lanes = []
     for each in busy:
         action = known.get(each.uid)
+        planned: Sequence[datetime] = ()
+        beyond: Sequence[datetime] = ()
+        if action is not None and action.is_ticked:
+            planned, beyond = _find_planned(action, planned_from, window.until)
         lanes.append(
             TimelineLane(
                 each.uid,
@@ -179,9 +183,8 @@ def _make_busy_lanes(
                 live=each.live,
                 runs=runs.get(each.uid, ()),
                 stretches=stretches.get(each.uid, ()),
-                planned=_find_planned(action, planned_from, window.until)
-                if action is not None and action.is_ticked
-                else (),
+                planned=planned,
+                beyond=beyond,
             )
         )
     return lanes
@@ -197,16 +200,12 @@ def _make_next_lanes(
     """Return the lanes of what is only due, in the room left."""
     uids = {each.uid for each in busy}
     others = [each for each in following if each.uid not in uids]
-    return [
-        TimelineLane(
-            each.uid,
-            each.app,
-            each.name,
-            Queue(each.queue),
-            planned=_find_planned(each, planned_from, window.until),
-        )
-        for each in others[: most - len(busy)]
-    ]
+    lanes = []
+    for each in others[: most - len(busy)]:
+        planned, beyond = _find_planned(each, planned_from, window.until)
+        whose = each.uid, each.app, each.name, Queue(each.queue)
+        lanes.append(TimelineLane(*whose, planned=planned, beyond=beyond))
+    return lanes
 
 
 def _fetch_known(
@@ -223,23 +222,35 @@ def _fetch_known(
 
 def _find_planned(
     action: sa.Row[Any], since: datetime, until: datetime
-) -> Sequence[datetime]:
-    """Return when an action is due, at most MOST_PLANNED times."""
+) -> tuple[Sequence[datetime], Sequence[datetime]]:
+    """
+    Return when an action is due, at most MOST_PLANNED times, and what is beyond.
+
+    That are so many instants again, evenly spread to the end of the window: what is due
+    each second is drawn to there, and not for a quarter of an hour.
+    """
     if since >= until:
-        return ()
+        return (), ()
     try:
         schedule = parse_timing(action.timing)
     except RuleError:
-        return ()
+        return (), ()
+    whose, valid_from = (schedule, action.uid), action.effective_from
     found = find_due(
-        schedule,
-        action.uid,
+        *whose,
         start=since,
         now=until - timedelta.resolution,
         limit=MOST_PLANNED,
-        effective_from=action.effective_from,
+        effective_from=valid_from,
     )
-    return [each.due_at for each in found]
+    planned = [each.due_at for each in found]
+    if len(planned) < MOST_PLANNED:
+        return planned, ()
+    step = (until - planned[-1]) / MOST_PLANNED
+    afters = (planned[-1] + number * step for number in range(MOST_PLANNED))
+    later = (next_due(*whose, after=at, effective_from=valid_from) for at in afters)
+    beyond = [due.due_at for due in later if due is not None and due.due_at < until]
+    return planned, beyond
 
 
 def _count_slots(connection: sa.Connection) -> dict[Queue, int]:

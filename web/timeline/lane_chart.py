@@ -211,6 +211,7 @@ class TimelineLane:
         runs: All of them, in order, if they are few.
         stretches: What they were, if they are many.
         planned: When it is due, in order; at most MOST_PLANNED.
+        beyond: Some of the instants at which it is due after these.
     """
 
     uid: str
@@ -223,6 +224,7 @@ class TimelineLane:
     runs: Sequence[LaneRun] = ()
     stretches: Sequence[LaneStretch] = ()
     planned: Sequence[datetime] = ()
+    beyond: Sequence[datetime] = ()
 
     @property
     def usual(self) -> timedelta | None:

@@ -188,7 +188,7 @@ def _draw(
         lane=lane,
         states=draw_runs(frame, lane.runs, now=timeline.at)
         or draw_stretches(frame, lane.stretches),
-        planned=draw_planned(frame, lane.planned),
+        planned=draw_planned(frame, [*lane.planned, *lane.beyond]),
         overlaps=overlaps,
         label=label,
         path=f"/operations?{urlencode(query | make_filters(asked.whose))}",

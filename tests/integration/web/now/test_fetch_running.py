@@ -115,3 +115,18 @@ def test_next_occurrences_are_of_all_actions(engine: sa.Engine):
     assert (10, sorted(dues)) == (len(found), dues)
     assert {"minutely"} <= {each.name for each in found}
     assert [] == fetch_next(engine, "other")
+
+
+def test_what_is_due_each_second_is_told_once(engine: sa.Engine):
+    """It has no place for others otherwise."""
+    add_app(engine)
+    post(engine, name="hourly", when={"cron_rule": "0 * * * *"})
+    polls = {"run_task": {"name": "shop.poll"}}
+    post(engine, name="each second", operations=polls, when={"every": "PT1S"})
+    post(engine, name="each 25 s", operations=polls, when={"every": "PT25S"})
+
+    found = fetch_next(engine)
+
+    first = {each.name: each.in_minute for each in reversed(found)}
+    assert {"each second": 60, "each 25 s": 3, "hourly": 1} == first
+    assert 8 == sum(each.name == "hourly" for each in found)
