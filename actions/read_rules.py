@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.occurrences import Due, find_due, parse_timing
+from actions.occurrences import Due, Schedule, find_due, parse_timing
 from actions.read_actions import get_action_state
 from models.database.tables import DUE_ACTIONS, scheduled_actions
 from models.errors import RuleError
@@ -50,6 +50,22 @@ def find_zone(row: sa.Row[Any]) -> ZoneInfo:
         return parse_timing(row.timing).rules[0].zone
     except RuleError:
         return load_zone("UTC")
+
+
+def runs_when_resumed(row: sa.Row[Any] | None) -> bool:
+    """Tell whether *row* is of an action that runs, as if no pause were."""
+    runs = {ActionState.ACTIVE, ActionState.PAUSED}
+    return row is not None and row.active and get_action_state(row) in runs
+
+
+def read_schedule(row: sa.Row[Any] | None) -> Schedule | None:
+    """Return the schedule of *row*, as if no pause were; None: it has none."""
+    if row is None or row.timing is None or not runs_when_resumed(row):
+        return None
+    try:
+        return parse_timing(row.timing)
+    except RuleError:
+        return None  # an unreadable rule never runs
 
 
 def find_next(row: sa.Row[Any], *, count: int) -> list[datetime]:

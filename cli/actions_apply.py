@@ -17,6 +17,7 @@ from actions.posting.applied import (
     FileChange,
 )
 from actions.posting.apply import apply_actions, read_documents
+from actions.posting.changes import CountedChanges
 from actions.posting.edit import MOST_ACTIONS
 from actions.posting.post import Posting, delete_action
 from actions.posting.revisions import refuse_action
@@ -170,6 +171,8 @@ def _list(names: list[str] | tuple[str, ...]) -> str:
 def _print(applied: AppliedFolder) -> None:
     for each in applied.items:
         out().print(_format(each))
+        if each.runs is not None and (said := _format_runs(each.runs)):
+            out().print(f"            {said}", markup=False)
     counts = ", ".join(
         f"{count:,} {change}" for change, count in applied.counts.items() if count
     )
@@ -189,6 +192,24 @@ def _format(entry: AppliedEntry) -> Text:
     if entry.next:
         line.append(f"  next {format_both(entry.next[0])}", style="default")
     return line
+
+
+def _format_runs(runs: CountedChanges) -> str:
+    """Say what becomes of the runs that are to come; nothing if nothing does."""
+    first = {
+        "added": [f"from {format_both(at)} on" for at in runs.added],
+        "removed": [f"from {format_both(at)} on" for at in runs.removed],
+        "moved": [
+            f"the first from {format_both(each.was)} to {format_both(each.is_now)}"
+            for each in runs.moved
+        ],
+    }
+    said = [
+        f"{count:,} {kind}, {first[kind][0]}"
+        for kind, count in runs.counts.items()
+        if count
+    ]
+    return f"runs until {runs.until:%Y-%m-%d}: {'; '.join(said)}" if said else ""
 
 
 def _warn(applied: AppliedFolder, folder: str) -> None:

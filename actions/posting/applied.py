@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
+from actions.posting.changes import CountedChanges
 from actions.posting.doubts import find_doubts_of_all
 from actions.posting.references import References
 from models.door.places import Places
@@ -56,6 +57,7 @@ class AppliedEntry:
         pointers: The parts of its document that differ.
         next: The next occurrence, if there is one.
         superseded: As of ``Posted``.
+        runs: Of a dry run: what it would do to the runs that time drives.
     """
 
     file: str | None
@@ -66,6 +68,7 @@ class AppliedEntry:
     pointers: tuple[str, ...] = ()
     next: tuple[datetime, ...] = ()
     superseded: tuple[datetime, ...] = ()
+    runs: CountedChanges | None = None
 
 
 @dataclass(frozen=True, slots=True)

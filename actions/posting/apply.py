@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,11 +24,19 @@ from actions.posting.applied import (
     FileChange,
     place_in_files,
 )
+from actions.posting.changes import (
+    COMPARED,
+    CountedChanges,
+    ForeseenRuns,
+    compare_runs,
+    count_changes,
+)
 from actions.posting.post import Posted, Posting, delete_action, post_actions
 from actions.posting.references import fetch_references
 from actions.posting.refusals import Taken, refuse_repeated
 from actions.read_actions import fetch_rows
-from actions.read_rules import find_next
+from actions.read_rules import find_next, read_schedule
+from models.database.engine import read_clock
 from models.database.journal import rolled_back
 from models.database.tables import scheduled_actions, small_apps
 from models.door.differences import find_differences
@@ -142,15 +151,13 @@ def apply_actions(
         _make_room(connection, plan)
         posted = _post(connection, app, plan, replace(how, replace=True))
         rows = fetch_rows(connection, [each.uid for each in posted.values()])
+        now = read_clock(connection)
     entries = [
-        _make_entry(each, plan, posted, rows, is_stored=not dry_run)
+        _make_entry(each, plan, posted, rows, now=now, is_stored=not dry_run)
         for each in documents
     ]
     if prune is not False:
-        entries += [
-            AppliedEntry(None, FileChange.PRUNED, row.uid, row.name, row.revision + 1)
-            for row in gone
-        ]
+        entries += [_make_pruned(row, now, is_stored=not dry_run) for row in gone]
     return AppliedActions(
         app,
         dry_run,
@@ -305,6 +312,7 @@ def _make_entry(
     posted: Mapping[str, Posted],
     rows: Mapping[str, sa.Row[Any]],
     *,
+    now: datetime,
     is_stored: bool,
 ) -> AppliedEntry:
     source, name = document.source, document.action.name
@@ -322,4 +330,26 @@ def _make_entry(
         plan.pointers.get(source, ()),
         tuple(find_next(rows[found.uid], count=1)),
         found.superseded,
+        None
+        if is_stored
+        else _count_changes(plan.old.get(source), rows[found.uid], found.uid, now),
     )
+
+
+def _make_pruned(row: sa.Row[Any], now: datetime, *, is_stored: bool) -> AppliedEntry:
+    return AppliedEntry(
+        None,
+        FileChange.PRUNED,
+        row.uid,
+        row.name,
+        row.revision + 1,
+        runs=None if is_stored else _count_changes(row, None, row.uid, now),
+    )
+
+
+def _count_changes(
+    before: sa.Row[Any] | None, after: sa.Row[Any] | None, uid: str, now: datetime
+) -> CountedChanges:
+    """Compare the runs of the next 30 days, but those of events, which few can tell."""
+    old, new = (ForeseenRuns(read_schedule(row)) for row in (before, after))
+    return count_changes(compare_runs(old, new, uid, start=now, end=now + COMPARED))

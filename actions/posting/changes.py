@@ -62,6 +62,37 @@ class RunChanges:
         return not (self.added or self.removed or self.moved)
 
 
+#: How many runs of each kind are named where many actions are listed.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CountedChanges:
+    """How many runs differ until *until*, and the first of each kind."""
+
+    until: datetime
+    counts: Mapping[str, int]
+    added: tuple[datetime, ...]
+    removed: tuple[datetime, ...]
+    moved: tuple[MovedRun, ...]
+
+
+def count_changes(changes: RunChanges) -> CountedChanges:
+    """Return *changes* in brief, for lists of many actions."""
+    kinds = {
+        "added": changes.added,
+        "removed": changes.removed,
+        "moved": changes.moved,
+    }
+    return CountedChanges(
+        changes.until,
+        {kind: len(runs) for kind, runs in kinds.items()},
+        changes.added[:_NAMED],
+        changes.removed[:_NAMED],
+        changes.moved[:_NAMED],
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ForeseenRuns:
     """

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from actions.explaining.expected_events import EventRule, read_event_rule
 from actions.explaining.history import fetch_rule_events
 from actions.lookup import find_action, get_action
-from actions.occurrences import Schedule, make_schedule, parse_timing
+from actions.occurrences import make_schedule
 from actions.posting.changes import (
     COMPARED,
     ForeseenRuns,
@@ -23,12 +23,11 @@ from actions.posting.changes import (
 from actions.posting.doubts import find_doubts
 from actions.posting.post import Posting, fetch_holidays, post_action
 from actions.posting.references import fetch_references
-from actions.read_actions import get_action_state
+from actions.read_rules import read_schedule, runs_when_resumed
 from models.database.engine import read_clock
 from models.database.journal import rolled_back
-from models.errors import NotFoundError, Problem, RuleError
+from models.errors import NotFoundError, Problem
 from models.json_form import ASIDE
-from models.revision import ActionState
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing
 from models.when import EventModel
@@ -121,8 +120,8 @@ def foretell_edit(
     if isinstance(action.when, EventModel):
         rule = EventRule(action, action.when)
         after = _foresee_events(connection, app, rule, now)
-    before = ForeseenRuns(_read_schedule(old))
-    if before.schedule is None and _runs(old):
+    before = ForeseenRuns(read_schedule(old))
+    if before.schedule is None and runs_when_resumed(old):
         old_rule = read_event_rule(None if old is None else old.document)
         if old_rule is not None:
             before = _foresee_events(connection, app, old_rule, now)
@@ -144,22 +143,6 @@ def _find_old(
         return find_action(connection, action.name, app=app)
     except NotFoundError:
         return None
-
-
-def _runs(row: sa.Row[Any] | None) -> bool:
-    """Tell whether *row* is of an action that runs, as if no pause were."""
-    runs = {ActionState.ACTIVE, ActionState.PAUSED}
-    return row is not None and row.active and get_action_state(row) in runs
-
-
-def _read_schedule(row: sa.Row[Any] | None) -> Schedule | None:
-    """Return the schedule of *row*, as if no pause were; None: it has none."""
-    if row is None or row.timing is None or not _runs(row):
-        return None
-    try:
-        return parse_timing(row.timing)
-    except RuleError:
-        return None  # an unreadable rule never runs
 
 
 def _foresee_events(

@@ -236,3 +236,21 @@ def test_warnings_that_many_share_are_one_line(folder: Folder) -> None:
     assert 1 == len(told)
     assert "mail0.json:1:62 /operations/send_email/template and 2 more: " in told[0]
     assert 6 == len(answer.data["warnings"])  # nobody is named, too
+
+
+def test_dry_run_counts_what_appears_vanishes_and_moves(folder: Folder) -> None:
+    """In the next 30 days, by file; whoever reviews a change need not compute it."""
+    folder.apply("--yes")
+    folder.write("daily.json", when={"cron_rule": "0 8 * * *"})
+    folder.remove("weekly.json")
+    folder.write("hourly.json", when={"every": "PT1H"})
+
+    answer = folder.apply("--prune", "--dry-run", "--json")
+
+    counts = {each["name"]: each["runs"]["counts"] for each in answer.data["items"]}
+    assert counts["daily"] == {"added": 0, "removed": 0, "moved": 30}
+    assert counts["hourly"] == {"added": 720, "removed": 0, "moved": 0}
+    assert counts["weekly"]["removed"] in {4, 5}
+    said = folder.apply("--prune", "--dry-run").out
+    assert "30 moved, the first from" in said
+    assert "720 added, from" in said
