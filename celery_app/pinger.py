@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ from models.operation_state import OperationState
 from operations.adapters.breaker import Breaker
 from operations.adapters.webhooks import RealWebhooks
 from operations.mail.message import Fate, Sending
-from operations.mail.server_pauses import MONITOR
+from operations.mail.server_pauses import MONITOR, ServerPause
 from settings import Settings
 from telemetry import Event
 
@@ -49,15 +49,13 @@ log = structlog.get_logger()
 #: For one ping, from the resolver to the head of the answer.
 TIMEOUT = timedelta(seconds=10)
 
-#: Threads that ping, and how many of them one app's monitors on one host may have.
+#: Threads that ping, and how many of them the monitors of one app may have: no app
+#: waits for another's.
 MOST_THREADS = 8
 THREADS_OF_ONE = 3
 
 #: Runs that one look reads.
 _READ = 500
-
-#: Seconds after which somebody looks again whether a monitor that failed may be tried.
-REST_S = 5.0
 
 #: What no monitor has taken for so long is given up, and how often that is looked for.
 GIVE_UP_AFTER = timedelta(days=1)
@@ -93,11 +91,6 @@ class Unpinged:
     def host(self) -> str:
         """Of its monitor."""
         return name_monitor(self.address or "")
-
-    @property
-    def lane(self) -> tuple[str, str]:
-        """Whose threads it takes: no app waits for another's monitors."""
-        return self.app, self.host
 
     @property
     def signs(self) -> tuple[PingSign, ...]:
@@ -145,8 +138,8 @@ class Pinger:
         self._leads = leads
         self._monotonic = monotonic
         self._begin = begin
-        #: The actions of whose runs a thread tells, with their lanes.
-        self._busy: dict[str, tuple[str, str]] = {}
+        #: The actions of whose runs a thread tells, with their apps.
+        self._busy: dict[str, str] = {}
         #: Until when actions rest whose monitors failed.
         self._rests: dict[str, float] = {}
         self._tidied_at = float("-inf")
@@ -166,51 +159,56 @@ class Pinger:
             self._tidied_at = now
         rests = self._rests.copy()
         self._rests = {uid: at for uid, at in rests.items() if at > now}
-        others = [*self._rests, *self._busy.copy()]
+        busy = self._busy.copy()
+        # Not read at all: what one app cannot be told of now must not hide the others'.
+        others = {
+            "actions": [*self._rests, *busy],
+            "apps": [
+                a for a, n in Counter(busy.values()).items() if n >= THREADS_OF_ONE
+            ],
+        }
         runs: defaultdict[str, list[Unpinged]] = defaultdict(list)
         with reading(self._engine) as connection:
-            for row in connection.execute(_statement(), {"others": others}):
+            for row in connection.execute(_statement(), others):
                 runs[row.action_uid].append(Unpinged(*row))
         return sum(map(self._take, runs.values()))
 
     def _take(self, runs: Sequence[Unpinged]) -> int:
         """Let a thread tell of *runs*, of one action, if there is room for it."""
-        uid, lane, lanes = (
-            runs[0].action_uid,
-            runs[0].lane,
-            [*self._busy.copy().values()],
-        )
-        if len(lanes) >= MOST_THREADS or lanes.count(lane) >= THREADS_OF_ONE:
+        uid, app = runs[0].action_uid, runs[0].app
+        apps = [*self._busy.copy().values()]
+        if len(apps) >= MOST_THREADS or apps.count(app) >= THREADS_OF_ONE:
             return 0
-        self._busy[uid] = lane
+        self._busy[uid] = app
         self._begin(partial(self._work, uid, runs))
         return len(runs)
 
     def _work(self, uid: str, runs: Sequence[Unpinged]) -> None:
         try:
-            if not all(map(self._tell, runs)):
-                self._rests[uid] = self._monotonic() + REST_S
+            pause = next(filter(None, map(self._tell, runs)), None)
+            if pause is not None:
+                wait_s = (pause.retry_at - pause.now).total_seconds()
+                self._rests[uid] = self._monotonic() + wait_s
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
             log.warning(Event.PING_FAILED, error=str(error))  # the next look finds it
         finally:
             del self._busy[uid]
 
-    def _tell(self, run: Unpinged) -> bool:
-        """Tell of *run*; return False if its monitor has to be left alone."""
+    def _tell(self, run: Unpinged) -> ServerPause | None:
+        """Tell of *run*; return for how long its monitor has to be left alone."""
         breaker = Breaker(self._engine, f"{MONITOR} {run.host} of {run.action_uid}")
         error, pinged = None, run.pinged
         pause, tries = breaker.ask()
         if pause is not None:
-            return False
+            return pause
         for sign in run.signs if run.address else ():
             sending = self._ping(make_ping(run.address or "", sign, run.id))
             error = None if sending.outcome is Fate.SENT else sending.detail
             if error is not None and not error.startswith(run.host):
                 error = f"{run.host}: {error}"
             if sending.outcome in {Fate.DEFERRED, Fate.UNREACHABLE}:
-                breaker.fail(sending.detail, tried=tries)
                 self._mark(run, pinged, error)
-                return False
+                return breaker.fail(sending.detail, tried=tries)
             if tries:
                 breaker.close()
                 tries = False
@@ -219,7 +217,7 @@ class Pinger:
                 self._mark(run, pinged, error)
         if run.finished_at is not None:
             self._mark(run, 2, error)
-        return True
+        return None
 
     def _mark(self, run: Unpinged, pinged: int, error: str | None) -> None:
         """Write what was told, unless the run was begun anew since it was read."""
@@ -265,7 +263,8 @@ def _statement() -> sa.Select[Any]:
         .outerjoin(scheduled_action_revisions, IS_REVISION)
         .where(
             UNPINGED.of(),
-            _kept.action_uid.not_in(sa.bindparam("others", expanding=True)),
+            _kept.action_uid.not_in(sa.bindparam("actions", expanding=True)),
+            _kept.app.not_in(sa.bindparam("apps", expanding=True)),
         )
         .order_by(_kept.started_at, _kept.id)
         .limit(_READ)

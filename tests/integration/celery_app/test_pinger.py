@@ -419,8 +419,12 @@ def make_webhooks(**options: Any) -> RealWebhooks:
     return RealWebhooks(secret=None, **given)
 
 
-def test_monitors_that_hang_keep_nobody_else_waiting(case: Case):
-    """They have threads of their own, and few; an action has one at most."""
+def test_monitors_that_hang_keep_no_other_app_waiting(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+):
+    """However much there is to tell them; an action has one thread at most."""
+    monkeypatch.setattr(pinging, "_READ", 4)
+    pinging._statement.cache_clear()
     add_app(case.engine, "shop")
     hanging = [f"hang{number}" for number in range(THREADS_OF_ONE + 1)]
     with run_server() as server:
@@ -429,6 +433,7 @@ def test_monitors_that_hang_keep_nobody_else_waiting(case: Case):
             for number in range(2):
                 case.run(number, action_uid=uid, app="shop")
         case.add("well", ping=f"{server.url}/well")
+        case.run(action_uid="well")
         begun: list[threading.Thread] = []
 
         def begin(work: Callable[[], None]) -> None:
@@ -436,11 +441,12 @@ def test_monitors_that_hang_keep_nobody_else_waiting(case: Case):
             begun[-1].start()
 
         pinger = Pinger(case.engine, make_webhooks().ping, lambda: True, begin=begin)
-        pinger.look()
-        wait_until(lambda: len(server.heard) == THREADS_OF_ONE)
-        case.run(action_uid="well")
-        pinger.look()
+        looks = [pinger.look() for _ in range(4)]
         begun[-1].join()
+        pinging._statement.cache_clear()
+        wait_until(lambda: len(server.heard) == THREADS_OF_ONE + 2)
+
+        assert [4, 2, 1, 0] == looks
 
         asked = [path for path in server.heard if path.startswith("/hang")]
         assert THREADS_OF_ONE == len({path.partition("/start")[0] for path in asked})
