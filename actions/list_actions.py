@@ -52,7 +52,7 @@ _BY_NAME = {"app": str, "name": str, "uid": str}
 _BY_NEXT = {"next_due_at": datetime, "app": str, "uid": str}
 
 #: What an action is looked into for, beside its name and uid.
-_LOOKED_INTO = (_kept.queue, _kept.event, _kept.delay, _kept.timing)
+_LOOKED_INTO = (_kept.queue, _kept.event, _kept.delay, _kept.timing, _kept.follows)
 
 
 class Order(StrEnum):
@@ -291,7 +291,9 @@ def match_kind(
         return sa.and_(kept.event.is_not(None), ~lasts)
     if kind == "after":
         return sa.and_(kept.event.is_not(None), lasts)
-    # Canonical JSON, whose values have no quotes in them. In event-driven ones, null.
+    if kind == "after_action":
+        return sa.and_(kept.follows.is_not(None))
+    # Canonical JSON, whose values have no quotes in them. Of others than time, null.
     found: sa.ColumnElement[bool] = kept.timing.contains(f'"{kind}":"', autoescape=True)
     return sa.func.coalesce(found, sa.false())
 

@@ -65,6 +65,26 @@ def fetch_rows(
 
 
 @dataclass(frozen=True, slots=True)
+class FollowingAction:
+    """An action that starts after another, how that has to end, and how much later."""
+
+    uid: str
+    name: str
+    on: str
+    delay: str
+
+
+def fetch_followers(connection: sa.Connection, uid: str) -> tuple[FollowingAction, ...]:
+    """Return what starts after the action *uid*, by name."""
+    rows = connection.execute(
+        sa.select(_kept.uid, _kept.name, _kept.follows_on, _kept.delay)
+        .where(_kept.follows == uid, _kept.deleted_at.is_(None))
+        .order_by(_kept.name)
+    )
+    return tuple(FollowingAction(*row) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
 class LastRun:
     """The latest operation of an action, and when one last succeeded; aware UTC."""
 

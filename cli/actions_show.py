@@ -10,7 +10,7 @@ from rich.syntax import Syntax
 
 from actions.pausing.pause_state import APP, INSTALLATION, Pause
 from actions.previews.terms import describe_terms
-from actions.read_actions import RevisionNote
+from actions.read_actions import FollowingAction, RevisionNote
 from cli.actions import format_last, style_action_state
 from cli.connection import read_database
 from cli.options import ActionArgument, AppOption, JsonOption
@@ -25,6 +25,7 @@ from cli.output import (
 )
 from models.database.engine import read_clock
 from models.fields.delay import join_delay
+from models.fields.duration import Duration
 from overview.actions.shown import DetailedAction, fetch_detailed_action
 
 #: Next occurrences that are listed.
@@ -73,6 +74,7 @@ def _print_action(shown: DetailedAction, now: datetime) -> None:
             ("revision", str(shown.revision)),
             ("when", shown.sentence),
             ("event", waits),
+            ("then", "\n".join(map(_tell_follower, shown.followers)) or None),
             ("queue", shown.queue),
             ("overlap", shown.overlap),
             ("terms", "\n".join(describe_terms(shown.document)) or None),
@@ -84,6 +86,11 @@ def _print_action(shown: DetailedAction, now: datetime) -> None:
             ("next", "\n".join(format_due(each) for each in shown.following) or None),
         ]
     )
+
+
+def _tell_follower(each: FollowingAction) -> str:
+    later = "" if Duration.parse(each.delay).is_zero else f", {each.delay} later"
+    return f"{each.name} on {each.on}{later}"
 
 
 def _print_revisions(revisions: Sequence[RevisionNote]) -> None:

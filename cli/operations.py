@@ -23,6 +23,7 @@ from dispatch.operation_filters import resolve_filter
 from models.decision import get_action_name
 from models.operation_state import LIVE_STATES, OperationState, Reason
 from models.requests.operations import OperationFilterModel
+from operations.following import FollowingRun
 from operations.reasons import STATES, read_reason
 from overview.operations import (
     MissedRange,
@@ -86,6 +87,8 @@ def print_operation(shown: ShownOperation) -> None:
             ("app", shown.app),
             ("user", shown.user_id),
             ("trigger", shown.trigger),
+            ("after", shown.after),
+            ("then", "\n".join(map(_tell_following, shown.followed_by)) or None),
             ("occurrence", format_both(shown.occurrence)),
             ("state", _explain_state(shown.state)),
             ("reason", _explain_reason(shown)),
@@ -104,6 +107,10 @@ def print_operation(shown: ShownOperation) -> None:
     if shown.steps:
         out().print()
         out().print(make_steps_table(shown.steps))
+
+
+def _tell_following(run: FollowingRun) -> str:
+    return f"{run.action_name}: {run.state} (operation {run.operation})"
 
 
 def _explain_state(state: OperationState) -> Text:

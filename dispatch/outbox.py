@@ -102,6 +102,8 @@ class Outbox:
 
     def prepare(self, connection: sa.Connection) -> None:
         """Write down how the broker is, and read what a look has to know."""
+        if self.tasks is not None:
+            self.tasks.prepare(connection)
         if self._error is None:
             if self._told is not None:
                 clear_send_failure(connection)

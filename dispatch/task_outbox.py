@@ -20,10 +20,11 @@ import sqlalchemy as sa
 import structlog
 
 from models.database.engine import reading
-from models.database.transaction import Transaction
+from models.database.transaction import AtOnce, Transaction
 from models.errors import StepError
-from models.operation_state import Queue
+from models.operation_state import FINAL_STATES, Queue
 from operations.fleet.installation import fetch_secret
+from operations.following import find_followed, record_following
 from operations.foreign_tasks import ForeignTask
 from operations.sending.order import Message
 from operations.sending.tasks import (
@@ -98,6 +99,8 @@ class TaskOutbox:
     _in_hand: dict[UUID, Message] = field(default_factory=dict)
     #: With the instant of each, by the monotonic clock.
     _marks: list[tuple[float, TaskMark]] = field(default_factory=list)
+    #: How many of them the transaction that is prepared may write.
+    _prepared: int = 0
 
     @property
     def in_hand(self) -> Collection[Message]:
@@ -181,19 +184,39 @@ class TaskOutbox:
                 mark = mark_sent_task(each) if why is None else mark_refused(each, why)
                 self._note(mark, at)
 
-    def mark(self, transaction: Transaction) -> Callable[[], None]:
-        """Mark what became of tasks; call what is returned when that is committed."""
+    def prepare(self, connection: sa.Connection) -> None:
+        """Record what follows the tasks that ``mark`` will mark as ended."""
         self._collect()
-        marks = tuple(self._marks)
+        self._prepared = len(self._marks)
+        ended = [m.message.id for _, m in self._marks if m.state in FINAL_STATES]
+        followed = find_followed(connection, ended)
+        if followed:
+            # Marked at once, and again with the others, which then changes nothing.
+            mine = [each for each in self._marks if each[1].message.id in followed]
+            self._write(AtOnce(connection), mine)
+            record_following(connection, followed)
+
+    def mark(self, transaction: Transaction) -> Callable[[], None]:
+        """
+        Mark what became of tasks; call what is returned when that is committed.
+
+        Args:
+            transaction: ``prepare`` was called with its connection.
+        """
+        marks = tuple(self._marks[: self._prepared])
         if marks:
-            now = self.monotonic()
-            write_marks(
-                transaction, [mark._replace(ago_s=now - at) for at, mark in marks]
-            )
+            self._write(transaction, marks)
 
         def confirm() -> None:
             del self._marks[: len(marks)]
+            self._prepared = 0
             for _at, mark in marks:
                 self._in_hand.pop(mark.message.id, None)
 
         return confirm
+
+    def _write(
+        self, transaction: Transaction, marks: Sequence[tuple[float, TaskMark]]
+    ) -> None:
+        now = self.monotonic()
+        write_marks(transaction, [mark._replace(ago_s=now - at) for at, mark in marks])

@@ -7,8 +7,9 @@ four times as long to make.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from models.back_off import ATTEMPTS
@@ -68,6 +69,27 @@ class Decision(NamedTuple):
 def make_triggered_by(action_name: str) -> str:
     """Return the text that messages call ``triggerrer``: see docs/origin.md."""
     return f'Scheduled action "{action_name}"'
+
+
+#: Key in the details of what follows another action: which operation of that ended,
+#: and how.
+AFTER_KEY = "after"
+
+
+def tell_cause(details: Mapping[str, Any] | None) -> str | None:
+    """
+    Return what had ended for an operation to begin. None: it follows no other one.
+
+    >>> ended = {"operation": "3771f246", "name": "nightly", "state": "succeeded"}
+    >>> tell_cause({"after": ended})
+    "'nightly' succeeded (operation 3771f246)"
+    """
+    after = (details or {}).get(AFTER_KEY)
+    if after is None:
+        return None
+    is_canceled = after["state"] == OperationState.CANCELED
+    how = "was canceled" if is_canceled else after["state"]
+    return f"{after['name']!r} {how} (operation {after['operation']})"
 
 
 def make_backfilled_by(action_name: str, backfill_id: UUID, by: str) -> str:

@@ -72,6 +72,11 @@ def make_manual_id(action_uid: str, key: str) -> UUID:
     return str_to_uuid(f"{action_uid} | manual | {key}")
 
 
+def make_after_id(action_uid: str, ended: UUID) -> UUID:
+    """Return the id of the run that follows the operation *ended* of another action."""
+    return str_to_uuid(f"{action_uid} | after | {ended}")
+
+
 def make_missed_id(action_uid: str, first: datetime) -> UUID:
     """Return the id of the ``missed`` row whose first occurrence is *first*."""
     return str_to_uuid(f"{action_uid} | missed | {format_occurrence(first)}")

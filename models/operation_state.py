@@ -67,6 +67,7 @@ class Trigger(StrEnum):
     MANUAL = "manual"
     NOTICE = "notice"  # reports that other operations failed, or work again
     BACKFILL = "backfill"  # somebody asked for a past occurrence to run after all
+    ACTION = "action"  # a run of another action ended
 
 
 class Overlap(StrEnum):
@@ -113,6 +114,16 @@ FINAL_STATES = frozenset(OperationState) - LIVE_STATES
 
 #: Final states of what did not do what it was to do, whoever wanted that.
 UNSUCCESSFUL_STATES = FINAL_STATES - {OperationState.SUCCEEDED}
+
+#: The ends of a run after which another action may run, by its ``on``. What is skipped
+#: or missed never began, so it does not end.
+ENDINGS = {
+    "success": frozenset({OperationState.SUCCEEDED}),
+    "failure": frozenset({OperationState.FAILED}),
+    "end": frozenset(
+        {OperationState.SUCCEEDED, OperationState.FAILED, OperationState.CANCELED}
+    ),
+}
 
 #: Of steps: still to be done.
 OPEN_STEPS = frozenset({StepState.PENDING, StepState.RUNNING})

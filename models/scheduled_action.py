@@ -57,6 +57,7 @@ from models.recipients import RecipientFilterModel
 from models.run_task import CELERY_KEYS
 from models.when import (
     KINDS,
+    AfterActionModel,
     CatchUpModel,
     EventModel,
     IntervalModel,
@@ -295,8 +296,10 @@ class ScheduledActionModel(DocumentModel):
     def _refuse_except_of_event(
         cls, entries: tuple[ExceptModel, ...], info: ValidationInfo
     ) -> tuple[ExceptModel, ...]:
-        if entries and isinstance(info.data.get("when"), EventModel):
-            msg = "'except' is for rules of time; this action follows an event."
+        when = info.data.get("when")
+        if entries and isinstance(when, EventModel | AfterActionModel):
+            what = "an event" if isinstance(when, EventModel) else "another one"
+            msg = f"'except' is for rules of time; this action follows {what}."
             raise RuleError(msg, "Leave 'except' out, or use starts_at and ends_at.")
         if len(_join_weekdays(entries)) == len(WEEKDAYS):
             msg = "All seven weekdays are named, which leaves no day to run."
@@ -366,6 +369,9 @@ class ScheduledActionModel(DocumentModel):
         if isinstance(info.data.get("when"), EventModel):
             msg = f"{show(text)} has no effect: users spread their events themselves."
             raise RuleError(msg, "Leave 'jitter' out, or write a longer 'delay'.")
+        if isinstance(info.data.get("when"), AfterActionModel):
+            msg = f"{show(text)} has no effect: the other action has its own."
+            raise RuleError(msg, "Leave 'jitter' out, or write a 'delay'.")
 
         return text
 

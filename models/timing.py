@@ -16,9 +16,9 @@ from models.errors import InvalidDocumentError, Problem
 from models.fields.strict_model import find_near, show
 from models.scheduled_action import ScheduledActionModel
 from models.when import (
-    AfterEventModel,
+    AfterActionModel,
+    EventModel,
     IntervalModel,
-    OnEventModel,
     TimeModel,
     TimingModel,
 )
@@ -36,7 +36,7 @@ def make_timing(
     created_at: datetime,
 ) -> TimingModel | None:
     """
-    Return what the tick needs of *action*; None if it follows an event.
+    Return what the tick needs of *action*; None if it follows an event or action.
 
     Args:
         holidays: The days of each holiday calendar of the small app.
@@ -48,7 +48,7 @@ def make_timing(
             *holidays*.
     """
     when = action.when
-    if isinstance(when, OnEventModel | AfterEventModel):
+    if isinstance(when, EventModel | AfterActionModel):
         return None
 
     kinds = when if isinstance(when, tuple) else (when,)

@@ -24,6 +24,7 @@ from models.expressions.cron import CronExpression
 from models.fields.delay import is_time_of_day, parse_time_of_day
 from models.fields.duration import Duration, parse_interval
 from models.fields.field_types import (
+    Name,
     RuleText,
     ZoneName,
     parsed_by,
@@ -191,12 +192,28 @@ class AfterEventModel(_ZonedModel):
         return self.after
 
 
+class AfterActionModel(_ZonedModel):
+    """
+    Some time after a run of another action of the same small app has ended.
+
+    Args:
+        after_action: Uid or name of that action.
+        on: How the run has to end. "end": whichever way.
+        delay: ISO 8601 duration since then, days and months of the calendar.
+    """
+
+    after_action: Name = Field(examples=["nightly-refresh"])
+    on: Literal["success", "failure", "end"] = "success"
+    delay: DurationText = Field(default="PT0S", examples=["PT10M"])
+    timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
+
+
 #: Kinds whose occurrences depend on the clock alone. Several may be combined.
 TimeModel = CronModel | DueDateModel | IntervalModel | CalendarModel | WorkingDayModel
 #: Kinds whose occurrences depend on what happens to users.
 EventModel = OnEventModel | AfterEventModel
 #: What ``when`` may be: one kind, or a list of time kinds (their union).
-WhenModel = TimeModel | EventModel | tuple[TimeModel, ...]
+WhenModel = TimeModel | EventModel | AfterActionModel | tuple[TimeModel, ...]
 
 #: The key that names each kind.
 TIME_KINDS: Mapping[str, type[TimeModel]] = {
@@ -210,7 +227,15 @@ EVENT_KINDS: Mapping[str, type[EventModel]] = {
     "on": OnEventModel,
     "after": AfterEventModel,
 }
-KINDS: Mapping[str, type[TimeModel | EventModel]] = {**TIME_KINDS, **EVENT_KINDS}
+#: The key of the kind that follows another action.
+AFTER_ACTION = "after_action"
+#: What ``when`` is if it is no list.
+SingleModel = TimeModel | EventModel | AfterActionModel
+KINDS: Mapping[str, type[SingleModel]] = {
+    **TIME_KINDS,
+    **EVENT_KINDS,
+    AFTER_ACTION: AfterActionModel,
+}
 
 
 def is_below_minute(rule: TimeModel) -> bool:
@@ -239,6 +264,9 @@ _FOREIGN = {
     "oncalendar": "calendar",
     "event": "on",
     "delay": "after",
+    "follows": AFTER_ACTION,
+    "depends_on": AFTER_ACTION,
+    "needs": AFTER_ACTION,
     "business_day": "working_day",
     "workday": "working_day",
 }
@@ -247,21 +275,21 @@ _RULE = '{"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"}'
 _EXAMPLE = f'"when": {_RULE}'
 
 
-def choose_kind(
-    value: object, _: object, info: ValidationInfo
-) -> TimeModel | EventModel:
+def choose_kind(value: object, _: object, info: ValidationInfo) -> SingleModel:
     """
     Return *value* as the kind that its one key of a kind names.
 
     Only that kind reports problems with the rest, so that nobody reads why their cron
     rule is not a due date.
     """
-    if isinstance(value, TimeModel | EventModel):
+    if isinstance(value, SingleModel):
         return value
     if not isinstance(value, dict):
         raise _make_shape_error(value)
 
     found = [key for key in value if key in KINDS]
+    if AFTER_ACTION in found:  # whose "on" is no event
+        found = [key for key in found if key != "on"]
     if not found:
         _refuse_unknown_kind(value, is_stored=info.context is None)
     if len(found) > 1:
@@ -277,7 +305,7 @@ def choose_kind(
             complaint = say(found[0])
             raise refuse_all("when", [refuse(complaint, loc=(key,), value=value[key])])
 
-    made: TimeModel | EventModel = kind.model_validate(
+    made: SingleModel = kind.model_validate(
         value, context=info.context, by_alias=True, by_name=False
     )
     return made
@@ -288,9 +316,9 @@ def choose_time_kind(value: object, handler: object, info: ValidationInfo) -> Ti
     if isinstance(value, list | tuple):
         msg = f"{show(value)} is a list within a list."
         raise RuleError(msg, "Write one list of objects.")
-    if isinstance(value, EventModel) or (
+    if isinstance(value, EventModel | AfterActionModel) or (
         isinstance(value, dict)
-        and any(key in EVENT_KINDS for key in value)
+        and any(key in KINDS for key in value)
         and not any(key in TIME_KINDS for key in value)
     ):
         msg = f"{show(value)} is an event; a list combines only rules of time."
@@ -298,7 +326,7 @@ def choose_time_kind(value: object, handler: object, info: ValidationInfo) -> Ti
 
     kind = choose_kind(value, handler, info)
     # An event has none of the keys of a time kind, and two kinds were refused.
-    assert not isinstance(kind, EventModel)
+    assert isinstance(kind, TimeModel)
     return kind
 
 

@@ -36,6 +36,7 @@ from models.operation_state import (
     Queue,
     Reason,
 )
+from operations.following import record_following
 from operations.list_operations import make_unknown
 from operations.operation_filter import belongs_to
 from operations.record import QUEUE_LIMIT, count_live
@@ -268,6 +269,7 @@ def cancel_each(
         finished_at=db_now(),
     )
     skip_steps_of(connection, canceled)
+    record_following(connection, canceled)
     return canceled
 
 

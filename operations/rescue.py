@@ -33,7 +33,8 @@ from models.database.tables import (
     operations,
     scheduled_action_revisions,
 )
-from models.operation_state import OperationState, Queue, Reason
+from models.operation_state import OperationState, Queue, Reason, Trigger
+from operations.following import record_following
 from operations.running.step_records import abandon_steps
 from operations.turns import EACH_LANE, select_queued
 
@@ -141,6 +142,7 @@ def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
     failed_ids = failed.scalars().all()
     for operation_id in failed_ids:
         abandon_steps(connection, operation_id, error=Reason.WORKER_LOST)
+    record_following(connection, failed_ids)
     rows = [
         {"id": id_, "pause_s": _find_pause(document, left).total_seconds()}
         for id_, left, document in connection.execute(_expired_statement())
@@ -183,6 +185,7 @@ def fail_at_time_limit(
     ).rowcount
     if failed:
         abandon_steps(connection, operation_id, error=Reason.TIME_LIMIT)
+        record_following(connection, [operation_id])
     return failed
 
 
@@ -248,6 +251,7 @@ def count_kill(
             )
         )
         abandon_steps(connection, operation_id, error=error)
+        record_following(connection, [operation_id])
     return 1
 
 
@@ -383,7 +387,8 @@ def date_back(connection: sa.Connection, *, lease: timedelta, at_most: int) -> i
     """
     Date operations back that lie ahead since the database's clock was set back.
 
-    What waits to be sent is sent now, but for what waits for a task; messages count
+    What waits to be sent is sent now, but for what waits for a task, or for as long as
+    its action says after another; messages count
     as sent now, and leases as renewed now: they would be lost for as long as the clock
     was set back before anybody looked for them.
 
@@ -405,9 +410,10 @@ def date_back(connection: sa.Connection, *, lease: timedelta, at_most: int) -> i
 @cache
 def _ahead_statements(lease: timedelta) -> tuple[sa.Update, ...]:
     kept, leased_until = operations.c, db_now(lease)
+    is_delayed = sa.and_(kept.trigger == Trigger.ACTION, kept.attempt == 0)
     of_task = sa.and_(kept.reason.is_not(None), kept.reason.startswith(Reason.TASK))
     kinds = (
-        (PENDING.of(), kept.send_at, db_now(), ~of_task),
+        (PENDING.of(), kept.send_at, db_now(), ~(of_task | is_delayed)),
         (QUEUED.of(), kept.sent_at, db_now(), sa.true()),
         (CLAIMED.of(), kept.sent_at, db_now(), sa.true()),
         (CLAIMED.of(), kept.lease_expires_at, leased_until, sa.true()),

@@ -43,6 +43,7 @@ from models.operation import RUN_TASK, order_steps
 from models.operation_state import FINAL_STATES, OperationState, Reason
 from models.run_task import RunTaskModel
 from operations.fleet.installation import fetch_secret
+from operations.following import record_following
 from operations.foreign_tasks import ForeignTask, TaskAnswer, name_task, read_token
 from operations.operation_log import LONGEST_ERROR, shorten
 
@@ -283,6 +284,7 @@ def _write(
             step_statement(dialect),
             _make_values(end for end in ends if end.operation_id in ended),
         )
+        record_following(connection, ended)
     return len(ended)
 
 

@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from actions.read_actions import fetch_documents
 from models.database.engine import read_clock
 from models.database.tables import operations
+from models.decision import tell_cause
 from models.json_form import ASIDE
 from models.operation import order_steps
 from models.operation_state import (
@@ -33,6 +34,7 @@ from models.operation_state import (
 )
 from models.paging import Page, Part
 from operations.claiming.obstacles import STEPS_KEY
+from operations.following import FollowingRun, fetch_following
 from operations.list_operations import (
     fetch_latest,
     fetch_operations,
@@ -130,6 +132,8 @@ class ShownOperation:
         steps: In the order in which they run; empty if they were not asked for.
         details: Data that belong to its trigger or reason: see ``missed``.
         zone: That of its action, in which ``why`` tells local times.
+        after: What had ended for it to begin, in words. None: it follows no other run.
+        followed_by: The runs that began as it ended; empty if they were not asked for.
         mark: Whether it is more than its state: between two attempts, or with uncertain
             mails.
         told: Why it did not run, or waits. None: it runs, or ran well.
@@ -165,6 +169,8 @@ class ShownOperation:
     error: str | None
     details: Mapping[str, Any] | None
     zone: str
+    after: str | None
+    followed_by: tuple[FollowingRun, ...]
     mark: Mark | None
     uncertain_mails: int
     told: Why | None = field(metadata={"serialization_alias": "why"})
@@ -208,6 +214,8 @@ def fetch_shown_operation(
     """
     row = require_operation(connection, operation_id, app=app)
     (shown,) = _show(connection, [row], with_steps=True)
+    followed_by = fetch_following(connection, row.id, row.action_uid)
+    shown = replace(shown, followed_by=followed_by)
     running = [s.name for s in shown.steps if s.state is StepState.RUNNING]
     if not running:
         return shown
@@ -370,6 +378,8 @@ def _make_shown(
         action_name=row.action_name,
         steps=steps,
         zone="UTC",
+        after=tell_cause(row.details),
+        followed_by=(),
         mark=find_mark(row, uncertain),
         uncertain_mails=uncertain,
         told=None,

@@ -112,7 +112,7 @@ def tell_idleness(action: ShownAction) -> str:
             return "until it is switched on"
         case ActionState.DELETED:
             return "never"
-        case ActionState.ACTIVE if action.event is not None:
-            return "on an event"
+        case ActionState.ACTIVE if action.event or action.follows:
+            return "on an event" if action.event else "after another action"
         case ActionState.ACTIVE:
             return "" if action.following else "never again"

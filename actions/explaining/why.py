@@ -30,11 +30,13 @@ from actions.explaining.recorded import (
 )
 from actions.occurrences import parse_timing
 from actions.when.searching import find_last, find_occurrences
+from models.decision import tell_cause
 from models.errors import RuleError
 from models.fields.zone import load_zone
 from models.operation_state import OperationState, Reason, Trigger
 from models.revision import Change
 from models.units import show_instant
+from models.when import AFTER_ACTION
 
 _MINUTE = timedelta(minutes=1)
 _SECOND = timedelta(seconds=1)
@@ -223,7 +225,10 @@ def explain_operation(history: History, operation: RecordedOperation) -> WhyAnsw
         text = f"for user {operation.user_id}: {text}"
     if operation.trigger == Trigger.BACKFILL:
         text += f"; a backfill recorded it at {history.show(operation.recorded_at)}"
-    if operation.recorded_at < operation.occurrence:
+    cause = tell_cause(operation.details)
+    if cause is not None:
+        text += f"; it follows another action: {cause}"
+    elif operation.recorded_at < operation.occurrence:
         text += f"; it was {_describe_early_tick(history, operation)}"
     if operation.ping_error is not None:
         text += f"; its monitor did not take a ping: {operation.ping_error}"
@@ -327,6 +332,10 @@ def _explain_event_absence(
     bounds = _explain_bounds(history, rule, minute)
     if bounds is not None:
         return bounds
+    former = (revision.document or {}).get("when", {}).get(AFTER_ACTION)
+    if former is not None:
+        text = f"no run of {former!r} ended so that it began in this minute"
+        return _answer(history, Verdict.NOT_DUE, text)
     so_far = "no event so far leads" if minute > history.now else "no event led"
     text = f"{so_far} to an occurrence in this minute"
     if rule is not None and rule.when.at is not None:

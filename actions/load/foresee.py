@@ -158,7 +158,7 @@ def count_others(
         How many actions are due, but not *before* an instant; and how many are never
         foreseen, by the reason.
     """
-    of_events = _kept.event.is_not(None)
+    of_events = sa.or_(_kept.event.is_not(None), _kept.follows.is_not(None))
     is_kept = _kept.deleted_at.is_(None)
 
     def count(*conditions: _Condition) -> int:

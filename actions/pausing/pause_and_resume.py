@@ -261,7 +261,10 @@ def _resume(
             write_pause(connection, [row], held, by=by)
         else:
             schedule = None if row.timing is None else parse_timing(row.timing)
-            started = start_from(row.uid, schedule, now, timedelta(0))
+            is_ticked = row.follows is None
+            started = start_from(
+                row.uid, schedule, now, timedelta(0), is_ticked=is_ticked
+            )
             values = {**UNPAUSED, "pause_scope": None, "updated_at": now, **started}
             resumed.append((row, values))
         _note(connection, row, None, note)
@@ -328,7 +331,10 @@ def let_go_on(
         schedule = None if row.timing is None else parse_timing(row.timing)
         start = max(over_at, row.effective_from)
         # A due date at that very instant is not over.
-        values |= start_from(row.uid, schedule, start, timedelta.resolution)
+        is_ticked = row.follows is None
+        values |= start_from(
+            row.uid, schedule, start, timedelta.resolution, is_ticked=is_ticked
+        )
         changes.append((row, values))
     if changes:
         change_actions(connection, changes, Change.RESUMED, by=by)

@@ -19,6 +19,7 @@ from actions.lookup import SYSTEM_APP
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_state import Pause, hold_pause
 from actions.pausing.write_pause import pause_posted
+from actions.posting.formers import Formers, Stored
 from actions.posting.noting import note_deleted, note_posted, note_replaced
 from actions.posting.refusals import (
     Taken,
@@ -56,7 +57,7 @@ from models.operation_state import Overlap, Queue
 from models.revision import Change
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing, timing_text
-from models.when import AfterEventModel, OnEventModel
+from models.when import AfterActionModel, AfterEventModel, OnEventModel
 
 #: The most actions in one statement; far fewer than either database has parameters for.
 _CHUNK = 500
@@ -66,7 +67,10 @@ SUPERSEDED_SHOWN = 100
 
 #: The derived columns that say when an action is due. If one of them changes, the
 #: schedule takes effect anew.
-_SCHEDULE = ("timing", "event", "delay", "zone", "starts_at", "ends_at")
+_SCHEDULE = (
+    *("timing", "event", "follows", "follows_on"),
+    *("delay", "zone", "starts_at", "ends_at"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +170,8 @@ def post_action(
     pause = hold_pause(connection, app)
     taken = Taken(connection, app, [action])
     moment = _begin(connection, app, how, pause)
-    change = _prepare(moment, action, taken.find_old(action, replace=how.replace))
-    return _store(connection, moment, [change])[0]
+    old = taken.find_old(action, replace=how.replace)
+    return _store_one(connection, moment, action, old)
 
 
 def replace_action(
@@ -201,7 +205,7 @@ def replace_action(
     refuse_stale(connection, seen.uid, seen.revision)
     old = taken.find_old(named, replace=True)
     moment = _begin(connection, owner, how, pause)
-    return _store(connection, moment, [_prepare(moment, action, old)], change)[0]
+    return _store_one(connection, moment, action, old, change)
 
 
 def post_actions(
@@ -224,10 +228,14 @@ def post_actions(
     moment = _begin(connection, app, how, pause)
     changes: list[_Change] = []
     problems: list[Problem] = []
-    for index, action in enumerate(actions):
+    given = [
+        _make_stored(action, taken.find_old(action, replace=how.replace))
+        for action in actions
+    ]
+    formers = Formers(connection, app, given)
+    for index, each in enumerate(given):
         try:
-            old = taken.find_old(action, replace=how.replace)
-            changes.append(_prepare(moment, action, old))
+            changes.append(_prepare(moment, each, formers))
         except InvalidDocumentError as error:
             problems += place_problems(error, index)
     if problems:
@@ -242,15 +250,20 @@ def _begin(
     return _Moment(app, now, fetch_holidays(connection, app), how, pause)
 
 
-def _prepare(
-    moment: _Moment, action: ScheduledActionModel, old: sa.Row[Any] | None
-) -> _Change:
-    """Return how *action* is to be stored, in place of *old* if there is one."""
+def _make_stored(action: ScheduledActionModel, old: sa.Row[Any] | None) -> Stored:
+    return Stored(action.uid or (str(uuid4()) if old is None else old.uid), action, old)
+
+
+def _prepare(moment: _Moment, given: Stored, formers: Formers) -> _Change:
+    """Return how the action is to be stored, in place of the old one if there is."""
+    uid, action, old = given
+    problem = formers.get_problem(uid)
+    if problem is not None:
+        raise InvalidDocumentError((problem,))
     created_at = moment.now if old is None else old.created_at
     timing = make_timing(action, created_at=created_at, holidays=moment.holidays)
     text = None if timing is None else timing_text(timing)
-    derived = derive(moment.app, action, text)
-    uid = action.uid or (str(uuid4()) if old is None else old.uid)
+    derived = derive(moment.app, action, text, formers.get(uid))
     # An action in quarantine takes effect anew, even with the same rule.
     changed = (
         old is None
@@ -269,8 +282,23 @@ def _prepare(
     if old is not None and (changed or action.active != old.active):
         superseded = _find_superseded(old, moment.now)
     if old is None or changed or (action.active and not old.active):
-        values |= start_from(uid, schedule, moment.now, moment.how.lookback)
+        is_ticked = derived["follows"] is None
+        values |= start_from(
+            uid, schedule, moment.now, moment.how.lookback, is_ticked=is_ticked
+        )
     return _Change(uid, old, values, zones, superseded)
+
+
+def _store_one(
+    connection: sa.Connection,
+    moment: _Moment,
+    action: ScheduledActionModel,
+    old: sa.Row[Any] | None,
+    change: Change = Change.REPLACED,
+) -> Posted:
+    given = _make_stored(action, old)
+    formers = Formers(connection, moment.app, [given])
+    return _store(connection, moment, [_prepare(moment, given, formers)], change)[0]
 
 
 def _store(
@@ -349,23 +377,30 @@ def _insert(connection: sa.Connection, moment: _Moment, new: Sequence[_Change]) 
 
 
 def derive(
-    app: str, action: ScheduledActionModel, timing: str | None
+    app: str,
+    action: ScheduledActionModel,
+    timing: str | None,
+    follows: str | None = None,
 ) -> dict[str, object]:
     """
     Return the columns that a tick reads instead of the document.
 
     Args:
-        timing: The canonical text of its timing. None: it is event-driven.
+        timing: The canonical text of its timing. None: it is not driven by time.
+        follows: Uid of the action that it follows. None: it follows none.
     """
-    event, delay, zone = None, None, "UTC"
+    event, delay, zone, follows_on = None, None, "UTC", None
     if isinstance(action.when, OnEventModel):
         event, delay = action.when.on, join_delay(None, action.when.at)
         zone = action.when.timezone
     elif isinstance(action.when, AfterEventModel):
         event, zone = action.when.after, action.when.timezone
         delay = join_delay(action.when.delay, action.when.at)
+    elif isinstance(action.when, AfterActionModel):
+        follows_on, zone = action.when.on, action.when.timezone
+        delay = action.when.delay
     queue = action.operations.queue
-    skips = event is None and (queue is Queue.HEAVY or action.is_below_minute)
+    skips = timing is not None and (queue is Queue.HEAVY or action.is_below_minute)
     return {
         "name": action.name,
         "queue": Queue.DEFAULT if app == SYSTEM_APP else queue,
@@ -375,11 +410,13 @@ def derive(
         "pings": action.ping is not None,
         "timing": timing,
         "event": event,
+        "follows": follows,
+        "follows_on": follows_on,
         "delay": delay,
         "zone": zone,
         # The bounds of a time-driven action are in its timing.
-        "starts_at": None if event is None else action.starts_at,
-        "ends_at": None if event is None else action.ends_at,
+        "starts_at": None if timing is not None else action.starts_at,
+        "ends_at": None if timing is not None else action.ends_at,
         "catch_up": action.catch_up.runs,
         "catch_up_within": action.catch_up.within,
     }

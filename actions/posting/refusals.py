@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from actions.lookup import fetch_app
 from actions.occurrences import Schedule, make_schedule
+from actions.posting.formers import Formers, Stored
 from actions.when.excluding import NO_DAYS
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem
@@ -247,4 +248,7 @@ def find_refusals(
     )
     if timing is not None and not is_same:
         found.append(find_passed_due_date(timing, make_schedule(timing), oldest))
+    uid = (named.uid or "") if old is None else old.uid
+    stored = Stored(uid, named, old)
+    found.append(Formers(connection, app, [stored], lock=False).get_problem(uid))
     return [each for each in found if each is not None]

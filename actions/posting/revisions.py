@@ -167,7 +167,12 @@ def refuse_stale(
 
 
 def start_from(
-    uid: str, schedule: Schedule | None, now: datetime, lookback: timedelta
+    uid: str,
+    schedule: Schedule | None,
+    now: datetime,
+    lookback: timedelta,
+    *,
+    is_ticked: bool,
 ) -> dict[str, object]:
     """
     Return the columns of an action whose rule takes effect *now*.
@@ -177,13 +182,15 @@ def start_from(
 
     Args:
         uid: Of the action; decides the jitter.
-        schedule: None: events drive the action.
+        schedule: None: events or another action drive it.
         now: Aware UTC.
         lookback: A due date that is no older than this is still due.
+        is_ticked: Whether ticks decide about it: not if it follows another action.
     """
     if schedule is None:
         effective = now
-        due_at: datetime | None = now  # the tick works it out from the events
+        # the tick works it out from the events
+        due_at: datetime | None = now if is_ticked else None
     else:
         exempt = schedule.has_dates_only
         effective = now - lookback + _RESOLUTION if exempt else now

@@ -33,11 +33,12 @@ from models.fields.instants import format_instant
 from models.json_form import ASIDE
 from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
-from models.when import DueDateModel, IntervalModel, TimingModel
+from models.when import AfterActionModel, DueDateModel, IntervalModel, TimingModel
 
 #: Notes that say why there is nothing to show.
 _ENDED = "Never due again: ends_at has passed."
 _FROM_EVENTS = "Occurrences depend on events, so none can be foreseen."
+_FROM_ACTION = "It starts as another action ends, so no time can be foreseen."
 
 _SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
@@ -120,7 +121,9 @@ def make_preview(
     notes += describe_terms(action_document(action))
     if timing is None:
         ended = action.ends_at is not None and action.ends_at <= start
-        notes.append(_ENDED if ended else _FROM_EVENTS)
+        follows = isinstance(action.when, AfterActionModel)
+        unknown = _FROM_ACTION if follows else _FROM_EVENTS
+        notes.append(_ENDED if ended else unknown)
         return Preview(describe(action), (), tuple(notes), ())
 
     start = start.astimezone(UTC)

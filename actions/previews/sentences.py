@@ -26,6 +26,7 @@ from models.fields.instants import parse_due_date, parse_instant
 from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
 from models.when import (
+    AfterActionModel,
     AfterEventModel,
     CalendarModel,
     CronModel,
@@ -33,7 +34,7 @@ from models.when import (
     EventModel,
     IntervalModel,
     OnEventModel,
-    TimeModel,
+    SingleModel,
     TimingModel,
     WorkingDayModel,
 )
@@ -58,8 +59,12 @@ WAS = {
 }
 
 
+#: How the run of another action ended, in words.
+ENDED = {"success": "succeeded", "failure": "failed", "end": "ended"}
+
+
 def describe(
-    action: ScheduledActionModel | TimingModel | TimeModel | EventModel,
+    action: ScheduledActionModel | TimingModel | SingleModel,
 ) -> str:
     """
     Return when *action* is due, as one sentence without a full stop.
@@ -102,7 +107,7 @@ def _capitalize(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def _describe_rule(rule: TimeModel | EventModel) -> str:
+def _describe_rule(rule: SingleModel) -> str:
     """Return one rule and its zone, for the middle of a sentence."""
     match rule:
         case CronModel() | CalendarModel() | WorkingDayModel():
@@ -118,6 +123,10 @@ def _describe_rule(rule: TimeModel | EventModel) -> str:
             delay = describe_duration(rule.delay)
             event = _describe_event(rule.after, WAS, "was sent")
             return f"{delay} after {event}{_describe_waiting(rule)}"
+        case AfterActionModel():
+            delay = _describe_duration(rule.delay) + " "
+            delay = "" if Duration.parse(rule.delay).is_zero else delay
+            return f"{delay}after {rule.after_action!r} {ENDED[rule.on]}"
         case _:
             assert_never(rule)
 

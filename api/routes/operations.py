@@ -88,6 +88,8 @@ OPERATION = {
     "error": "publish: nothing is staged",
     "details": None,
     "zone": "Europe/Paris",
+    "after": None,
+    "followed_by": [],
     "mark": None,
     "uncertain_mails": 0,
     "why": {

@@ -187,6 +187,13 @@ def _fetch_action(connection: sa.Connection, uid: str, app: str | None) -> sa.Ro
 
 
 def _read_schedule(row: sa.Row[Any]) -> Schedule:
+    if row.follows is not None:
+        msg = (
+            f"action {row.uid!r} starts after another one. Only actions that are driven"
+            " by time have occurrences to backfill; to run it once: minutehand actions"
+            f" run {row.uid}"
+        )
+        raise UsageError(msg)
     if row.timing is None:
         msg = (
             f"action {row.uid!r} is driven by an event. Only actions that are driven by"

@@ -266,6 +266,8 @@ def _make_actions() -> None:
         sa.Column("pings", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("timing", sa.Text()),
         sa.Column("event", sa.Text()),
+        sa.Column("follows", sa.Text()),
+        sa.Column("follows_on", sa.Text()),
         sa.Column("delay", sa.Text()),
         sa.Column("zone", sa.Text(), nullable=False),
         sa.Column("catch_up", sa.Text(), nullable=False),
@@ -318,6 +320,12 @@ def _make_actions() -> None:
         "scheduled_actions",
         ["app", "event"],
         where="event IS NOT NULL AND deleted_at IS NULL",
+    )
+    _index(
+        "ix_scheduled_actions_follows",
+        "scheduled_actions",
+        ["follows"],
+        where="follows IS NOT NULL AND deleted_at IS NULL",
     )
     _index(
         "ix_scheduled_actions_idle",

@@ -315,11 +315,14 @@ scheduled_actions = sa.Table(
     Column("attempts_allowed", sa.Integer, nullable=False, server_default="3"),
     # failures in a row after which it is paused; null: never
     Column("rest_after", sa.Integer),
-    # whether an outside monitor hears of its runs
+# whether an outside monitor hears of its runs
     Column("pings", sa.Boolean, nullable=False, server_default=sa.false()),
-    # canonical JSON of TimingModel; null for event-driven actions
+    # canonical JSON of TimingModel; null for what follows an event or action
     Column("timing", sa.Text),
     Column("event", sa.Text),
+    # uid of the action whose ends it follows, and how these must end; others: null
+    Column("follows", sa.Text),
+    Column("follows_on", sa.Text),
     # duration and time of day: models/fields/delay.py
     Column("delay", sa.Text),
     # zone whose calendar and clocks the delay follows
@@ -388,6 +391,12 @@ scheduled_actions = sa.Table(
         "app",
         "event",
         where="event IS NOT NULL AND deleted_at IS NULL",
+    ),
+    # ending an operation: the actions that follow it
+    _partial(
+        "ix_scheduled_actions_follows",
+        "follows",
+        where="follows IS NOT NULL AND deleted_at IS NULL",
     ),
     postgresql_with=TURNS_OVER,
 )

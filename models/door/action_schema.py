@@ -121,6 +121,12 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "at": "Then waits for this local time of day, HH:MM.",
         "timezone": "IANA name of the zone in which days and months are counted.",
     },
+    "AfterActionModel": {
+        "after_action": "Uid or name of another action of the same small app.",
+        "on": "How its run has to end. end: in success, failure or cancellation.",
+        "delay": "ISO 8601 duration since that end; days are of the calendar.",
+        "timezone": "IANA name of the zone in which days and months are counted.",
+    },
     "CatchUpModel": {
         "runs": "none: all are missed. latest: the last one runs. all: up to 1,000.",
         "within": "ISO 8601 duration; older ones are missed. Left out: of any age.",

@@ -21,7 +21,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "occurrence": "the due instant; null in a manual run",
     "scheduled_for": "the due instant; in a manual run, when that was recorded",
     "operation.id": "the id of the operation, the same in each attempt",
-    "operation.trigger": "schedule, event, manual or backfill",
+    "operation.trigger": "schedule, event, action, manual or backfill",
     "action.uid": "the uid of the action",
     "action.name": "the name of the action",
     "app.uid": "the uid of the small app",

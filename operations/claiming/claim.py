@@ -28,6 +28,7 @@ from operations.claiming.statements import (
     claim_and_begin_statement,
     claim_statement,
 )
+from operations.following import IS_FOLLOWED, record_following
 from operations.turns import PAUSED
 
 
@@ -227,15 +228,31 @@ def finish(
     *,
     reason: str | None = None,
     error: str | None = None,
+    is_end: bool = True,
 ) -> bool:
-    """Make the operation final; False if it is not ours any more: nothing changed."""
+    """
+    Make the operation final; False if it is not ours any more: nothing changed.
+
+    Args:
+        is_end: Whether other actions follow. False: it had ended before.
+    """
     values = {
         **_ours(claim),
         "final_state": state,
         "final_reason": reason,
         "final_error": error,
     }
-    return connection.execute(finish_statement(), values).rowcount == 1
+    is_followed = connection.execute(
+        _told_finish_statement(), values
+    ).scalar_one_or_none()
+    if is_followed and is_end:
+        record_following(connection, [claim.operation_id])
+    return is_followed is not None
+
+
+@cache
+def _told_finish_statement() -> sa.Executable:
+    return finish_statement().returning(IS_FOLLOWED)
 
 
 @cache

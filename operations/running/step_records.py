@@ -31,6 +31,7 @@ from operations.claiming.claim import finish, finish_statement
 from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import RESENT_KEY, RETURN_KEY, STEPS_KEY
 from operations.claiming.statements import begin_statement
+from operations.following import IS_FOLLOWED
 from operations.running.spoken_lines import SpokenLines
 
 
@@ -161,27 +162,30 @@ def finish_last_step(
     Returns:
         False if the operation is no longer ours; then nothing has changed.
     """
-    if spoken or engine.dialect.name != "postgresql":
-        with writing(engine) as connection:
-            if not finish(connection, claim, OperationState.SUCCEEDED):
-                return False
-            finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
-            spoken.write(connection, claim.operation_id)
-        return True
-    values = {
-        "claimed_id": claim.operation_id,
-        "claimed_token": claim.token,
-        "step": name,
-        "new_result": None if result is None else json.dumps(result),
-    }
-    return execute_at_once(engine, _last_step_statement(), values) is not None
+    if not spoken and engine.dialect.name == "postgresql":
+        values = {
+            "claimed_id": claim.operation_id,
+            "claimed_token": claim.token,
+            "step": name,
+            "new_result": None if result is None else json.dumps(result),
+        }
+        if execute_at_once(engine, _last_step_statement(), values) is not None:
+            return True
+    # It takes more than that statement, or it is no longer ours.
+    with writing(engine) as connection:
+        if not finish(connection, claim, OperationState.SUCCEEDED):
+            return False
+        finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
+        spoken.write(connection, claim.operation_id)
+    return True
 
 
 @cache
 def _last_step_statement() -> ReturningUpdate[Any]:
-    """Return one statement that does what takes two on SQLite."""
+    """Return one statement that does what takes two on SQLite, if nobody follows."""
     succeeded = {"state": OperationState.SUCCEEDED, "reason": None, "error": None}
-    ended = finish_statement().values(succeeded).returning(operations.c.id).cte("ended")
+    alone = finish_statement().where(~IS_FOLLOWED).values(succeeded)
+    ended = alone.returning(operations.c.id).cte("ended")
     return (
         _step_statement("finished_at", ("result",))
         .values(state=StepState.SUCCEEDED, error=None)
@@ -231,6 +235,7 @@ def end_resend(connection: sa.Connection, claim: Claim) -> None:
         OperationState(former["state"]),
         reason=former["reason"],
         error=former["error"],
+        is_end=False,
     )
 
 

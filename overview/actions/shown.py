@@ -19,9 +19,11 @@ from actions.pausing.pause_state import Pause, get_pause
 from actions.posting.revisions import fetch_document_revisions
 from actions.previews.sentences import describe
 from actions.read_actions import (
+    FollowingAction,
     LastRun,
     RevisionNote,
     fetch_actions,
+    fetch_followers,
     fetch_last_runs,
     fetch_revisions,
     get_action_state,
@@ -44,8 +46,10 @@ class ShownAction:
 
     Args:
         document_revision: The latest revision that changed the document.
-        event: The event that it waits for. None: it is time-driven.
-        delay: ISO 8601, counted from the event.
+        event: The event that it waits for. None: it waits for none.
+        follows: Uid of the action that it starts after. None: it starts after none.
+        follows_on: How the run of that has to end: success, failure or end.
+        delay: ISO 8601, counted from the event, or the end of that run.
         at: The local time of day, HH:MM, that it then waits for.
         sentence: When it runs, in words.
         next: The next occurrences.
@@ -65,6 +69,8 @@ class ShownAction:
     queue: str
     overlap: str
     event: str | None
+    follows: str | None
+    follows_on: str | None
     delay: str | None
     at: str | None
     sentence: str
@@ -108,8 +114,14 @@ class ActionWithRuns(ListedAction):
 
 @dataclass(frozen=True, slots=True)
 class DetailedAction(ListedAction):
-    """The same, with its latest revisions, newest first, and its document."""
+    """
+    The same, with its latest revisions, newest first, and its document.
 
+    Args:
+        followers: What starts after it.
+    """
+
+    followers: tuple[FollowingAction, ...]
     revisions: list[RevisionNote]
     document: Mapping[str, JsonValue]
 
@@ -213,7 +225,10 @@ def fetch_detailed_action(
     row = find(connection, given, app=app)
     (listed,) = _list(connection, [row], {row.uid: row.document}, count)
     notes = fetch_revisions(connection, row.uid, limit=revisions)
-    return DetailedAction(**listed, revisions=notes, document=row.document)
+    followers = fetch_followers(connection, row.uid)
+    return DetailedAction(
+        **listed, followers=followers, revisions=notes, document=row.document
+    )
 
 
 def _list(
@@ -249,6 +264,7 @@ def _describe_all(
 #: The members of an action that are its columns.
 _COLUMNS = (
     *("uid", "app", "name", "revision", "active", "queue", "overlap", "event"),
+    *("follows", "follows_on"),
     *("effective_from", "paused_at", "quarantined_at", "quarantine_reason"),
     *("created_at", "updated_at", "deleted_at"),
 )

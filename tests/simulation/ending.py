@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -25,8 +26,8 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.fields.duration import Duration
-from models.occurrence import make_operation_id
-from models.operation_state import LIVE_STATES
+from models.occurrence import make_after_id, make_operation_id
+from models.operation_state import ENDINGS, LIVE_STATES, Trigger
 from tests.simulation.invariants import InvariantError
 from tests.simulation.scenario import APP
 
@@ -63,6 +64,7 @@ def check_ending(world: World) -> None:
     _check_decisions(world)
     _check_missed(world)
     _check_events(world)
+    _check_following(world)
     _check_mails(world)
     _check_steps(world)
     if world.emphasis.strain:
@@ -165,6 +167,37 @@ def _check_events(world: World) -> None:
             _insist(
                 wanted in known or covered,
                 f"{action.uid}: no decision about {event.user_id} at {occurrence}",
+            )
+
+
+def _check_following(world: World) -> None:
+    """Each end that an action waits for started one run, and nothing else did."""
+    action = scheduled_actions.c
+    with reading(world.engine) as connection:
+        rows = connection.execute(sa.select(operations)).all()
+        waiting = connection.execute(
+            sa.select(
+                action.uid, action.follows, action.follows_on, action.effective_from
+            ).where(action.follows.is_not(None))
+        ).all()
+    known = {row.id: row for row in rows}
+    for each in waiting:
+        for row in rows:
+            if (
+                row.action_uid != each.follows
+                or row.state not in ENDINGS[each.follows_on]
+            ):
+                continue
+            if each.effective_from <= row.finished_at <= world.judged_until:
+                wanted = make_after_id(each.uid, row.id)
+                _insist(wanted in known, f"{each.uid}: nothing followed {row.id}")
+    followers = {each.uid: each.follows for each in waiting}
+    for row in rows:
+        if row.trigger == Trigger.ACTION:
+            former = known[UUID(row.details["after"]["operation"])]
+            _insist(
+                followers[row.action_uid] == former.action_uid,
+                f"{row.id} follows {former.id} of {former.action_uid}",
             )
 
 

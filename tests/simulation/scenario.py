@@ -75,8 +75,26 @@ OFTEN: dict[str, Any] = {
     "overlap": "allow",
 }
 
+#: After the runs of another action, whoever ends them; not in every world, so that the
+#: others stay as they are.
+THEN: tuple[dict[str, Any], ...] = (
+    {
+        "uid": "then",
+        "name": "then",
+        "operations": _MAIL,
+        "when": {"after_action": "task", "on": "end", "delay": "PT1M"},
+        "recipients": _EVERYBODY,
+    },
+    {
+        "uid": "last",
+        "name": "last",
+        "operations": _TASK,
+        "when": {"after_action": "then", "on": "success"},
+    },
+)
+
 #: The actions with a task of somebody's own.
-TASKED = frozenset({"task", "hook", "once", "other", "often"})
+TASKED = frozenset({"task", "hook", "once", "other", "often", "last"})
 
 #: Those whose operations end as their tasks do.
 WAITING = frozenset({"task", "hook"})
@@ -90,12 +108,13 @@ def make_document(uid: str, **changes: Any) -> dict[str, Any]:
     return {"uid": uid, "name": uid, **ACTIONS[uid], **changes}
 
 
-def set_up(engine: sa.Engine, start: datetime, *, seconds: bool) -> None:
+def set_up(engine: sa.Engine, start: datetime, *, seconds: bool, follow: bool) -> None:
     """
     Make the small apps, their people and their actions; the clock shows *start*.
 
     Args:
         seconds: Whether one is due more often than once a minute.
+        follow: Whether some begin as others end.
     """
     due_date = (start + timedelta(minutes=20)).isoformat()
     with writing(engine) as connection:
@@ -119,3 +138,5 @@ def set_up(engine: sa.Engine, start: datetime, *, seconds: bool) -> None:
             post_action(connection, app, action)
         if seconds:
             post_action(connection, APP, read_action_object(OFTEN))
+        for document in THEN if follow else ():
+            post_action(connection, APP, read_action_object(document))

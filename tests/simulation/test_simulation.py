@@ -55,6 +55,14 @@ def test_seconds_break_no_promise(seed: int) -> None:
     assert simulate(seed, emphasis=emphasis).figures["operations"] > 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_follows_others_breaks_no_promise(seed: int) -> None:
+    """Each end starts one run, in a chain, whoever dies meanwhile."""
+    emphasis = Emphasis(follow=True)
+
+    assert simulate(seed, emphasis=emphasis).figures["operations"] > 0
+
+
 def test_a_seed_replays_byte_for_byte() -> None:
     """Another process with other hashes lives through the same world."""
     here = live(7)

@@ -79,6 +79,8 @@ class Emphasis:
         strain: Whether nothing fails for a while, and much is to be done: strain.py.
 
         seconds: Whether an action is due more often than once a minute.
+
+        follow: Whether actions begin as others end.
     """
 
     clock_jumps: bool | None = None
@@ -86,6 +88,7 @@ class Emphasis:
     outages: tuple[str, ...] = ()
     strain: bool = False
     seconds: bool = False
+    follow: bool = False
 
 
 _AS_DRAWN = Emphasis()
@@ -360,7 +363,12 @@ class World:
         """
         self.database.enter(self)
         try:
-            set_up(self.engine, self.start, seconds=self.emphasis.seconds)
+            set_up(
+                self.engine,
+                self.start,
+                seconds=self.emphasis.seconds,
+                follow=self.emphasis.follow,
+            )
             if self.emphasis.strain:
                 strain(self.engine, self.start)
             self.database.take_log()

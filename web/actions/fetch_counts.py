@@ -181,7 +181,14 @@ def _fetch_cells(
     connection: sa.Connection, wanted: ActionFilterModel, app: str | None, most: int
 ) -> tuple[list[_Cell], bool]:
     """Count the actions (of *app*) with such a name by all at once; and whether all."""
-    looked_into = (_kept.name, _kept.uid, _kept.timing, _kept.event, _kept.delay)
+    looked_into = (
+        _kept.name,
+        _kept.uid,
+        _kept.timing,
+        _kept.event,
+        _kept.follows,
+        _kept.delay,
+    )
     seen = (
         sa.select(_kept.app, name_state().label("state"), _kept.queue, *looked_into)
         .where(*match(connection, ActionFilterModel().but(app=app)))

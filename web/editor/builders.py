@@ -38,6 +38,7 @@ KINDS: Mapping[str, str] = {
     "interval": "every so often",
     "once": "once",
     "event": "on an event",
+    "after": "after another action",
     "cron": "by a cron rule",
 }
 
@@ -170,6 +171,10 @@ def _make_rule(form: Form, working_days: str) -> _Object:
                 {"after": event, "delay": delay} if delay else {"on": event}
             )
             rule = _set(begun, {"at": at})
+        case "after":
+            delay = read_duration(form.get("when_delay"))
+            rule = {"after_action": form.get("when_former")}
+            rule = _set(rule, {"on": form.get("when_ending"), "delay": delay})
         case "cron":
             rule = {"cron_rule": form.get("when_rule")}
         case kind:
@@ -251,6 +256,11 @@ def _guess(rule: Mapping[str, str], document: _Document) -> Iterator[_Fields]:
             event = ("event", rule.get("on") or rule.get("after", ""))
             for delay in (tell_duration(rule.get("delay", "")), rule.get("delay", "")):
                 yield [("kind", "event"), event, ("delay", delay), at]
+        case ["after_action", *_]:
+            former = ("former", rule["after_action"])
+            ending = ("ending", rule.get("on", ""))
+            for delay in (tell_duration(rule.get("delay", "")), rule.get("delay", "")):
+                yield [("kind", "after"), former, ending, ("delay", delay)]
 
 
 def _is_date(text: str) -> bool:

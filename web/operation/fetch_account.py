@@ -15,8 +15,10 @@ import sqlalchemy as sa
 
 from models.database.engine import read_clock
 from models.database.tables import TROUBLED, deliveries, domains, operations
+from models.decision import AFTER_KEY
 from models.occurrence import (
     format_occurrence,
+    make_after_id,
     make_longer_missed_id,
     make_missed_id,
     make_operation_id,
@@ -176,6 +178,10 @@ def explain_id(shown: ShownOperation) -> Identity:
         return Identity(f"{uid} | missed | {format_occurrence(first)}", proved)
     if shown.trigger is Trigger.MANUAL:
         return Identity(f"{uid} | manual | the key of the request", is_proved=False)
+    if shown.trigger is Trigger.ACTION:
+        ended = (shown.details or {})[AFTER_KEY]["operation"]
+        proved = make_after_id(uid, UUID(ended)) == shown.id
+        return Identity(f"{uid} | after | {ended}", proved)
     if shown.trigger is Trigger.NOTICE:
         return Identity("the id of the notice | its number", is_proved=False)
     text = f"{uid} | {at}"

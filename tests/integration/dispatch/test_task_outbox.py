@@ -490,3 +490,25 @@ def test_thousands_are_handed_over_in_parts(engine: sa.Engine, case: Case):
 
     assert {str(each) for each in ids} == set(map(str, find_ids(case)))
     assert 25 == len(case.couriers.sent)
+
+
+def test_task_that_is_not_waited_for_starts_what_follows(case: Case):
+    """It ends as it is sent: in the transaction that marks that."""
+    engine = case.engine
+    task = {"name": "shop.report", "queue": "reports", "wait": False}
+    uid = post(
+        engine, operations={"run_task": task}, when={"cron_rule": "* * * * *"}
+    ).uid
+    backdate(engine, uid)
+    for on in ("success", "failure"):
+        when = {"after_action": uid, "on": on}
+        post(engine, name=on, uid=on, operations={"run_task": TASK}, when=when)
+
+    tick(case.dispatcher, get_now(engine))
+    case.send()
+
+    rows = {row.action_uid: row for row in fetch_all(engine)}
+    assert {uid, "success"} == set(rows)
+    assert "succeeded" == rows[uid].state
+    assert str(rows[uid].id) == rows["success"].details["after"]["operation"]
+    assert 2 == len(case.couriers.sent)

@@ -164,7 +164,7 @@ def settle(
         timing = make_timing(action, holidays={}, created_at=model.created_at)
         text = None if timing is None else timing_text(timing)
         schedule = None if text is None else parse_timing(text)
-        values = start_from(model.uid, schedule, now, LOOKBACK)
+        values = start_from(model.uid, schedule, now, LOOKBACK, is_ticked=True)
         if text is not None:
             values["timing"] = text
         edit_action(engine, model.uid, created_at=model.created_at, **values)

@@ -1,0 +1,390 @@
+"""What follows an operation that ends, whoever ends it: once, in that transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from actions.pausing.pause_and_resume import pause_many, resume_many
+from actions.posting.post import delete_action
+from models.database.engine import reading, writing
+from models.errors import StepError
+from models.occurrence import make_after_id
+from models.operation_state import Trigger
+from operations.cancel_and_retry import cancel, cancel_each, reopen
+from operations.claiming.claim import claim_operation
+from operations.fleet.installation import fetch_secret
+from operations.foreign_tasks import TaskAnswer, make_token
+from operations.rescue import (
+    KILLS_ALLOWED,
+    count_kill,
+    date_back,
+    fail_at_time_limit,
+    reclaim_lost_workers,
+)
+from operations.running.attempt import Attempt
+from operations.sending.order import fetch_sendable
+from operations.task_ends import end_overdue, fetch_overdue, record_answers
+from tests.scheduling import (
+    MINUTE,
+    add_app,
+    edit,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+from tests.unit.operations.fakes import World
+
+HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
+TASK = {"name": "shop.report", "queue": "reports", "wait": True, "within": "PT10M"}
+FIRST = make_operation(action_uid="first")
+WORKER = "celery@host (1234abcd)"
+
+
+@pytest.fixture
+def first(engine: sa.Engine) -> sa.Engine:
+    """Give the database with an action, and its operation that waits for a worker."""
+    add_app(engine)
+    post(engine, uid="first", name="first", operations=HOOK)
+    edit_action(engine, "first", next_due_at=None)
+    record_all(engine, FIRST)
+    return engine
+
+
+def follow(engine: sa.Engine, uid: str = "next", **changes: Any) -> UUID:
+    """Post an action after the first one; return the id of what follows FIRST."""
+    when = {"after_action": "first", **changes.pop("when", {})}
+    post(engine, uid=uid, name=uid, operations=HOOK, when=when, **changes)
+    return make_after_id(uid, FIRST.id)
+
+
+def claim(engine: sa.Engine) -> None:
+    assert claim_operation(engine, FIRST.id, worker=WORKER) is not None
+
+
+def run(engine: sa.Engine, error: Exception | None = None) -> None:
+    """Let a worker run FIRST to its end."""
+    found = claim_operation(engine, FIRST.id, worker=WORKER)
+    assert found is not None
+
+    def step(_context: object, _arguments: object) -> dict[str, Any]:
+        if error is not None:
+            raise error
+        return {}
+
+    ports = World(Path("unused")).make_context().ports
+    Attempt(engine, found, ports, steps={"call_webhook": step}).run()
+
+
+def fail(engine: sa.Engine) -> None:
+    run(engine, StepError("no such address", permanent=True))
+
+
+def do_cancel(engine: sa.Engine) -> None:
+    with writing(engine) as connection:
+        assert cancel(connection, FIRST.id, reason="canceled")
+
+
+def retry(engine: sa.Engine) -> None:
+    with writing(engine) as connection:
+        assert reopen(connection, FIRST.id)
+
+
+def find_followers(engine: sa.Engine) -> list[tuple[str, str]]:
+    """Return the action and state of all that followed."""
+    rows = [row for row in fetch_all(engine) if row.trigger == Trigger.ACTION]
+    return sorted((row.action_uid, row.state) for row in rows)
+
+
+def test_success_starts_what_follows_at_once(first: sa.Engine):
+    """
+    It is recorded with what ended, under an id made from that, and can be sent.
+    """
+    expected = follow(first)
+
+    run(first)
+
+    row, ended = get(first, expected), get(first, FIRST.id)
+    assert ("action", "pending", 1) == (row.trigger, row.state, row.action_revision)
+    assert ended.finished_at.replace(microsecond=0) == row.occurrence
+    assert row.occurrence <= row.send_at
+    after = {"operation": str(FIRST.id), "action": "first", "name": "first"}
+    assert {"after": after | {"state": "succeeded"}} == row.details
+    with reading(first) as connection:
+        sendable = [each.id for each in fetch_sendable(connection, limit=10)]
+    assert [expected] == sendable
+
+
+ENDINGS: list[tuple[Callable[[sa.Engine], None], list[str]]] = [
+    (run, ["on-end", "on-success"]),
+    (fail, ["on-end", "on-failure"]),
+    (do_cancel, ["on-end"]),
+]
+
+
+@pytest.mark.parametrize(("end", "expected"), ENDINGS)
+def test_only_those_follow_that_wait_for_such_an_end(
+    first: sa.Engine, end: Callable[[sa.Engine], None], expected: list[str]
+):
+    """Success, failure, or whichever end: a cancellation is only the last."""
+    for on in ("success", "failure", "end"):
+        follow(first, f"on-{on}", when={"on": on})
+
+    end(first)
+
+    assert [(uid, "pending") for uid in expected] == find_followers(first)
+
+
+def lose_worker(engine: sa.Engine) -> None:
+    claim(engine)
+    edit(
+        *(engine, FIRST.id),
+        lease_expires_at=get_now(engine) - MINUTE,
+        attempts_allowed=1,
+    )
+    with writing(engine) as connection:
+        assert (0, 1) == reclaim_lost_workers(connection)
+
+
+def exceed_limit(engine: sa.Engine) -> None:
+    claim(engine)
+    with writing(engine) as connection:
+        fail_at_time_limit(connection, FIRST.id, worker_suffix="(1234abcd)")
+
+
+def kill(engine: sa.Engine) -> None:
+    claim(engine)
+    edit(engine, FIRST.id, kills=KILLS_ALLOWED - 1)
+    with writing(engine) as connection:
+        count_kill(connection, FIRST.id, worker_suffix="(1234abcd)", cause="SIGKILL")
+
+
+@pytest.mark.parametrize("end", [lose_worker, exceed_limit, kill])
+def test_failure_that_no_worker_reports_is_an_end(
+    first: sa.Engine, end: Callable[[sa.Engine], None]
+):
+    """Whoever ends it for a worker that is gone records what follows."""
+    follow(first, when={"on": "failure"})
+
+    end(first)
+
+    assert [("next", "pending")] == find_followers(first)
+
+
+def test_tasks_that_end_in_one_batch_each_start_what_follows(engine: sa.Engine):
+    """Answers and deadlines end many at once; each end counts."""
+    add_app(engine)
+    post(engine, uid="first", name="first", operations={"run_task": TASK})
+    edit_action(engine, "first", next_due_at=None)
+    follow(engine, when={"on": "end"})
+    runs = [make_operation(n, action_uid="first") for n in range(4)]
+    record_all(engine, *runs)
+    for each in runs:
+        deadline = get_now(engine) + MINUTE
+        awaiting = {"reason": "waits for a task: shop.report", "send_at": deadline}
+        edit(engine, each.id, attempt=1, **awaiting)
+    with reading(engine) as connection:
+        secret = fetch_secret(connection)
+
+    told = [
+        TaskAnswer(make_token(secret, each.id, 1), succeeded, None)
+        for each, succeeded in zip(runs[:3], (True, False, True), strict=True)
+    ]
+    assert 3 == record_answers(engine, told)
+    edit(engine, runs[3].id, send_at=get_now(engine) - MINUTE)
+    with reading(engine) as connection:
+        overdue = [(each, None) for each in fetch_overdue(connection, limit=10)]
+    assert 1 == end_overdue(engine, overdue)
+
+    expected = {make_after_id("next", each.id) for each in runs}
+    rows = [row for row in fetch_all(engine) if row.trigger == Trigger.ACTION]
+    assert expected == {row.id for row in rows}
+
+
+def test_many_that_are_canceled_together_each_start_what_follows(first: sa.Engine):
+    """A bulk change ends many in one statement."""
+    follow(first, when={"on": "end"})
+    more = [make_operation(n, action_uid="first") for n in range(1, 5)]
+    record_all(first, *more)
+
+    with writing(first) as connection:
+        cancel_each(connection, [FIRST.id, *(each.id for each in more)])
+
+    assert [("next", "pending")] * 5 == find_followers(first)
+
+
+def test_retry_that_ends_again_starts_nothing_twice(first: sa.Engine):
+    """
+    A run that failed, and succeeds when it is retried, is one run with one end of each
+    kind.
+    """
+    for on in ("success", "failure", "end"):
+        follow(first, f"on-{on}", when={"on": on})
+
+    fail(first)
+    retry(first)
+    fail(first)
+    retry(first)
+    run(first)
+
+    expected = [(f"on-{on}", "pending") for on in ("end", "failure", "success")]
+    assert expected == find_followers(first)
+
+
+def test_delay_is_waited_for_in_the_calendar_of_the_zone(first: sa.Engine):
+    """It is recorded at once, and sent when the delay is over, whoever sets clocks."""
+    when = {"delay": "P1DT2H", "timezone": "Europe/Paris"}
+    expected = follow(first, when=when)
+
+    run(first)
+    with writing(first) as connection:
+        date_back(connection, lease=MINUTE, at_most=10)
+
+    row, ended = get(first, expected), get(first, FIRST.id)
+    waits = row.send_at - ended.finished_at
+    assert timedelta(hours=24) < waits <= timedelta(hours=27)
+    assert row.send_at == row.occurrence
+    with reading(first) as connection:
+        assert [] == fetch_sendable(connection, limit=10)
+
+
+def test_backfill_and_what_was_skipped_start_nothing(first: sa.Engine):
+    """A backfill repeats the past; what was skipped or missed never began."""
+    follow(first, when={"on": "end"})
+    edit(first, FIRST.id, trigger=Trigger.BACKFILL)
+    more = make_operation(1, action_uid="first", overlap="skip")
+
+    record_all(first, more)
+    run(first)
+
+    assert "skipped" == get(first, more.id).state
+    assert [] == find_followers(first)
+
+
+def pause(engine: sa.Engine) -> None:
+    with writing(engine) as connection:
+        pause_many(connection, ["next"], until=None, note=None, by=None)
+
+
+def pause_and_resume_after(engine: sa.Engine) -> None:
+    pause(engine)
+    run(engine)
+    with writing(engine) as connection:
+        resume_many(connection, ["next"], note=None, by=None)
+
+
+def deactivate(engine: sa.Engine) -> None:
+    post(
+        engine,
+        replace_it=True,
+        uid="next",
+        name="next",
+        active=False,
+        operations=HOOK,
+        when={"after_action": "first"},
+    )
+
+
+def delete(engine: sa.Engine) -> None:
+    with writing(engine) as connection:
+        delete_action(connection, "next")
+
+
+@pytest.mark.parametrize("out", [pause, pause_and_resume_after, deactivate, delete])
+def test_action_that_is_out_follows_nothing(
+    first: sa.Engine, out: Callable[[sa.Engine], None]
+):
+    """What ends during a pause is not made up for, as with all occurrences."""
+    follow(first)
+    out(first)
+
+    if get(first, FIRST.id).finished_at is None:
+        run(first)
+
+    assert [] == find_followers(first)
+    assert fetch_action(first, "next").next_due_at is None
+
+
+def test_end_before_an_action_was_posted_is_not_followed(first: sa.Engine):
+    """Only ends after it took effect count."""
+    run(first)
+    follow(first)
+
+    with writing(first) as connection:
+        cancel_each(connection, [FIRST.id])
+
+    assert [] == find_followers(first)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ({"starts_at": "2100-01-01T00:00:00Z"}, 0),
+        ({"ends_at": "2100-01-01T00:00:00Z"}, 1),
+        ({"ends_at": "2026-01-01T00:00:00Z"}, 0),
+    ],
+)
+def test_bounds_hold(first: sa.Engine, bounds: dict[str, str], expected: int):
+    """What would begin before starts_at, or at or after ends_at, does not."""
+    follow(first, **bounds)
+
+    run(first)
+
+    assert expected == len(find_followers(first))
+
+
+def test_overlap_of_what_follows_is_its_own(first: sa.Engine):
+    """
+    By default each end starts a run; with skip, none while the one before is live.
+    """
+    follow(first, "each", when={"on": "end"})
+    follow(first, "one", when={"on": "end"}, overlap="skip")
+    more = make_operation(1, action_uid="first")
+    record_all(first, more)
+
+    do_cancel(first)
+    with writing(first) as connection:
+        cancel_each(connection, [more.id])
+
+    expected = [("each", "pending")] * 2 + [("one", "pending"), ("one", "skipped")]
+    assert expected == find_followers(first)
+
+
+def test_chain_goes_on(first: sa.Engine):
+    """What follows may itself be followed."""
+    middle = follow(first, "middle", when={"on": "end"})
+    when = {"after_action": "middle", "on": "end"}
+    post(first, uid="last", name="last", operations=HOOK, when=when)
+
+    do_cancel(first)
+    with writing(first) as connection:
+        cancel_each(connection, [middle])
+
+    assert [("last", "pending"), ("middle", "canceled")] == find_followers(first)
+
+
+def test_end_that_is_rolled_back_starts_nothing(first: sa.Engine):
+    """Both are in one transaction."""
+    follow(first, when={"on": "end"})
+
+    def end() -> None:
+        with writing(first) as connection:
+            cancel_each(connection, [FIRST.id])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        end()
+
+    assert [] == find_followers(first)
+    assert "pending" == get(first, FIRST.id).state
