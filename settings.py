@@ -36,6 +36,7 @@ from pydantic import (
 
 from models.errors import RuleError, UsageError
 from models.fields.addresses import check_email, check_url
+from models.fields.app_bounds import AppBounds, read_app_bounds
 from models.fields.duration import Duration
 from models.fields.field_types import check_queue
 from models.fields.ping import check_ping
@@ -155,6 +156,11 @@ def _read_connections(value: object) -> Mapping[str, str]:
 def _read_rules(value: object) -> Mapping[str, ConnectionRules]:
     """Return who may use those brokers and how, by their names."""
     return value if isinstance(value, Mapping) else read_connection_rules(str(value))
+
+
+def _read_bounds(value: object) -> Mapping[str, AppBounds]:
+    """Return what small apps may have, by their uids."""
+    return value if isinstance(value, Mapping) else read_app_bounds(str(value))
 
 
 def _read_results(value: object) -> Mapping[str, str]:
@@ -379,6 +385,10 @@ class Settings(BaseModel):
     task_rules: Annotated[
         Mapping[str, ConnectionRules], BeforeValidator(_read_rules), SECRET
     ] = Field(default_factory=dict, repr=False)
+    #: What the actions of a small app may be together: docs/apps.md.
+    app_bounds: Annotated[Mapping[str, AppBounds], BeforeValidator(_read_bounds)] = (
+        Field(default_factory=dict)
+    )
     #: Bytes of the arguments of one task.
     task_max_bytes: int = Field(default=64 << 10, ge=1 << 10)
     #: Messages in a queue of theirs beyond which none of ours is added.

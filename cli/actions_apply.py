@@ -33,6 +33,7 @@ from cli.output import (
     print_warning,
 )
 from models.errors import UsageError
+from models.fields.app_bounds import Bounds
 from overview.actions.shown import (
     ShownAction,
     describe_deletion,
@@ -142,7 +143,9 @@ def _apply(
     prune: bool | frozenset[str],  # noqa: FBT001 - as the options of the command
     dry_run: bool,  # noqa: FBT001
 ) -> AppliedActions:
-    how = Posting(lookback=get_settings().lookback, by=get_actor())
+    settings = get_settings()
+    bounds = Bounds(settings.app_bounds)
+    how = Posting(lookback=settings.lookback, by=get_actor(), bounds=bounds)
     with write_database() as connection:
         return apply_actions(
             connection, app, documents, how, prune=prune, dry_run=dry_run

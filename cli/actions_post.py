@@ -34,6 +34,7 @@ from cli.output import (
 )
 from models.door.documents import read_actions
 from models.errors import Problem, UsageError
+from models.fields.app_bounds import Bounds
 from models.scheduled_action import ScheduledActionModel
 from overview.previews.edits import foretell_post
 
@@ -105,7 +106,9 @@ def post(
 
 
 def _make_posting(replace: bool) -> Posting:  # noqa: FBT001 - the option
-    return Posting(replace, get_settings().lookback, by=get_actor())
+    settings = get_settings()
+    bounds = Bounds(settings.app_bounds)
+    return Posting(replace, settings.lookback, by=get_actor(), bounds=bounds)
 
 
 def _post_one(

@@ -37,6 +37,7 @@ from models.door.differences import apply_merge_patch
 from models.door.documents import read_action, read_action_object, read_actions
 from models.door.json_text import decode_json
 from models.errors import InvalidDocumentError, NotFoundError, Problem
+from models.fields.app_bounds import NONE_BOUNDED, Bounds
 from models.fields.strict_model import show
 from models.fields.task_rules import TaskRules
 from models.json_form import ASIDE
@@ -137,6 +138,7 @@ class Terms:
         timezone: IANA name, for rules that name no zone, in apps that have none.
         task_rules: Where ``run_task`` may send tasks. None: anywhere.
         lookback: A due date older than this is refused.
+        bounds: Of small apps.
         by: Who posts, such as ``root@host``.
         note: Why, in their words.
     """
@@ -144,6 +146,7 @@ class Terms:
     timezone: str = "UTC"
     task_rules: TaskRules | None = None
     lookback: timedelta = LOOKBACK
+    bounds: Bounds = NONE_BOUNDED
     by: str | None = None
     note: str | None = None
 
@@ -153,7 +156,12 @@ class Terms:
 
     def post(self, *, note: str | None = None) -> Posting:
         """Return how an action is posted by them."""
-        return Posting(lookback=self.lookback, by=self.by, note=note or self.note)
+        return Posting(
+            lookback=self.lookback,
+            by=self.by,
+            note=note or self.note,
+            bounds=self.bounds,
+        )
 
 
 def post_text(

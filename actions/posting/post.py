@@ -19,6 +19,7 @@ from actions.lookup import SYSTEM_APP
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_state import Pause, hold_pause
 from actions.pausing.write_pause import pause_posted
+from actions.posting.bounds import find_excess, make_alteration
 from actions.posting.formers import Formers, Stored
 from actions.posting.noting import note_deleted, note_posted, note_replaced
 from actions.posting.refusals import (
@@ -50,6 +51,7 @@ from models.errors import (
     Problem,
     RuleError,
 )
+from models.fields.app_bounds import NONE_BOUNDED, Bounds
 from models.fields.delay import join_delay
 from models.fields.strict_model import MOST_PROBLEMS
 from models.occurrence import LOOKBACK
@@ -83,6 +85,7 @@ class Posting:
             replaced; otherwise it is a conflict.
         lookback: The look-back of the installation: due dates that are older have
             passed.
+        bounds: Of small apps: what is more is refused.
         by: Who posts them, and why.
     """
 
@@ -90,6 +93,7 @@ class Posting:
     lookback: timedelta = LOOKBACK
     by: str | None = None
     note: str | None = None
+    bounds: Bounds = NONE_BOUNDED
 
 
 #: For actions that nobody in particular posts.
@@ -238,6 +242,9 @@ def post_actions(
             changes.append(_prepare(moment, each, formers))
         except InvalidDocumentError as error:
             problems += place_problems(error, index)
+    if not problems:
+        for place, problem in _find_excess(connection, moment, changes).items():
+            problems += place_problems(InvalidDocumentError((problem,)), place)
     if problems:
         raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))
     return _store(connection, moment, changes)
@@ -298,7 +305,20 @@ def _store_one(
 ) -> Posted:
     given = _make_stored(action, old)
     formers = Formers(connection, moment.app, [given])
-    return _store(connection, moment, [_prepare(moment, given, formers)], change)[0]
+    prepared = [_prepare(moment, given, formers)]
+    for problem in _find_excess(connection, moment, prepared).values():
+        raise InvalidDocumentError((problem,))
+    return _store(connection, moment, prepared, change)[0]
+
+
+def _find_excess(
+    connection: sa.Connection, moment: _Moment, changes: Sequence[_Change]
+) -> dict[int, Problem]:
+    if moment.app == SYSTEM_APP:
+        return {}
+    altered = [make_alteration(each.old, each.values) for each in changes]
+    bounds = moment.how.bounds.of(moment.app)
+    return find_excess(connection, moment.app, bounds, altered)
 
 
 def _store(

@@ -11,10 +11,12 @@ import sqlalchemy as sa
 
 from actions.lookup import fetch_app
 from actions.occurrences import Schedule, make_schedule
+from actions.posting.bounds import find_excess, make_alteration
 from actions.posting.formers import Formers, Stored
 from actions.when.excluding import NO_DAYS
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem
+from models.fields.app_bounds import Bounds
 from models.fields.strict_model import MOST_PROBLEMS, show
 from models.scheduled_action import ScheduledActionModel
 from models.timing import timing_text
@@ -216,7 +218,7 @@ def find_other_uid(action: ScheduledActionModel, uid: str) -> Problem | None:
     return Problem("/uid", message, f"Write {show(uid)}, or leave it out.")
 
 
-def find_refusals(
+def find_refusals(  # noqa: PLR0913 - what a post has
     connection: sa.Connection,
     app: str,
     action: ScheduledActionModel,
@@ -224,6 +226,7 @@ def find_refusals(
     old: sa.Row[Any] | None,
     *,
     oldest: datetime,
+    bounds: Bounds,
 ) -> list[Problem]:
     """
     Return why a post of *action* would be refused now; nothing is locked or stored.
@@ -251,4 +254,7 @@ def find_refusals(
     uid = (named.uid or "") if old is None else old.uid
     stored = Stored(uid, named, old)
     found.append(Formers(connection, app, [stored], lock=False).get_problem(uid))
+    values = {"active": action.active, "timing": timing and timing_text(timing)}
+    altered = [make_alteration(old, values)]
+    found += find_excess(connection, app, bounds.of(app), altered).values()
     return [each for each in found if each is not None]

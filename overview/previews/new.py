@@ -194,7 +194,11 @@ def preview_text(
         oldest = now - terms.lookback
         created_at = oldest if old is None else old.created_at
         timing = make_timing(action, created_at=created_at, holidays=calendar.holidays)
-        refusals = find_refusals(connection, app, action, timing, old, oldest=oldest)
+        refusals = find_refusals(
+            *(connection, app, action, timing, old),
+            oldest=oldest,
+            bounds=terms.bounds,
+        )
         warnings = find_doubts(fetch_references(connection, app, [action]), action)
     return FullPreview(
         **{each.name: getattr(preview, each.name) for each in fields(Preview)},

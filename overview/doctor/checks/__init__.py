@@ -7,6 +7,7 @@ Now, ``status``, ``doctor``, the metrics and the state of an app show what they 
 """
 
 from overview.doctor.checks.apps import (
+    look_at_bounds,
     look_at_mail,
     look_at_monitors,
     look_at_senders,
@@ -67,6 +68,7 @@ LOOKS: dict[str, Look] = {
     "mail": look_at_mail,
     "monitor": look_at_monitors,
     "sender": look_at_senders,
+    "bounds": look_at_bounds,
     "queues": look_at_queues,
     "outbox": look_at_outbox,
     "held": look_at_held,
@@ -80,7 +82,7 @@ LOOKS: dict[str, Look] = {
 
 #: Those that ask others than the database, or read much of it: they are done now and
 #: then, and what they found is kept.
-FAR = ("grants", "broker", "sources", "tasks", "sender", "tzdata")
+FAR = ("grants", "broker", "sources", "tasks", "sender", "bounds", "tzdata")
 
 #: The others, which are done whenever somebody asks how it is.
 NEAR = tuple(name for name in LOOKS if name not in FAR)

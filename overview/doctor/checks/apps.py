@@ -8,10 +8,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from actions.lookup import SYSTEM_APP
+from actions.posting.bounds import count_actions, fetch_hours, find_too_often
 from actions.small_apps.check_settings import find_sender_doubt
 from actions.zone_changes import find_moved, find_unreadable
 from models.database.engine import UtcDateTime
 from models.database.tables import PING_FAILED, operations, small_apps
+from models.fields.app_bounds import AppBounds, Bounds
 from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
 from models.units import show_instant
@@ -45,6 +48,39 @@ def look_at_senders(view: View) -> Iterator[Finding]:
 def _find_doubt(view: View, mail: Mapping[str, Any]) -> str | None:
     allowed = view.settings.mail_sender_hosts
     return find_sender_doubt(mail.get("from_address"), allowed)
+
+
+def look_at_bounds(view: View) -> Iterator[Finding]:
+    """Look for small apps that have more than MINUTEHAND_APP_BOUNDS lets them post."""
+    bounds = Bounds(view.settings.app_bounds)
+    if not bounds.by_app:
+        return
+    uids = view.connection.execute(
+        sa.select(small_apps.c.uid)
+        .where(small_apps.c.deleted_at.is_(None), small_apps.c.uid != SYSTEM_APP)
+        .order_by(small_apps.c.uid)
+    ).scalars()
+    found = [each for uid in uids for each in _find_above(view, uid, bounds.of(uid))]
+    told = [f"app {each} (MINUTEHAND_APP_BOUNDS)" for each in found[:_NAMED]]
+    if len(found) > _NAMED:
+        told.append(f"{len(found) - _NAMED} more are above MINUTEHAND_APP_BOUNDS")
+    for each in told:
+        yield Finding("bounds", Health.DOUBTFUL, each, "an app is above its bounds")
+
+
+def _find_above(view: View, uid: str, bounds: AppBounds) -> Iterator[str]:
+    if bounds.actions is not None:
+        count = count_actions(view.connection, uid)
+        if count > bounds.actions:
+            yield f"{uid} has {count:,} of at most {bounds.actions:,} actions"
+    if bounds.runs_an_hour is not None:
+        most = max(fetch_hours(view.connection, uid).values(), default=0)
+        if most > bounds.runs_an_hour:
+            yield f"{uid} has {most:,} of at most {bounds.runs_an_hour:,} runs an hour"
+    if bounds.shortest_interval is not None:
+        shortest = bounds.shortest_interval
+        for name in find_too_often(view.connection, uid, shortest, view.now):
+            yield f"{uid}: {name!r} runs more often than each {shortest}"
 
 
 def look_at_mail(view: View) -> Iterator[Finding]:

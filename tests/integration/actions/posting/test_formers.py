@@ -15,6 +15,7 @@ from models.database.engine import reading, writing
 from models.database.tables import scheduled_actions
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError
+from models.fields.app_bounds import NONE_BOUNDED
 from tests.scheduling import add_app, fetch_action, get_now, post
 
 HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
@@ -113,9 +114,9 @@ def test_circle_is_refused_when_an_edit_closes_it(engine: sa.Engine):
             sa.select(scheduled_actions).where(scheduled_actions.c.name == "a")
         ).one()
         action = read_action_object({"operations": HOOK, **after("a", "c")})
-        (told,) = find_refusals(
-            connection, "app", action, None, row, oldest=get_now(engine)
-        )
+        of_app = (connection, "app", action, None, row)
+        oldest = get_now(engine)
+        (told,) = find_refusals(*of_app, oldest=oldest, bounds=NONE_BOUNDED)
     assert expected == told.message
 
 

@@ -1,0 +1,199 @@
+"""What the actions of a small app may be together, and why a post is too much."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from actions.load.forecast import forecast_load
+from actions.occurrences import Schedule, parse_timing
+from actions.when.searching import find_occurrences
+from models.database.engine import read_clock
+from models.database.tables import scheduled_actions
+from models.errors import Problem, RuleError
+from models.fields.app_bounds import NO_BOUNDS, AppBounds
+from models.fields.instants import format_instant
+
+#: Occurrences of one action among which the shortest interval is looked for, and how
+#: far ahead: rules that meet do so within a year, or often.
+_LOOKED_AT = 1000
+_WITHIN = timedelta(days=366)
+
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+
+#: Actions of an app that are examined: each takes some milliseconds.
+_EXAMINED = 200
+
+#: No hour has more occurrences of one action.
+_MOST_AN_HOUR = 3600
+
+_ASK = "or ask an operator for more (MINUTEHAND_APP_BOUNDS)."
+
+_kept = scheduled_actions.c
+
+
+class Alteration(NamedTuple):
+    """
+    What a post changes for an app.
+
+    Args:
+        is_new: Whether it has one action more.
+        before: The canonical text of the rules that run now. None: none does.
+        after: Those that run then, if they change. None: they do not, or none does.
+    """
+
+    is_new: bool
+    before: str | None
+    after: str | None
+
+
+def make_alteration(
+    old: sa.Row[Any] | None, values: Mapping[str, object]
+) -> Alteration:
+    """Return what the columns *values* change, in place of *old* if there is one."""
+    before = None
+    if old is not None and old.active and old.paused_at is None:
+        before = old.timing
+    after = values["timing"] if values["active"] else None
+    is_same = old is not None and before == after
+    return Alteration(old is None, before, None if is_same else after)  # type: ignore[arg-type]
+
+
+def find_excess(
+    connection: sa.Connection,
+    app: str,
+    bounds: AppBounds,
+    altered: Sequence[Alteration],
+) -> dict[int, Problem]:
+    """
+    Return why what is posted together is too much for *app*, by the place in the list.
+
+    What is there already is no matter: only what is new, or runs at other times.
+
+    Args:
+        connection: Nothing of it is stored yet.
+    """
+    if bounds == NO_BOUNDS or not altered:
+        return {}
+    found: dict[int, Problem] = {}
+    now = read_clock(connection)
+    new = [place for place, each in enumerate(altered) if each.is_new]
+    if bounds.actions is not None and new:
+        count = count_actions(connection, app) + len(new)
+        if count > bounds.actions:
+            message = f"Small app {app!r} would have {count:,} of at most"
+            message = f"{message} {bounds.actions:,} actions."
+            hint = f"Delete what is no longer needed, {_ASK}"
+            found[new[-1]] = Problem("", message, hint)
+    for place, each in enumerate(altered):
+        schedule, shortest = _read(each.after), bounds.shortest_interval
+        if schedule is not None and shortest is not None:
+            pair = find_closest(schedule, now)
+            if pair is not None and pair[1] - pair[0] < shortest:
+                found.setdefault(place, _tell_closest(pair, shortest))
+    changed = [place for place, each in enumerate(altered) if each.after is not None]
+    if bounds.runs_an_hour is not None and changed:
+        hour, count = _find_peak(connection, app, altered, now, bounds.runs_an_hour)
+        if count > bounds.runs_an_hour:
+            message = f"Small app {app!r} would have {count:,} of at most"
+            message += f" {bounds.runs_an_hour:,} runs an hour"
+            message += f" ({format_instant(hour)} and after)."
+            problem = Problem("/when", message, f"Run it less often, {_ASK}")
+            found.setdefault(changed[-1], problem)
+    return found
+
+
+def count_actions(connection: sa.Connection, app: str) -> int:
+    """Return how many actions *app* has."""
+    query = sa.select(sa.func.count()).where(
+        _kept.app == app, _kept.deleted_at.is_(None)
+    )
+    return connection.execute(query).scalar_one()
+
+
+def find_too_often(
+    connection: sa.Connection, app: str, shortest: timedelta, now: datetime
+) -> list[str]:
+    """Return the names of actions that are due more often than each *shortest*."""
+    rows = connection.execute(
+        sa.select(_kept.name, _kept.timing)
+        .where(
+            *(_kept.app == app, _kept.deleted_at.is_(None), _kept.active),
+            _kept.timing.is_not(None),
+        )
+        .order_by(_kept.name)
+        .limit(_EXAMINED)
+    ).all()
+    names = []
+    for name, timing in rows:
+        schedule = _read(timing)
+        pair = None if schedule is None else find_closest(schedule, now)
+        if pair is not None and pair[1] - pair[0] < shortest:
+            names.append(name)
+    return names
+
+
+def find_closest(schedule: Schedule, now: datetime) -> tuple[datetime, datetime] | None:
+    """Return the two occurrences within a year that are closest; None: one or none."""
+    found = find_occurrences(schedule, now, now + _WITHIN, limit=_LOOKED_AT)
+    return min(pairwise(found), key=lambda pair: pair[1] - pair[0], default=None)
+
+
+def fetch_hours(connection: sa.Connection, app: str) -> Counter[datetime]:
+    """Return how many runs of *app* are due in each hour of a day from now on."""
+    hours: Counter[datetime] = Counter()
+    for minute in forecast_load(connection, app=app).minutes:
+        hours[minute.at.replace(minute=0)] += minute.total
+    return hours
+
+
+def _find_peak(
+    connection: sa.Connection,
+    app: str,
+    altered: Sequence[Alteration],
+    now: datetime,
+    most: int,
+) -> tuple[datetime, int]:
+    hours = fetch_hours(connection, app)
+    for each in altered:
+        if each.after is not None:
+            hours.subtract(Counter(dict(_count_hours(each.before, now, _MOST_AN_HOUR))))
+            hours.update(Counter(dict(_count_hours(each.after, now, most + 1))))
+    return max(hours.items(), key=lambda each: each[1], default=(now, 0))
+
+
+def _count_hours(
+    timing: str | None, now: datetime, most: int
+) -> Iterator[tuple[datetime, int]]:
+    """Yield how many occurrences of a rule are in each hour of a day, up to *most*."""
+    schedule = _read(timing)
+    if schedule is None:
+        return
+    begin, end = now, now + _DAY
+    while begin < end:
+        hour = begin.replace(minute=0, second=0, microsecond=0)
+        until = min(hour + _HOUR, end)
+        yield hour, len(find_occurrences(schedule, begin, until, limit=most))
+        begin = until
+
+
+def _read(timing: str | None) -> Schedule | None:
+    try:
+        return None if timing is None else parse_timing(timing)
+    except RuleError:
+        return None  # in quarantine
+
+
+def _tell_closest(pair: tuple[datetime, datetime], shortest: timedelta) -> Problem:
+    first, second = pair
+    message = (
+        f"It would be due at {format_instant(first)} and {second - first} later; the"
+        f" shortest interval of this small app is {shortest}."
+    )
+    return Problem("/when", message, f"Run it less often, {_ASK}")

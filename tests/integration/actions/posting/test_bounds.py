@@ -1,0 +1,116 @@
+"""What an operator lets the actions of one small app be together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting.post import Posting, delete_action, post_action, post_actions
+from models.database.engine import read_clock, reading, writing
+from models.door.documents import read_action_object
+from models.errors import InvalidDocumentError
+from models.fields.app_bounds import Bounds, read_app_bounds
+from overview.doctor.checks.apps import look_at_bounds
+from overview.doctor.finding import View
+from settings import Settings
+from tests.scheduling import TASK, add_app, find_far_hour, post
+
+HOURLY = {"cron_rule": "0 * * * *"}
+
+
+@pytest.fixture(autouse=True)
+def _apps(engine: sa.Engine) -> None:
+    """Give every test two small apps."""
+    add_app(engine)
+    add_app(engine, "other")
+
+
+def make(name: str, when: object = HOURLY, **changes: Any) -> Any:
+    return read_action_object(
+        {"name": name, "operations": TASK, "when": when, **changes}
+    )
+
+
+def bound(text: str, *, replace: bool = False) -> Posting:
+    return Posting(replace, bounds=Bounds(read_app_bounds(text)))
+
+
+def refuse(engine: sa.Engine, how: Posting, *actions: Any) -> list[tuple[str, str]]:
+    """Return the pointers and messages with which a post is refused."""
+    with pytest.raises(InvalidDocumentError) as error, writing(engine) as connection:
+        post_actions(connection, "app", actions, how)
+    return [(each.pointer, each.message) for each in error.value.problems]
+
+
+def test_actions_are_bounded_by_their_number(engine: sa.Engine):
+    """New ones alone count; the app's own bound goes before that of all."""
+    how = bound('{"*": {"actions": 1}, "app": {"actions": 2}}', replace=True)
+    post(engine, name="a")
+    gone = post(engine, name="b").uid
+    post(engine, "other", name="c")
+
+    found = refuse(engine, how, make("d"), make("e"))
+
+    message = "Small app 'app' would have 4 of at most 2 actions."
+    assert [("/1", message)] == found
+    with writing(engine) as connection:
+        post_action(connection, "app", make("a", {"every": "PT5M"}), how)
+        delete_action(connection, gone)
+        post_action(connection, "app", make("d"), how)
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"every": "PT4M"},
+        {"cron_rule": "*/4 * * * *"},
+        [HOURLY, {"cron_rule": "3 7 1 * *"}],
+    ],
+)
+def test_intervals_are_bounded(engine: sa.Engine, when: object):
+    """Also between two rules of one action that seldom meet."""
+    how = bound('{"*": {"shortest_interval": "PT5M"}}')
+
+    ((pointer, message),) = refuse(engine, how, make("often", when))
+
+    assert "/0/when" == pointer
+    assert message.endswith("the shortest interval of this small app is 0:05:00.")
+    with writing(engine) as connection:
+        post_action(connection, "app", make("seldom"), how)
+        post_action(connection, "app", make("idle", when, active=False), how)
+
+
+def test_runs_of_all_actions_are_bounded_by_the_hour(engine: sa.Engine):
+    """What an action that is replaced does no more is not counted."""
+    how = bound('{"*": {"runs_an_hour": 20}}', replace=True)
+    post(engine, name="a", when={"cron_rule": "*/5 * * * *"})
+
+    ((pointer, message),) = refuse(engine, how, make("b", {"every": "PT5M"}))
+
+    assert "/0/when" == pointer
+    assert message.startswith(
+        "Small app 'app' would have 24 of at most 20 runs an hour"
+    )
+    with writing(engine) as connection:
+        post_action(connection, "app", make("a", {"every": "PT4M"}), how)
+        post_action(connection, "app", make("b", HOURLY), how)
+
+
+def test_doctor_names_apps_that_are_above(engine: sa.Engine):
+    """Bounds that came later; what is stored runs on."""
+    post(engine, name="a", when={"every": "PT1M"})
+    post(engine, name="b", when={"cron_rule": f"0 {find_far_hour(engine)} * * *"})
+    text = '{"*": {"actions": 1, "shortest_interval": "PT2M", "runs_an_hour": 5}}'
+    settings = Settings(app_bounds=read_app_bounds(text))
+
+    with reading(engine) as connection:
+        found = list(look_at_bounds(View(connection, settings, read_clock(connection))))
+
+    tail = " (MINUTEHAND_APP_BOUNDS)"
+    assert [
+        f"app app has 2 of at most 1 actions{tail}",
+        f"app app has 61 of at most 5 runs an hour{tail}",
+        f"app app: 'a' runs more often than each 0:02:00{tail}",
+    ] == [each.detail for each in found]
