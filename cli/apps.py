@@ -29,6 +29,8 @@ from cli.output import (
     print_table,
     print_warning,
 )
+from dispatch.noticer import send_test_notice
+from operations.notices.grouping import INSTALLATION, Scope
 from overview.apps.small_apps import (
     AppMail,
     DetailedApp,
@@ -193,3 +195,28 @@ def export_app(
     """
     with read_database() as connection:
         print_json(fetch_document(connection, uid))
+
+
+def send_test(
+    app: Annotated[
+        str | None, typer.Argument(help="Uid of a small app. Left out: the operator.")
+    ] = None,
+    *,
+    json: JsonOption = False,
+) -> None:
+    """
+    Send a test notice to those who hear of failures.
+
+    It goes the way of all notices: recorded here, sent by the scheduler, delivered by a
+    worker. Exits 5 if nobody is named, or notices are paused.
+    """
+    settings = get_settings()
+    mail, webhook = settings.notice_mail, settings.notice_webhook
+    operator = Scope(INSTALLATION, settings.timezone, mail, webhook)
+    with write_database() as connection:
+        operation_id = send_test_notice(connection, app, operator)
+    if json:
+        print_json({"operation": operation_id})
+        return
+    watch = f"minutehand operations watch {operation_id}"
+    print_note(f"A test notice is on its way. Whether it arrives: {watch}")

@@ -28,7 +28,7 @@ _EXIT_CODES = (
 )
 
 _APPS = Group(
-    "Small apps (tenants): apply, list, show, export, pause and delete them.",
+    "Small apps (tenants): apply, list, show, export, pause, delete, and test notices.",
     {
         "apply": "cli.apps_apply:apply_apps",
         "list": "cli.apps:list_apps",
@@ -36,6 +36,7 @@ _APPS = Group(
         "pause": "cli.pausing:pause_apps",
         "resume": "cli.pausing:resume_apps",
         "export": "cli.apps:export_app",
+        "test-notice": "cli.apps:send_test",
         "delete": "cli.apps:delete_app",
     },
 )

@@ -265,9 +265,20 @@ class Renderer(Protocol):
 class Webhooks(Protocol):
     """Posts signed requests (Standard Webhooks) to foreign URLs."""
 
-    def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
+    def post(
+        self,
+        url: str,
+        *,
+        message_id: str,
+        body: bytes,
+        now: datetime,
+        signed: bool = True,
+    ) -> Sending:
         """
         POST *body*, signed, with ``webhook-id`` *message_id*, timestamp *now*.
+
+        Args:
+            signed: False: whoever it is for knows no signature; without these headers.
 
         Returns:
             SENT for 2xx; REFUSED if repeating it cannot help (forbidden URL, 3xx, 4xx);

@@ -40,6 +40,8 @@ def make_shown_operation(**given: Any) -> ShownOperation:
         "error": None,
         "details": None,
         "zone": "UTC",
+        "after": None,
+        "followed_by": (),
         "mark": None,
         "uncertain_mails": 0,
         "told": None,

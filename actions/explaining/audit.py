@@ -157,7 +157,10 @@ def audit_event_action(
     findings = [
         AuditFault(Fault.EARLY, uid, each.occurrence, f"operation {each.id}")
         for each in decided
-        if since <= each.occurrence < until and each.recorded_at < each.occurrence
+        if since <= each.occurrence < until
+        and each.recorded_at < each.occurrence
+        # What follows another action is recorded as that ends, whatever its delay.
+        and each.trigger != Trigger.ACTION
     ]
     for each in find_undecided(history.revisions, history.events, decided, keeps=keeps):
         # A tick does not see an event that is recorded but not committed yet.

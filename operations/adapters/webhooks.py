@@ -106,25 +106,34 @@ class RealWebhooks:
     def _context(self) -> ssl.SSLContext:
         return make_context()
 
-    def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
+    def post(
+        self,
+        url: str,
+        *,
+        message_id: str,
+        body: bytes,
+        now: datetime,
+        signed: bool = True,
+    ) -> Sending:
         """POST *body*, signed; see :class:`operations.ports.Webhooks`."""
-        if self._secret is None:
+        if self._secret is None and signed:
             detail = "the request cannot be signed. Set MINUTEHAND_WEBHOOK_SECRET."
             return Sending(Fate.REFUSED, detail)
         try:
             target = httpx2.URL(url)
         except (httpx2.InvalidURL, TypeError) as error:
             return Sending(Fate.REFUSED, f"{url!r} is not an address: {error}")
-        timestamp = int(now.timestamp())
-        headers = {
-            "content-type": "application/json",
-            "user-agent": "minutehand",
-            "webhook-id": message_id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": sign(
+        headers = {"content-type": "application/json", "user-agent": "minutehand"}
+        if self._secret is not None and signed:
+            timestamp = int(now.timestamp())
+            signature = sign(
                 self._secret, message_id=message_id, timestamp=timestamp, body=body
-            ),
-        }
+            )
+            headers |= {
+                "webhook-id": message_id,
+                "webhook-timestamp": str(timestamp),
+                "webhook-signature": signature,
+            }
         return self._send("POST", target, headers, body)
 
     def ping(self, url: str) -> Sending:

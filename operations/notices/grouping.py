@@ -59,6 +59,7 @@ class NoticeKind(StrEnum):
     UNCERTAIN = "uncertain"
     RESTED = "rested"
     RECOVERED = "recovered"
+    TEST = "test"  # somebody tries whether it arrives
 
 
 @dataclass(frozen=True, slots=True)

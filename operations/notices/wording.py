@@ -29,6 +29,7 @@ EVENT_TYPES = {
     NoticeKind.UNCERTAIN: "mail.uncertain",
     NoticeKind.RESTED: "action.rested",
     NoticeKind.RECOVERED: "operation.recovered",
+    NoticeKind.TEST: "notice.test",
 }
 
 
@@ -42,6 +43,8 @@ def make_headline(facts: Mapping[str, Any], words: Words = ENGLISH) -> str:
     'sales: "weekly" failed (400 times): mail server refused'
     """
     kind = NoticeKind(facts["kind"])
+    if kind is NoticeKind.TEST:
+        return words.say("notice.test", app=facts["app"] or "minutehand")
     actions, count = facts["actions"], facts["action_count"]
     apps = {action["app"] for action in actions}
     several = apps.pop() if len(apps) == 1 else words.say("notice.several_apps")
@@ -69,6 +72,9 @@ def make_subject(facts: Mapping[str, Any], words: Words = ENGLISH) -> str:
 def make_text(facts: Mapping[str, Any], words: Words = ENGLISH) -> str:
     """Return the body of the mail: what, why, when, and which commands help."""
     kind = NoticeKind(facts["kind"])
+    if kind is NoticeKind.TEST:
+        told = words.say("notice.told_test"), _tell_why_you(facts, kind, words)
+        return "\n\n".join(told) + "\n"
     sections = [
         _tell_what(facts, kind, words),
         words.say("notice.cause", cause=facts["cause"]),
@@ -106,7 +112,7 @@ def make_event(facts: Mapping[str, Any], *, operation_id: UUID) -> bytes:
 
 def find_commands(facts: Mapping[str, Any], kind: NoticeKind) -> list[str]:
     """Return the commands that tell more or help, the most useful one first."""
-    if kind is NoticeKind.RECOVERED:
+    if kind in {NoticeKind.RECOVERED, NoticeKind.TEST}:
         return []
     latest = facts["operations"][-1]
     action = facts["actions"][0]
@@ -190,5 +196,6 @@ def _tell_why_you(facts: Mapping[str, Any], kind: NoticeKind, words: Words) -> s
         who = words.say("notice.why_operator")
     else:
         who = words.say("notice.why_app", app=facts["app"])
-    later = "" if kind is NoticeKind.RECOVERED else f"\n{words.say('notice.later')}"
+    is_last = kind in {NoticeKind.RECOVERED, NoticeKind.TEST}
+    later = "" if is_last else f"\n{words.say('notice.later')}"
     return f"-- \n{who}{later}"

@@ -15,9 +15,9 @@ from models.occurrence import str_to_uuid
 from operations.mail.deliver import deliver
 from operations.mail.message import Fate, Mail, compute_message_id
 from operations.mail.words import find_words
+from operations.notices.forms import NoticeForm, make_request
 from operations.notices.wording import (
     DETAILS_KEY,
-    make_event,
     make_subject,
     make_text,
 )
@@ -72,9 +72,13 @@ def _post(
     if known is not None:
         return str(known), None
     message_id = str(str_to_uuid(f"{context.operation_id} | notify | {url}"))
-    body = make_event(facts, operation_id=context.operation_id)
+    request = make_request(facts, operation_id=context.operation_id)
     sending = context.ports.webhooks.post(
-        url, message_id=message_id, body=body, now=context.now
+        request.url,
+        message_id=message_id,
+        body=request.body,
+        now=context.now,
+        signed=request.form is NoticeForm.OWN,
     )
     if sending.outcome is Fate.SENT:
         context.say(f"the request was accepted: {sending.detail}")

@@ -196,9 +196,17 @@ class SimulatedCalls:
     sleep: Callable[[int], None]
     give: Callable[[ForeignTask], None]
 
-    def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
+    def post(
+        self,
+        url: str,
+        *,
+        message_id: str,
+        body: bytes,
+        now: datetime,
+        signed: bool = True,
+    ) -> Sending:
         """Post, or not."""
-        del url, message_id, body, now
+        del url, message_id, body, now, signed
         self.suffer(Place.EFFECT)
         self.sleep(self.server.rng.randrange(10_000, 5 * SECOND))
         if self.server.rng.random() < 0.1 * self.server.trouble:

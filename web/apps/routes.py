@@ -16,6 +16,7 @@ from actions.small_apps.known_users import (
     fetch_group_part,
     fetch_user_part,
 )
+from dispatch.noticer import send_test_notice
 from models.operation_state import OperationState
 from models.paging import Page
 from models.requests.actions import ActionFilterModel, Trouble
@@ -110,7 +111,7 @@ def show_users(context: Viewer, app: str) -> Response:
 
 
 def _ask(template: str, context: Context, app: str) -> tuple[str, dict[str, Any]]:
-    """Show what is about to be paused or resumed."""
+    """Show what is about to be done."""
     context.own(app)
     with context.reading() as connection:
         (listed,) = fetch_app_part(connection, Page(1), app=app).entries or (None,)
@@ -152,6 +153,17 @@ def resume(context: Operator, app: str) -> Response:
     if resumed.still_paused:
         told += f" {_count(resumed.still_paused)} paused otherwise."
     return go_to(f"/apps/{quote(app)}", told)
+
+
+@after_question(
+    router, "/apps/{app}/test-notice", partial(_ask, "apps/test_notice.html")
+)
+def test_notice(context: Operator, app: str) -> Response:
+    """Send a test notice to those who hear of failures of a small app."""
+    context.own(app)
+    with context.writing() as connection:
+        send_test_notice(connection, app)
+    return go_to(f"/apps/{quote(app)}", "A test notice is on its way.")
 
 
 def _count(number: int) -> str:

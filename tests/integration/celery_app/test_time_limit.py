@@ -43,9 +43,17 @@ class Work:
     work: Callable[[], None]
     strike: Callable[[], None]
 
-    def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
+    def post(
+        self,
+        url: str,
+        *,
+        message_id: str,
+        body: bytes,
+        now: datetime,
+        signed: bool = True,
+    ) -> Sending:
         """Work, and say that it went well."""
-        del url, message_id, body, now
+        del url, message_id, body, now, signed
         self.strike()
         self.work()
         return Sending(Fate.SENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,17 @@ def test_nobody_else_asks_for_its_step(told: Call, tmp_path: Path):
 
     assert 3 == refused.code
     assert "docs/notices.md" in refused.err
+
+
+def test_test_notice_is_recorded(call: Call, shop: Path):
+    """The answer says how to see whether it arrives; without a name, exit code 5."""
+    refused = call("apps", "test-notice", "shop")
+    document = {"uid": "shop", "notices": {"mail": ["ops@example.org"]}}
+    (shop / "app.json").write_text(json.dumps(document))
+    assert 0 == call("apps", "apply", str(shop / "app.json")).code
+    sent = call("apps", "test-notice", "shop", "--json")
+
+    listed = call("operations", "list", "--app", "minutehand", "--json").data
+
+    assert 5 == refused.code
+    assert [sent.data["operation"]] == [each["id"] for each in listed]

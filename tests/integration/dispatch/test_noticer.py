@@ -16,17 +16,20 @@ from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action
 from actions.small_apps.apply import apply_small_app
 from dispatch import noticer as looking
-from dispatch.noticer import Noticer
+from dispatch.noticer import Noticer, send_test_notice
 from models.database.engine import reading, writing
 from models.database.tables import deliveries, notices, operations
 from models.door.app_documents import read_small_app_object
+from models.errors import ConflictError
 from models.operation_state import OperationState, Trigger
 from operations.cancel_and_retry import reopen
+from operations.notices.grouping import INSTALLATION, Scope
 from tests.scheduling import (
     MINUTE,
     add_app,
     edit,
     edit_action,
+    get,
     get_now,
     make_operation,
     post,
@@ -587,3 +590,44 @@ def test_notices_are_operations_of_the_scheduler(engine: sa.Engine):
         ).one()
     assert (SYSTEM_APP, NOTICES_UID) == (row.app, row.action_uid)
     assert ("pending", "celery", 1) == (row.state, row.queue, row.fence)
+
+
+def test_test_notice_goes_to_those_who_are_named(engine: sa.Engine):
+    """As any notice does; it tells of no operation, and no cause stays open."""
+    add_app(engine)
+    ask_for_notices(engine, "app", mail=["ann@example.org"])
+
+    with writing(engine) as connection:
+        operation_id = send_test_notice(connection, "app")
+
+    (told,) = fetch_notices(engine)
+    assert ("test", "app", ["ann@example.org"]) == (
+        told["kind"],
+        told["app"],
+        told["mail"],
+    )
+    row = get(engine, operation_id)
+    assert ("notice", "pending", "celery") == (row.trigger, row.state, row.queue)
+    assert "Notice to app: app: a test notice; nothing has failed" == row.triggered_by
+    with reading(engine) as connection:
+        assert [] == connection.execute(sa.select(notices)).all()
+
+
+def test_test_notice_to_nobody_is_refused(engine: sa.Engine):
+    """With where to name somebody; and while notices are paused, with that."""
+    add_app(engine)
+
+    with writing(engine) as connection, pytest.raises(ConflictError) as nobody:
+        send_test_notice(connection, "app")
+    with writing(engine) as connection, pytest.raises(ConflictError) as operator:
+        send_test_notice(connection, None, Scope(INSTALLATION, "UTC"))
+    ask_for_notices(engine, "app", mail=["ann@example.org"])
+    with writing(engine) as connection:
+        send_test_notice(connection, "app")
+        set_paused(connection, "minutehand-notices", paused=True)
+    with writing(engine) as connection, pytest.raises(ConflictError) as paused:
+        send_test_notice(connection, "app")
+
+    assert "app.json of 'app'" in str(nobody.value)
+    assert "MINUTEHAND_NOTICE_MAIL" in str(operator.value)
+    assert "minutehand actions resume minutehand-notices" in str(paused.value)

@@ -413,13 +413,23 @@ class FakeWebhooks:
 
     answer: Sending = field(default_factory=lambda: Sending(Fate.SENT, "200 OK"))
     posts: list[tuple[str, str, bytes]] = field(default_factory=list)
+    signed: list[bool] = field(default_factory=list)
 
-    def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
+    def post(
+        self,
+        url: str,
+        *,
+        message_id: str,
+        body: bytes,
+        now: datetime,
+        signed: bool = True,
+    ) -> Sending:
         """Keep the request."""
         del now
         if not url.startswith(("http://", "https://")):
             return Sending(Fate.REFUSED, f"{url!r} is not an address of the web.")
         self.posts.append((url, message_id, body))
+        self.signed.append(signed)
         return self.answer
 
     def ping(self, url: str) -> Sending:

@@ -12,6 +12,7 @@ from actions.previews.clock_words import describe_calendar, describe_cron, join_
 from actions.previews.sentences import describe
 from models.errors import RuleError
 from models.when import (
+    AfterActionModel,
     AfterEventModel,
     CalendarModel,
     CronModel,
@@ -162,6 +163,14 @@ def test_calendar_rule_reads_as_it_runs(rule: str, words: str) -> None:
         (OnEventModel(on="instance.user.activated"), "When a user is activated"),
         (OnEventModel(on="instance.user.last_seen"), "When a user is seen"),
         (OnEventModel(on="app.order"), "When the event app.order is sent for a user"),
+        (
+            AfterActionModel(after_action="nightly"),
+            "After 'nightly' succeeded",
+        ),
+        (
+            AfterActionModel(after_action="nightly", on="end", delay="PT10M"),
+            "10 minutes after 'nightly' ended",
+        ),
         (
             AfterEventModel(after="instance.user.last_seen", delay="P7DT30S"),
             "7 days and 30 seconds after a user was last seen",

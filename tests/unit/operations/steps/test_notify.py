@@ -127,3 +127,22 @@ def test_notice_is_in_the_language_of_its_reader(world: World):
     assert "a échoué (400 fois)" in bob.subject
     assert "400 opérations de l’application sales ont échoué" in (bob.text or "")
     assert "    minutehand operations show" in (bob.text or "")
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "signed"),
+    [("https://hooks.slack.com/services/x", "text", False), (HOOK, "type", True)],
+)
+def test_webhook_of_others_needs_no_signature(
+    world: World,
+    url: str,
+    key: str,
+    signed: bool,  # noqa: FBT001 - a column of the table
+):
+    """It is posted in the form of Slack; our own form is signed."""
+    notify(make_context(world, mail=[], webhook=url), YES)
+
+    [(posted_to, _, body)] = world.webhooks.posts
+    assert url == posted_to
+    assert key in json.loads(body)
+    assert [signed] == world.webhooks.signed

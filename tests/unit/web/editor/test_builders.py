@@ -101,6 +101,16 @@ def test_what_a_builder_shows_changes_nothing(text: str, name: str) -> None:
             },
         ),
         ({"on": "app.paid"}, {"kind": "event", "event": "app.paid"}),
+        ({"after_action": "nightly"}, {"kind": "after", "former": "nightly"}),
+        (
+            {"after_action": "nightly", "on": "failure", "delay": "PT90M"},
+            {
+                "kind": "after",
+                "former": "nightly",
+                "ending": "failure",
+                "delay": "90 minutes",
+            },
+        ),
         ({"calendar": "Mon *-*-01 09:00"}, None),
         (
             {"due_date": "2026-12-01T09:00:00+01:00"},
