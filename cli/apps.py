@@ -1,8 +1,9 @@
-"""The commands ``apps apply``, ``list``, ``show``, ``export`` and ``delete``."""
+"""The commands ``apps list``, ``show``, ``export``, ``delete`` and ``test-notice``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 

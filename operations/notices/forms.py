@@ -15,9 +15,9 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 from uuid import UUID
 
 from models.occurrence import str_to_uuid
-from operations.causes import make_cause_key
 from operations.notices.grouping import NoticeKind
 from operations.notices.wording import find_commands, make_event, make_headline
+from operations.reasons import make_cause_key
 
 
 class NoticeForm(StrEnum):
