@@ -19,7 +19,7 @@ from cli.connection import (
     read_database,
     write_database,
 )
-from cli.options import AppArgument, JsonOption, shorten
+from cli.options import AppArgument, JsonOption, complete_app, shorten
 from cli.output import (
     describe_pause,
     format_both,
@@ -30,7 +30,7 @@ from cli.output import (
     print_table,
     print_warning,
 )
-from dispatch.noticer import send_test_notice
+from dispatch.notice_operations import send_test_notice
 from operations.notices.grouping import INSTALLATION, Scope
 from overview.apps.small_apps import (
     AppMail,
@@ -200,7 +200,12 @@ def export_app(
 
 def send_test(
     app: Annotated[
-        str | None, typer.Argument(help="Uid of a small app. Left out: the operator.")
+        str | None,
+        typer.Argument(
+            metavar="APP",
+            help="Uid of a small app. Left out: the operator.",
+            autocompletion=complete_app,
+        ),
     ] = None,
     *,
     json: JsonOption = False,
