@@ -212,9 +212,10 @@ class Dispatcher:
         if not self._hold():
             return 0
         with self._leading() as connection:
-            self.outbox.prepare(connection)
             transaction = AtOnce(connection)
-            look = self.outbox.look(transaction, self.outbox.mark(transaction))
+            confirm = self.outbox.mark(transaction)
+            self.outbox.prepare(connection)
+            look = self.outbox.look(transaction, confirm)
         sent = self.outbox.send(look())
         if not sent:
             self._write_news()  # such as why the broker took nothing
@@ -288,8 +289,8 @@ class Dispatcher:
         if not self.outbox.has_news:
             return
         with self._leading() as connection:
-            self.outbox.prepare(connection)
             confirm = self.outbox.mark(AtOnce(connection))
+            self.outbox.prepare(connection)
         confirm()
 
     def drop(self) -> None:

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 import structlog
 
 from models.database.engine import reading
-from models.database.transaction import AtOnce, Transaction
+from models.database.transaction import Transaction
 from models.errors import StepError
 from models.operation_state import FINAL_STATES, Queue
 from operations.fleet.installation import fetch_secret
@@ -99,8 +99,8 @@ class TaskOutbox:
     _in_hand: dict[UUID, Message] = field(default_factory=dict)
     #: With the instant of each, by the monotonic clock.
     _marks: list[tuple[float, TaskMark]] = field(default_factory=list)
-    #: How many of them the transaction that is prepared may write.
-    _prepared: int = 0
+    #: Those that the transaction under way marks as ended.
+    _ended: Sequence[UUID] = ()
 
     @property
     def in_hand(self) -> Collection[Message]:
@@ -185,38 +185,29 @@ class TaskOutbox:
                 self._note(mark, at)
 
     def prepare(self, connection: sa.Connection) -> None:
-        """Record what follows the tasks that ``mark`` will mark as ended."""
-        self._collect()
-        self._prepared = len(self._marks)
-        ended = [m.message.id for _, m in self._marks if m.state in FINAL_STATES]
-        followed = find_followed(connection, ended)
-        if followed:
-            # Marked at once, and again with the others, which then changes nothing.
-            mine = [each for each in self._marks if each[1].message.id in followed]
-            self._write(AtOnce(connection), mine)
-            record_following(connection, followed)
+        """Record what follows the tasks that ``mark`` has just marked as ended."""
+        ended, self._ended = self._ended, ()
+        record_following(connection, find_followed(connection, ended))
 
     def mark(self, transaction: Transaction) -> Callable[[], None]:
         """
         Mark what became of tasks; call what is returned when that is committed.
 
         Args:
-            transaction: ``prepare`` was called with its connection.
+            transaction: ``prepare`` is called with its connection afterwards.
         """
-        marks = tuple(self._marks[: self._prepared])
+        self._collect()
+        marks = tuple(self._marks)
+        self._ended = [m.message.id for _, m in marks if m.state in FINAL_STATES]
         if marks:
-            self._write(transaction, marks)
+            now = self.monotonic()
+            write_marks(
+                transaction, [mark._replace(ago_s=now - at) for at, mark in marks]
+            )
 
         def confirm() -> None:
             del self._marks[: len(marks)]
-            self._prepared = 0
             for _at, mark in marks:
                 self._in_hand.pop(mark.message.id, None)
 
         return confirm
-
-    def _write(
-        self, transaction: Transaction, marks: Sequence[tuple[float, TaskMark]]
-    ) -> None:
-        now = self.monotonic()
-        write_marks(transaction, [mark._replace(ago_s=now - at) for at, mark in marks])
