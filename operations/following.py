@@ -136,10 +136,13 @@ def _statement(dialect: str) -> sa.Select[Any]:
         sa.and_(_waiting.c.follows_on == on, _kept.state.in_(sorted(states)))
         for on, states in ENDINGS.items()
     )
-    names = ("uid", "app", "name", "revision", "queue", "overlap", "delay", "zone")
+    names = (
+        *("uid", "app", "name", "revision", "queue", "overlap", "attempts_allowed"),
+        *("delay", "zone", "starts_at", "ends_at"),
+    )
     return (
         sa.select(
-            *(_waiting.c[name] for name in (*names, "starts_at", "ends_at")),
+            *(_waiting.c[name] for name in names),
             *(_kept.id.label("ended_id"), _kept.state, _kept.finished_at),
             _former.c.uid.label("former_uid"),
             _former.c.name.label("former_name"),
@@ -182,6 +185,7 @@ def _make(row: sa.Row[Any]) -> Iterator[NewOperation]:
         occurrence=due_at,
         queue=Queue(row.queue),
         overlap=Overlap(row.overlap),
+        attempts_allowed=row.attempts_allowed,
         details={
             AFTER_KEY: {
                 "operation": str(row.ended_id),

@@ -124,7 +124,7 @@ def _describe_rule(rule: SingleModel) -> str:
             event = _describe_event(rule.after, WAS, "was sent")
             return f"{delay} after {event}{_describe_waiting(rule)}"
         case AfterActionModel():
-            delay = _describe_duration(rule.delay) + " "
+            delay = describe_duration(rule.delay) + " "
             delay = "" if Duration.parse(rule.delay).is_zero else delay
             return f"{delay}after {rule.after_action!r} {ENDED[rule.on]}"
         case _:
