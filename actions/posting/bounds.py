@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from actions.load.forecast import forecast_load
+from actions.lookup import SYSTEM_APP
 from actions.occurrences import Schedule, parse_timing
 from actions.when.searching import find_occurrences
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
 from models.errors import Problem, RuleError
-from models.fields.app_bounds import NO_BOUNDS, AppBounds
+from models.fields.app_bounds import NO_BOUNDS, Bounds
 from models.fields.instants import format_instant
 
 #: Occurrences of one action among which the shortest interval is looked for, and how
@@ -53,7 +54,7 @@ class Alteration(NamedTuple):
     after: str | None
 
 
-def make_alteration(
+def _make_alteration(
     old: sa.Row[Any] | None, values: Mapping[str, object]
 ) -> Alteration:
     """Return what the columns *values* change, in place of *old* if there is one."""
@@ -68,8 +69,8 @@ def make_alteration(
 def find_excess(
     connection: sa.Connection,
     app: str,
-    bounds: AppBounds,
-    altered: Sequence[Alteration],
+    all_bounds: Bounds,
+    changes: Sequence[tuple[sa.Row[Any] | None, Mapping[str, object]]],
 ) -> dict[int, Problem]:
     """
     Return why what is posted together is too much for *app*, by the place in the list.
@@ -78,9 +79,12 @@ def find_excess(
 
     Args:
         connection: Nothing of it is stored yet.
+        changes: Of each action the row that it replaces, if any, and its columns.
     """
-    if bounds == NO_BOUNDS or not altered:
+    bounds = all_bounds.of(app)
+    if bounds == NO_BOUNDS or app == SYSTEM_APP:
         return {}
+    altered = [_make_alteration(*each) for each in changes]
     found: dict[int, Problem] = {}
     now = read_clock(connection)
     new = [place for place, each in enumerate(altered) if each.is_new]

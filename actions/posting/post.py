@@ -19,7 +19,7 @@ from actions.lookup import SYSTEM_APP
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_state import Pause, hold_pause
 from actions.pausing.write_pause import pause_posted
-from actions.posting.bounds import find_excess, make_alteration
+from actions.posting.bounds import find_excess
 from actions.posting.formers import Formers, Stored
 from actions.posting.noting import note_deleted, note_posted, note_replaced
 from actions.posting.refusals import (
@@ -243,7 +243,9 @@ def post_actions(
         except InvalidDocumentError as error:
             problems += place_problems(error, index)
     if not problems:
-        for place, problem in _find_excess(connection, moment, changes).items():
+        pairs = [(each.old, each.values) for each in changes]
+        found = find_excess(connection, app, how.bounds, pairs)
+        for place, problem in found.items():
             problems += place_problems(InvalidDocumentError((problem,)), place)
     if problems:
         raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))
@@ -306,19 +308,10 @@ def _store_one(
     given = _make_stored(action, old)
     formers = Formers(connection, moment.app, [given])
     prepared = [_prepare(moment, given, formers)]
-    for problem in _find_excess(connection, moment, prepared).values():
+    pairs, bounds = [(old, prepared[0].values)], moment.how.bounds
+    for problem in find_excess(connection, moment.app, bounds, pairs).values():
         raise InvalidDocumentError((problem,))
     return _store(connection, moment, prepared, change)[0]
-
-
-def _find_excess(
-    connection: sa.Connection, moment: _Moment, changes: Sequence[_Change]
-) -> dict[int, Problem]:
-    if moment.app == SYSTEM_APP:
-        return {}
-    altered = [make_alteration(each.old, each.values) for each in changes]
-    bounds = moment.how.bounds.of(moment.app)
-    return find_excess(connection, moment.app, bounds, altered)
 
 
 def _store(

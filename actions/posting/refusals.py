@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from actions.lookup import fetch_app
 from actions.occurrences import Schedule, make_schedule
-from actions.posting.bounds import find_excess, make_alteration
+from actions.posting.bounds import find_excess
 from actions.posting.formers import Formers, Stored
 from actions.when.excluding import NO_DAYS
 from models.database.tables import scheduled_actions
@@ -255,6 +255,5 @@ def find_refusals(  # noqa: PLR0913 - what a post has
     stored = Stored(uid, named, old)
     found.append(Formers(connection, app, [stored], lock=False).get_problem(uid))
     values = {"active": action.active, "timing": timing and timing_text(timing)}
-    altered = [make_alteration(old, values)]
-    found += find_excess(connection, app, bounds.of(app), altered).values()
+    found += find_excess(connection, app, bounds, [(old, values)]).values()
     return [each for each in found if each is not None]
