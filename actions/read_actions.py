@@ -74,14 +74,34 @@ class FollowingAction:
     delay: str
 
 
-def fetch_followers(connection: sa.Connection, uid: str) -> tuple[FollowingAction, ...]:
-    """Return what starts after the action *uid*, by name."""
+def fetch_followers(
+    connection: sa.Connection, *uids: str
+) -> tuple[FollowingAction, ...]:
+    """Return what starts after one of the actions *uids*, by name."""
     rows = connection.execute(
         sa.select(_kept.uid, _kept.name, _kept.follows_on, _kept.delay)
-        .where(_kept.follows == uid, _kept.deleted_at.is_(None))
+        .where(_kept.follows.in_(uids), _kept.deleted_at.is_(None))
         .order_by(_kept.name)
     )
     return tuple(FollowingAction(*row) for row in rows)
+
+
+def fetch_left_behind(
+    connection: sa.Connection, *, app: str | None = None, limit: int
+) -> Sequence[sa.Row[Any]]:
+    """Return app and name of what starts after a deleted action, and its name."""
+    former = scheduled_actions.alias("former")
+    return connection.execute(
+        sa.select(_kept.app, _kept.name, former.c.name.label("former"))
+        .join(former, former.c.uid == _kept.follows)
+        .where(
+            *(_kept.follows.is_not(None), _kept.deleted_at.is_(None), _kept.active),
+            former.c.deleted_at.is_not(None),
+            *(() if app is None else (_kept.app == app,)),
+        )
+        .order_by(_kept.app, _kept.name)
+        .limit(limit)
+    ).all()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,6 @@ from cli.output import (
     print_warning,
 )
 from models.errors import UsageError
-from models.fields.app_bounds import Bounds
 from overview.actions.shown import (
     ShownAction,
     describe_deletion,
@@ -144,7 +143,7 @@ def _apply(
     dry_run: bool,  # noqa: FBT001
 ) -> AppliedActions:
     settings = get_settings()
-    bounds = Bounds(settings.app_bounds)
+    bounds = settings.app_bounds
     how = Posting(lookback=settings.lookback, by=get_actor(), bounds=bounds)
     with write_database() as connection:
         return apply_actions(
@@ -259,7 +258,9 @@ def delete(
     if dry_run:
         print_note(f"{len(found):,} would be deleted. Nothing was changed (--dry-run).")
     else:
-        confirm_change_of_many(describe_deletion(found), yes=yes)
+        with read_database() as connection:
+            question = describe_deletion(connection, found)
+        confirm_change_of_many(question, yes=yes)
         with write_database() as connection:
             for each in found:
                 delete_action(connection, each.uid, app=each.app, by=get_actor())

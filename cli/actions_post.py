@@ -34,7 +34,6 @@ from cli.output import (
 )
 from models.door.documents import read_actions
 from models.errors import Problem, UsageError
-from models.fields.app_bounds import Bounds
 from models.scheduled_action import ScheduledActionModel
 from overview.previews.edits import foretell_post
 
@@ -107,7 +106,7 @@ def post(
 
 def _make_posting(replace: bool) -> Posting:  # noqa: FBT001 - the option
     settings = get_settings()
-    bounds = Bounds(settings.app_bounds)
+    bounds = settings.app_bounds
     return Posting(replace, settings.lookback, by=get_actor(), bounds=bounds)
 
 

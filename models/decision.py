@@ -87,9 +87,21 @@ def tell_cause(details: Mapping[str, Any] | None) -> str | None:
     after = (details or {}).get(AFTER_KEY)
     if after is None:
         return None
-    is_canceled = after["state"] == OperationState.CANCELED
-    how = "was canceled" if is_canceled else after["state"]
+    how = tell_end(after["state"])
     return f"{after['name']!r} {how} (operation {after['operation']})"
+
+
+def tell_end(state: str) -> str:
+    """
+    Return what became of a run, as what its action did.
+
+    >>> tell_end("failed"), tell_end("canceled")
+    ('failed', 'was canceled')
+    """
+    return f"was {state}" if state in _BY_OTHERS else state
+
+
+_BY_OTHERS = {OperationState.CANCELED, OperationState.SKIPPED, OperationState.MISSED}
 
 
 def make_backfilled_by(action_name: str, backfill_id: UUID, by: str) -> str:

@@ -312,7 +312,7 @@ def choose_kind(value: object, _: object, info: ValidationInfo) -> SingleModel:
 
 
 def choose_time_kind(value: object, handler: object, info: ValidationInfo) -> TimeModel:
-    """Return *value* as a time kind; events cannot be in a list."""
+    """Return *value* as a time kind; no other can be in a list."""
     if isinstance(value, list | tuple):
         msg = f"{show(value)} is a list within a list."
         raise RuleError(msg, "Write one list of objects.")
@@ -321,8 +321,8 @@ def choose_time_kind(value: object, handler: object, info: ValidationInfo) -> Ti
         and any(key in KINDS for key in value)
         and not any(key in TIME_KINDS for key in value)
     ):
-        msg = f"{show(value)} is an event; a list combines only rules of time."
-        raise RuleError(msg, "Post a separate action for the event.")
+        msg = f"{show(value)} is no rule of time; a list combines only those."
+        raise RuleError(msg, "Post a separate action for it.")
 
     kind = choose_kind(value, handler, info)
     # An event has none of the keys of a time kind, and two kinds were refused.

@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from actions.posting.edit import Terms
 from models.database.engine import Author, make_engine, reading, reading_once, writing
-from models.fields.app_bounds import Bounds
 from operations.adapters.app_users import RealDirectory
 from operations.adapters.renderer import ChildRenderer
 from operations.adapters.smtp import make_mailer
@@ -169,7 +168,7 @@ class Services:
     def terms(self) -> Terms:
         """What the installation says about actions that are posted to it."""
         settings = self.settings
-        rules, bounds = settings.make_task_rules(), Bounds(settings.app_bounds)
+        rules, bounds = settings.make_task_rules(), settings.app_bounds
         return Terms(settings.timezone, rules, settings.lookback, bounds)
 
 

@@ -65,16 +65,21 @@ class EventRule:
 
 
 def read_event_rule(document: Mapping[str, Any] | None) -> EventRule | None:
-    """Return the rule of *document*; None if it is time-driven or unreadable."""
+    """Return the rule of *document*; None: no event drives it, or it is unreadable."""
+    action = read_untimed(document)
+    if action is not None and isinstance(action.when, EventModel):
+        return EventRule(action, action.when)
+    return None
+
+
+def read_untimed(document: Mapping[str, Any] | None) -> ScheduledActionModel | None:
+    """Return the action of *document*; None if it is time-driven or unreadable."""
     if document is None:
         return None
     try:
-        action = ScheduledActionModel.model_validate(document)
+        return ScheduledActionModel.model_validate(document)
     except ValidationError:
         return None
-    if isinstance(action.when, EventModel):
-        return EventRule(action, action.when)
-    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from actions.explaining.expected_events import EventRule, read_event_rule
 from actions.explaining.recorded import (
     ActionHistory,
+    FormerAction,
     RecordedEvent,
     RecordedOperation,
     Revision,
@@ -93,7 +94,7 @@ def fetch_history(
     Raises:
         NotFoundError: There has never been an action with this uid.
     """
-    history, app = _fetch_known(connection, uid, app)
+    history, app = _fetch_known(connection, uid, app, until)
     found = connection.execute(
         sa.select(*_OPERATION)
         .where(operations.c.action_uid == uid, _concerns(since, until))
@@ -132,7 +133,7 @@ def fetch_bounded_history(
         NotFoundError: There has never been such an action.
     """
     since, until = within
-    history, owner = _fetch_known(connection, uid, app)
+    history, owner = _fetch_known(connection, uid, app, until)
     kept = operations.c
     of_action = (kept.action_uid == uid, kept.trigger != Trigger.MANUAL)
     query = (
@@ -167,7 +168,7 @@ def fetch_bounded_history(
 
 
 def _fetch_known(
-    connection: sa.Connection, uid: str, app: str | None
+    connection: sa.Connection, uid: str, app: str | None, until: datetime
 ) -> tuple[History, str]:
     """Return what is known of an action but for its decisions; and its app."""
     kept = scheduled_actions.c
@@ -184,6 +185,7 @@ def _fetch_known(
     query = sa.select(
         kept.app,
         kept.name,
+        kept.follows,
         kept.quarantine_reason,
         kept.next_due_at,
         sa.case((sa.and_(kept.paused_at.is_not(None), ~held), kept.paused_until)),
@@ -208,8 +210,28 @@ def _fetch_known(
         now=read_clock(connection),
         next_due_at=action.next_due_at,
         paused_until=action[-1],
+        former=_fetch_former(connection, action.follows, until),
     )
     return history, action.app
+
+
+def _fetch_former(
+    connection: sa.Connection, uid: str | None, until: datetime
+) -> FormerAction | None:
+    """Return the action *uid*, and its latest run *until* an instant."""
+    if uid is None:
+        return None
+    kept = scheduled_actions.c
+    query = sa.select(kept.name, kept.deleted_at).where(kept.uid == uid)
+    name, deleted_at = connection.execute(query).one()
+    run = connection.execute(
+        sa.select(*_OPERATION)
+        .where(operations.c.action_uid == uid, operations.c.occurrence < until)
+        .order_by(operations.c.occurrence.desc())
+        .limit(1)
+    ).one_or_none()
+    latest = None if run is None else RecordedOperation(**run._asdict())
+    return FormerAction(name, deleted_at, latest)
 
 
 class _Action(NamedTuple):

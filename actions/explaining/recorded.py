@@ -103,6 +103,20 @@ def find_exit(revisions: Sequence[Revision]) -> Revision | None:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerAction:
+    """
+    The action that another one starts after; times are aware UTC.
+
+    Args:
+        latest: Its latest run by then. None: there was none, or it has been pruned.
+    """
+
+    name: str
+    deleted_at: datetime | None
+    latest: RecordedOperation | None
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedEvent:
     """Something that happened to a user; times are aware UTC."""
 

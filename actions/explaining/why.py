@@ -15,13 +15,14 @@ from enum import StrEnum
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from actions.explaining.expected_events import EventRule, read_event_rule
+from actions.explaining.expected_events import read_event_rule, read_untimed
 from actions.explaining.moves import (
     describe_departure,
     describe_origin,
     describe_origin_in,
 )
 from actions.explaining.recorded import (
+    FormerAction,
     RecordedEvent,
     RecordedOperation,
     Revision,
@@ -29,14 +30,16 @@ from actions.explaining.recorded import (
     find_superseding,
 )
 from actions.occurrences import parse_timing
+from actions.previews.sentences import describe
 from actions.when.searching import find_last, find_occurrences
-from models.decision import tell_cause
+from models.decision import tell_cause, tell_end
 from models.errors import RuleError
 from models.fields.zone import load_zone
 from models.operation_state import OperationState, Reason, Trigger
 from models.revision import Change
+from models.scheduled_action import ScheduledActionModel
 from models.units import show_instant
-from models.when import AFTER_ACTION
+from models.when import AfterActionModel
 
 _MINUTE = timedelta(minutes=1)
 _SECOND = timedelta(seconds=1)
@@ -78,6 +81,7 @@ class History:
         events: The events that may have led to occurrences in that minute.
         told: Why each operation did not run or waits, a sentence without its end, as
             far as somebody asked.
+        former: The action that it starts after. None: it starts after none.
         paused_until: When the action's pause ends by itself. None: it is not paused, or
             the pause has no end.
     """
@@ -93,6 +97,7 @@ class History:
     events: Sequence[RecordedEvent] = ()
     told: Mapping[UUID, str] = field(default_factory=dict)
     paused_until: datetime | None = None
+    former: FormerAction | None = None
 
     @property
     def zone(self) -> ZoneInfo | None:
@@ -101,9 +106,9 @@ class History:
             with suppress(RuleError):
                 if revision.timing is not None:
                     return parse_timing(revision.timing).rules[0].zone
-                rule = read_event_rule(revision.document)
-                if rule is not None:
-                    return load_zone(rule.when.timezone)
+                action = read_untimed(revision.document)
+                if action is not None and not isinstance(action.when, tuple):
+                    return load_zone(action.when.timezone)
         return None
 
     def show(self, at: datetime) -> str:
@@ -329,12 +334,12 @@ def _explain_event_absence(
             return _answer(
                 history, verdict, f"user {event.user_id}: {text}", operation_id
             )
-    bounds = _explain_bounds(history, rule, minute)
+    action = read_untimed(revision.document)
+    bounds = None if action is None else _explain_bounds(history, action, minute)
     if bounds is not None:
         return bounds
-    former = (revision.document or {}).get("when", {}).get(AFTER_ACTION)
-    if former is not None:
-        text = f"no run of {former!r} ended so that it began in this minute"
+    if action is not None and isinstance(action.when, AfterActionModel):
+        text = _explain_former(history, action.when, minute)
         return _answer(history, Verdict.NOT_DUE, text)
     so_far = "no event so far leads" if minute > history.now else "no event led"
     text = f"{so_far} to an occurrence in this minute"
@@ -343,13 +348,30 @@ def _explain_event_absence(
     return _answer(history, Verdict.NOT_DUE, text)
 
 
+def _explain_former(history: History, when: AfterActionModel, minute: datetime) -> str:
+    """Say why no run of another action led to one in that minute."""
+    former = history.former
+    name = when.after_action if former is None else former.name
+    rule = describe(when.model_copy(update={"after_action": name}))
+    so_far = "so far " if minute > history.now else ""
+    text = f"it starts {rule[0].lower()}{rule[1:]}; {so_far}no run led to this minute"
+    if former is not None and former.deleted_at is not None:
+        return f"{text}, and {name!r} was deleted at {history.show(former.deleted_at)}"
+    run = None if former is None else former.latest
+    if run is None:
+        return f"{text}, and none of {name!r} is recorded before it"
+    how, at = tell_end(run.state), run.finished_at
+    if run.trigger == Trigger.BACKFILL:
+        how = f"{how} (a backfill, which nothing follows)"
+    told = "has not ended" if at is None else f"{how} at {history.show(at)}"
+    return f"{text}. The latest of {name!r} {told} (operation {run.id})"
+
+
 def _explain_bounds(
-    history: History, rule: EventRule | None, minute: datetime
+    history: History, action: ScheduledActionModel, minute: datetime
 ) -> WhyAnswer | None:
     """Return the answer for a minute before ``starts_at`` or after ``ends_at``."""
-    if rule is None:
-        return None
-    starts_at, ends_at = rule.action.starts_at, rule.action.ends_at
+    starts_at, ends_at = action.starts_at, action.ends_at
     if starts_at is not None and minute + _MINUTE <= starts_at:
         text = f"the rule begins at {history.show(starts_at)} (starts_at)"
         return _answer(history, Verdict.NOT_EFFECTIVE, text)

@@ -17,8 +17,9 @@ from actions.when.searching import find_occurrences
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
 from models.errors import Problem, RuleError
-from models.fields.app_bounds import NO_BOUNDS, Bounds
+from models.fields.app_bounds import NO_BOUNDS, AppBounds, get_bounds
 from models.fields.instants import format_instant
+from models.units import format_age
 
 #: Occurrences of one action among which the shortest interval is looked for, and how
 #: far ahead: rules that meet do so within a year, or often.
@@ -69,7 +70,7 @@ def _make_alteration(
 def find_excess(
     connection: sa.Connection,
     app: str,
-    all_bounds: Bounds,
+    by_app: Mapping[str, AppBounds],
     changes: Sequence[tuple[sa.Row[Any] | None, Mapping[str, object]]],
 ) -> dict[int, Problem]:
     """
@@ -79,9 +80,10 @@ def find_excess(
 
     Args:
         connection: Nothing of it is stored yet.
+        by_app: The bounds of small apps.
         changes: Of each action the row that it replaces, if any, and its columns.
     """
-    bounds = all_bounds.of(app)
+    bounds = get_bounds(by_app, app)
     if bounds == NO_BOUNDS or app == SYSTEM_APP:
         return {}
     altered = [_make_alteration(*each) for each in changes]
@@ -197,7 +199,7 @@ def _read(timing: str | None) -> Schedule | None:
 def _tell_closest(pair: tuple[datetime, datetime], shortest: timedelta) -> Problem:
     first, second = pair
     message = (
-        f"It would be due at {format_instant(first)} and {second - first} later; the"
-        f" shortest interval of this small app is {shortest}."
+        f"It would be due at {format_instant(first)} and {format_age(second - first)}"
+        f" later; the shortest interval of this small app is {format_age(shortest)}."
     )
     return Problem("/when", message, f"Run it less often, {_ASK}")

@@ -6,7 +6,7 @@ What cannot be read, or is no longer what its author has seen, changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
@@ -37,7 +37,7 @@ from models.door.differences import apply_merge_patch
 from models.door.documents import read_action, read_action_object, read_actions
 from models.door.json_text import decode_json
 from models.errors import InvalidDocumentError, NotFoundError, Problem
-from models.fields.app_bounds import NONE_BOUNDED, Bounds
+from models.fields.app_bounds import AppBounds
 from models.fields.strict_model import show
 from models.fields.task_rules import TaskRules
 from models.json_form import ASIDE
@@ -138,7 +138,7 @@ class Terms:
         timezone: IANA name, for rules that name no zone, in apps that have none.
         task_rules: Where ``run_task`` may send tasks. None: anywhere.
         lookback: A due date older than this is refused.
-        bounds: Of small apps.
+        bounds: Of small apps, by their uids.
         by: Who posts, such as ``root@host``.
         note: Why, in their words.
     """
@@ -146,7 +146,7 @@ class Terms:
     timezone: str = "UTC"
     task_rules: TaskRules | None = None
     lookback: timedelta = LOOKBACK
-    bounds: Bounds = NONE_BOUNDED
+    bounds: Mapping[str, AppBounds] = field(default_factory=dict)
     by: str | None = None
     note: str | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import sqlalchemy as sa
 
@@ -22,12 +23,17 @@ _CHUNK = 500
 _kept = scheduled_actions.c
 
 
-class Stored(NamedTuple):
+class GivenAction(NamedTuple):
     """An action that is to be stored, under which uid, and the row it replaces."""
 
     uid: str
     action: ScheduledActionModel
     old: sa.Row[Any] | None
+
+
+def make_given(action: ScheduledActionModel, old: sa.Row[Any] | None) -> GivenAction:
+    """Return *action* under its own uid, that of *old*, or a new one."""
+    return GivenAction(action.uid or (old.uid if old else str(uuid4())), action, old)
 
 
 class Formers:
@@ -47,7 +53,7 @@ class Formers:
         self,
         connection: sa.Connection,
         app: str,
-        given: Sequence[Stored],
+        given: Sequence[GivenAction],
         *,
         lock: bool = True,
     ) -> None:
@@ -81,7 +87,9 @@ class Formers:
         """Return why *uid* cannot follow what it names; None: it can."""
         return self._problems.get(uid)
 
-    def _fetch(self, wanted: Sequence[str], given: Sequence[Stored]) -> dict[str, str]:
+    def _fetch(
+        self, wanted: Sequence[str], given: Sequence[GivenAction]
+    ) -> dict[str, str]:
         """Return the uids of what is named so, by name and by uid, which goes first."""
         own = [each.old.follows for each in given if each.old is not None]
         texts = sorted({*wanted, *(uid for uid in own if uid)})

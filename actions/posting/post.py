@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 import sqlalchemy as sa
 
@@ -20,7 +19,7 @@ from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_state import Pause, hold_pause
 from actions.pausing.write_pause import pause_posted
 from actions.posting.bounds import find_excess
-from actions.posting.formers import Formers, Stored
+from actions.posting.formers import Formers, GivenAction, make_given
 from actions.posting.noting import note_deleted, note_posted, note_replaced
 from actions.posting.refusals import (
     Taken,
@@ -51,7 +50,7 @@ from models.errors import (
     Problem,
     RuleError,
 )
-from models.fields.app_bounds import NONE_BOUNDED, Bounds
+from models.fields.app_bounds import AppBounds
 from models.fields.delay import join_delay
 from models.fields.strict_model import MOST_PROBLEMS
 from models.occurrence import LOOKBACK
@@ -85,7 +84,7 @@ class Posting:
             replaced; otherwise it is a conflict.
         lookback: The look-back of the installation: due dates that are older have
             passed.
-        bounds: Of small apps: what is more is refused.
+        bounds: Of small apps, by their uids: what is more is refused.
         by: Who posts them, and why.
     """
 
@@ -93,7 +92,7 @@ class Posting:
     lookback: timedelta = LOOKBACK
     by: str | None = None
     note: str | None = None
-    bounds: Bounds = NONE_BOUNDED
+    bounds: Mapping[str, AppBounds] = field(default_factory=dict)
 
 
 #: For actions that nobody in particular posts.
@@ -233,7 +232,7 @@ def post_actions(
     changes: list[_Change] = []
     problems: list[Problem] = []
     given = [
-        _make_stored(action, taken.find_old(action, replace=how.replace))
+        make_given(action, taken.find_old(action, replace=how.replace))
         for action in actions
     ]
     formers = Formers(connection, app, given)
@@ -259,11 +258,7 @@ def _begin(
     return _Moment(app, now, fetch_holidays(connection, app), how, pause)
 
 
-def _make_stored(action: ScheduledActionModel, old: sa.Row[Any] | None) -> Stored:
-    return Stored(action.uid or (str(uuid4()) if old is None else old.uid), action, old)
-
-
-def _prepare(moment: _Moment, given: Stored, formers: Formers) -> _Change:
+def _prepare(moment: _Moment, given: GivenAction, formers: Formers) -> _Change:
     """Return how the action is to be stored, in place of the old one if there is."""
     uid, action, old = given
     problem = formers.get_problem(uid)
@@ -305,7 +300,7 @@ def _store_one(
     old: sa.Row[Any] | None,
     change: Change = Change.REPLACED,
 ) -> Posted:
-    given = _make_stored(action, old)
+    given = make_given(action, old)
     formers = Formers(connection, moment.app, [given])
     prepared = [_prepare(moment, given, formers)]
     pairs, bounds = [(old, prepared[0].values)], moment.how.bounds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from actions.lookup import fetch_app
 from actions.occurrences import Schedule, make_schedule
 from actions.posting.bounds import find_excess
-from actions.posting.formers import Formers, Stored
+from actions.posting.formers import Formers, GivenAction
 from actions.when.excluding import NO_DAYS
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem
-from models.fields.app_bounds import Bounds
+from models.fields.app_bounds import AppBounds
 from models.fields.strict_model import MOST_PROBLEMS, show
 from models.scheduled_action import ScheduledActionModel
 from models.timing import timing_text
@@ -218,32 +218,31 @@ def find_other_uid(action: ScheduledActionModel, uid: str) -> Problem | None:
     return Problem("/uid", message, f"Write {show(uid)}, or leave it out.")
 
 
-def find_refusals(  # noqa: PLR0913 - what a post has
+def find_refusals(
     connection: sa.Connection,
     app: str,
-    action: ScheduledActionModel,
+    given: GivenAction,
     timing: TimingModel | None,
-    old: sa.Row[Any] | None,
     *,
     oldest: datetime,
-    bounds: Bounds,
+    bounds: Mapping[str, AppBounds],
 ) -> list[Problem]:
     """
-    Return why a post of *action* would be refused now; nothing is locked or stored.
+    Return why a post of an action would be refused now; nothing is locked or stored.
 
     Args:
         timing: As make_timing returns it.
-        old: The row that it would replace. None: it would be new.
         oldest: Aware; a due date that was due by then has passed.
 
     Raises:
         NotFoundError: No such small app.
     """
+    uid, action, old = given
     named = action
     found: list[Problem | None] = []
     if old is not None:
         found.append(find_other_uid(action, old.uid))
-        named = action.model_copy(update={"uid": old.uid})
+        uid, named = old.uid, action.model_copy(update={"uid": old.uid})
     taken = Taken(connection, app, [named], lock=False)
     found.append(taken.find_conflict(named, replace=old is not None))
     is_same = (
@@ -251,9 +250,8 @@ def find_refusals(  # noqa: PLR0913 - what a post has
     )
     if timing is not None and not is_same:
         found.append(find_passed_due_date(timing, make_schedule(timing), oldest))
-    uid = (named.uid or "") if old is None else old.uid
-    stored = Stored(uid, named, old)
-    found.append(Formers(connection, app, [stored], lock=False).get_problem(uid))
+    formers = Formers(connection, app, [GivenAction(uid, named, old)], lock=False)
+    found.append(formers.get_problem(uid))
     values = {"active": action.active, "timing": timing and timing_text(timing)}
     found += find_excess(connection, app, bounds, [(old, values)]).values()
     return [each for each in found if each is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
@@ -58,6 +58,7 @@ class AppBounds:
 
 
 NO_BOUNDS = AppBounds()
+
 _ADAPTER = TypeAdapter(dict[str, AppBounds])
 
 
@@ -79,22 +80,12 @@ def read_app_bounds(text: str) -> dict[str, AppBounds]:
         raise RuleError("is not JSON.", _EXAMPLE) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The bounds of all small apps."""
-
-    by_app: Mapping[str, AppBounds] = field(default_factory=dict)
-
-    def of(self, app: str) -> AppBounds:
-        """Return those of *app*: its own, and for what these do not say, all apps'."""
-        own = self.by_app.get(app, NO_BOUNDS)
-        other = self.by_app.get(EVERY_APP, NO_BOUNDS)
-        return AppBounds(
-            other.actions if own.actions is None else own.actions,
-            own.shortest_interval or other.shortest_interval,
-            other.runs_an_hour if own.runs_an_hour is None else own.runs_an_hour,
-        )
-
-
-#: No small app has any.
-NONE_BOUNDED = Bounds()
+def get_bounds(by_app: Mapping[str, AppBounds], app: str) -> AppBounds:
+    """Return those of *app*: its own, and for what these do not say, all apps'."""
+    own = by_app.get(app, NO_BOUNDS)
+    other = by_app.get(EVERY_APP, NO_BOUNDS)
+    return AppBounds(
+        other.actions if own.actions is None else own.actions,
+        own.shortest_interval or other.shortest_interval,
+        other.runs_an_hour if own.runs_an_hour is None else own.runs_an_hour,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -29,6 +29,7 @@ from actions.read_actions import (
     get_action_state,
 )
 from actions.read_rules import find_next_due, find_problem
+from models.database.tables import scheduled_actions
 from models.errors import MinutehandError
 from models.fields.delay import split_delay
 from models.json_form import ASIDE
@@ -36,6 +37,7 @@ from models.paging import Page, Part
 from models.requests.actions import ActionFilterModel
 from models.revision import ActionState
 from models.scheduled_action import ScheduledActionModel
+from models.when import AFTER_ACTION
 from overview.actions.recent_runs import RecentRuns, fetch_recent_runs, make_recent
 
 
@@ -255,10 +257,26 @@ def _describe_all(
 ) -> list[dict[str, Any]]:
     """Return the members of ``ShownAction`` of each row."""
     revisions = fetch_document_revisions(connection, [row.uid for row in rows])
+    formers = _fetch_formers(connection, {row.follows for row in rows} - {None})
     return [
-        _describe_row(row, documents[row.uid], revisions.get(row.uid, 1), count)
+        {
+            **_describe_row(row, documents[row.uid], count, formers.get(row.follows)),
+            "document_revision": revisions.get(row.uid, 1),
+        }
         for row in rows
     ]
+
+
+def _fetch_formers(
+    connection: sa.Connection, uids: Collection[str]
+) -> dict[str, tuple[str, bool]]:
+    """Return what the actions *uids* are called now, and whether they are deleted."""
+    if not uids:
+        return {}
+    kept = scheduled_actions.c
+    query = sa.select(kept.uid, kept.name, kept.deleted_at).where(kept.uid.in_(uids))
+    rows = connection.execute(query)
+    return {uid: (name, deleted_at is not None) for uid, name, deleted_at in rows}
 
 
 #: The members of an action that are its columns.
@@ -271,7 +289,10 @@ _COLUMNS = (
 
 
 def _describe_row(
-    row: sa.Row[Any], document: Mapping[str, Any], document_revision: int, count: int
+    row: sa.Row[Any],
+    document: Mapping[str, Any],
+    count: int,
+    former: tuple[str, bool] | None,
 ) -> dict[str, Any]:
     delay, at = split_delay(row.delay)
     following = tuple(find_next_due(row, count=count))
@@ -279,10 +300,13 @@ def _describe_row(
     sentence = f"cannot be read: {problem}"
     if problem is None:
         parts = {key: document[key] for key in WHEN_KEYS if key in document}
+        if former is not None:
+            parts["when"] = {**parts["when"], AFTER_ACTION: former[0]}
         sentence = _tell_when(json.dumps(parts, sort_keys=True))
+        if former is not None and former[1]:
+            sentence += "; that is deleted, so it never starts"
     return {
         **{name: getattr(row, name) for name in _COLUMNS},
-        "document_revision": document_revision,
         "state": get_action_state(row),
         "delay": delay,
         "at": at,
@@ -312,16 +336,22 @@ def _tell_when(text: str) -> str:
 _NAMED = 5
 
 
-def describe_deletion(found: Sequence[ShownAction]) -> str:
+def describe_deletion(connection: sa.Connection, found: Sequence[ShownAction]) -> str:
     """Return what is asked before actions are deleted, without the question mark."""
+    uids = [each.uid for each in found]
+    left = [each for each in fetch_followers(connection, *uids) if each.uid not in uids]
+    stops = f", and after which {_name(left)} will never start" if left else ""
     if len(found) == 1:
         return (
             f"Delete {found[0].name!r} of {found[0].app!r}, whose uid"
-            f" {found[0].uid!r} can never be used again"
+            f" {found[0].uid!r} can never be used again{stops}"
         )
-    names = ", ".join(repr(each.name) for each in found[:_NAMED])
-    more = ", ..." if len(found) > _NAMED else ""
     return (
-        f"Delete {len(found):,} actions ({names}{more}), whose uids can never be used"
-        " again"
+        f"Delete {len(found):,} actions ({_name(found)}), whose uids can never be used"
+        f" again{stops}"
     )
+
+
+def _name(found: Sequence[ShownAction] | Sequence[FollowingAction]) -> str:
+    names = ", ".join(repr(each.name) for each in found[:_NAMED])
+    return f"{names}, ..." if len(found) > _NAMED else names

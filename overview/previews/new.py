@@ -13,6 +13,7 @@ from actions.lookup import fetch_app, get_action
 from actions.posting.changes import RunChanges
 from actions.posting.doubts import find_doubts
 from actions.posting.edit import Terms
+from actions.posting.formers import make_given
 from actions.posting.post import fetch_holidays
 from actions.posting.references import fetch_references
 from actions.posting.refusals import find_refusals
@@ -194,10 +195,9 @@ def preview_text(
         oldest = now - terms.lookback
         created_at = oldest if old is None else old.created_at
         timing = make_timing(action, created_at=created_at, holidays=calendar.holidays)
+        given, bounds = make_given(action, old), terms.bounds
         refusals = find_refusals(
-            *(connection, app, action, timing, old),
-            oldest=oldest,
-            bounds=terms.bounds,
+            connection, app, given, timing, oldest=oldest, bounds=bounds
         )
         warnings = find_doubts(fetch_references(connection, app, [action]), action)
     return FullPreview(

@@ -83,8 +83,8 @@ def explain_asked(
         for at in (last, now, history.next_due_at)
         if at is not None
         for answer in explain_instant(connection, uid, at, app=app)
-        # Between two runs, that says nothing.
-        if answer.verdict is not Verdict.NOT_DUE
+        # Between two runs, that says nothing, unless another action decides about it.
+        if answer.verdict is not Verdict.NOT_DUE or history.former is not None
     ]
     # One pause, say, is the answer to all of them.
     told = {(each.text, each.operation_id): each for each in answers}

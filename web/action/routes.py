@@ -210,10 +210,11 @@ def _ask(template: str, context: Context, uid: str) -> tuple[str, dict[str, Any]
     """Ask before an action is changed."""
     with context.reading() as connection:
         subject = _fetch(connection, context, uid)
+        title = describe_deletion(connection, [subject.action])
     return template, {
         "action": subject.action,
         "zone": subject.zone.key,
-        "title": describe_deletion([subject.action]),
+        "title": title,
         "back": _path(uid),
     }
 

@@ -38,6 +38,7 @@ from overview.doctor.checks.scheduler import (
     look_at_tick,
 )
 from overview.doctor.checks.work import (
+    look_at_followers,
     look_at_held,
     look_at_outbox,
     look_at_quarantine,
@@ -69,6 +70,7 @@ LOOKS: dict[str, Look] = {
     "monitor": look_at_monitors,
     "sender": look_at_senders,
     "bounds": look_at_bounds,
+    "followers": look_at_followers,
     "queues": look_at_queues,
     "outbox": look_at_outbox,
     "held": look_at_held,
@@ -82,7 +84,10 @@ LOOKS: dict[str, Look] = {
 
 #: Those that ask others than the database, or read much of it: they are done now and
 #: then, and what they found is kept.
-FAR = ("grants", "broker", "sources", "tasks", "sender", "bounds", "tzdata")
+FAR = (
+    *("grants", "broker", "sources", "tasks", "sender", "bounds", "followers"),
+    "tzdata",
+)
 
 #: The others, which are done whenever somebody asks how it is.
 NEAR = tuple(name for name in LOOKS if name not in FAR)

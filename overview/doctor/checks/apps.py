@@ -14,10 +14,10 @@ from actions.small_apps.check_settings import find_sender_doubt
 from actions.zone_changes import find_moved, find_unreadable
 from models.database.engine import UtcDateTime
 from models.database.tables import PING_FAILED, operations, small_apps
-from models.fields.app_bounds import AppBounds, Bounds
+from models.fields.app_bounds import AppBounds, get_bounds
 from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
-from models.units import show_instant
+from models.units import format_age, show_instant
 from operations.mail.server_pauses import fetch_pauses
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER, PINGS_FOR
@@ -52,15 +52,17 @@ def _find_doubt(view: View, mail: Mapping[str, Any]) -> str | None:
 
 def look_at_bounds(view: View) -> Iterator[Finding]:
     """Look for small apps that have more than MINUTEHAND_APP_BOUNDS lets them post."""
-    bounds = Bounds(view.settings.app_bounds)
-    if not bounds.by_app:
+    by_app = view.settings.app_bounds
+    if not by_app:
         return
     uids = view.connection.execute(
         sa.select(small_apps.c.uid)
         .where(small_apps.c.deleted_at.is_(None), small_apps.c.uid != SYSTEM_APP)
         .order_by(small_apps.c.uid)
     ).scalars()
-    found = [each for uid in uids for each in _find_above(view, uid, bounds.of(uid))]
+    found = [
+        each for uid in uids for each in _find_above(view, uid, get_bounds(by_app, uid))
+    ]
     told = [f"app {each} (MINUTEHAND_APP_BOUNDS)" for each in found[:_NAMED]]
     if len(found) > _NAMED:
         told.append(f"{len(found) - _NAMED} more are above MINUTEHAND_APP_BOUNDS")
@@ -80,7 +82,7 @@ def _find_above(view: View, uid: str, bounds: AppBounds) -> Iterator[str]:
     if bounds.shortest_interval is not None:
         shortest = bounds.shortest_interval
         for name in find_too_often(view.connection, uid, shortest, view.now):
-            yield f"{uid}: {name!r} runs more often than each {shortest}"
+            yield f"{uid}: {name!r} runs more often than each {format_age(shortest)}"
 
 
 def look_at_mail(view: View) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from actions.pausing.pause_state import Pause
 from actions.pausing.queues import fetch_queue_pauses
-from actions.read_actions import fetch_quarantined
+from actions.read_actions import fetch_left_behind, fetch_quarantined
 from models.operation_state import OperationState, Queue
 from models.units import format_age
 from operations.fleet.processes import ProcessRole, Seen
@@ -43,6 +43,15 @@ def look_at_quarantine(view: View) -> Iterator[Finding]:
         found = f"{row.uid} (app {row.app}): {reason}{end} Post it again."
         title = "an action is quarantined"
         yield Finding("quarantine", Health.DOUBTFUL, found, title)
+
+
+def look_at_followers(view: View) -> Iterator[Finding]:
+    """Look for actions that start after one that is deleted, and so never again."""
+    for row in fetch_left_behind(view.connection, app=view.app, limit=_NAMED):
+        found = f"{row.name!r} (app {row.app}) starts after {row.former!r}, which is"
+        found += " deleted. Let it start after another one, or delete it."
+        title = "an action never starts"
+        yield Finding("followers", Health.DOUBTFUL, found, title)
 
 
 def look_at_outbox(view: View) -> Iterator[Finding]:

@@ -11,9 +11,11 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
+from actions.explaining.why import Verdict
 from actions.pausing.pause_and_resume import pause_many, resume_many
 from actions.posting.post import delete_action
 from models.database.engine import reading, writing
+from models.decision import NewOperation
 from models.errors import StepError
 from models.occurrence import make_after_id
 from models.operation_state import Trigger
@@ -31,6 +33,7 @@ from operations.rescue import (
 from operations.running.attempt import Attempt
 from operations.sending.order import fetch_sendable
 from operations.task_ends import end_overdue, fetch_overdue, record_answers
+from overview.why.instant import explain_asked
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -388,3 +391,31 @@ def test_end_that_is_rolled_back_starts_nothing(first: sa.Engine):
 
     assert [] == find_followers(first)
     assert "pending" == get(first, FIRST.id).state
+
+
+def test_why_tells_the_end_that_was_not_followed(first: sa.Engine):
+    """What ran last, and why nothing came of the latest end."""
+    ran = follow(first, when={"timezone": "Europe/Paris"})
+    run(first)
+    edit(first, ran, state="succeeded", finished_at=get_now(first))
+    again = make_operation(1, action_uid="first")
+    record_all(first, again)
+    edit(first, again.id, state="failed", finished_at=get_now(first))
+    # Their occurrences are long past, so the minute of now has none.
+    edit(first, ran, occurrence=FIRST.occurrence)
+
+    with reading(first) as connection:
+        last, following = explain_asked(connection, "next", None)
+
+    told = (
+        f"it succeeded; it follows another action: 'first' succeeded ({_name(FIRST)})"
+    )
+    assert (Verdict.RAN, told) == (last.verdict, last.text)
+    assert Verdict.NOT_DUE == following.verdict
+    assert following.text.startswith("it starts after 'first' succeeded; no run led")
+    assert "The latest of 'first' failed at " in following.text
+    assert following.text.endswith(f" ({_name(again)})")
+
+
+def _name(of: NewOperation) -> str:
+    return f"operation {of.id}"

@@ -11,7 +11,7 @@ from actions.posting.post import Posting, delete_action, post_action, post_actio
 from models.database.engine import read_clock, reading, writing
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError
-from models.fields.app_bounds import Bounds, read_app_bounds
+from models.fields.app_bounds import read_app_bounds
 from overview.doctor.checks.apps import look_at_bounds
 from overview.doctor.finding import View
 from settings import Settings
@@ -34,7 +34,7 @@ def make(name: str, when: object = HOURLY, **changes: Any) -> Any:
 
 
 def bound(text: str, *, replace: bool = False) -> Posting:
-    return Posting(replace, bounds=Bounds(read_app_bounds(text)))
+    return Posting(replace, bounds=read_app_bounds(text))
 
 
 def refuse(engine: sa.Engine, how: Posting, *actions: Any) -> list[tuple[str, str]]:
@@ -76,7 +76,7 @@ def test_intervals_are_bounded(engine: sa.Engine, when: object):
     ((pointer, message),) = refuse(engine, how, make("often", when))
 
     assert "/0/when" == pointer
-    assert message.endswith("the shortest interval of this small app is 0:05:00.")
+    assert message.endswith("the shortest interval of this small app is 5 min.")
     with writing(engine) as connection:
         post_action(connection, "app", make("seldom"), how)
         post_action(connection, "app", make("idle", when, active=False), how)
@@ -112,5 +112,5 @@ def test_doctor_names_apps_that_are_above(engine: sa.Engine):
     assert [
         f"app app has 2 of at most 1 actions{tail}",
         f"app app has 61 of at most 5 runs an hour{tail}",
-        f"app app: 'a' runs more often than each 0:02:00{tail}",
+        f"app app: 'a' runs more often than each 2 min{tail}",
     ] == [each.detail for each in found]

@@ -9,13 +9,17 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from actions.posting.formers import make_given
 from actions.posting.post import Posting, delete_action, post_actions
 from actions.posting.refusals import find_refusals
-from models.database.engine import reading, writing
+from models.database.engine import read_clock, reading, writing
 from models.database.tables import scheduled_actions
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError
-from models.fields.app_bounds import NONE_BOUNDED
+from overview.actions.shown import describe_deletion, fetch_shown_action
+from overview.doctor.checks.work import look_at_followers
+from overview.doctor.finding import View
+from settings import Settings
 from tests.scheduling import add_app, fetch_action, get_now, post
 
 HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
@@ -98,6 +102,27 @@ def test_deleted_action_is_unknown(engine: sa.Engine):
     )
 
 
+def test_deletion_of_what_others_follow_is_told(engine: sa.Engine):
+    """Before it, and afterwards in each list, and by the doctor."""
+    former, uid = add(engine, "nightly"), add(engine, "report", "nightly")
+    with writing(engine) as connection:
+        found = [fetch_shown_action(connection, each) for each in (former, uid)]
+        told = [describe_deletion(connection, each) for each in (found[:1], found)]
+        delete_action(connection, former)
+        after = fetch_shown_action(connection, uid)
+        view = View(connection, Settings(), read_clock(connection))
+        seen = [each.detail for each in look_at_followers(view)]
+
+    assert told[0].endswith("again, and after which 'report' will never start")
+    assert told[1].endswith("('nightly', 'report'), whose uids can never be used again")
+    expected = "After 'nightly' succeeded; that is deleted, so it never starts"
+    assert expected == after.sentence
+    (told,) = seen
+    assert told.startswith(
+        "'report' (app app) starts after 'nightly', which is deleted"
+    )
+
+
 def test_circle_is_refused_when_an_edit_closes_it(engine: sa.Engine):
     """However long it is; it is named from its beginning to itself."""
     add(engine, "a")
@@ -114,9 +139,9 @@ def test_circle_is_refused_when_an_edit_closes_it(engine: sa.Engine):
             sa.select(scheduled_actions).where(scheduled_actions.c.name == "a")
         ).one()
         action = read_action_object({"operations": HOOK, **after("a", "c")})
-        of_app = (connection, "app", action, None, row)
+        of_app = (connection, "app", make_given(action, row), None)
         oldest = get_now(engine)
-        (told,) = find_refusals(*of_app, oldest=oldest, bounds=NONE_BOUNDED)
+        (told,) = find_refusals(*of_app, oldest=oldest, bounds={})
     assert expected == told.message
 
 

@@ -7,17 +7,17 @@ from datetime import timedelta
 import pytest
 
 from models.errors import RuleError
-from models.fields.app_bounds import AppBounds, Bounds, read_app_bounds
+from models.fields.app_bounds import AppBounds, get_bounds, read_app_bounds
 
 
 def test_an_app_has_its_own_bounds_and_those_of_all():
     """What its own do not say, those of all say; without any, nothing is bounded."""
     text = '{"*": {"actions": 5, "shortest_interval": "P1D"}, "shop": {"actions": 0}}'
-    bounds = Bounds(read_app_bounds(text))
+    by_app = read_app_bounds(text)
 
-    assert AppBounds(0, timedelta(days=1)) == bounds.of("shop")
-    assert AppBounds(5, timedelta(days=1)) == bounds.of("news")
-    assert AppBounds() == Bounds().of("shop")
+    assert AppBounds(0, timedelta(days=1)) == get_bounds(by_app, "shop")
+    assert AppBounds(5, timedelta(days=1)) == get_bounds(by_app, "news")
+    assert AppBounds() == get_bounds({}, "shop")
 
 
 @pytest.mark.parametrize(
