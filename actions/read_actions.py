@@ -64,6 +64,21 @@ def fetch_rows(
     return {row.uid: row for row in rows}
 
 
+def fetch_names(
+    connection: sa.Connection, app: str, *, but: str | None = None, limit: int
+) -> list[str]:
+    """Return what the actions of *app* are called, *but* one of them, in order."""
+    query = (
+        sa.select(_kept.name)
+        .where(_kept.app == app, _kept.deleted_at.is_(None))
+        .order_by(_kept.name)
+        .limit(limit)
+    )
+    if but is not None:
+        query = query.where(_kept.uid != but)
+    return list(connection.execute(query).scalars())
+
+
 @dataclass(frozen=True, slots=True)
 class FollowingAction:
     """An action that starts after another, how that has to end, and how much later."""
@@ -88,11 +103,11 @@ def fetch_followers(
 
 def fetch_left_behind(
     connection: sa.Connection, *, app: str | None = None, limit: int
-) -> Sequence[sa.Row[Any]]:
+) -> list[tuple[str, str, str]]:
     """Return app and name of what starts after a deleted action, and its name."""
     former = scheduled_actions.alias("former")
-    return connection.execute(
-        sa.select(_kept.app, _kept.name, former.c.name.label("former"))
+    rows = connection.execute(
+        sa.select(_kept.app, _kept.name, former.c.name)
         .join(former, former.c.uid == _kept.follows)
         .where(
             *(_kept.follows.is_not(None), _kept.deleted_at.is_(None), _kept.active),
@@ -101,7 +116,8 @@ def fetch_left_behind(
         )
         .order_by(_kept.app, _kept.name)
         .limit(limit)
-    ).all()
+    )
+    return [(of, name, deleted) for of, name, deleted in rows]
 
 
 @dataclass(frozen=True, slots=True)

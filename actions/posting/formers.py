@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from actions.read_actions import fetch_names
 from models.database.tables import scheduled_actions
 from models.errors import Problem
 from models.fields.strict_model import find_near, show
@@ -126,12 +127,7 @@ class Formers:
         return self._edges[uid]
 
     def _make_missing(self, text: str) -> Problem:
-        names = self._connection.execute(
-            sa.select(_kept.name)
-            .where(_kept.app == self._app, _kept.deleted_at.is_(None))
-            .order_by(_kept.name)
-            .limit(_COMPARED)
-        ).scalars()
+        names = fetch_names(self._connection, self._app, limit=_COMPARED)
         near = find_near(text, {*names, *self._names.values()})
         hint = "Post that one first, or both together."
         if near is not None:

@@ -230,6 +230,22 @@ BUILT: tuple[tuple[str, dict[str, str], dict[str, str | int], str], ...] = (
         },
         "app.paid",
     ),
+    (
+        "after another action",
+        {
+            "Action": "Meter readings",
+            "When a run of it": "fails",
+            "How long after it": "1 h",
+            "Time zone": "Europe/Paris",
+        },
+        {
+            "after_action": "Meter readings",
+            "on": "failure",
+            "delay": "PT1H",
+            "timezone": "Europe/Paris",
+        },
+        "1 hour after 'Meter readings' failed",
+    ),
 )
 
 
@@ -242,6 +258,9 @@ def build_rule(page: Page, kind: str, keys: dict[str, str]) -> None:
             box.check()
     for label, typed in keys.items():
         field = page.get_by_label(label, exact=True)
+        if field.evaluate("(field) => field.tagName") == "SELECT":
+            field.select_option(typed)
+            continue
         if field.get_attribute("type") == "text":
             field.fill("")
         field.focus()

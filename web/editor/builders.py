@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, time
-from typing import cast
+from datetime import date, time, timedelta
+from typing import NamedTuple, cast
 
 from pydantic import JsonValue
 
@@ -40,6 +40,7 @@ KINDS: Mapping[str, str] = {
     "event": "on an event",
     "after": "after another action",
     "cron": "by a cron rule",
+    "calendar": "by a calendar rule of systemd",
 }
 
 #: Weekdays as cron counts them, from Monday on.
@@ -81,6 +82,28 @@ FLAGS: Mapping[str, str] = {
 }
 _WHO: Mapping[str, type] = {"groups": list, "users": list, **dict.fromkeys(FLAGS, bool)}
 _WHAT: Mapping[str, type] = {"name": str, "overlap": str}
+_IF: Mapping[str, type] = {"refreshed": bool}
+
+
+class Field(NamedTuple):
+    """A field of a builder: what it holds, and what people read beside it."""
+
+    kind: type
+    label: str
+    hint: str
+
+
+#: What becomes of a run that fails.
+FAILING: Mapping[str, Field] = {
+    "retries": Field(int, "If it fails, try again", "0 to 10 times; empty: as usual"),
+    "retry_after": Field(
+        timedelta, "for the first time after", "1 minute ...; then after twice as long"
+    ),
+    "rest_after": Field(
+        int, "Pause it after failures in a row", "such as 3; empty: never"
+    ),
+}
+_FAILING = {name: each.kind for name, each in FAILING.items()}
 
 #: What is offered of a step that is not asked for, and for ``when``.
 _FIRST: _Document = {"refresh": {"domains": "all"}, "publish": {"data": True}}
@@ -88,8 +111,8 @@ _FIRST_WHEN = (("when_nth", _LAST), ("when_of", _WORKDAY))
 
 
 def _set(document: _Document, members: _Document) -> _Object:
-    """Return *document* with *members*, without those that are empty."""
-    empty = {key for key, value in members.items() if not value}
+    """Return *document* with *members*, without those that are empty; 0 says much."""
+    empty = {k for k, value in members.items() if not value and type(value) is not int}
     return {k: v for k, v in {**document, **members}.items() if k not in empty}
 
 
@@ -102,7 +125,9 @@ def _get_list(value: JsonValue) -> list[JsonValue]:
 
 
 def _tell(value: JsonValue) -> str:
-    """Return a text, a list with commas, an object as JSON; else nothing."""
+    """Return a text or number, a list with commas, an object as JSON; else nothing."""
+    if type(value) is int:
+        return str(value)
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
@@ -171,14 +196,17 @@ def _make_rule(form: Form, working_days: str) -> _Object:
                 {"after": event, "delay": delay} if delay else {"on": event}
             )
             rule = _set(begun, {"at": at})
-        case "after":
+        case "after" if form.get("when_former"):
             delay = read_duration(form.get("when_delay"))
             rule = {"after_action": form.get("when_former")}
             rule = _set(rule, {"on": form.get("when_ending"), "delay": delay})
         case "cron":
             rule = {"cron_rule": form.get("when_rule")}
+        case "calendar":
+            rule = {"calendar": form.get("when_calendar")}
         case kind:
-            msg = f"No {'date' if kind == 'once' else 'kind'} is chosen."
+            missing = {"once": "date", "after": "action"}.get(kind, "kind")
+            msg = f"No {missing} is chosen."
             raise RuleError(msg, "Choose when it runs.")
     return rule
 
@@ -237,10 +265,10 @@ def _guess(rule: Mapping[str, str], document: _Document) -> Iterator[_Fields]:
     match sorted(rule):
         case ["cron_rule"]:
             if found := _CRON.fullmatch(rule["cron_rule"]):
-                if document.get("except"):
-                    yield [("kind", "working"), _show_time(found), holidays]
-                yield _show_cron(found)
+                yield from _guess_cron(found, document, holidays)
             yield [("kind", "cron"), ("rule", rule["cron_rule"])]
+        case ["calendar"]:
+            yield [("kind", "calendar"), ("calendar", rule["calendar"])]
         case ["at", "working_day"]:
             counted = [("nth", rule["working_day"]), ("of", _WORKDAY)]
             yield [("kind", "monthly"), *counted, at, holidays]
@@ -261,6 +289,14 @@ def _guess(rule: Mapping[str, str], document: _Document) -> Iterator[_Fields]:
             ending = ("ending", rule.get("on", ""))
             for delay in (tell_duration(rule.get("delay", "")), rule.get("delay", "")):
                 yield [("kind", "after"), former, ending, ("delay", delay)]
+
+
+def _guess_cron(
+    found: re.Match[str], document: _Document, holidays: tuple[str, str]
+) -> Iterator[_Fields]:
+    if document.get("except"):
+        yield [("kind", "working"), _show_time(found), holidays]
+    yield _show_cron(found)
 
 
 def _is_date(text: str) -> bool:
@@ -296,7 +332,11 @@ def _read(name: str, form: Form, kinds: Mapping[str, type]) -> _Object:
     for key, kind in kinds.items():
         text = form.get(f"{name}_{key}")
         found[key] = bool(text) if kind is bool else text
-        if kind is list:
+        if kind is int:
+            found[key] = read_number(text)
+        elif kind is timedelta:
+            found[key] = read_duration(text)
+        elif kind is list:
             # Of domains it is no name; of groups it is one.
             is_all = key == "domains" and text == "all"
             found[key] = text if is_all else _split(text)
@@ -312,11 +352,25 @@ def _show(name: str, value: JsonValue, kinds: Mapping[str, type]) -> _Fields:
     if not isinstance(value, dict):  # a step that is just `true` does all it can
         every: _Object = {key: value for key in kinds if key != "force"}
         given = {key: "all" if kinds[key] is list else v for key, v in every.items()}
-    return [
-        (f"{name}_{key}", key if kind is bool else _tell(given.get(key)))
-        for key, kind in kinds.items()
-        if kind is not bool or _is_asked(given.get(key))
-    ]
+    fields = []
+    for key, kind in kinds.items():
+        told = key if kind is bool else _tell(given.get(key))
+        if kind is timedelta and read_duration(tell_duration(told)) == told:
+            told = tell_duration(told)
+        if kind is not bool or _is_asked(given.get(key)):
+            fields.append((f"{name}_{key}", told))
+    return fields
+
+
+def _put(
+    name: str, document: _Document, form: Form, kinds: Mapping[str, type]
+) -> _Object:
+    """Return *document* with what the fields do not say of it already."""
+    read = _read(name, form, kinds)
+    some = [{key: kind} for key, kind in kinds.items()]
+    old = dict(document)
+    typed = [k for k in some if _show(name, read, k) != _show(name, old, k)]
+    return _set(document, {key: read[key] for each in typed for key in each})
 
 
 def put_what(document: _Document, form: Form) -> _Object:
@@ -331,12 +385,15 @@ def put_what(document: _Document, form: Form) -> _Object:
             made and _show(box, made, kinds) != _show(box, old, kinds)
         ):
             steps = _set(steps, {step: made})
-    return _set(document, {**_read("what", form, _WHAT), "operations": steps})
+    made = _set(_put("what", document, form, _WHAT), {"operations": steps})
+    condition = _put("what_if", _get_object(made.get("if")), form, _IF)
+    return _put("what", _set(made, {"if": condition}), form, _FAILING)
 
 
 def show_what(document: _Document) -> _Fields | None:
     """Return the fields that say the name and the steps of *document*."""
-    fields = _show("what", dict(document), _WHAT)
+    fields = _show("what", dict(document), {**_WHAT, **_FAILING})
+    fields += _show("what_if", _get_object(document.get("if")), _IF)
     for step, kinds in STEPS.items():
         value = _get_object(document.get("operations")).get(step)
         if _is_asked(value):
@@ -349,7 +406,7 @@ def show_what(document: _Document) -> _Fields | None:
 
 def put_who(document: _Document, form: Form) -> _Object:
     """Return *document* with the recipients of the fields."""
-    who = _set(_get_object(document.get("recipients")), _read("who", form, _WHO))
+    who = _put("who", _get_object(document.get("recipients")), form, _WHO)
     return _set(document, {"recipients": who})
 
 

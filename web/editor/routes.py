@@ -19,6 +19,7 @@ from actions.lookup import fetch_app
 from actions.posting.edit import OneOutcome, post_text, replace_text
 from actions.posting.post import SeenAction
 from actions.previews.sentences import tell_nth
+from actions.read_actions import fetch_names
 from actions.read_revisions import fetch_shown_revision
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from dispatch.manual_runs import run_now
@@ -42,6 +43,7 @@ from web.clocks import find_zone
 from web.editor.builders import (
     BUILDERS,
     DAYS,
+    FAILING,
     FLAGS,
     KINDS,
     STEPS,
@@ -69,6 +71,10 @@ _NTHS = [
     (-1, "last"),
     *((-nth, f"{tell_nth(nth)} last") for nth in range(2, 11)),
 ]
+
+
+#: The most actions that a list offers; of more, names are typed.
+_MOST_FORMERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +278,11 @@ def _show(
         "calendar": calendar,
         "DAYS": DAYS,
         "draft": draft,
+        "FAILING": FAILING,
         "FLAGS": FLAGS,
         "first_app": _FIRST_APP,
         "foreseen": foresee(context, draft, built, viewer_zone=viewer_zone),
+        "formers": _list_formers(context, draft, built.get("when_former")),
         "is_mailing": MAILING_STEPS.intersection,
         "is_part": "x-part" in context.request.headers,
         "judged": judge(context, draft, viewer_zone=viewer_zone),
@@ -324,6 +332,23 @@ def _get_starter(context: Context, kind: str, app: str | None) -> Starter:
 def _list_starters(context: Context, calendar: AppCalendar) -> list[Starter]:
     found = read_part(context, lambda connection: read_clock(connection).date())
     return [] if isinstance(found, Unread) else list_starters(found, calendar.holidays)
+
+
+def _list_formers(
+    context: Context, draft: Draft, chosen: str
+) -> list[tuple[str, str]] | None:
+    """Return the actions that it may start after. None: too many for a list."""
+    if draft.app is None:
+        return None
+    app, uid = draft.app, draft.uid
+    names = read_part(
+        context, lambda c: fetch_names(c, app, but=uid, limit=_MOST_FORMERS + 1)
+    )
+    if isinstance(names, Unread) or len(names) > _MOST_FORMERS:
+        return None
+    if chosen and chosen not in names:  # by its uid, or a name of former times
+        names.append(chosen)
+    return [("", "choose an action"), *((name, name) for name in names)]
 
 
 def _read_calendar(context: Context, app: str | None) -> AppCalendar:

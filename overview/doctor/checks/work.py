@@ -47,11 +47,12 @@ def look_at_quarantine(view: View) -> Iterator[Finding]:
 
 def look_at_followers(view: View) -> Iterator[Finding]:
     """Look for actions that start after one that is deleted, and so never again."""
-    for row in fetch_left_behind(view.connection, app=view.app, limit=_NAMED):
-        found = f"{row.name!r} (app {row.app}) starts after {row.former!r}, which is"
-        found += " deleted. Let it start after another one, or delete it."
+    found = fetch_left_behind(view.connection, app=view.app, limit=_NAMED)
+    for app, name, deleted in found:
+        told = f"{name!r} (app {app}) starts after {deleted!r}, which is"
+        told += " deleted. Let it start after another one, or delete it."
         title = "an action never starts"
-        yield Finding("followers", Health.DOUBTFUL, found, title)
+        yield Finding("followers", Health.DOUBTFUL, told, title)
 
 
 def look_at_outbox(view: View) -> Iterator[Finding]:

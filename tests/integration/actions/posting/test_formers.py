@@ -117,8 +117,8 @@ def test_deletion_of_what_others_follow_is_told(engine: sa.Engine):
     assert told[1].endswith("('nightly', 'report'), whose uids can never be used again")
     expected = "After 'nightly' succeeded; that is deleted, so it never starts"
     assert expected == after.sentence
-    (told,) = seen
-    assert told.startswith(
+    (left,) = seen
+    assert left.startswith(
         "'report' (app app) starts after 'nightly', which is deleted"
     )
 

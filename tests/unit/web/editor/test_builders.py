@@ -111,7 +111,10 @@ def test_what_a_builder_shows_changes_nothing(text: str, name: str) -> None:
                 "delay": "90 minutes",
             },
         ),
-        ({"calendar": "Mon *-*-01 09:00"}, None),
+        (
+            {"calendar": "Mon *-*-01 09:00"},
+            {"kind": "calendar", "calendar": "Mon *-*-01 09:00"},
+        ),
         (
             {"due_date": "2026-12-01T09:00:00+01:00"},
             {"kind": "once", "date": "2026-12-01", "time": "09:00:00+01:00"},
@@ -205,6 +208,7 @@ def test_monthly_invoice_on_the_last_working_day() -> None:
         ({"when_kind": "daily"}, "Write hours and minutes"),
         ({"when_kind": "weekdays", "when_time": "07:00"}, "No weekday"),
         ({"when_kind": "once", "when_time": "07:00"}, "No date"),
+        ({"when_kind": "after"}, "No action is chosen"),
     ],
 )
 def test_fields_that_say_nothing_are_refused(fields: dict[str, str], told: str) -> None:
@@ -277,6 +281,32 @@ def test_what_the_fields_do_not_have_stays() -> None:
     changed: Any = BUILDERS["what"].put(document, queued)
     assert {**task, "queue": "q"} == changed["operations"]["run_task"]
     assert document == BUILDERS["who"].put(document, built)
+
+
+def test_what_follows_a_failure_has_fields() -> None:
+    """Durations in words; what is no number is the door's, and 0 is one."""
+    fields = {
+        "what_retries": "0",
+        "what_retry_after": "90 s",
+        "what_rest_after": "x",
+        "what_if_refreshed": "refreshed",
+    }
+    document: Any = {"name": "a", "if": {"refreshed": True}, "retry_after": "PT1M"}
+
+    made = BUILDERS["what"].put({"name": "a"}, make_form(what_name="a", **fields))
+    shown = dict(BUILDERS["what"].show(made) or [])
+    kept = BUILDERS["what"].put(document, open_builders(document, _NOTHING))
+    emptied = BUILDERS["what"].put(document, make_form(what_name="a"))
+
+    assert {
+        "name": "a",
+        "if": {"refreshed": True},
+        "retries": 0,
+        "retry_after": "PT90S",
+        "rest_after": "x",
+    } == made
+    assert fields | {"what_retry_after": "90 seconds"} == {k: shown[k] for k in fields}
+    assert (document, {"name": "a"}) == (kept, emptied)
 
 
 def test_what_was_typed_stays_until_the_document_is_asked_for() -> None:
