@@ -30,6 +30,7 @@ PAGES = {
     "apps pause": "POST /apps/{app}/pause",
     "apps resume": "POST /apps/{app}/resume",
     "apps show": "GET /apps/{app}",
+    "apps test-notice": "POST /apps/{app}/test-notice",
     "backfills cancel": "POST /backfills/{backfill_id}/cancel",
     "backfills list": "GET /actions/{uid}/backfill",
     "backfills show": "GET /backfills/{backfill_id}",
