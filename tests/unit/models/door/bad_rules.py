@@ -17,7 +17,10 @@ WHEN = [
     Bad(action(when=[]), "/when", "0 rules", "1 to 20"),
     Bad(action(when=[ACTION["when"]] * 21), "/when", "21 rules", "1 to 20"),
     Bad(action(when=[[ACTION["when"]]]), "/when/0", "list within a list", "one list"),
-    Bad(action(when=[{"on": "instance.user.created"}]), "/when/0", "event", "separate"),
+    *(
+        Bad(action(when=[each]), "/when/0", "no rule of time", "separate")
+        for each in ({"on": "instance.user.created"}, {"after_action": "nightly"})
+    ),
     Bad(action(when=["0 7 * * 1"]), "/when/0", "not an object", "cron_rule"),
     Bad(
         action(when=[ACTION["when"], {"cron_rule": "0 25 * * *"}]),
