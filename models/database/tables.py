@@ -315,7 +315,7 @@ scheduled_actions = sa.Table(
     Column("attempts_allowed", sa.Integer, nullable=False, server_default="3"),
     # failures in a row after which it is paused; null: never
     Column("rest_after", sa.Integer),
-# whether an outside monitor hears of its runs
+    # whether an outside monitor hears of its runs
     Column("pings", sa.Boolean, nullable=False, server_default=sa.false()),
     # canonical JSON of TimingModel; null for what follows an event or action
     Column("timing", sa.Text),
