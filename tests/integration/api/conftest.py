@@ -22,6 +22,7 @@ from serving.access.manage_keys import create_key
 from serving.limits import Rate, RequestClass, RequestLimits
 from serving.services import Services
 from settings import Settings, read_settings
+from tests.integration.kept_rows import KeptRows
 from tests.scheduling import add_app
 
 #: The small app of most tests, and the one whose key must see nothing of it.
@@ -31,6 +32,9 @@ APP, OTHER = "shop", "books"
 UNLIMITED = RequestLimits(
     dict.fromkeys(RequestClass, Rate(10**9)), clock=time.monotonic
 )
+
+
+_kept: dict[str, tuple[KeptRows, dict[tuple[str | None, Role], str]]] = {}
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,18 @@ def free_web(engine: sa.Engine, tmp_path: Path) -> Iterator[Web]:
 @contextmanager
 def run_web(engine: sa.Engine, home: Path, limits: RequestLimits) -> Iterator[Web]:
     """Run the API in this process."""
+    keys = _write_keys(engine)
+    services = Services(make_settings(home, engine), engine, limits)
+    with TestClient(make_app(services)) as client:
+        yield Web(client, engine, keys)
+
+
+def _write_keys(engine: sa.Engine) -> dict[tuple[str | None, Role], str]:
+    """Make the apps and their keys once for each dialect, and then copy their rows."""
+    if kept := _kept.get(engine.dialect.name):
+        rows, keys = kept
+        rows.write(engine)
+        return keys
     keys = {}
     for uid in (APP, OTHER):
         add_app(engine, uid, ids=("ada", "zoe"))
@@ -125,6 +141,5 @@ def run_web(engine: sa.Engine, home: Path, limits: RequestLimits) -> Iterator[We
                 name = f"{role} of {app}"
                 new = create_key(connection, app=app, role=role, name=name)
                 keys[app, role] = new.text
-    services = Services(make_settings(home, engine), engine, limits)
-    with TestClient(make_app(services)) as client:
-        yield Web(client, engine, keys)
+    _kept[engine.dialect.name] = KeptRows.read(engine), keys
+    return keys

@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from cli.web_app import make_app
-from models.database.engine import db_now, reading, writing
-from models.database.tables import change_head, installation, metadata, processes
+from models.database.engine import db_now, writing
+from models.database.tables import processes
 from serving.access.callers import Caller, Role
 from serving.access.manage_keys import create_key
 from serving.access.sign_ins import make_link
@@ -26,6 +26,7 @@ from serving.limits import RequestLimits
 from serving.services import Services
 from tests.integration.api.conftest import make_settings
 from tests.integration.api.prepared import Prepared, prepare
+from tests.integration.kept_rows import KeptRows
 from tests.seeded.sites import make_seeded_home
 
 OWN = {"Origin": "http://testserver"}
@@ -80,7 +81,7 @@ class _Kept:
 
     shop: Prepared
     home: Path
-    rows: dict[sa.Table, list[dict[str, Any]]]
+    rows: KeptRows
     made_at: float
 
     @property
@@ -94,21 +95,7 @@ class _Kept:
         made_at = time.monotonic()
         prepare(engine, home, "books", "Qbooksq")
         shop = prepare(engine, home, "shop", "Qshopq")
-        with reading(engine) as connection:
-            rows = {
-                table: [*map(dict, connection.execute(sa.select(table)).mappings())]
-                for table in metadata.sorted_tables
-                if table is not installation
-            }
-        return cls(shop, home, rows, made_at)
-
-    def write(self, engine: sa.Engine) -> None:
-        """Fill the empty database of *engine*."""
-        with writing(engine) as connection:
-            connection.execute(sa.delete(change_head))
-            for table, rows in self.rows.items():
-                if rows:
-                    connection.execute(sa.insert(table), rows)
+        return cls(shop, home, KeptRows.read(engine), made_at)
 
 
 _kept: dict[str, _Kept] = {}
@@ -121,7 +108,7 @@ def shop(
     """Give a small app that has everything, beside another one."""
     kept = _kept.get(engine.dialect.name)
     if kept is not None and kept.is_fresh:
-        kept.write(engine)
+        kept.rows.write(engine)
     else:
         kept = _Kept.make(engine, tmp_path_factory.mktemp("prepared"))
         _kept[engine.dialect.name] = kept

@@ -1,0 +1,36 @@
+"""Rows of a prepared database, to copy: making them takes longer than most tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.database.tables import change_head, installation, metadata
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """All rows but that of the installation."""
+
+    rows: dict[sa.Table, list[dict[str, Any]]]
+
+    @classmethod
+    def read(cls, engine: sa.Engine) -> KeptRows:
+        """Keep what is in the database of *engine*."""
+        with reading(engine) as connection:
+            found = {
+                table: [*map(dict, connection.execute(sa.select(table)).mappings())]
+                for table in metadata.sorted_tables
+                if table is not installation
+            }
+        return cls({table: rows for table, rows in found.items() if rows})
+
+    def write(self, engine: sa.Engine) -> None:
+        """Fill the empty database of *engine*."""
+        with writing(engine) as connection:
+            connection.execute(sa.delete(change_head))
+            for table, rows in self.rows.items():
+                connection.execute(sa.insert(table), rows)
