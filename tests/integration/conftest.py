@@ -29,22 +29,31 @@ def _patience() -> Iterator[None]:
         yield
 
 
-#: Faces ask what is tested on both databases below them. The examples of all routes of
-#: the API are sent to both, whatever is made up in `make test-all` only;
-#: web/test_walk.py sees all pages on SQLite, cli/test_walk.py calls all commands that
-#: read.
-_FACES = (_HERE / "api", _HERE / "cli", _HERE / "web")
-_ALL_ROUTES = {"test_examples.py"}
+#: Faces ask what is tested on both databases below them, and so do the rooms whose
+#: statements are the same on both. The examples of all routes of the API are sent to
+#: both, whatever is made up in `make test-all` only; web/test_walk.py sees all pages on
+#: SQLite, cli/test_walk.py calls all commands that read.
+_SAME_ON_BOTH = [_HERE / each for each in ("api", "cli", "overview", "serving", "web")]
+#: All routes, and what has a statement of its own for each database.
+_OWN_ON_EACH = {
+    "test_examples.py",
+    "test_examine.py",
+    "test_installed.py",
+    "test_live_events.py",
+    "test_recent_runs.py",
+    "test_repeats.py",
+}
 if "MINUTEHAND_TEST_ALL" in os.environ:
-    _ALL_ROUTES.add("test_fuzzing.py")
+    _OWN_ON_EACH.add("test_fuzzing.py")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Test faces on PostgreSQL alone, but for those that ask for all routes."""
+    """Test on PostgreSQL alone what is the same on SQLite."""
     path = metafunc.definition.path
-    is_face = any(map(path.is_relative_to, _FACES)) and path.name not in _ALL_ROUTES
-    if is_face and "database_url" in metafunc.fixturenames:
+    is_same = any(map(path.is_relative_to, _SAME_ON_BOTH))
+    is_same = is_same and path.name not in _OWN_ON_EACH
+    if is_same and "database_url" in metafunc.fixturenames:
         # as a mark, which takes the place of the parameters of the fixture
         metafunc.definition.add_marker(
             pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
