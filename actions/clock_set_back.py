@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
+from actions.decide import EventCandidate
 from actions.due_action import DueAction
 from actions.due_rows import advance
 from actions.leader import get_set_back
 from actions.occurrences import next_due_at, parse_timing
+from actions.when.event import LATEST_RECORDING, event_occurrence
 from models.database.tables import operations, scheduled_actions
 from models.decision import Decision
 from models.errors import RuleError
+from models.fields.delay import Delay
+from models.fields.zone import load_zone
 from models.operation_state import OperationState, Trigger
 
 _RESOLUTION = timedelta.resolution
@@ -103,3 +108,47 @@ def skip_decided(
         else each
         for each in actions
     ]
+
+
+def drop_decided(
+    connection: sa.Connection,
+    actions: Sequence[DueAction],
+    events: Mapping[str, Sequence[EventCandidate]],
+    *,
+    before: datetime,
+) -> Mapping[str, Sequence[EventCandidate]]:
+    """
+    Return *events* without those that *actions* due before *before* have decided.
+
+    An event that was recorded while the clock was back wakes its action at that time,
+    and all that came before the clock was set back lies after it.
+
+    Args:
+        events: By the uid of the action that waits for them.
+        before: As for ``skip_decided``.
+    """
+    late = [each for each in actions if each.next_due_at <= before]
+    if not late or get_set_back(connection) is None:
+        return events
+    kept = operations.c
+    since = min(each.next_due_at for each in late) - LATEST_RECORDING
+    found = connection.execute(
+        sa.select(kept.action_uid, kept.occurrence, kept.user_id).where(
+            kept.action_uid.in_(sorted(each.uid for each in late)),
+            kept.trigger == Trigger.EVENT,
+            kept.occurrence.between(since, before),
+        )
+    )
+    decided: defaultdict[str, set[tuple[datetime, str]]] = defaultdict(set)
+    for uid, occurrence, user_id in found:
+        decided[uid].add((occurrence, user_id))
+    left = dict(events)
+    for action in late:
+        delay, zone = Delay.parse(action.delay), load_zone(action.zone)
+        left[action.uid] = [
+            each
+            for each in events.get(action.uid, ())
+            if (event_occurrence(each.at, delay, zone), each.user_id)
+            not in decided[action.uid]
+        ]
+    return left

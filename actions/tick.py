@@ -18,7 +18,7 @@ import sqlalchemy as sa
 import structlog
 from pydantic import ValidationError
 
-from actions.clock_set_back import skip_decided
+from actions.clock_set_back import drop_decided, skip_decided
 from actions.decide import EventCandidate, Memo, decide_event, decide_time
 from actions.due_action import ActionRevision, DueAction
 from actions.due_rows import (
@@ -280,11 +280,13 @@ _Due = tuple[DueAction, Sequence[EventCandidate], datetime | None]
 def _read(
     engine: sa.Engine, uids: Sequence[str], now: datetime, lookback: timedelta
 ) -> list[_Due]:
+    before = now - lookback
     with reading(engine) as connection:
         actions = fetch_due(connection, uids, now=now)
-        actions = skip_decided(connection, actions, before=now - lookback)
+        actions = skip_decided(connection, actions, before=before)
         waiting = [each for each in actions if each.event is not None]
         events, following = fetch_events(connection, waiting, now=now)
+        events = drop_decided(connection, waiting, events, before=before)
     return [(a, events.get(a.uid, ()), following.get(a.uid)) for a in actions]
 
 

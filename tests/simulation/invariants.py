@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from actions.leader import TTL
+from models.fields.duration import Duration
 from models.occurrence import str_to_uuid
 from models.operation_state import (
     FINAL_STATES,
@@ -146,9 +147,9 @@ class Invariants:
             return  # a range, which the audit judges in the end
         if details and state == OperationState.MISSED:
             said = json.loads(details)
-            self.missed.append(
-                Missed(action, _text(said["first"]), _text(said["last"]), now)
-            )
+            missed = Missed(action, _text(said["first"]), _text(said["last"]), now)
+            self.missed.append(missed)
+            self._check_missed(missed, said["count"], is_of_event=trigger == "event")
             return
         key = (action, occurrence, user or "")
         _insist(
@@ -160,6 +161,34 @@ class Invariants:
             _insist(occurrence <= now, f"{key} was recorded before it was due")
         if state == OperationState.SKIPPED and reason == "overlap":
             self._check_overlap(id_, action, user)
+
+    def _check_missed(self, missed: Missed, count: int, *, is_of_event: bool) -> None:
+        """What was decided before is not missed, whatever the clock did since."""
+        uid, first, last, _now = astuple(missed)
+        (ran,) = self.database.raw.execute(
+            "SELECT count(*) FROM operations WHERE action_uid = ? AND details IS NULL"
+            " AND trigger IN ('schedule', 'event') AND occurrence BETWEEN ? AND ?",
+            (uid, first, last),
+        ).fetchone()
+        _insist(
+            not ran if not is_of_event else count + ran <= self._count_events(missed),
+            f"{missed} has {count} occurrences besides the {ran} that were decided",
+        )
+
+    def _count_events(self, missed: Missed) -> int:
+        """Return how many events lead to the occurrences of *missed*."""
+        rows = self.database.raw.execute(
+            "SELECT e.at, a.delay FROM scheduled_actions a JOIN events e"
+            " ON e.app = a.app AND e.name = a.event WHERE a.uid = ?",
+            (missed.action_uid,),
+        ).fetchall()
+        occurrences = [
+            datetime.fromisoformat(at).replace(microsecond=0)
+            + Duration.parse(delay or "PT0S").elapsed
+            for at, delay in rows
+        ]
+        first, last = map(datetime.fromisoformat, (missed.first, missed.last))
+        return sum(first <= each <= last for each in occurrences)
 
     def _check_turn(self, id_: str) -> None:
         """Of an action and user with ``overlap: queue``, one has begun at a time."""

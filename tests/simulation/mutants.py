@@ -17,6 +17,7 @@ from unittest.mock import patch
 import actions.decide
 import actions.due_action
 import actions.leader
+import actions.tick
 import dispatch.dispatcher
 import dispatch.outbox
 import operations.cancel_and_retry
@@ -147,6 +148,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "decision",
         _with(actions.due_action, "make_operation_id", mistakes.make_own_id),
         first=2,
+        emphasis=Emphasis(clock_jumps=True, outages=("make_clock_jump",) * 8),
+    ),
+    Mutant(
+        "decided events missed again",
+        "decision",
+        _with(actions.tick, "drop_decided", mistakes.drop_nothing),
+        first=1,
         emphasis=Emphasis(clock_jumps=True, outages=("make_clock_jump",) * 8),
     ),
     Mutant(

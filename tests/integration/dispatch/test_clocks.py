@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError, record_tick
+from actions.user_events import NewEvent, record_events
 from dispatch.clocks import follow_clock_set_back, notice_clock_set_back
 from models.database.engine import make_engine, reading, writing
 from models.database.transaction import AtOnce
@@ -24,6 +25,7 @@ from tests.scheduling import (
     MINUTE,
     Clock,
     FakeSender,
+    add_app,
     add_revision,
     copy_action,
     edit_action,
@@ -32,6 +34,7 @@ from tests.scheduling import (
     get,
     make_dispatcher,
     make_operation,
+    post,
     record_all,
     tick,
 )
@@ -182,18 +185,27 @@ def test_doctor_tells_until_the_clock_has_caught_up(
     assert "set back by 2 h" in again.detail
 
 
-def live(engine: sa.Engine, world: World, *until: tuple[float, timedelta]) -> list[int]:
+def live(
+    engine: sa.Engine,
+    world: World,
+    *until: tuple[float, timedelta],
+    each_minute: Callable[[int], None] = lambda _minute: None,
+    **when: str,
+) -> list[int]:
     """
     Let a scheduler live through the minutes of an action that is due each second one.
 
     Args:
         until: How many minutes of the world, and by how much its clock is wrong then.
+        each_minute: Called in the middle of each minute of the world, with its number.
+        when: What the action is due at instead.
 
     Returns:
         The minutes at which it ticked.
     """
-    add_revision(engine, when={"cron_rule": "*/2 * * * *"})
-    edit_action(engine, "daily", next_due_at=SEVEN, effective_from=SEVEN)
+    add_app(engine, ids=["ann"])
+    post(engine, uid="daily", when=when or {"cron_rule": "*/2 * * * *"})
+    edit_action(engine, "daily", next_due_at=SEVEN, effective_from=SEVEN - HOUR)
     scheduler = Scheduler(
         engine,
         Leader(engine, monotonic=world),
@@ -204,10 +216,14 @@ def live(engine: sa.Engine, world: World, *until: tuple[float, timedelta]) -> li
     )
     ticks: list[datetime] = []
     scheduler.on_tick.append(lambda report: ticks.append(report.now))
+    done = -1
     for minutes, world.fast_by in until:
         while world.now < minutes * 60:
             pause_s = scheduler.wake()
             world.now += max(0.01, pause_s)
+            if world.now >= (done + 1) * 60 + 30:
+                done += 1
+                each_minute(done)
     return [round((each - SEVEN) / MINUTE) for each in ticks]
 
 
@@ -236,6 +252,30 @@ def test_what_ran_before_is_not_missed_when_the_clock_comes_right(
 
     ran = [(minute, "queued") for minute in (0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)]
     assert ran == fetch_minutes(engine)
+
+
+def test_events_of_before_are_not_missed_when_the_clock_comes_right(
+    engine: sa.Engine, world: World
+):
+    """
+    One that comes while the clock is wrong wakes the action for the time that the clock
+    shows then; what it had decided before lies after that, and was not missed.
+    """
+
+    def happen(minute: int) -> None:
+        if minute in {1, 3, 8, 9}:
+            with writing(engine) as connection:
+                record_events(connection, [NewEvent("app", "app.x", "ann")])
+
+    live(
+        *(engine, world, (8.9, timedelta()), (9.9, -8.1 * MINUTE), (14, timedelta())),
+        each_minute=happen,
+        on="app.x",
+    )
+
+    ran = [(1, "queued"), (3, "queued"), (8, "queued")]
+    assert sorted([(1, "missed"), *ran]) == sorted(fetch_minutes(engine))
+    assert [1] == [row.details["count"] for row in fetch_all(engine) if row.details]
 
 
 def test_only_what_is_new_is_missed_when_the_clock_comes_right_late(
