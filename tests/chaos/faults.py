@@ -39,6 +39,9 @@ Block = AbstractContextManager[object]
 #: Messages that wait when Redis goes, so that workers are in the middle of taking.
 WAITING = 1000
 
+#: What workers may need to take three times as many, on a machine that is busy.
+FULL_S = 600.0
+
 #: Of each kind of hostile message, for each of two queues.
 POISON = 20
 
@@ -212,7 +215,8 @@ def restart_redis(world: World, case: Case) -> Iterator[None]:
         world.pause(2)
         world.start(world.broker)
     yield
-    world.wait(lambda: world.count_waiting() < 20, what="workers to take the rest")
+    rest = "workers to take the rest"
+    world.wait(lambda: world.count_waiting() < 20, what=rest, timeout_s=FULL_S)
 
 
 def empty(world: World, server: Victim) -> None:
