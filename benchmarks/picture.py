@@ -91,11 +91,11 @@ def draw_soak(samples: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _without_leaps(samples: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return them, but for the times of minutes in which a clock was set."""
+    """Return them, but for the minutes that a clock's leap is seen in."""
     leaps = {
         each["minute"] + n
         for each in samples
-        for n in (0, 1, 2)
+        for n in range(6)
         if str(each.get("happened", "")).startswith("clock")
     }
     return [{} if each["minute"] in leaps else each for each in samples]
