@@ -133,6 +133,11 @@ class Event(StrEnum):
         "An action was paused, as it asks, after so many failures in a row.",
     )
 
+    OPERATIONS_LATE = (
+        "operations_late",
+        "Operations are late, or take longer than their actions expect.",
+    )
+
     NOTICES_RECORDED = (
         "notices_recorded",
         "Notices will be sent about operations that failed, or that work again.",

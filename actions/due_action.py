@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from actions.when.event import longest_elapsed
 from models.decision import NewOperation, make_triggered_by
+from models.expectations import expect_at
 from models.fields.duration import Duration
 from models.occurrence import make_missed_id, make_operation_id
 from models.operation_state import OperationState, Overlap, Queue, Reason, Trigger
@@ -46,6 +47,7 @@ class DueAction(NamedTuple):
     queue: Queue
     overlap: Overlap
     attempts_allowed: int
+    expected_after_s: float | None
     timing: str | None
     event: str | None
     delay: str | None
@@ -83,6 +85,7 @@ def make_operation(
         queue=action.queue,
         overlap=action.overlap,
         attempts_allowed=action.attempts_allowed,
+        expected_at=expect_at(occurrence, action.expected_after_s),
         user_id=user_id,
         event_at=event_at,
     )

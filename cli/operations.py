@@ -99,6 +99,7 @@ def print_operation(shown: ShownOperation) -> None:
             ("sent", format_both(shown.sent_at)),
             ("started", format_both(shown.started_at)),
             ("finished", format_both(shown.finished_at)),
+            ("expected", shown.told_late),
             ("took", format_took(shown.took)),
             ("worker", shown.worker),
             ("error", shown.error),

@@ -18,6 +18,7 @@ from models.database.journal import note_change
 from models.database.tables import operations
 from models.decision import NewOperation, make_triggered_by
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
+from models.expectations import expect_at
 from models.fields.strict_model import show
 from models.occurrence import make_manual_id
 from models.operation import order_steps
@@ -136,6 +137,7 @@ def run_now(  # noqa: PLR0913 - all but two have a default
             queue=Queue(action.queue),
             overlap=Overlap(action.overlap),
             attempts_allowed=action.attempts_allowed,
+            expected_at=expect_at(now, action.expected_after_s),
             user_id=user_id,
             details=details or None,
         )

@@ -47,6 +47,7 @@ from operations.notices.stored import (
     fetch_unreported,
     find_succeeded,
     forget_old_notices,
+    has_late,
     is_stale,
     mark_noticed,
     store_notice,
@@ -231,6 +232,8 @@ def _is_over(connection: sa.Connection, notice: Notice, now: datetime) -> bool:
         return False
     if now - notice.last_at < CALM:
         return False
+    if notice.kind is NoticeKind.LATE:
+        return not has_late(connection, notice)
     succeeded = find_succeeded(connection, notice)
     if not succeeded:
         return False

@@ -28,6 +28,7 @@ from dispatch.backfills.progress import Backfiller
 from dispatch.clocks import ZoneAdopter, follow_clock_set_back
 from dispatch.dispatcher import Dispatcher
 from dispatch.due_pauses import end_due_pauses
+from dispatch.lateness import LateLook
 from dispatch.noticer import Noticer
 from dispatch.rests import Rester
 from models.database.engine import writing
@@ -118,6 +119,7 @@ class Upkeep:
                 _Work(dispatcher.rescue, every_s=RESCUE_EVERY_S),
                 self._pauses,
                 _Work(Rester(engine, leader, noticer).look, every_s=RESCUE_EVERY_S),
+                _Work(LateLook(engine, leader, noticer).look, every_s=RESCUE_EVERY_S),
                 self._notices,
                 _Work(Backfiller(engine, leader).look),
             )

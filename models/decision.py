@@ -25,6 +25,7 @@ class NewOperation(NamedTuple):
         occurrence: Aware UTC; for a missed row, the first occurrence missed; for a
             manual run, the instant at which it was requested; for a backfill, the past
             occurrence that runs after all.
+        expected_at: When the leader looks whether it has ended. None: it does not.
         event_at: The instant of the event that caused the occurrence, if one did.
         details: JSON: ``{"first", "last", "count"}`` of a row for several occurrences,
             ``{"force": true}`` of a manual one.
@@ -40,6 +41,7 @@ class NewOperation(NamedTuple):
     queue: Queue
     overlap: Overlap
     attempts_allowed: int = ATTEMPTS
+    expected_at: datetime | None = None
     state: OperationState = OperationState.PENDING
     reason: str | None = None
     user_id: str | None = None

@@ -54,7 +54,7 @@ from models.operation import (
 )
 from models.operation_state import Overlap, Queue
 from models.recipients import RecipientFilterModel
-from models.run_task import CELERY_KEYS
+from models.run_task import CELERY_KEYS, ElapsedText
 from models.when import (
     KINDS,
     AfterActionModel,
@@ -107,6 +107,26 @@ def parse_jitter(text: str) -> Duration:
     return jitter
 
 
+class ExpectModel(DocumentModel):
+    """
+    By when each run should have ended, and how long it should take.
+
+    Args:
+        within: ISO 8601 duration since the time of the occurrence. None: any time.
+        takes: ISO 8601 duration since the run began. None: as long as it takes.
+    """
+
+    within: ElapsedText | None = Field(default=None, examples=["PT30M"])
+    takes: ElapsedText | None = Field(default=None, examples=["PT10M"])
+
+    @model_validator(mode="after")
+    def _refuse_nothing(self) -> Self:
+        if self.within is None and self.takes is None:
+            msg = "Nothing is expected."
+            raise RuleError(msg, "Write 'within' or 'takes', or leave 'expect' out.")
+        return self
+
+
 class ScheduledActionModel(DocumentModel):
     """
     What to do (operations), when, and for whom (recipients).
@@ -122,6 +142,7 @@ class ScheduledActionModel(DocumentModel):
         overlap: None: the default for its queue and trigger.
         retries: Attempts after the first. None: as ``back_off.ATTEMPTS`` says.
         retry_after: ISO 8601 duration before the second attempt; then twice that.
+        expect: What is told of if it is not so. None: nothing is expected.
         rest_after: Failures in a row after which it is paused. None: it never is.
         ping: Address of an outside monitor that hears of its runs. None: none does.
     """
@@ -164,6 +185,9 @@ class ScheduledActionModel(DocumentModel):
         ]
         | None
     ) = Field(default=None, examples=["PT1M"])
+    expect: ExpectModel | None = Field(
+        default=None, examples=[{"within": "PT30M", "takes": "PT10M"}]
+    )
     rest_after: int | None = Field(default=None, ge=1, le=MOST_FAILURES, examples=[3])
     ping: Annotated[str, Field(max_length=2000), AfterValidator(check_ping)] | None = (
         Field(default=None, examples=["https://hc-ping.com/your-uuid"])
@@ -383,6 +407,7 @@ def _find_parts() -> Iterator[tuple[tuple[str, ...], Collection[str]]]:
     yield ("if",), get_keys(ConditionModel)
     yield ("recipients",), get_keys(RecipientFilterModel)
     yield ("catch_up",), get_keys(CatchUpModel)
+    yield ("expect",), get_keys(ExpectModel)
     yield ("except",), {"weekdays", *get_keys(DateRangeModel)}
     for step, model in STEP_MODELS.items():
         yield ("operations", step), get_keys(model)

@@ -19,6 +19,7 @@ from models.database.engine import Identifier, json_rows, make_rows_json
 from models.database.tables import operations, scheduled_actions
 from models.decision import AFTER_KEY, NewOperation, make_triggered_by
 from models.errors import RuleError
+from models.expectations import expect_at
 from models.fields.duration import Duration
 from models.fields.zone import load_zone
 from models.occurrence import make_after_id
@@ -138,7 +139,7 @@ def _statement(dialect: str) -> sa.Select[Any]:
     )
     names = (
         *("uid", "app", "name", "revision", "queue", "overlap", "attempts_allowed"),
-        *("delay", "zone", "starts_at", "ends_at"),
+        *("delay", "zone", "starts_at", "ends_at", "expected_after_s"),
     )
     return (
         sa.select(
@@ -186,6 +187,7 @@ def _make(row: sa.Row[Any]) -> Iterator[NewOperation]:
         queue=Queue(row.queue),
         overlap=Overlap(row.overlap),
         attempts_allowed=row.attempts_allowed,
+        expected_at=expect_at(due_at, row.expected_after_s),
         details={
             AFTER_KEY: {
                 "operation": str(row.ended_id),

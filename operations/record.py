@@ -58,6 +58,7 @@ _COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
     "queue": sa.Text(),
     "overlap": sa.Text(),
     "attempts_allowed": sa.Integer(),
+    "expected_at": UtcDateTime,
     "state": sa.Text(),
     "reason": sa.Text(),
     "details": Json,

@@ -22,6 +22,7 @@ from actions.read_actions import fetch_documents
 from models.database.engine import read_clock
 from models.database.tables import operations
 from models.decision import tell_cause
+from models.expectations import tell_late
 from models.json_form import ASIDE
 from models.operation import order_steps
 from models.operation_state import (
@@ -129,6 +130,7 @@ class ShownOperation:
         triggered_by: Such as ``Scheduled action "name"``.
         reason: A ``Reason``, perhaps followed by free text. None: no reason is needed.
         send_at: The leader sends it, or its next attempt, then or later.
+        late: What it did not keep to of what its action expects. None: nothing, so far.
         steps: In the order in which they run; empty if they were not asked for.
         details: Data that belong to its trigger or reason: see ``missed``.
         zone: That of its action, in which ``why`` tells local times.
@@ -163,6 +165,7 @@ class ShownOperation:
     sent_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
+    late: str | None
     worker: str | None
     progress: ProgressJson | None
     steps: tuple[ShownStep, ...]
@@ -181,6 +184,11 @@ class ShownOperation:
     def is_final(self) -> bool:
         """Whether only a retry or a resend can still change it."""
         return self.state in FINAL_STATES
+
+    @property
+    def told_late(self) -> str | None:
+        """That it is late, or was. None: it is not."""
+        return tell_late(self.late, self.state)
 
     @property
     def missed(self) -> MissedRange | None:

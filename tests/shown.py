@@ -34,6 +34,7 @@ def make_shown_operation(**given: Any) -> ShownOperation:
         "sent_at": None,
         "started_at": None,
         "finished_at": None,
+        "late": None,
         "worker": None,
         "progress": None,
         "steps": (),

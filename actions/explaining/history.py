@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -49,26 +49,7 @@ _REVISION = (
     _revised.changed_by,
     _revised.note,
 )
-_OPERATION = tuple(
-    operations.c[name]
-    for name in (
-        "id",
-        "action_uid",
-        "trigger",
-        "occurrence",
-        "user_id",
-        "state",
-        "reason",
-        "queue",
-        "recorded_at",
-        "send_at",
-        "sent_at",
-        "started_at",
-        "finished_at",
-        "details",
-        "ping_error",
-    )
-)
+_OPERATION = tuple(operations.c[each.name] for each in fields(RecordedOperation))
 
 #: How long a range of overtaken occurrences is at most, as far as it is looked for.
 _OVERTAKEN_WITHIN = timedelta(hours=1)

@@ -69,6 +69,7 @@ class RecordedOperation:
     finished_at: datetime | None
     details: dict[str, Any] | None
     ping_error: str | None = None
+    late: str | None = None
 
     @property
     def covered_range(self) -> tuple[datetime, datetime] | None:

@@ -34,6 +34,7 @@ from actions.previews.sentences import describe
 from actions.when.searching import find_last, find_occurrences
 from models.decision import tell_cause, tell_end
 from models.errors import RuleError
+from models.expectations import tell_late
 from models.fields.zone import load_zone
 from models.operation_state import OperationState, Reason, Trigger
 from models.revision import Change
@@ -226,6 +227,8 @@ def explain_operation(history: History, operation: RecordedOperation) -> WhyAnsw
         text = f"{text}: {told}"
     elif operation.reason is not None:
         text = f"{text} ({operation.reason})"
+    late = tell_late(operation.late, operation.state)
+    text += f"; {late}" if late else ""
     if operation.user_id is not None:
         text = f"for user {operation.user_id}: {text}"
     if operation.trigger == Trigger.BACKFILL:

@@ -50,6 +50,7 @@ from models.errors import (
     Problem,
     RuleError,
 )
+from models.expectations import read_expectation
 from models.fields.app_bounds import AppBounds
 from models.fields.delay import join_delay
 from models.fields.strict_model import MOST_PROBLEMS
@@ -416,6 +417,7 @@ def derive(
         "attempts_allowed": ATTEMPTS if action.retries is None else action.retries + 1,
         "rest_after": action.rest_after,
         "pings": action.ping is not None,
+        "expected_after_s": _find_first_look(action),
         "timing": timing,
         "event": event,
         "follows": follows,
@@ -428,6 +430,12 @@ def derive(
         "catch_up": action.catch_up.runs,
         "catch_up_within": action.catch_up.within,
     }
+
+
+def _find_first_look(action: ScheduledActionModel) -> float | None:
+    if action.expect is None:
+        return None
+    return read_expectation({"expect": action.expect.model_dump()}).first_look_s
 
 
 def delete_action(

@@ -38,6 +38,15 @@ def _describe(document: Mapping[str, Any]) -> Iterator[str]:
             yield f"At most 1 retry{pause or ''}."
         case _:
             yield f"Up to {retries} retries{(first and f', {first}') or ''}."
+    expected = document.get("expect") or {}
+    told = {"within": "end within {} of its time", "takes": "take at most {}"}
+    said = [
+        words.format(describe_duration(expected[key]))
+        for key, words in told.items()
+        if expected.get(key)
+    ]
+    if said:
+        yield f"Expected to {' and to '.join(said)}; else a notice tells."
     failures = document.get("rest_after")
     if failures is not None:
         yield (

@@ -82,6 +82,7 @@ OPERATION = {
     "sent_at": "2026-11-23T06:00:00.131Z",
     "started_at": "2026-11-23T06:00:01Z",
     "finished_at": "2026-11-23T06:00:10Z",
+    "late": None,
     "worker": "heavy@host",
     "progress": {"step": "refresh", "done": 2, "total": 2, "note": ""},
     "steps": [STEP],

@@ -46,6 +46,7 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.decision import NewOperation, make_backfilled_by
+from models.expectations import expect_at
 from models.operation_state import OperationState, Overlap, Queue, Trigger
 from models.requests.actions import Which
 from operations.cancel_and_retry import reopen_each
@@ -241,6 +242,8 @@ def _make_operation(
         queue=Queue(action.queue),
         overlap=Overlap(action.overlap),
         attempts_allowed=action.attempts_allowed,
+        # at once: it is the leader that finds out when it began
+        expected_at=expect_at(each.occurrence, action.expected_after_s),
     )
 
 

@@ -264,6 +264,7 @@ def _make_actions() -> None:
         sa.Column("attempts_allowed", sa.Integer(), server_default="3", nullable=False),
         sa.Column("rest_after", sa.Integer()),
         sa.Column("pings", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("expected_after_s", sa.Float()),
         sa.Column("timing", sa.Text()),
         sa.Column("event", sa.Text()),
         sa.Column("follows", sa.Text()),
@@ -466,6 +467,8 @@ def _make_operations() -> None:
         sa.Column("noticed_at", UtcDateTime),
         sa.Column("pinged", sa.SmallInteger()),
         sa.Column("ping_error", sa.Text()),
+        sa.Column("expected_at", UtcDateTime),
+        sa.Column("late", sa.Text()),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_operations")),
         postgresql_with=_VACUUM_SOONER,
     )
@@ -499,6 +502,12 @@ def _make_operations() -> None:
         ["send_at"],
         where="state = 'pending' AND"
         " COALESCE(substr(reason, 1, 16), '') = 'waits for a task'",
+    )
+    _index(
+        "ix_operations_expected",
+        "operations",
+        ["expected_at"],
+        where="expected_at IS NOT NULL",
     )
     _index(
         "ix_operations_first_lane",

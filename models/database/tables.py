@@ -317,6 +317,8 @@ scheduled_actions = sa.Table(
     Column("rest_after", sa.Integer),
     # whether an outside monitor hears of its runs
     Column("pings", sa.Boolean, nullable=False, server_default=sa.false()),
+    # seconds from an occurrence to the first look whether its run is as expected
+    Column("expected_after_s", sa.Float),
     # canonical JSON of TimingModel; null for what follows an event or action
     Column("timing", sa.Text),
     Column("event", sa.Text),
@@ -512,6 +514,9 @@ CLAIMED_HEAVY = Rows("{0}queue = 'heavy' AND {0}claim_token IS NOT NULL")
 CLAIMED_IN_LINE = Rows("{0}overlap = 'queue' AND {0}claim_token IS NOT NULL")
 CLAIMED_OF_NOBODY = Rows(f"{CLAIMED_IN_LINE.condition} AND {{0}}user_id IS NULL")
 
+#: Looked at by the leader, for its action says by when it should have ended.
+EXPECTED = Rows("{0}expected_at IS NOT NULL")
+
 #: Failed or missed.
 TROUBLED = Rows(f"{{0}}state IN ({_list(TROUBLED_STATES)})")
 
@@ -591,6 +596,10 @@ operations = sa.Table(
     Column("pinged", sa.SmallInteger),
     # why the last ping was not taken
     Column("ping_error", sa.Text),
+    # when the leader looks next whether it is late, if its action expects anything;
+    # and what it did not keep to, in words
+    Column("expected_at", UtcDateTime),
+    Column("late", sa.Text),
     # the leadership under which the row was recorded; null: recorded by hand
     Column("fence", sa.BigInteger),
     # sending: what is pending and stands in no line, oldest first
@@ -605,6 +614,8 @@ operations = sa.Table(
     _partial("ix_operations_in_line", _of_row(LINE), where=PENDING_IN_LINE),
     # sending: runs that people asked for, which go before scheduled ones
     _partial("ix_operations_pending_manual", "send_at", where=PENDING_MANUAL),
+    # lateness: what is to be looked at
+    _partial("ix_operations_expected", "expected_at", where=EXPECTED),
     # answers: tasks whose end is waited for, by their deadline
     _partial("ix_operations_awaiting", "send_at", where=AWAITING),
     # sending: how much of its share each app is using, read from the index alone

@@ -37,6 +37,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "retries": "Attempts after the first. Left out: 2.",
         "retry_after": "ISO 8601 duration before the second attempt, at most PT24H;"
         " then twice that. Left out: PT30S, of a lost worker PT10S.",
+        "expect": "What is told of if it is not so. Left out: nothing is.",
         "rest_after": "Failures in a row that pause it. Left out: it goes on.",
         "ping": "Address of a monitor (Healthchecks, Sentry) that hears of its runs.",
     },
@@ -130,6 +131,10 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
     "CatchUpModel": {
         "runs": "none: all are missed. latest: the last one runs. all: up to 1,000.",
         "within": "ISO 8601 duration; older ones are missed. Left out: of any age.",
+    },
+    "ExpectModel": {
+        "within": "ISO 8601 duration from its time to the end of a run.",
+        "takes": "ISO 8601 duration from the beginning to the end of a run.",
     },
     "DateRangeModel": {"from": "The first day.", "until": "The last day."},
     "WeekdaysModel": {"weekdays": "English names, whole or of three letters."},

@@ -57,6 +57,7 @@ class NoticeKind(StrEnum):
     FAILED = "failed"
     MISSED = "missed"
     UNCERTAIN = "uncertain"
+    LATE = "late"
     RESTED = "rested"
     RECOVERED = "recovered"
     TEST = "test"  # somebody tries whether it arrives
@@ -246,6 +247,8 @@ def sort_in(
             if scope.app not in {INSTALLATION, trouble.app}:
                 continue
             cause, key = trouble.cause, make_cause_key(trouble.cause)
+            if trouble.kind is NoticeKind.LATE:
+                key = cause  # which has no number but the one that was not kept to
             place = (scope.app, trouble.kind, key)
             if place not in notices and _is_full(notices, scope.app, trouble.kind):
                 cause, key = f"{_VARIOUS}; one is: {cause}", _VARIOUS

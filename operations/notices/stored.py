@@ -17,6 +17,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from models.database.engine import Identifier, UtcDateTime, json_rows, make_rows_json
 from models.database.tables import (
+    LIVE,
+    LIVE_OR_CLAIMED,
     OPEN_NOTICES,
     TROUBLED,
     UNCERTAIN,
@@ -193,6 +195,17 @@ def is_stale(notice: Notice, *, now: datetime) -> bool:
         and notice.told_at is not None
         and now - notice.told_at >= FIRST_PAUSE
     )
+
+
+def has_late(connection: sa.Connection, notice: Notice) -> bool:
+    """Tell whether a run of the actions of *notice* is late and has not ended."""
+    late = sa.select(operations.c.id).where(
+        LIVE_OR_CLAIMED.of(),  # as the index says
+        LIVE.of(),
+        operations.c.action_uid.in_(sorted(notice.actions)),
+        operations.c.late.is_not(None),
+    )
+    return connection.execute(late.limit(1)).first() is not None
 
 
 @cache

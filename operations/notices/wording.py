@@ -27,6 +27,7 @@ EVENT_TYPES = {
     NoticeKind.FAILED: "operation.failed",
     NoticeKind.MISSED: "operation.missed",
     NoticeKind.UNCERTAIN: "mail.uncertain",
+    NoticeKind.LATE: "operation.late",
     NoticeKind.RESTED: "action.rested",
     NoticeKind.RECOVERED: "operation.recovered",
     NoticeKind.TEST: "notice.test",
@@ -50,9 +51,10 @@ def make_headline(facts: Mapping[str, Any], words: Words = ENGLISH) -> str:
     several = apps.pop() if len(apps) == 1 else words.say("notice.several_apps")
     named = words.say("notice.named", name=actions[0]["name"])
     what = named if count == 1 else words.say("notice.actions", count)
-    did = words.say(f"notice.{kind}", count, what=what)
+    has_ended = kind is NoticeKind.RECOVERED and facts["was"] == NoticeKind.LATE
+    did = words.say("notice.ended" if has_ended else f"notice.{kind}", count, what=what)
     key = "notice.headline"
-    if kind is NoticeKind.RECOVERED:
+    if kind is NoticeKind.RECOVERED and not has_ended:
         key = "notice.headline_recovered"
     elif facts["more"]:
         did = words.say("notice.more", facts["count"], did=did)
@@ -125,6 +127,8 @@ def find_commands(facts: Mapping[str, Any], kind: NoticeKind) -> list[str]:
     if kind is NoticeKind.FAILED:
         commands.append(f"minutehand operations list{narrow} --state failed")
         commands.append(f"minutehand operations retry {latest}")
+    elif kind is NoticeKind.LATE:
+        commands.append(f"minutehand operations list{narrow}")
     elif kind is NoticeKind.RESTED:
         commands.append(f"minutehand actions resume {shlex.quote(action['uid'])}")
     elif kind is NoticeKind.UNCERTAIN:

@@ -19,6 +19,7 @@ import pytest
 import sqlalchemy as sa
 
 from api.answers import ROOT
+from dispatch.lateness import LateLook
 from dispatch.noticer import Noticer
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import operations
@@ -346,6 +347,32 @@ def test_what_is_under_way_costs_no_look_at_all_of_it(postgres_engine: sa.Engine
 
     assert len(plans) > 8
     assert max(count_read(plan, "operations") for plan in plans) < 10
+
+
+def test_what_is_expected_costs_no_look_at_all_that_runs(postgres_engine: sa.Engine):
+    """Those are read that may be late now, and whether one that was late still runs."""
+    engine = postgres_engine
+    add_app(engine, APP)
+    add_history(engine)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(
+            "update operations set state = 'running', finished_at = null,"
+            " started_at = now(), expected_at = now() + interval '1 hour'"
+            " where state = 'succeeded'"
+        )
+        due = "select id from operations where expected_at is not null limit 5"
+        connection.exec_driver_sql(
+            f"update operations set expected_at = now() where id in ({due})"
+        )
+        connection.exec_driver_sql("vacuum analyze")
+    leader = make_dispatcher(engine).leader
+    noticer = Noticer(engine, leader, mail=("ops@example.org",))
+
+    with explaining(engine) as plans:
+        looked = [LateLook(engine, leader, noticer).look() for _ in range(2)]
+
+    assert [5, 0] == looked
+    assert max(count_read(plan, "operations") for plan in plans) <= 2 * 5
 
 
 @pytest.mark.parametrize("lines", [1, HAPPENED // 3])

@@ -56,7 +56,7 @@ def run_scheduler(world: World, process: Process) -> None:
     settings = Settings(
         lookback=world.lookback, chunk=world.chunk, home=Path("nowhere")
     )
-    if world.emphasis.strain:
+    if world.emphasis.strain or world.emphasis.expects:
         settings = settings.model_copy(update={"notice_mail": "ops@example.org"})
 
     def monotonic() -> float:

@@ -19,10 +19,13 @@ from actions.explaining.history import fetch_histories
 from actions.pausing.pause_and_resume import set_paused
 from models.database.engine import reading, writing
 from models.database.tables import (
+    IS_REVISION,
     deliveries,
     events,
+    notices,
     operation_steps,
     operations,
+    scheduled_action_revisions,
     scheduled_actions,
 )
 from models.fields.duration import Duration
@@ -42,6 +45,14 @@ def count_live(world: World) -> int:
     )
     with reading(world.engine) as connection:
         return connection.execute(query).scalar_one()
+
+
+def count_late(world: World) -> int:
+    """Return how many operations were late."""
+    with reading(world.engine) as connection:
+        return connection.execute(
+            sa.select(sa.func.count(operations.c.late))
+        ).scalar_one()
 
 
 def pause_all(world: World) -> None:
@@ -69,6 +80,8 @@ def check_ending(world: World) -> None:
     _check_steps(world)
     if world.emphasis.strain:
         _check_side_work(world)
+    if world.emphasis.expects:
+        _check_lateness(world)
 
 
 def _check_side_work(world: World) -> None:
@@ -79,6 +92,39 @@ def _check_side_work(world: World) -> None:
         " WHERE adopting NOT NULL OR recomputed_until NOT NULL)"
     ).fetchone()
     _insist(left == 0, "something is left to do beside ticks")
+
+
+def _check_lateness(world: World) -> None:
+    """What was late, and nothing else, was told of once; and that it has ended."""
+    kept = operations.c
+    with reading(world.engine) as connection:
+        runs = connection.execute(
+            sa.select(operations, scheduled_action_revisions.c.document)
+            .join(scheduled_action_revisions, IS_REVISION)
+            .where(kept.state.in_(["succeeded", "failed"]))
+        ).all()
+        told = connection.scalar(
+            sa.select(sa.func.sum(notices.c.count)).where(notices.c.kind == "late")
+        )
+        going_on = connection.scalar(
+            sa.select(sa.func.count()).where(
+                notices.c.kind == "late",
+                notices.c.closed_at.is_distinct_from(notices.c.told_at),
+            )
+        )
+    for run in runs:
+        if "expect" in run.document and str(run.id) not in world.invariants.reopened:
+            within = run.trigger in {"schedule", "event"} and (
+                run.finished_at > run.occurrence + timedelta(minutes=2)
+            )
+            is_late = within or run.finished_at > run.started_at + timedelta(seconds=40)
+            _insist(
+                (run.late is not None) == is_late,
+                f"{run.id} is{'' if run.late else ' not'} told of as late",
+            )
+    late = count_late(world)
+    _insist((told or 0) == late, f"{late} were late, and {told} were told of")
+    _insist(not going_on, f"the end of what was late was not told {going_on} times")
 
 
 def _check_decisions(world: World) -> None:

@@ -85,6 +85,7 @@ class Invariants:
     ticks: list[str] = field(default_factory=list)
     ended: list[tuple[str, str]] = field(default_factory=list)
     tasks: TaskRecord = field(default_factory=TaskRecord)
+    reopened: set[str] = field(default_factory=set)
     claims: int = 0
     checked: int = 0
 
@@ -263,6 +264,7 @@ class Invariants:
             _insist(process.kind == "scheduler", f"{process.name} queued {id_}")
         if old in _FINAL and old != new:
             _insist(process.kind == "people", f"{process.name} reopened {id_}")
+            self.reopened.add(id_)
 
     def _went_on(self, _process: Process, entry: Entry, _held: set[str]) -> None:
         fault = self.tasks.find_fault(entry)

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -21,6 +21,7 @@ import sqlalchemy as sa
 import actions.due_rows
 import actions.leader
 import actions.tick
+import dispatch.lateness
 import operations.cancel_and_retry
 import operations.claiming.claim
 import operations.claiming.statements
@@ -32,6 +33,7 @@ from actions.leader import Leader
 from actions.tally import Tally, tally
 from actions.tick import Dispatched, TickReport
 from dispatch.dispatcher import Dispatcher
+from dispatch.lateness import LateLook
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import TaskOutbox
 from dispatch.upkeep import Upkeep
@@ -489,3 +491,37 @@ def drop_nothing(
     """Take for missed what was decided before the clock was set back."""
     del before
     return events
+
+
+# -- lateness ------------------------------------------------------------------
+
+_mark_late = dispatch.lateness._judged_statement
+_look_for_late = LateLook.look
+
+
+def look_again(dialect: str) -> sa.Update:
+    """Mark what is late, and look at it again in a while as if it were not."""
+    return _mark_late(dialect).values(expected_at=db_now(timedelta(minutes=5)))
+
+
+def tell_late_afterwards(self: LateLook) -> int:
+    """Mark what is late, and tell of it in a transaction of its own."""
+    notes: Any = _Notes()
+    judged = _look_for_late(replace(self, noticer=notes))
+    if notes.troubles:
+        with writing(self.engine) as connection:
+            self.leader.check(connection)
+            self.noticer.add(connection, notes.troubles, now=read_clock(connection))
+    return judged
+
+
+@dataclass
+class _Notes:
+    """Keeps what a noticer is told."""
+
+    troubles: Sequence[Any] = ()
+
+    def add(self, _connection: Any, troubles: Sequence[Any], *, now: datetime) -> None:
+        """Keep it."""
+        del now
+        self.troubles = troubles

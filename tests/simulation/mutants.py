@@ -19,6 +19,7 @@ import actions.due_action
 import actions.leader
 import actions.tick
 import dispatch.dispatcher
+import dispatch.lateness
 import dispatch.outbox
 import operations.cancel_and_retry
 import operations.claiming.claim
@@ -31,6 +32,7 @@ import operations.task_ends
 import scheduler_server
 import tests.simulation.actors
 from actions.leader import Leader
+from dispatch.lateness import LateLook
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import TaskOutbox
 from dispatch.upkeep import Upkeep
@@ -308,5 +310,17 @@ MUTANTS: tuple[Mutant, ...] = (
             (operations.running.attempt, "skip_open_steps", mistakes.close_no_steps),
             (operations.rescue, "abandon_steps", mistakes.abandon_none),
         ),
+    ),
+    Mutant(
+        "late told again",
+        "notice",
+        _with(dispatch.lateness, "_judged_statement", mistakes.look_again),
+        emphasis=Emphasis(clock_jumps=False, expects=True),
+    ),
+    Mutant(
+        "late marked before it is told",
+        "notice",
+        _with(LateLook, "look", mistakes.tell_late_afterwards),
+        emphasis=Emphasis(clock_jumps=False, expects=True),
     ),
 )

@@ -93,6 +93,10 @@ THEN: tuple[dict[str, Any], ...] = (
     },
 )
 
+#: Of the actions that have many runs, in some worlds: some of them keep to it.
+EXPECT = {"within": "PT2M", "takes": "PT40S"}
+EXPECTING = frozenset({"mail", "refresh", "publish", "task", "welcome"})
+
 #: The actions with a task of somebody's own.
 TASKED = frozenset({"task", "hook", "once", "other", "often", "last"})
 
@@ -108,13 +112,21 @@ def make_document(uid: str, **changes: Any) -> dict[str, Any]:
     return {"uid": uid, "name": uid, **ACTIONS[uid], **changes}
 
 
-def set_up(engine: sa.Engine, start: datetime, *, seconds: bool, follow: bool) -> None:
+def set_up(
+    engine: sa.Engine,
+    start: datetime,
+    *,
+    seconds: bool,
+    follow: bool,
+    expects: bool,
+) -> None:
     """
     Make the small apps, their people and their actions; the clock shows *start*.
 
     Args:
         seconds: Whether one is due more often than once a minute.
         follow: Whether some begin as others end.
+        expects: Whether some expect to end soon.
     """
     due_date = (start + timedelta(minutes=20)).isoformat()
     with writing(engine) as connection:
@@ -132,7 +144,11 @@ def set_up(engine: sa.Engine, start: datetime, *, seconds: bool, follow: bool) -
             sa.insert(templates).values(app=APP, name="hello", **template)
         )
         for uid in ACTIONS:
-            changes = {"when": {"due_date": due_date}} if uid == "once" else {}
+            changes: dict[str, Any] = {}
+            if uid == "once":
+                changes["when"] = {"due_date": due_date}
+            if expects and uid in EXPECTING:
+                changes["expect"] = EXPECT
             action = read_action_object(make_document(uid, **changes))
             app = OTHER_APP if uid == _ELSEWHERE else APP
             post_action(connection, app, action)

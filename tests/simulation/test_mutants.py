@@ -41,6 +41,7 @@ def test_there_are_many() -> None:
         "leadership",
         "mail",
         "minute",
+        "notice",
         "start",
         "task",
     } == kinds

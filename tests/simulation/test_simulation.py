@@ -63,6 +63,14 @@ def test_what_follows_others_breaks_no_promise(seed: int) -> None:
     assert simulate(seed, emphasis=emphasis).figures["operations"] > 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_late_is_told_once(seed: int) -> None:
+    """Whoever leads, and whoever dies; and in the end, that it has ended."""
+    emphasis = Emphasis(clock_jumps=False, expects=True)
+
+    assert simulate(seed, emphasis=emphasis).figures["late"] > 0
+
+
 def test_a_seed_replays_byte_for_byte() -> None:
     """Another process with other hashes lives through the same world."""
     here = live(7)

@@ -29,7 +29,7 @@ from tests.simulation.actors import (
 )
 from tests.simulation.broker import Broker
 from tests.simulation.database import get_database
-from tests.simulation.ending import check_ending, count_live, pause_all
+from tests.simulation.ending import check_ending, count_late, count_live, pause_all
 from tests.simulation.faults import Fault, Faults, Place
 from tests.simulation.invariants import InvariantError, Invariants
 from tests.simulation.loop import HOUR, MINUTE, SECOND, Crash, Loop, Process
@@ -81,6 +81,8 @@ class Emphasis:
         seconds: Whether an action is due more often than once a minute.
 
         follow: Whether actions begin as others end.
+
+        expects: Whether actions expect to end soon, which they do not always.
     """
 
     clock_jumps: bool | None = None
@@ -89,6 +91,7 @@ class Emphasis:
     strain: bool = False
     seconds: bool = False
     follow: bool = False
+    expects: bool = False
 
 
 _AS_DRAWN = Emphasis()
@@ -368,6 +371,7 @@ class World:
                 self.start,
                 seconds=self.emphasis.seconds,
                 follow=self.emphasis.follow,
+                expects=self.emphasis.expects,
             )
             if self.emphasis.strain:
                 strain(self.engine, self.start)
@@ -378,6 +382,10 @@ class World:
             self.loop.run(self.length)
             self._calm_down()
             self._wait_until_final()
+            if self.emphasis.expects:
+                # The end of what was late is told after a while, by an operation.
+                self.loop.run(self.loop.now + 8 * MINUTE)
+                self._wait_until_final()
             check_ending(self)
         finally:
             self.loop.close(self.processes)
@@ -387,6 +395,7 @@ class World:
             commits=self.invariants.checked,
             operations=len(self.invariants.decided),
             missed=len(self.invariants.missed),
+            late=count_late(self),
             ticks=len(self.invariants.ticks),
             mails=self.mail_server.taken.total(),
             messages=self.broker.sent,

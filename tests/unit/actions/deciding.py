@@ -56,6 +56,7 @@ def make_action(
         queue=Queue.QUICK,
         overlap=Overlap.ALLOW,
         attempts_allowed=3,
+        expected_after_s=None,
         timing=None if timing is None else timing_text(timing),
         event=event,
         delay=delay,

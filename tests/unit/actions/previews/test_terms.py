@@ -31,6 +31,15 @@ from actions.previews.terms import describe_terms
             {"if": {"refreshed": True}},
             ["The steps after refresh run only if it brought something new."],
         ),
+        (
+            {"expect": {"within": "PT30M", "takes": "PT10M"}},
+            [
+                (
+                    "Expected to end within 30 minutes of its time and to take at most"
+                    " 10 minutes; else a notice tells."
+                )
+            ],
+        ),
         ({"rest_after": 1}, ["Paused as soon as a run fails."]),
         (
             {"ping": "https://hc-ping.com/secret"},

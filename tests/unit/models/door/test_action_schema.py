@@ -111,6 +111,7 @@ def test_examples_are_accepted(example: Any):
         {"when": {"working_day": -1, "at": "09:00"}},
         {"overlap": "queue", "jitter": "PT5M", "catch_up": {"runs": "latest"}},
         {"retries": 0, "rest_after": 3, "ping": "https://hc-ping.com/x"},
+        {"expect": {"within": "PT30M"}},
         {
             "operations": {"refresh": True, "publish": True},
             "if": {"refreshed": "yes"},
@@ -136,6 +137,7 @@ def test_what_is_posted_well_is_accepted(changes: dict[str, Any]):
         {"overlap": "never"},
         {"retries": 11},
         {"rest_after": 0},
+        {"expect": {"takes": 10}},
         {"if": {}},
         {"retries": "five"},
         {"operations": {"refresh": "everything"}},

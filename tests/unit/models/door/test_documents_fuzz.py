@@ -42,7 +42,7 @@ VOCABULARY = """
 name uid active operations when recipients starts_at ends_at except instead jitter
 catch_up weekdays Sat Sun before working_day 09:00 overlap cron_rule due_date every
 calendar on after delay timezone anchor users groups retries retry_after rest_after ping
-if refreshed
+if refreshed expect takes
 domains refresh publish send_email template true all yes from until runs within source
 file url sql database templates subject text documents id email event user at key
 holidays 2026-12-25 2026-12-01T09:00:00Z PT5M P1D daily instance.user.created app.paid
@@ -108,6 +108,7 @@ ROOT: dict[str, object] = {
     "retry_after": "PT1M",
     "rest_after": 3,
     "ping": "https://hc-ping.com/x",
+    "expect": {"within": "PT30M", "takes": "PT10M"},
     "if": {"refreshed": True},
 }
 VALID = [{**ROOT, "when": when} for when in TIMES] + [

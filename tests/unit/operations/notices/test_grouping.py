@@ -158,6 +158,7 @@ def test_id_of_a_notice_follows_from_what_it_tells():
         (NoticeKind.FAILED, 1, 'sales: "weekly update" failed: because'),
         (NoticeKind.FAILED, 400, 'sales: "weekly update" failed (400 times): because'),
         (NoticeKind.MISSED, 1, 'sales: "weekly update" was not run: because'),
+        (NoticeKind.LATE, 1, 'sales: "weekly update" is late: because'),
         (
             NoticeKind.UNCERTAIN,
             2,
@@ -277,6 +278,19 @@ def test_recovery_says_what_is_over():
     )
     assert "has succeeded since: 2 operations of small app sales." in make_text(facts)
     assert "Commands that help" not in make_text(facts)
+
+
+def test_end_of_what_was_late_says_so():
+    """A run that has ended may have failed: it does not work again."""
+    [notice] = gather(make_trouble(kind=NoticeKind.LATE, cause="took more than 1 min"))
+    notice.tell(SALES, NoticeKind.LATE, now=NOW)
+    facts = notice.tell(SALES, NoticeKind.RECOVERED, now=NOW)
+
+    assert (
+        'sales: "weekly update" ended after all: took more than 1 min'
+        == make_headline(facts)
+    )
+    assert "that was late has ended after all: 1 run" in make_text(facts)
 
 
 def test_event_is_for_programs():

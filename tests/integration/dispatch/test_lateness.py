@@ -1,0 +1,223 @@
+"""What is late is told once, and that it ended after all, once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader, LeadershipLostError, expire_lease
+from dispatch import lateness
+from dispatch.lateness import LateLook
+from dispatch.noticer import Noticer
+from models.database.engine import writing
+from models.database.tables import notices
+from models.operation_state import OperationState
+from operations.cancel_and_retry import reopen
+from overview.why.instant import explain_instant
+from tests.integration.dispatch.test_noticer import end, fetch_notices
+from tests.scheduling import (
+    MINUTE,
+    add_revision,
+    edit,
+    get,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+
+HOUR = timedelta(hours=1)
+WITHIN = "not ended within 30 min of its time"
+TAKES = "took more than 10 min"
+
+
+def make_look(engine: sa.Engine, **options: Any) -> LateLook:
+    """Return one that leads."""
+    leader = Leader(engine)
+    assert leader.hold()
+    mail = {"mail": ("ops@example.org",), **options}
+    return LateLook(engine, leader, Noticer(engine, leader, **mail))
+
+
+@pytest.fixture
+def look(engine: sa.Engine) -> LateLook:
+    """Give one that leads, and an action that expects something."""
+    add_revision(engine, expect={"within": "PT30M", "takes": "PT10M"})
+    return make_look(engine)
+
+
+def run(
+    engine: sa.Engine,
+    *,
+    due: timedelta = timedelta(0),
+    started: timedelta | None = None,
+    state: str = "running",
+    number: int = 0,
+    **changes: Any,
+) -> UUID:
+    """Record an operation that was due, and began, so long ago."""
+    now = get_now(engine)
+    made = make_operation(number, **changes)
+    made = made._replace(occurrence=now - due, expected_at=now - due + 10 * MINUTE)
+    record_all(engine, made)
+    begun_at = None if started is None else now - started
+    edit(engine, made.id, state=state, started_at=begun_at)
+    return made.id
+
+
+def test_late_run_is_told_once_and_that_it_ended(engine: sa.Engine, look: LateLook):
+    """Each in a notice; in between, nothing."""
+    late = run(engine, due=HOUR, started=5 * MINUTE)
+
+    assert [1, 0] == [look.look(), look.look()]
+    assert [1, 0] == [look.noticer.look(), look.noticer.look()]
+    [told] = fetch_notices(engine)
+    assert ("late", WITHIN, 1, [str(late)]) == (
+        *(told["kind"], told["cause"], told["count"]),
+        told["operations"],
+    )
+
+    later = get_now(engine) + HOUR
+    assert 0 == look.noticer.look(now=later)  # for it still runs
+    end(engine, [late])
+    assert [1, 0] == [look.noticer.look(now=later) for _ in range(2)]
+    told = fetch_notices(engine)[-1]
+    assert ("recovered", "late", 1) == (told["kind"], told["was"], told["count"])
+
+
+def test_what_keeps_to_it_is_not_told(engine: sa.Engine, look: LateLook):
+    """It is looked at again when it may be late, and no more once it has ended."""
+    going, ended = run(engine), run(engine, number=1)
+    now = get_now(engine)
+    edit(engine, going, expected_at=now, started_at=now - MINUTE)
+    edit(engine, ended, expected_at=now, started_at=now - MINUTE)
+    end(engine, [ended])
+
+    assert 2 == look.look()
+
+    assert now + 9 * MINUTE == get(engine, going).expected_at
+    assert get(engine, ended).expected_at is None
+    assert 0 == look.noticer.look()
+
+
+@pytest.mark.parametrize("state", ["skipped", "missed", "canceled"])
+def test_what_did_not_run_is_not_late(engine: sa.Engine, look: LateLook, state: str):
+    """It is told of as what it is, if at all, and looked at no more."""
+    gone = run(engine, due=HOUR, state=state)
+
+    assert [1, 0] == [look.look(), look.look()]
+    assert (None, None) == (get(engine, gone).late, get(engine, gone).expected_at)
+
+
+def test_run_takes_too_long_from_its_first_start(engine: sa.Engine, look: LateLook):
+    """Whatever it waits for between two attempts; so does one that nobody scheduled."""
+    retrying = run(engine, started=11 * MINUTE, state="pending", trigger="manual")
+    edit(engine, retrying, expected_at=get_now(engine))
+
+    look.look()
+
+    assert TAKES == get(engine, retrying).late
+
+
+def test_retry_by_hand_is_not_looked_at_again(engine: sa.Engine, look: LateLook):
+    """Whoever retries it looks at it; that it was late stays."""
+    late = run(engine, due=HOUR, started=MINUTE)
+    look.look()
+    end(engine, [late], state=OperationState.FAILED, error="no")
+    with writing(engine) as connection:
+        assert reopen(connection, late)
+
+    assert 0 == look.look()
+    assert WITHIN == get(engine, late).late
+
+
+def test_crash_tells_nothing_twice(
+    engine: sa.Engine, look: LateLook, monkeypatch: pytest.MonkeyPatch
+):
+    """That it is late, and the notice of it, are of one transaction."""
+
+    def crash(*_given: Any, **_named: Any) -> None:
+        raise SystemExit
+
+    late = run(engine, due=HOUR, started=MINUTE)
+    with monkeypatch.context() as patch:
+        patch.setattr(Noticer, "add", crash)
+        with pytest.raises(SystemExit):
+            look.look()
+    assert get(engine, late).late is None
+    with writing(engine) as connection:
+        expire_lease(connection)
+
+    make_look(engine).look()
+
+    with engine.connect() as connection:
+        assert [1] == list(connection.scalars(sa.select(notices.c.count)))
+
+
+def test_former_leader_tells_nothing(engine: sa.Engine, look: LateLook):
+    """Its fence is over: the next one finds the same, once."""
+    late = run(engine, due=HOUR, started=MINUTE)
+    with writing(engine) as connection:
+        expire_lease(connection)
+    next_one = make_look(engine)
+
+    with pytest.raises(LeadershipLostError):
+        look.look()
+
+    assert get(engine, late).late is None
+    assert [1, 0] == [next_one.look(), next_one.look()]
+
+
+def test_many_are_judged_in_parts(
+    engine: sa.Engine, look: LateLook, monkeypatch: pytest.MonkeyPatch
+):
+    """A part tells that others may follow; each cause is a notice."""
+    monkeypatch.setattr(lateness, "_SELECT_DUE", lateness._SELECT_DUE.limit(1))
+    run(engine, due=HOUR, started=MINUTE)
+    run(engine, due=20 * MINUTE, started=12 * MINUTE, number=1)
+
+    assert [1, 1, 0] == [look.look() for _ in range(3)]
+    assert 2 == look.noticer.look()
+    assert {WITHIN, TAKES} == {told["cause"] for told in fetch_notices(engine)}
+
+
+def test_other_bounds_are_other_notices(engine: sa.Engine, look: LateLook):
+    """Nobody reads of half an hour where an hour was meant."""
+    post(engine, uid="other", name="other", expect={"within": "PT1H"})
+    run(engine, due=2 * HOUR, started=MINUTE)
+    run(engine, due=2 * HOUR, started=MINUTE, number=1, action_uid="other")
+
+    look.look()
+
+    assert 2 == look.noticer.look()
+
+
+def test_why_says_it(engine: sa.Engine, look: LateLook):
+    """And, once it has ended, that it did."""
+    late = run(engine, due=HOUR, started=MINUTE)
+    look.look()
+    at = get(engine, late).occurrence
+    told = []
+    for _look in range(2):
+        with engine.connect() as connection:
+            told += [each.text for each in explain_instant(connection, "daily", at)]
+        end(engine, [late])
+
+    assert [
+        f"it is running now; late: {WITHIN}",
+        f"it succeeded; late: {WITHIN}; ended after all",
+    ] == told
+
+
+def test_without_notices_it_is_still_shown(engine: sa.Engine, look: LateLook):
+    """Nobody is told, but the run says it."""
+    late = run(engine, due=HOUR, started=MINUTE)
+
+    LateLook(engine, look.leader, Noticer(engine, look.leader)).look()
+
+    assert WITHIN == get(engine, late).late
+    assert not fetch_notices(engine)
