@@ -57,6 +57,7 @@ def make_run(
         (make_run("pending", started=None, trigger="manual"), 90, None),
         (make_run(trigger="backfill"), 90, Judgement(late=TAKES)),
         (make_run(trigger="event"), 5, Judgement(look_at=DUE + 10 * MINUTE)),
+        (make_run(trigger="action"), 5, Judgement(look_at=DUE + 10 * MINUTE)),
         *(
             (make_run(state, ended=99), 99, Judgement())
             for state in ("skipped", "missed", "canceled")
