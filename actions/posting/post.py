@@ -408,6 +408,7 @@ def derive(
     elif isinstance(action.when, AfterActionModel):
         follows_on, zone = action.when.on, action.when.timezone
         delay = action.when.delay
+    expected = action.model_dump(include={"expect"})
     queue = action.operations.queue
     skips = timing is not None and (queue is Queue.HEAVY or action.is_below_minute)
     return {
@@ -417,7 +418,7 @@ def derive(
         "attempts_allowed": ATTEMPTS if action.retries is None else action.retries + 1,
         "rest_after": action.rest_after,
         "pings": action.ping is not None,
-        "expected_after_s": _find_first_look(action),
+        "expected_after_s": read_expectation(expected).first_look_s,
         "timing": timing,
         "event": event,
         "follows": follows,
@@ -430,12 +431,6 @@ def derive(
         "catch_up": action.catch_up.runs,
         "catch_up_within": action.catch_up.within,
     }
-
-
-def _find_first_look(action: ScheduledActionModel) -> float | None:
-    if action.expect is None:
-        return None
-    return read_expectation({"expect": action.expect.model_dump()}).first_look_s
 
 
 def delete_action(
