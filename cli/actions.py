@@ -45,19 +45,16 @@ def list_actions(
         _warn_of_silent(found)
         return
     print_table(
-        ("uid", "app", "name", "state", "last", "next", "when"),
-        (
-            [
-                each.uid,
-                each.app,
-                each.name,
-                style_action_state(each.state),
-                format_last(each.last, now),
-                _format_next(each),
-                each.sentence,
-            ]
-            for each in found
-        ),
+        found,
+        lambda each: {
+            "uid": each.uid,
+            "app": each.app,
+            "name": each.name,
+            "state": style_action_state(each.state),
+            "last": format_last(each.last, now),
+            "next": _format_next(each),
+            "when": each.sentence,
+        },
         spare=("when", "app", "last", "name"),
         empty="No scheduled actions. Post one with: minutehand actions post FILE"
         " --app APP",

@@ -28,7 +28,9 @@ from cli.output import (
     format_both,
     out,
     print_doubts,
+    print_found,
     print_json,
+    print_line,
     print_note,
     print_warning,
 )
@@ -98,10 +100,7 @@ def apply(
         pruned = planned.pruned
         _ask(planned, folder)
     applied = _apply(app, documents, pruned, dry_run).judge()
-    if json:
-        print_json(applied)
-    else:
-        _print(applied)
+    print_found(applied, _print, json=json)
     _warn(applied, folder)
 
 
@@ -178,7 +177,7 @@ def _print(applied: AppliedFolder) -> None:
     counts = ", ".join(
         f"{count:,} {change}" for change, count in applied.counts.items() if count
     )
-    out().print(f"{'Would be' if applied.dry_run else 'Applied'}: {counts}.")
+    print_line(f"{'Would be' if applied.dry_run else 'Applied'}: {counts}.")
 
 
 def _format(entry: AppliedEntry) -> Text:
@@ -271,7 +270,7 @@ def delete(
         return
     verb = "Would delete" if dry_run else "Deleted"
     for each in found:
-        out().print(f"{verb} {each.name} (uid {each.uid}).", markup=False)
+        print_line(f"{verb} {each.name} (uid {each.uid}).")
 
 
 def _find(given: list[str], *, app: str | None, everything: bool) -> list[ShownAction]:

@@ -29,6 +29,7 @@ from cli.output import (
     out,
     print_doubts,
     print_json,
+    print_line,
     print_note,
     print_warning,
 )
@@ -144,7 +145,7 @@ def _post_many(
         created = sum(each.created for each in outcomes)
         would = "Would post" if dry_run else "Posted"
         also = "replace" if dry_run else "replaced"
-        out().print(f"{would} {created:,} and {also} {len(outcomes) - created:,}.")
+        print_line(f"{would} {created:,} and {also} {len(outcomes) - created:,}.")
     _warn_of_many(found)
     if dry_run:
         print_note("Nothing was stored (--dry-run).")
@@ -167,11 +168,11 @@ def _print(action: ScheduledActionModel, posted: PostedAction) -> None:
     verb = "Posted" if posted.created else "Replaced"
     line = Text(f"{verb} ").append(action.name, style="bold")
     out().print(line.append(f" (uid {posted.uid}, revision {posted.revision})."))
-    out().print(Text(describe(action)))
+    print_line(describe(action))
     if posted.next:
-        out().print("Next:")
+        print_line("Next:")
     for at in posted.next:
-        out().print(f"  {format_both(at)}")
+        print_line(f"  {format_both(at)}")
     if posted.state != "active":
         print_note(f"The action is {posted.state}, so its schedule does not run.")
 
@@ -198,7 +199,7 @@ def _show_changes(
     if json:
         print_json(foretold)
     else:
-        out().print(Text(describe(action)))
+        print_line(describe(action))
         _print_changes(foretold)
     _warn(foretold.superseded, foretold.doubts)
     print_note("Nothing was stored (--dry-run).")
@@ -212,9 +213,9 @@ def _print_changes(changes: RunChanges) -> None:
         for each in changes.moved
     ]
     if not (added or removed or moved):
-        out().print(f"Nothing changes until {format_both(changes.until)}.")
+        print_line(f"Nothing changes until {format_both(changes.until)}.")
     for lines, word in ((added, "added"), (removed, "removed"), (moved, "moved")):
         for line, style in lines[:_LISTED]:
             out().print(Text(line, style=style))
         if len(lines) > _LISTED:
-            out().print(f"  and {len(lines) - _LISTED:,} more {word}")
+            print_line(f"  and {len(lines) - _LISTED:,} more {word}")

@@ -95,18 +95,14 @@ def _tell_follower(each: FollowingAction) -> str:
 
 def _print_revisions(revisions: Sequence[RevisionNote]) -> None:
     print_table(
-        ("number", "change", "at", "by", "note"),
-        (
-            [
-                str(each.revision),
-                each.change,
-                format_both(each.recorded_at),
-                each.changed_by or "-",
-                each.note or "",
-            ]
-            for each in revisions
-        ),
-        empty="",
+        revisions,
+        lambda each: {
+            "number": str(each.revision),
+            "change": each.change,
+            "at": format_both(each.recorded_at),
+            "by": each.changed_by or "-",
+            "note": each.note or "",
+        },
     )
 
 

@@ -26,6 +26,7 @@ from cli.output import (
     out,
     print_fields,
     print_json,
+    print_line,
     print_note,
     print_table,
     print_warning,
@@ -46,25 +47,20 @@ def list_apps(*, json: JsonOption = False) -> None:
     """List the small apps."""
     with read_database() as connection:
         found = fetch_listed_apps(connection)
-    if json:
-        print_json(found)
-        return
     print_table(
-        ("uid", "name", "zone", "users", "domains", "actions", "now"),
-        (
-            [
-                each.uid,
-                each.name or "-",
-                each.timezone or "-",
-                str(each.users),
-                str(each.domains),
-                str(each.actions),
-                _describe_activity(each) or "-",
-            ]
-            for each in found
-        ),
+        found,
+        lambda each: {
+            "uid": each.uid,
+            "name": each.name or "-",
+            "zone": each.timezone or "-",
+            "users": str(each.users),
+            "domains": str(each.domains),
+            "actions": str(each.actions),
+            "now": _describe_activity(each) or "-",
+        },
         spare=("zone", "domains", "now"),
         empty="No small apps yet. Create one: minutehand apps apply FILE",
+        json=json,
     )
 
 
@@ -139,19 +135,16 @@ def _print_domains(domains: Sequence[ShownDomain]) -> None:
     if domains:
         out().print()
     print_table(
-        ("domain", "title", "source", "staged", "live", "published", "description"),
-        (
-            [
-                each.name,
-                each.title or "",
-                each.place,
-                str(each.staged_version or "-"),
-                str(each.live_version or "-"),
-                format_both(each.published_at),
-                each.description or "",
-            ]
-            for each in domains
-        ),
+        domains,
+        lambda each: {
+            "domain": each.name,
+            "title": each.title or "",
+            "source": each.place,
+            "staged": str(each.staged_version or "-"),
+            "live": str(each.live_version or "-"),
+            "published": format_both(each.published_at),
+            "description": each.description or "",
+        },
         empty="The small app has no domains.",
         spare=("description",),
     )
@@ -179,10 +172,9 @@ def delete_app(
     if json:
         print_json(deleted)
     else:
-        out().print(
+        print_line(
             f"Deleted small app {uid}, with {deleted.actions:,} actions and"
-            f" {deleted.keys:,} keys.",
-            markup=False,
+            f" {deleted.keys:,} keys."
         )
 
 

@@ -16,7 +16,7 @@ from actions.small_apps.check_settings import (
 from actions.small_apps.differences import AppDifference, foresee_apply
 from cli.connection import get_actor, get_settings, use_engine, write_database
 from cli.options import JsonOption, read_file
-from cli.output import out, print_json, print_warning
+from cli.output import print_found, print_line, print_warning
 from models.door.app_documents import read_small_app
 from models.errors import InvalidDocumentError
 
@@ -69,28 +69,22 @@ def apply_apps(
     if dry_run:
         with use_engine() as engine:
             difference = foresee_apply(engine, model, terms)
-        if json:
-            print_json(difference)
-        else:
-            _print_difference(difference)
+        print_found(difference, _print_difference, json=json)
         return
     with write_database() as connection:
         applied = apply_small_app(connection, model, terms)
-    if json:
-        print_json(applied)
-    else:
-        _print(applied)
+    print_found(applied, _print, json=json)
 
 
 def _print(applied: Applied) -> None:
     verb = "Created" if applied.created else "Updated"
-    out().print(f"{verb} small app {applied.uid}.", markup=False)
+    print_line(f"{verb} small app {applied.uid}.")
     for part, change in applied.parts.items():
-        out().print(f"  {part}: {_count(change)}", markup=False)
+        print_line(f"  {part}: {_count(change)}")
     if applied.events:
-        out().print(f"  events: {applied.events:,} recorded")
+        print_line(f"  events: {applied.events:,} recorded")
     for uid in applied.retimed:
-        out().print(f"  action {uid}: has new dates", markup=False)
+        print_line(f"  action {uid}: has new dates")
 
 
 def _count(change: PartChange) -> str:
@@ -113,19 +107,19 @@ _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
 def _print_difference(difference: AppDifference) -> None:
     verb = "created" if difference.created else "updated"
     if not (difference.created or difference.counts):
-        out().print(f"Small app {difference.uid} would not change.", markup=False)
+        print_line(f"Small app {difference.uid} would not change.")
         return
-    out().print(f"Small app {difference.uid} would be {verb}.", markup=False)
+    print_line(f"Small app {difference.uid} would be {verb}.")
     for part, change in difference.counts.items():
-        out().print(f"  {part}: {_count(change)}", markup=False)
+        print_line(f"  {part}: {_count(change)}")
         for entry in difference.entries:
             if entry.part == part:
                 where = f" ({', '.join(entry.pointers)})" if entry.pointers else ""
                 line = f"    {_SIGNS[entry.change]} {entry.name}{where}"
-                out().print(line, markup=False)
+                print_line(line)
     if difference.unlisted:
-        out().print(f"  {difference.unlisted:,} more are not listed.")
+        print_line(f"  {difference.unlisted:,} more are not listed.")
     if difference.events:
-        out().print(f"  events: {difference.events:,} would be recorded")
+        print_line(f"  events: {difference.events:,} would be recorded")
     for uid in difference.retimed:
-        out().print(f"  action {uid}: would have new dates", markup=False)
+        print_line(f"  action {uid}: would have new dates")

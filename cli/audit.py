@@ -10,7 +10,7 @@ import typer
 from actions.explaining.audit import AuditFault
 from cli.connection import get_settings, use_engine
 from cli.options import AppOption, JsonOption, read_period
-from cli.output import format_both, out, print_json, print_note, print_table
+from cli.output import format_both, print_json, print_line, print_note, print_table
 from overview.actions.auditing import audit_all
 
 
@@ -56,17 +56,19 @@ def audit(
         actions = "1 action" if found.audited == 1 else f"{found.audited} actions"
         count = len(found.faults)
         faults = "1 fault" if count == 1 else f"{count} faults"
-        out().print(f"{actions} audited, {faults}, {period}")
+        print_line(f"{actions} audited, {faults}, {period}")
     if found.faults:
         raise typer.Exit(1)
 
 
 def _print(faults: Sequence[AuditFault]) -> None:
     print_table(
-        ("fault", "action", "occurrence", "detail"),
-        (
-            [f.fault.value, f.action_uid, format_both(f.occurrence), f.detail]
-            for f in faults
-        ),
+        faults,
+        lambda f: {
+            "fault": f.fault.value,
+            "action": f.action_uid,
+            "occurrence": format_both(f.occurrence),
+            "detail": f.detail,
+        },
         empty="No faults.",
     )

@@ -28,9 +28,9 @@ from cli.options import (
 from cli.output import (
     format_both,
     out,
-    print_below,
     print_fields,
     print_json,
+    print_line,
     print_note,
     print_table,
     style_state,
@@ -138,7 +138,7 @@ def _print_started(shown: ShownBackfill, *, is_led: bool, json: bool) -> None:
         print_json(shown)
     else:
         many = _say_many(shown.total)
-        out().print(f"Backfill {shown.id} of {many}.", markup=False)
+        print_line(f"Backfill {shown.id} of {many}.")
         print_note(f"To follow it: minutehand backfills show {shown.id}")
     if not is_led:
         print_note(
@@ -157,26 +157,22 @@ def _print_plan(plan: Plan, *, json: bool) -> None:
         return
     found = plan.occurrences
     print_table(
-        ("occurrence", "recorded", "reason", ""),
-        (
-            [
-                format_both(each.occurrence),
-                style_state(each.recorded),
-                each.reason or "",
-                "would run" if each.runs else "",
-            ]
-            for each in found[:_SHOWN]
-        ),
-        empty="",
+        found[:_SHOWN],
+        lambda each: {
+            "occurrence": format_both(each.occurrence),
+            "recorded": style_state(each.recorded),
+            "reason": each.reason or "",
+            "": "would run" if each.runs else "",
+        },
     )
     if len(found) > _SHOWN:
-        print_below(f"{len(found) - _SHOWN:,} more occurrences: see --json.")
+        print_line(f"{len(found) - _SHOWN:,} more occurrences: see --json.")
     period = f"{format_both(plan.since)} to {format_both(plan.until)}"
     if not found:
-        out().print(f"The rule is not due from {period}.", markup=False)
+        print_line(f"The rule is not due from {period}.")
         return
     of = f"of {len(found):,} ({_count(plan.by_recorded)})"
-    out().print(f"{plan.total:,} {of} would run: {period}", markup=False)
+    print_line(f"{plan.total:,} {of} would run: {period}")
 
 
 def list_backfills(
@@ -194,25 +190,20 @@ def list_backfills(
         found = fetch_shown_backfills(
             connection, Page(limit), app=app, action_uid=uid
         ).entries
-    if json:
-        print_json(found)
-        return
     print_table(
-        ("id", "state", "action", "occurrences", "which", "started", "by"),
-        (
-            [
-                shorten(each.id),
-                each.state,
-                each.action_uid,
-                f"{each.total:,}",
-                each.which,
-                format_both(each.created_at),
-                each.requested_by,
-            ]
-            for each in found
-        ),
+        found,
+        lambda each: {
+            "id": shorten(each.id),
+            "state": each.state,
+            "action": each.action_uid,
+            "occurrences": f"{each.total:,}",
+            "which": each.which,
+            "started": format_both(each.created_at),
+            "by": each.requested_by,
+        },
         empty="There is no backfill.",
         spare=("by", "which"),
+        json=json,
     )
 
 
@@ -233,15 +224,15 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
     _print_shown(shown)
     out().print()
     print_table(
-        ("occurrence", "what became of it", "id"),
-        (
-            [format_both(each.occurrence), each.told, shorten(each.operation_id)]
-            for each in part.entries
-        ),
-        empty="",
+        part.entries,
+        lambda each: {
+            "occurrence": format_both(each.occurrence),
+            "what became of it": each.told,
+            "id": shorten(each.operation_id),
+        },
     )
     if shown.total > len(part.entries):
-        print_below(f"{shown.total - len(part.entries):,} more: see --json.")
+        print_line(f"{shown.total - len(part.entries):,} more: see --json.")
 
 
 def _print_shown(shown: ShownBackfill) -> None:
@@ -286,4 +277,4 @@ def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
         print_json(shown)
         return
     many = "1 waiting operation" if count == 1 else f"{count:,} waiting operations"
-    out().print(f"Canceled backfill {backfill_id}, and {many} of it.", markup=False)
+    print_line(f"Canceled backfill {backfill_id}, and {many} of it.")

@@ -17,6 +17,7 @@ from cli.output import (
     out,
     print_error,
     print_json,
+    print_line,
     print_note,
     print_table,
 )
@@ -82,25 +83,20 @@ def list_changes(
     with read_database() as connection:
         found = fetch_changes(connection, wanted, Page(limit)).entries
         names = fetch_action_names(connection, found)
-    if json:
-        print_json(found)
-        return
     print_table(
-        ("number", "at", "by", "app", "what", "change", "details"),
-        (
-            [
-                str(each.number),
-                format_both(each.at),
-                each.by,
-                each.app or "-",
-                f"{each.kind} {names.get(each.subject) or _shorten(each.subject)}",
-                each.change,
-                each.note or _describe(each.before, each.after) or "-",
-            ]
-            for each in found
-        ),
+        found,
+        lambda each: {
+            "number": str(each.number),
+            "at": format_both(each.at),
+            "by": each.by,
+            "app": each.app or "-",
+            "what": f"{each.kind} {names.get(each.subject) or _shorten(each.subject)}",
+            "change": each.change,
+            "details": each.note or _describe(each.before, each.after) or "-",
+        },
         empty="No changes.",
         spare=("number", "app"),
+        json=json,
     )
 
 
@@ -150,7 +146,7 @@ def verify(
         print_json(found)
     elif broken is None:
         changes = "1 change" if found.count == 1 else f"{found.count:,} changes"
-        out().print(f"The chain is whole: {changes}.")
+        print_line(f"The chain is whole: {changes}.")
         if found.count:
             out().print(f"{found.count}:{found.head}", soft_wrap=True)
             print_note(

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption
-from cli.output import print_json, print_table
+from cli.output import print_found, print_table
 from models.errors import UsageError
 from models.json_form import write_json
 from overview.doctor.checks import LOOKS
@@ -45,10 +45,7 @@ def doctor(
     disk, or a schema of another version.
     """
     findings = list(_find(tzdata=tzdata, scheduler=scheduler))
-    if json:
-        print_json(findings)
-    else:
-        print_findings(findings)
+    print_found(findings, print_findings, json=json)
     if find_worst(findings) is Health.BAD:
         raise typer.Exit(1)
 
@@ -56,12 +53,12 @@ def doctor(
 def print_findings(findings: Iterable[Finding]) -> None:
     """Print *findings* as a table for people."""
     print_table(
-        ("", "subject", "found"),
-        (
-            [Text(f.health.value, style=STYLES[f.health]), f.subject, f.detail]
-            for f in findings
-        ),
-        empty="",
+        findings,
+        lambda f: {
+            "": Text(f.health.value, style=STYLES[f.health]),
+            "subject": f.subject,
+            "found": f.detail,
+        },
     )
 
 

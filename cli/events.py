@@ -16,7 +16,7 @@ from cli.options import (
     read_instant,
     takes,
 )
-from cli.output import out, print_json, print_warning
+from cli.output import print_json, print_line, print_warning
 from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
 from models.event import CloudEventModel, UserEventModel
@@ -112,7 +112,7 @@ def send(
     else:
         known = received.received - received.recorded
         also = f"; {known:,} changed nothing" if known else ""
-        out().print(f"Recorded {received.recorded:,} of {received.received:,}{also}.")
+        print_line(f"Recorded {received.recorded:,} of {received.received:,}{also}.")
     _warn_of_future(received, sent)
 
 

@@ -12,7 +12,7 @@ import typer
 from actions.lookup import fetch_app
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import AppOption, JsonOption
-from cli.output import format_both, out, print_json, print_note, print_table
+from cli.output import format_both, out, print_json, print_line, print_note, print_table
 from models.errors import RuleError, UsageError
 from models.fields.duration import Duration
 from models.fields.field_types import LONGEST_NAME, check_name
@@ -99,25 +99,20 @@ def list_keys(
     """
     with read_database() as connection:
         found = fetch_keys(connection, app=app, page=Page(limit)).entries
-    if json:
-        print_json(found)
-        return
     print_table(
-        ("id", "app", "role", "name", "state", "last used", "expires"),
-        (
-            [
-                each.id,
-                each.app or "(all)",
-                each.role,
-                each.name or "-",
-                each.state,
-                format_both(each.last_used_at, dash="never"),
-                format_both(each.expires_at, dash="never"),
-            ]
-            for each in found
-        ),
+        found,
+        lambda each: {
+            "id": each.id,
+            "app": each.app or "(all)",
+            "role": each.role,
+            "name": each.name or "-",
+            "state": each.state,
+            "last used": format_both(each.last_used_at, dash="never"),
+            "expires": format_both(each.expires_at, dash="never"),
+        },
         spare=("role", "last used"),
         empty="No keys. Create one: minutehand keys create --all --role admin",
+        json=json,
     )
 
 
@@ -132,7 +127,7 @@ def revoke(key: _IdArgument, *, json: JsonOption = False) -> None:
     if json:
         print_json(revoked)
         return
-    out().print(
+    print_line(
         f"{_describe(revoked)} was revoked at {format_both(revoked.revoked_at)}"
         f" by {revoked.revoked_by}"
     )

@@ -11,7 +11,7 @@ from actions.load.forecast import Load, forecast_load
 from actions.load.foresee import EVENTS, PAUSED, TIME, UNREADABLE
 from cli.connection import read_database
 from cli.options import AppOption, JsonOption, read_period
-from cli.output import format_both, out, print_fields, print_json, print_table
+from cli.output import format_both, out, print_fields, print_found, print_table
 
 #: Small apps that people are shown.
 _APPS = 10
@@ -50,10 +50,7 @@ def load(
     since, end = read_period(from_, until)
     with read_database() as connection:
         found = forecast_load(connection, since=since, until=end, app=app)
-    if json:
-        print_json(found)
-        return
-    _print(found)
+    print_found(found, _print, json=json)
 
 
 def _count(by_queue: Mapping[str, int]) -> str:
@@ -76,21 +73,18 @@ def _print(found: Load) -> None:
         return
     out().print()
     print_table(
-        ("app", "occurrences"),
-        ([each.app, f"{each.total:,}"] for each in found.by_app[:_APPS]),
-        empty="",
+        found.by_app[:_APPS],
+        lambda each: {"app": each.app, "occurrences": f"{each.total:,}"},
     )
     out().print()
     print_table(
-        ("hot minute", "occurrences", "by queue", "actions"),
-        (
-            [
-                format_both(each.at),
-                f"{each.total:,}",
-                _count(each.by_queue),
-                ", ".join(f"{action.name} ({action.app})" for action in each.actions),
-            ]
-            for each in found.hot
-        ),
-        empty="",
+        found.hot,
+        lambda each: {
+            "hot minute": format_both(each.at),
+            "occurrences": f"{each.total:,}",
+            "by queue": _count(each.by_queue),
+            "actions": ", ".join(
+                f"{action.name} ({action.app})" for action in each.actions
+            ),
+        },
     )

@@ -25,8 +25,8 @@ from cli.options import (
 from cli.output import (
     format_both,
     out,
-    print_below,
     print_json,
+    print_line,
     print_note,
     print_table,
 )
@@ -125,25 +125,22 @@ def list_mails(
         print_json(found)
         return
     print_table(
-        ("operation", "app", "step", "recipient", "state", "changed", "what"),
-        (
-            [
-                shorten(each.operation_id),
-                each.app,
-                each.step,
-                each.recipient,
-                each.state,
-                format_both(each.updated_at),
-                _describe(each),
-            ]
-            for each in found
-        ),
+        found,
+        lambda each: {
+            "operation": shorten(each.operation_id),
+            "app": each.app,
+            "step": each.step,
+            "recipient": each.recipient,
+            "state": each.state,
+            "changed": format_both(each.updated_at),
+            "what": _describe(each),
+        },
         empty="No mails.",
         spare=("what", "app", "step"),
     )
     if found:
         told = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
-        print_below(f"Total: {told}.")
+        print_line(f"Total: {told}.")
 
 
 def _describe(mail: ListedMail) -> str:
@@ -192,16 +189,16 @@ def show_mail(
 
 
 def _print_mail(mail: ReadMail) -> None:
-    out().print(f"To:         {mail.recipient} ({mail.app})", markup=False)
-    out().print(f"Message-ID: <{mail.message_id}>", markup=False)
+    print_line(f"To:         {mail.recipient} ({mail.app})")
+    print_line(f"Message-ID: <{mail.message_id}>")
     state = f"{mail.state}, {format_both(mail.updated_at)}"
-    out().print(f"State:      {state}", markup=False)
+    print_line(f"State:      {state}")
     if mail.error is not None:
-        out().print(f"Error:      {mail.error}", markup=False)
+        print_line(f"Error:      {mail.error}")
     if mail.content is not KeptContent.YES:
         print_note(_explain_lack(mail.content))
         return
-    out().print(f"Subject:    {mail.subject}", markup=False)
+    print_line(f"Subject:    {mail.subject}")
     if mail.text is not None:
         out().print(f"\n{mail.text}", markup=False, soft_wrap=True)
     if mail.html is not None:
@@ -288,10 +285,10 @@ def _resolve(wanted: MailFilter, terms: ChangeTerms, *, resend: bool) -> None:
             print_json(replace(foreseen, dry_run=dry_run))
             return
         if not total:
-            out().print(f"No {wanted.state} mails match.")
+            print_line(f"No {wanted.state} mails match.")
             return
         if dry_run:
-            out().print(f"Matched {total:,} {many}.")
+            print_line(f"Matched {total:,} {many}.")
             return
         again = f"Send {total:,} {many} again"
         confirm_change_of_many(
@@ -304,8 +301,8 @@ def _resolve(wanted: MailFilter, terms: ChangeTerms, *, resend: bool) -> None:
         print_json(resolved)
     else:
         verb = "Will be sent again soon:" if resend else "Marked as sent:"
-        out().print(f"{verb} {resolved.changed:,} of {resolved.matched:,}.")
+        print_line(f"{verb} {resolved.changed:,} of {resolved.matched:,}.")
         for text in resolved.refused.values():
-            out().print(f"  left unchanged: {text}", markup=False)
+            print_line(f"  left unchanged: {text}")
     if resolved.refused and not resolved.changed:
         raise typer.Exit(ConflictError.exit_code)

@@ -14,7 +14,14 @@ from rich.text import Text
 from actions.lookup import find_action
 from cli.connection import get_settings, read_database, use_engine
 from cli.options import AppOption, JsonOption, read_file
-from cli.output import out, print_json, print_note, print_table, print_warning
+from cli.output import (
+    out,
+    print_json,
+    print_line,
+    print_note,
+    print_table,
+    print_warning,
+)
 from models.door.documents import read_action
 from models.errors import NotFoundError, UsageError
 from models.json_form import get_members
@@ -127,13 +134,13 @@ def _print_recipients(found: MailPreview) -> None:
     if found.asked is not None:
         verb = "would get" if found.asked.is_in else "would not get"
         said = f"{found.asked.user} {verb} its mails: {found.asked.reason}."
-        out().print(said, markup=False)
+        print_line(said)
         return
-    out().print(f"{_count(who)}, and nothing is sent now.", markup=False)
+    print_line(f"{_count(who)}, and nothing is sent now.")
     _print_people(who.first, who.count)
     left_out = sum(each.count for each in who.left_out)
     if left_out:
-        out().print(f"\nLeft out: {left_out:,}", markup=False)
+        print_line(f"\nLeft out: {left_out:,}")
         _print_people(who.first_left_out, left_out)
 
 
@@ -148,9 +155,13 @@ def _count(who: ForeseenRecipients) -> str:
 def _print_people(people: tuple[Recipient, ...], count: int) -> None:
     if people:
         print_table(
-            ("user", "name", "address", "why"),
-            ([each.user, each.name, each.email, each.reason] for each in people),
-            empty="",
+            people,
+            lambda each: {
+                "user": each.user,
+                "name": each.name,
+                "address": each.email,
+                "why": each.reason,
+            },
         )
     if count > len(people):
         print_note(f"{count - len(people):,} more: see --limit.")
@@ -164,7 +175,7 @@ def _print_mails(found: MailPreview) -> None:
             _print_mail(each)
         elif found.asked is None:
             told = f"{each.step} to {each.recipient}: {each.subject}"
-            out().print(told, markup=False)
+            print_line(told)
 
 
 def _print_mail(each: PreviewedMail) -> None:
@@ -175,7 +186,7 @@ def _print_mail(each: PreviewedMail) -> None:
             out().print(f"{name}: {each.message[name]}", markup=False, soft_wrap=True)
     for attachment in each.mail.attachments:
         size = f"{len(attachment.content):,} bytes"
-        out().print(f"Attached: {attachment.name} ({size})", markup=False)
+        print_line(f"Attached: {attachment.name} ({size})")
     if each.mail.text is not None:
         out().print(f"\n{each.mail.text}", markup=False, soft_wrap=True)
     else:

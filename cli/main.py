@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.lazy import Group, LazyGroup, importing
-from cli.output import out, print_error
+from cli.output import print_error, print_line
 from models.errors import InvalidDocumentError, MinutehandError
 
 INTERRUPTED = 130
@@ -221,7 +221,7 @@ def _run(arguments: list[str]) -> int:
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - Typer's signature
     if asked:
-        out().print(f"minutehand {version('minutehand')}")
+        print_line(f"minutehand {version('minutehand')}")
         raise typer.Exit
 
 

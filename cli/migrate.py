@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cli.connection import get_settings
 from cli.options import JsonOption
-from cli.output import out, print_json, print_note
+from cli.output import print_json, print_line, print_note
 from migrations.schema import migrate
 from migrations.schema_revisions import check_schema, get_schema_revision
 from models.database.engine import make_engine
@@ -25,11 +25,11 @@ def migrate_database(*, json: JsonOption = False) -> None:
     if json:
         print_json({"before": before, "after": after})
     elif before == after:
-        out().print(f"The database is already at schema {after}.")
+        print_line(f"The database is already at schema {after}.")
     elif before is None:
-        out().print(f"The database was empty; it is now at schema {after}.")
+        print_line(f"The database was empty; it is now at schema {after}.")
     else:
-        out().print(f"The database was at schema {before}; it is now at {after}.")
+        print_line(f"The database was at schema {before}; it is now at {after}.")
     if schema.is_newer:
         print_note(
             f"That is newer than this program's own schema ({schema.wanted}), which is"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -15,7 +14,7 @@ from cli.output import (
     format_both,
     out,
     print_fields,
-    print_json,
+    print_found,
     print_table,
     style_state,
 )
@@ -52,14 +51,21 @@ def list_operations(
         found = fetch_shown_operations(
             connection, resolve_filter(connection, wanted), limit=limit, in_full=json
         )
-    if json:
-        print_json(found)
-        return
     print_table(
-        tuple(_COLUMNS),
-        ([show(each) for show in _COLUMNS.values()] for each in found),
+        found,
+        lambda each: {
+            "id": shorten(each.id),
+            "app": each.app,
+            "what": get_action_name(each.triggered_by),
+            "occurrence": format_both(each.occurrence),
+            "queue": each.queue,
+            "state": style_state(each.state),
+            "took": format_took(each.took),
+            "reason": _describe_reason(each),
+        },
         empty="No operations.",
         spare=("took", "queue", "app"),
+        json=json,
     )
 
 
@@ -71,10 +77,7 @@ def show_operation(operation: OperationArgument, *, json: JsonOption = False) ->
     """
     with read_database() as connection:
         shown = fetch_shown_operation(connection, read_operation_id(operation))
-    if json:
-        print_json(shown)
-    else:
-        print_operation(shown)
+    print_found(shown, print_operation, json=json)
 
 
 def print_operation(shown: ShownOperation) -> None:
@@ -151,16 +154,3 @@ def _describe_missed(missed: MissedRange | None) -> str | None:
     more = " or more" if missed.is_more else ""
     first, last = format_both(missed.first), format_both(missed.last)
     return f"{missed.count:,}{more}, from {first} to {last}"
-
-
-#: The columns of the list.
-_COLUMNS: Mapping[str, Callable[[ShownOperation], str | Text]] = {
-    "id": lambda each: shorten(each.id),
-    "app": lambda each: each.app,
-    "what": lambda each: get_action_name(each.triggered_by),
-    "occurrence": lambda each: format_both(each.occurrence),
-    "queue": lambda each: each.queue,
-    "state": lambda each: style_state(each.state),
-    "took": lambda each: format_took(each.took),
-    "reason": _describe_reason,
-}

@@ -13,7 +13,7 @@ from cli.confirming import ChangeTerms, confirm_change_of_many, takes_terms
 from cli.connection import read_database, use_engine, write_database
 from cli.operation_options import takes_filter
 from cli.options import AllOption, OptionalOperation, read_operation_id
-from cli.output import out, print_json, print_note
+from cli.output import print_json, print_line, print_note
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
 from dispatch.bulk.runner import BulkRunner
 from dispatch.bulk.shown_bulk import ShownBulk, fetch_shown_bulk
@@ -187,14 +187,14 @@ def _print_counted(
         return
     if not counted.total:
         fit = ", ".join(sorted(CHANGEABLE[change]))
-        out().print(f"No operation matches; {change} applies only to {fit} ones.")
+        print_line(f"No operation matches; {change} applies only to {fit} ones.")
         return
     if changed is None:
-        out().print(f"Matched {counted.total:,}: {_describe(counted)}", markup=False)
+        print_line(f"Matched {counted.total:,}: {_describe(counted)}")
         return
-    out().print(f"{_DONE[change]} {changed.done:,} of {counted.total:,}.")
+    print_line(f"{_DONE[change]} {changed.done:,} of {counted.total:,}.")
     for reason, count in changed.refused.items():
-        out().print(f"  {count:,} left unchanged: {reason}")
+        print_line(f"  {count:,} left unchanged: {reason}")
 
 
 def _change_one(
@@ -210,7 +210,7 @@ def _change_one(
     if json:
         print_json(shown)
     else:
-        out().print(f"{_DONE[change]} {shown.id}")
+        print_line(f"{_DONE[change]} {shown.id}")
     if shown.is_claimed:
         print_note(_CLAIMED[change])
 

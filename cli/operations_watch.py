@@ -25,6 +25,7 @@ from cli.output import (
     format_both,
     out,
     print_json,
+    print_line,
     print_note,
     print_warning,
     style_state,
@@ -246,4 +247,4 @@ def state(
     if json:
         print_json(make_reached(operation_id, found))
     else:
-        out().print(found.value, markup=False)
+        print_line(found.value)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -27,6 +27,8 @@ from models.json_form import write_json
 if TYPE_CHECKING:
     from actions.occurrences import Due
     from actions.pausing.pause_state import Pause
+
+_T = TypeVar("_T")
 
 #: Width of tables in files and pipes, unless COLUMNS says another.
 _WIDE = 200
@@ -98,7 +100,7 @@ def print_note(message: str) -> None:
     err().print(Text(message))
 
 
-def print_below(message: str) -> None:
+def print_line(message: str) -> None:
     """Print what belongs to a table below it: whoever keeps the one gets the other."""
     out().print(Text(message))
 
@@ -160,31 +162,49 @@ def style_state(state: str) -> Text:
     return Text(state, style=STATE_STYLES.get(state, ""))
 
 
+def print_found(found: _T, show: Callable[[_T], None], *, json: bool) -> None:
+    """Print what a command found: as JSON, or by *show* for people."""
+    if json:
+        print_json(found)
+    else:
+        show(found)
+
+
 def print_table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str | Text]],
+    found: Iterable[_T],
+    make_row: Callable[[_T], Mapping[str, str | Text]],
     *,
-    empty: str,
+    empty: str = "",
     spare: Sequence[str] = (),
+    json: bool = False,
 ) -> None:
     """
-    Print *rows* for people, or *empty* on standard error if there are none.
+    Print a row for each of *found*, or *empty* on standard error if there is none.
 
     Args:
-        columns: The headings. A column that is empty in all rows is left out.
-        rows: A cell for each column.
+        found: What the rows are made of.
+        make_row: Returns cells by the names of their columns, the same in each row. A
+            column that is empty in all rows is left out.
         empty: What to say if there are no rows.
         spare: Columns that a narrow terminal does without, the first one first; what
             was left out is said below the table. If all that is too wide, each row
             becomes a block of names and values.
+        json: Whether *found* is printed as JSON instead.
     """
-    cells = [[Text(e) if isinstance(e, str) else e for e in row] for row in rows]
-    if not cells:
+    if json:
+        print_json(found)
+        return
+    rows = [make_row(each) for each in found]
+    if not rows:
         print_note(empty)
         return
+    columns = {
+        name: [Text(cell) if isinstance(cell, str) else cell for cell in cells]
+        for name, *cells in zip(rows[0], *(row.values() for row in rows), strict=True)
+    }
     shown = {
         name: column
-        for name, *column in zip(columns, *cells, strict=True)
+        for name, column in columns.items()
         if any(cell.plain for cell in column)
     }
     left_out: list[str] = []
@@ -195,7 +215,7 @@ def print_table(
         if sum(_find_least_widths(kept)) + _GAP * (len(kept) - 1) <= out().width:
             _print_columns(kept)
             if left_out:
-                print_below(f"Not shown for lack of width: {', '.join(left_out)}")
+                print_line(f"Not shown for lack of width: {', '.join(left_out)}")
             return
     for number, row in enumerate(zip(*shown.values(), strict=True)):
         if number:

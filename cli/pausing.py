@@ -21,7 +21,13 @@ from cli.options import (
     complete_app,
     read_optional_instant,
 )
-from cli.output import describe_pause, out, print_json, print_note, say_until
+from cli.output import (
+    describe_pause,
+    print_json,
+    print_line,
+    print_note,
+    say_until,
+)
 from models.errors import UsageError
 from overview.actions.shown import fetch_shown_action
 
@@ -98,14 +104,12 @@ def _switch(
     pause = shown.pause
     if not paused and pause is not None:
         whose = "its app" if pause.scope == APP else "the installation"
-        out().print(
-            f"{shown.name} (uid {uid}) stays paused with {whose}:", markup=False
-        )
-        out().print(f"  {describe_pause(pause)}", markup=False)
+        print_line(f"{shown.name} (uid {uid}) stays paused with {whose}:")
+        print_line(f"  {describe_pause(pause)}")
         return
     word = "Paused" if paused else "Resumed"
     end = "" if pause is None or pause.until is None else say_until(pause.until)
-    out().print(f"{word} {shown.name} (uid {uid}){end}.", markup=False)
+    print_line(f"{word} {shown.name} (uid {uid}){end}.")
     if not changed:
         print_note("It was already paused." if paused else "It was not paused.")
     elif paused:
@@ -140,7 +144,7 @@ def pause_apps(
         return
     what = "all small apps" if app is None else f"small app {app}"
     ends = "" if paused.pause.until is None else say_until(paused.pause.until)
-    out().print(f"Paused {what}{ends}: {_count(paused.actions)}.", markup=False)
+    print_line(f"Paused {what}{ends}: {_count(paused.actions)}.")
     command = "apps resume --all" if app is None else f"apps resume {app}"
     print_note(f"{_MEANING} To undo: minutehand {command}")
 
@@ -165,10 +169,10 @@ def resume_apps(
         return
     what = "all small apps" if app is None else f"small app {app}"
     if app is not None and resumed.whole is not None:
-        out().print(f"{app} stays paused with the installation:", markup=False)
-        out().print(f"  {describe_pause(resumed.whole)}", markup=False)
+        print_line(f"{app} stays paused with the installation:")
+        print_line(f"  {describe_pause(resumed.whole)}")
         return
-    out().print(f"Resumed {what}: {_count(resumed.actions)}.", markup=False)
+    print_line(f"Resumed {what}: {_count(resumed.actions)}.")
     if app is None and resumed.still_paused:
         with_apps = f" Paused apps: {', '.join(resumed.apps)}." if resumed.apps else ""
         stay = "stays" if resumed.still_paused == 1 else "stay"

@@ -18,8 +18,8 @@ from cli.output import (
     format_in_utc,
     format_local,
     out,
-    print_below,
     print_json,
+    print_line,
     print_table,
     print_warning,
 )
@@ -118,7 +118,7 @@ def preview(
     else:
         _print(action, found, viewer=timezone)
         if asked.end is not None and len(found.occurrences) == asked.count:
-            print_below(f"Only the first {asked.count:,} are shown: see --count.")
+            print_line(f"Only the first {asked.count:,} are shown: see --count.")
     _warn(action)
 
 
@@ -195,23 +195,19 @@ def _answer_lines(name: str, calendar: AppCalendar) -> None:
 
 def _print(action: ScheduledActionModel, found: Preview, *, viewer: str | None) -> None:
     out().print(Text(action.name, style="bold"))
-    out().print(Text(found.sentence))
+    print_line(found.sentence)
     if found.occurrences:
         zones = {str(each.local.tzinfo) for each in found.occurrences}
         head = zones.pop() if len(zones) == 1 else "local"
         out().print()
         print_table(
-            (head, "UTC", viewer or "", "note"),
-            (
-                [
-                    format_local(each.local),
-                    format_in_utc(each.at),
-                    format_local(each.viewer) if viewer else "",
-                    Text("; ".join(each.notes), style="yellow"),
-                ]
-                for each in found.occurrences
-            ),
-            empty="",
+            found.occurrences,
+            lambda each: {
+                head: format_local(each.local),
+                "UTC": format_in_utc(each.at),
+                viewer or "": format_local(each.viewer) if viewer else "",
+                "note": Text("; ".join(each.notes), style="yellow"),
+            },
         )
     for note in found.notes:
-        print_below(f"Note: {note}")
+        print_line(f"Note: {note}")

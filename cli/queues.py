@@ -13,8 +13,8 @@ from cli.connection import get_actor, get_settings, read_database, write_databas
 from cli.options import JsonOption, NoteOption, UntilOption, read_optional_instant
 from cli.output import (
     describe_pause,
-    out,
     print_json,
+    print_line,
     print_note,
     print_table,
     say_until,
@@ -41,24 +41,18 @@ def list_queues(*, json: JsonOption = False) -> None:
     """
     with read_database() as connection:
         found = fetch_queues(connection)
-    if json:
-        print_json(found)
-        return
     print_table(
-        ("queue", "waiting", "oldest", "taken 1 h", "empty in", "workers", "paused"),
-        (
-            [
-                each.queue,
-                str(each.waiting),
-                "-" if each.oldest_s is None else _show_age(each.oldest_s),
-                str(each.taken_1_h),
-                _show_end(each),
-                f"{each.workers} ({each.slots} at a time)",
-                "-" if each.pause is None else describe_pause(each.pause),
-            ]
-            for each in found
-        ),
-        empty="",
+        found,
+        lambda each: {
+            "queue": each.queue,
+            "waiting": str(each.waiting),
+            "oldest": "-" if each.oldest_s is None else _show_age(each.oldest_s),
+            "taken 1 h": str(each.taken_1_h),
+            "empty in": _show_end(each),
+            "workers": f"{each.workers} ({each.slots} at a time)",
+            "paused": "-" if each.pause is None else describe_pause(each.pause),
+        },
+        json=json,
     )
 
 
@@ -93,9 +87,7 @@ def pause(
         print_json(paused)
         return
     ends = "" if paused.pause.until is None else say_until(paused.pause.until)
-    out().print(
-        f"Paused queue {queue.value}{ends}: {_count(paused.waiting)}.", markup=False
-    )
+    print_line(f"Paused queue {queue.value}{ends}: {_count(paused.waiting)}.")
     print_note(
         "What runs goes on. Occurrences are recorded as before, and wait. To undo:"
         f" minutehand queues resume {queue.value}"
@@ -113,9 +105,7 @@ def resume(queue: _QueueArgument, *, json: JsonOption = False) -> None:
     if json:
         print_json(resumed)
         return
-    out().print(
-        f"Resumed queue {queue.value}: {_count(resumed.waiting)}.", markup=False
-    )
+    print_line(f"Resumed queue {queue.value}: {_count(resumed.waiting)}.")
 
 
 def show_aside(
@@ -139,24 +129,21 @@ def show_aside(
             if json:
                 print_json({"deleted": count})
             else:
-                out().print(f"Deleted {count:,}.")
+                print_line(f"Deleted {count:,}.")
             return
         found = aside.look()
     if json:
         print_json([each.as_json() for each in found])
         return
     print_table(
-        ("at", "queue", "problem", "bytes", "begins with"),
-        (
-            [
-                show_instant(each.at, load_zone(get_settings().timezone)),
-                each.queue,
-                each.problem,
-                f"{each.size:,}",
-                repr(each.text[:_SHOWN]),
-            ]
-            for each in found
-        ),
+        found,
+        lambda each: {
+            "at": show_instant(each.at, load_zone(get_settings().timezone)),
+            "queue": each.queue,
+            "problem": each.problem,
+            "bytes": f"{each.size:,}",
+            "begins with": repr(each.text[:_SHOWN]),
+        },
         empty="Nothing lies aside.",
         spare=("bytes",),
     )

@@ -10,9 +10,9 @@ from cli.connection import get_actor, get_settings
 from cli.options import JsonOption, read_instant
 from cli.output import (
     format_both,
-    out,
     print_fields,
     print_json,
+    print_line,
     print_note,
     print_table,
 )
@@ -65,7 +65,7 @@ def restored(
 def _print(report: Restored, *, dry_run: bool) -> None:
     heading = "Would settle" if dry_run else "Settled"
     begin, end = format_both(report.as_of), format_both(report.now)
-    out().print(f"{heading} the time from {begin} (the backup) to {end} (now):")
+    print_line(f"{heading} the time from {begin} (the backup) to {end} (now):")
     missed = f"{report.missed_occurrences:,} occurrences"
     states = ", ".join(f"{count} {state}" for state, count in report.canceled.items())
     total = sum(report.canceled.values())
@@ -78,11 +78,15 @@ def _print(report: Restored, *, dry_run: bool) -> None:
         ]
     )
     if report.lost_files:
-        out().print("The files of these data are gone. Refresh and publish them again:")
+        print_line("The files of these data are gone. Refresh and publish them again:")
         print_table(
-            ("app", "domain", "version", "use"),
-            ([f.app, f.domain, str(f.version), f.use] for f in report.lost_files),
-            empty="",
+            report.lost_files,
+            lambda f: {
+                "app": f.app,
+                "domain": f.domain,
+                "version": str(f.version),
+                "use": f.use,
+            },
         )
     if dry_run:
         return

@@ -17,9 +17,9 @@ from cli.output import (
     format_both,
     format_due,
     out,
-    print_below,
     print_fields,
     print_json,
+    print_line,
     print_table,
     style_state,
 )
@@ -99,26 +99,21 @@ def _print_wrong(found: Status) -> None:
 def _print_backlog(found: Status) -> None:
     out().print()
     print_table(
-        ("queue", "workers", *LIVE_IN_ORDER, "oldest waits"),
-        (
-            [
-                queue,
-                str(each.workers),
-                *map(str, found.backlog[queue].values()),
-                _show_age(each.oldest_s),
-            ]
-            for queue, each in found.queues.items()
-        ),
-        empty="",
+        found.queues.items(),
+        lambda each: {
+            "queue": each[0],
+            "workers": str(each[1].workers),
+            **{state: str(n) for state, n in found.backlog[each[0]].items()},
+            "oldest waits": _show_age(each[1].oldest_s),
+        },
     )
     by_app = group_by_app(found.backlog_by_app)
     if by_app:
         out().print()
-        print_table(
-            ("app", "queue", *LIVE_IN_ORDER, "oldest waits"), by_app[:_APPS], empty=""
-        )
+        columns = ("app", "queue", *LIVE_IN_ORDER, "oldest waits")
+        print_table(by_app[:_APPS], lambda row: dict(zip(columns, row, strict=True)))
         if len(by_app) > _APPS:
-            print_below(
+            print_line(
                 f"{len(by_app) - _APPS} more rows, which wait less long: see --json."
             )
 
@@ -151,17 +146,14 @@ def _print_processes(found: Status) -> None:
     if found.processes:
         out().print()
     print_table(
-        ("process", "takes", "at a time", "last sign", ""),
-        (
-            [
-                each.name,
-                ", ".join(each.queues or ()) or each.role.value,
-                str(each.concurrency or "-"),
-                f"{_show_age(each.heartbeat_age_s)} ago",
-                _describe_process(each),
-            ]
-            for each in found.processes
-        ),
+        found.processes,
+        lambda each: {
+            "process": each.name,
+            "takes": ", ".join(each.queues or ()) or each.role.value,
+            "at a time": str(each.concurrency or "-"),
+            "last sign": f"{_show_age(each.heartbeat_age_s)} ago",
+            "": _describe_process(each),
+        },
         empty="No scheduler or worker is running.",
     )
 
@@ -178,18 +170,14 @@ def _print_troubles(found: Status) -> None:
     if found.last_hour:
         out().print()
         print_table(
-            ("last hour", "app", "count", "reason", "latest"),
-            (
-                [
-                    style_state(each.state),
-                    each.app,
-                    str(each.count),
-                    each.reason,
-                    f"{format_age(found.now - each.latest_at)} ago",
-                ]
-                for each in found.last_hour
-            ),
-            empty="",
+            found.last_hour,
+            lambda each: {
+                "last hour": style_state(each.state),
+                "app": each.app,
+                "count": str(each.count),
+                "reason": each.reason,
+                "latest": f"{format_age(found.now - each.latest_at)} ago",
+            },
         )
     if found.uncertain_mails:
         out().print()
@@ -200,18 +188,23 @@ def _print_actions(found: Status) -> None:
     if found.quarantined:
         out().print()
         print_table(
-            ("quarantined", "app", "name", "reason"),
-            (
-                [each.uid, each.app, each.name, each.quarantine_reason or ""]
-                for each in found.quarantined
-            ),
-            empty="",
+            found.quarantined,
+            lambda each: {
+                "quarantined": each.uid,
+                "app": each.app,
+                "name": each.name,
+                "reason": each.quarantine_reason or "",
+            },
         )
     if found.next_due:
         out().print()
     print_table(
-        ("next due", "app", "name"),
-        ([_format_next(each), each.app, each.name] for each in found.next_due),
+        found.next_due,
+        lambda each: {
+            "next due": _format_next(each),
+            "app": each.app,
+            "name": each.name,
+        },
         empty="Nothing is due.",
     )
 

@@ -19,8 +19,8 @@ from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption, read_optional_instant, shorten
 from cli.output import (
     format_both,
-    out,
     print_json,
+    print_line,
     print_note,
     print_table,
     style_state,
@@ -120,7 +120,7 @@ def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:
     actions = "action" if report.due == 1 else "actions"
     operations = "operation" if report.recorded == 1 else "operations"
     again = f"{rescued:,} rescued, " if rescued else ""
-    out().print(
+    print_line(
         f"Ticked at {format_both(report.now)}: {report.due:,} {actions} due, "
         f"{report.recorded:,} {operations} recorded, {again}{sent:,} sent."
     )
@@ -231,19 +231,16 @@ def _show(instant: datetime | None, *, json: bool) -> None:
         print_json(foreseen.as_json())
         return
     print_table(
-        ("id", "app", "what", "occurrence", "user", "queue", "would be"),
-        (
-            [
-                shorten(each.id),
-                each.app,
-                get_action_name(each.triggered_by),
-                format_both(each.occurrence),
-                each.user_id or "-",
-                each.queue,
-                style_state(each.state),
-            ]
-            for each in foreseen.operations
-        ),
+        foreseen.operations,
+        lambda each: {
+            "id": shorten(each.id),
+            "app": each.app,
+            "what": get_action_name(each.triggered_by),
+            "occurrence": format_both(each.occurrence),
+            "user": each.user_id or "-",
+            "queue": each.queue,
+            "would be": style_state(each.state),
+        },
         spare=("queue", "user"),
         empty=f"Nothing is due by {format_both(instant)}.",
     )

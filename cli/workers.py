@@ -9,7 +9,7 @@ import typer
 
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, NoteOption, complete_worker
-from cli.output import out, print_json, print_note, print_table
+from cli.output import print_json, print_line, print_note, print_table
 from models.units import format_age
 from operations.fleet.draining import find_worker
 from operations.fleet.processes import RENEW_EVERY
@@ -33,25 +33,20 @@ def list_workers(*, json: JsonOption = False) -> None:
     """
     with read_database() as connection:
         found = fetch_workers(connection)
-    if json:
-        print_json(found)
-        return
     print_table(
-        ("worker", "state", "takes", "runs", "taken 1 h", "last sign", "version"),
-        (
-            [
-                each.name,
-                each.state,
-                ", ".join(each.queues or ()) or "nothing",
-                f"{len(each.running)} of {each.concurrency or '-'}",
-                str(each.taken_1_h),
-                f"{format_age(timedelta(seconds=each.heartbeat_age_s))} ago",
-                each.version,
-            ]
-            for each in found
-        ),
+        found,
+        lambda each: {
+            "worker": each.name,
+            "state": each.state,
+            "takes": ", ".join(each.queues or ()) or "nothing",
+            "runs": f"{len(each.running)} of {each.concurrency or '-'}",
+            "taken 1 h": str(each.taken_1_h),
+            "last sign": f"{format_age(timedelta(seconds=each.heartbeat_age_s))} ago",
+            "version": each.version,
+        },
         empty="No worker is running. Start one: "
         + get_settings().name_starter("minutehand worker"),
+        json=json,
     )
 
 
@@ -69,7 +64,7 @@ def drain(
         return
     running = len(drained.running)
     many = "1 operation" if running == 1 else f"{running} operations"
-    out().print(f"Draining {name}: it finishes {many}.", markup=False)
+    print_line(f"Draining {name}: it finishes {many}.")
     print_note(
         f"It takes nothing new {_WITHIN}. When it is drained (minutehand workers list),"
         f" it can be stopped. To undo: minutehand workers resume {name}"
@@ -83,7 +78,7 @@ def resume(name: _NameArgument, *, json: JsonOption = False) -> None:
     It does so within 20 seconds, from the queues that it took before.
     """
     if _set(name, drained=False, note=None, json=json) is not None:
-        out().print(f"Resumed {name}: it takes operations {_WITHIN}.", markup=False)
+        print_line(f"Resumed {name}: it takes operations {_WITHIN}.")
 
 
 _WITHIN = f"within {RENEW_EVERY.total_seconds():.0f} seconds"

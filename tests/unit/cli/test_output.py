@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -93,9 +93,15 @@ def _print(
     """Return the lines that ``print_table`` prints on a terminal so wide."""
     out.cache_clear()
     monkeypatch.setattr(out(), "width", width)
-    print_table(empty="", **arguments)
+    _print_rows(**arguments)
     out.cache_clear()
     return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+def _print_rows(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], **options: Any
+) -> None:
+    print_table(rows, lambda row: dict(zip(columns, row, strict=True)), **options)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +180,7 @@ def test_no_line_is_wider_than_the_terminal(
     console = Console(file=StringIO(), width=width, highlight=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cli.output.out", lambda: console)
-        print_table(("x", "y", "z"), rows, empty="")
+        _print_rows(("x", "y", "z"), rows)
 
     _check_width(console.file.getvalue(), width, rows)  # type: ignore[attr-defined]
 
@@ -213,7 +219,7 @@ def test_pipe_is_never_narrower_than_20():
 def _pipe(rows: list[tuple[str, str, str]], **environment: str) -> str:
     """Return what ``print_table`` writes into a pipe."""
     with _piping(environment) as pipe:
-        print_table(("x", "y", "z"), rows, empty="")
+        _print_rows(("x", "y", "z"), rows)
     return pipe.getvalue()
 
 
