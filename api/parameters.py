@@ -20,7 +20,7 @@ from models.small_app import SmallAppModel
 from serving.context import Context, Viewer
 
 
-def _narrow(
+async def _narrow(
     context: Viewer,
     app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
 ) -> str | None:

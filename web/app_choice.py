@@ -10,12 +10,13 @@ from serving.context import Context
 from web.query import Unread, read_part
 
 
-def list_apps(context: Context) -> list[AppChoice] | None:
-    """Return the small apps; None: there are too many to choose from."""
+def list_apps(context: Context) -> list[tuple[str, str]] | None:
+    """Return uid and name of the small apps; None: too many to choose from."""
     found = read_part(context, find_apps)
     # One of those that were read may be our own.
-    is_cut = not isinstance(found, Unread) and len(found) >= MOST_CHOICES - 1
-    return None if isinstance(found, Unread) or is_cut else found
+    if isinstance(found, Unread) or len(found) >= MOST_CHOICES - 1:
+        return None
+    return [(each.uid, each.name or each.uid) for each in found]
 
 
 def find_apps(connection: sa.Connection) -> list[AppChoice]:

@@ -151,9 +151,9 @@ class Query:
         self.is_first = False
         return Page(limit, position)
 
-    def find_next(self, part: Part[Any]) -> str | None:
+    def find_next(self, part: Part[Any] | Unread | None) -> str | None:
         """Return the cursor after *part*. None: it was the last."""
-        if part.following is None:
+        if not isinstance(part, Part) or part.following is None:
             return None
         return write_cursor(part.following, self.context.request)
 

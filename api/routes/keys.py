@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, secret, takes
+from api.parameters import OnlyApp
 from models.fields.duration import Duration
 from serving.access.key_documents import NewKey, NewKeyModel, RotationModel, ShownKey
 from serving.access.manage_keys import (
@@ -28,14 +28,13 @@ router = APIRouter(prefix=f"{ROOT}/keys", tags=["keys"], route_class=ApiRoute)
 def list_keys(
     context: Admin,
     page: Paged,
-    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+    app: OnlyApp,
 ) -> Response:
     """
     List keys, also those that have ended, the latest first.
 
     The last use is known to the minute.
     """
-    app = context.narrow(app)
     with context.reading() as connection:
         part = fetch_keys(connection, app=app, page=page)
     return answer_list(context, part)

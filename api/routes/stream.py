@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.answers import ROOT
 from api.guarding import ApiRoute
+from api.parameters import OnlyApp
 from serving.context import Viewer
 from serving.refusals import HttpError
 from serving.stream import Hub, Listener
@@ -58,7 +59,7 @@ data: {"id": "0f6d5a3e-7a51-5f0e-9d3a-0c9b7a2f4c11", "app": "shop", "state": "ru
 )
 async def listen(
     context: Viewer,
-    app: Annotated[str | None, Query(description="Only of this small app.")] = None,
+    app: OnlyApp,
     last_event_id: Annotated[
         str | None,
         Header(description="The id of the last event that was received."),
@@ -80,7 +81,6 @@ async def listen(
     it reads again whatever it shows. The stream ends every five minutes; come back.
     """
     hub = context.services.hub
-    app = context.narrow(app)
     listener = await hub.join(context.tenant, app, last_event_id or begin_after)
     if listener is None:
         msg, after = _FULL if not hub.is_closed else _STOPPING

@@ -21,6 +21,7 @@ from actions.pausing.queues import (
 )
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
+from api.parameters import OnlyApp
 from models.fields.field_types import Instant
 from models.operation_state import Queue
 from models.paging import Part
@@ -46,14 +47,13 @@ _AUDIT_WITHIN = timedelta(seconds=25)
 @router.get(f"{ROOT}/status", response_model=Status | AppStatus)
 def read_status(
     context: Viewer,
-    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+    app: OnlyApp,
 ) -> Response:
     """
     Tell who leads, what waits, what runs, what failed, and what is due next.
 
     A key of one small app is told the part of that app; *app* asks for such a part.
     """
-    app = context.narrow(app)
     with context.reading() as connection:
         settings = context.services.settings
         if app is None:
@@ -92,7 +92,7 @@ async def examine(context: Viewer) -> Response:
 @heavy
 async def audit(
     context: Viewer,
-    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+    app: OnlyApp,
     since: Annotated[
         Instant | None,
         Query(alias="from", description="Inclusive; default: a day before *until*."),
@@ -112,7 +112,7 @@ async def audit(
         services.engine,
         since=since,
         until=until,
-        app=context.narrow(app),
+        app=app,
         lookback=services.settings.lookback,
         at_most=_AUDIT_WITHIN,
     )
@@ -222,7 +222,7 @@ def _set_drained(context: Context, worker_id: UUID, *, drained: bool) -> Respons
 @heavy
 def read_load(
     context: Viewer,
-    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+    app: OnlyApp,
     since: Annotated[
         Instant | None, Query(alias="from", description="Inclusive. Left out: now.")
     ] = None,
@@ -240,7 +240,6 @@ def read_load(
     With the twenty minutes that have the most, and some of the actions that make them.
     What events drive, or is paused, is not foreseen, but counted in `left_out`.
     """
-    app = context.narrow(app)
     with context.reading() as connection:
         found = forecast_load(connection, since=since, until=until, app=app)
     return answer(found)

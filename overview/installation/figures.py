@@ -42,6 +42,7 @@ from models.operation_state import (
     Trigger,
 )
 from operations.fleet.processes import ProcessRole, Seen
+from operations.operation_filter import belongs_to
 from operations.running.pace import seconds_taken
 
 #: Operations among which the last success is looked for.
@@ -98,7 +99,7 @@ def fetch_backlog(
             sa.func.min(sa.case((waits, since)), type_=kept.send_at.type),
             sa.func.sum(sa.case((waits, 1), else_=0)),
         )
-        .where(LIVE.of(), *_of(app))
+        .where(LIVE.of(), *belongs_to(app))
         .group_by(kept.queue, kept.app, kept.state)
         .order_by(kept.queue, kept.app, kept.state)
     )
@@ -193,7 +194,7 @@ def fetch_troubles(
     ).where(
         TROUBLED.of(),
         operations.c.finished_at >= db_now(-LATELY),
-        *_of(app),
+        *belongs_to(app),
     )
     uncertain = (
         sa.select(
@@ -207,7 +208,7 @@ def fetch_troubles(
         .where(
             UNCERTAIN.of("deliveries"),
             deliveries.c.updated_at >= db_now(-LATELY),
-            *_of(app),
+            *belongs_to(app),
         )
     )
     found = [
@@ -229,13 +230,8 @@ def count_uncertain(connection: sa.Connection, *, app: str | None = None) -> int
         .where(UNCERTAIN.of("deliveries"))
     )
     if app is not None:
-        query = query.join(operations).where(*_of(app))
+        query = query.join(operations).where(*belongs_to(app))
     return connection.execute(query).scalar_one()
-
-
-def _of(app: str | None) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the condition for the operations of *app*; None: none."""
-    return () if app is None else (operations.c.app == app,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +265,7 @@ def fetch_running(
             *(kept.id, kept.app, kept.action_uid, kept.trigger, kept.attempt),
             *(kept.started_at, kept.progress, kept.worker),
         )
-        .where(LIVE.of(), kept.state == OperationState.RUNNING, *_of(app))
+        .where(LIVE.of(), kept.state == OperationState.RUNNING, *belongs_to(app))
         .order_by(kept.started_at, kept.id)
         .limit(limit)
     )
@@ -283,7 +279,7 @@ def fetch_last_success(
     kept = operations.c
     latest = (
         sa.select(kept.state, kept.finished_at)
-        .where(*_of(app))
+        .where(*belongs_to(app))
         .order_by(kept.recorded_at.desc())
         .limit(_LATEST)
         .subquery()
@@ -450,7 +446,9 @@ def fetch_lag(
             minute_of(kept.recorded_at).label("minute"),
             seconds_between(kept.recorded_at, kept.started_at).label("waited"),
         )
-        .where(kept.recorded_at >= since, kept.started_at.is_not(None), *_of(app))
+        .where(
+            kept.recorded_at >= since, kept.started_at.is_not(None), *belongs_to(app)
+        )
         .order_by(kept.recorded_at.desc())
         .limit(most)
     ).all()

@@ -102,7 +102,7 @@ def show_actions(context: Viewer) -> Response:
         "has_filter": has_filter,
         "is_new": _is_empty(counts) and not has_filter,
         "filters": {name: query.text(name) for name in FILTERS if query.text(name)},
-        "cursor": None if isinstance(part, Unread) else query.find_next(part),
+        "cursor": query.find_next(part),
         "verdict": _tell(counts, tell_verdict),
         "lead": _tell(counts, lambda found: tell_counts(found, counted)),
         **_WORDS,

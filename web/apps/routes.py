@@ -54,7 +54,7 @@ def show_apps(context: Viewer) -> Response:
     values = {
         "part": part,
         "query": query,
-        "cursor": None if isinstance(part, Unread) else query.find_next(part),
+        "cursor": query.find_next(part),
     }
     return render(context, "apps/apps.html", values)
 
@@ -105,7 +105,7 @@ def show_users(context: Viewer, app: str) -> Response:
         "groups": groups,
         "wanted": wanted,
         "query": query,
-        "cursor": None if isinstance(part, Unread) else query.find_next(part),
+        "cursor": query.find_next(part),
     }
     return render(context, "apps/users.html", values)
 

@@ -106,7 +106,7 @@ def show_new(context: Editor) -> Response:
         if query.get("from"):
             draft = _copy(context, query["from"])
         elif context.app is None:
-            only = apps[0].uid if apps and len(apps) == 1 else None
+            only = apps[0][0] if apps and len(apps) == 1 else None
             if app := query.get("app") or only:
                 with context.reading() as connection:
                     draft = replace(draft, app=fetch_app(connection, app).uid)

@@ -38,7 +38,7 @@ def show_events(context: Viewer) -> Response:
         "params": context.request.query_params,
         "query": query,
         "part": part,
-        "cursor": None if isinstance(part, Unread) else query.find_next(part),
+        "cursor": query.find_next(part),
         "address": find_address(context),
     }
     return render(context, "events/events.html", values)

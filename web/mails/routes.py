@@ -77,7 +77,7 @@ def show_mails(context: Viewer) -> Response:
         "params": context.request.query_params,
         "part": part,
         "counts": read(lambda c: count_lately(c, of_any)),
-        "cursor": None if isinstance(part, Unread) else query.find_next(part),
+        "cursor": query.find_next(part),
     }
     return render(context, "mails/mails.html", values)
 

@@ -79,7 +79,7 @@ def show_settings(context: Viewer) -> Response:
         {
             "part": part,
             "query": query,
-            "cursor": query.find_next(part) if isinstance(part, Part) else None,
+            "cursor": query.find_next(part),
             "active": [e for e in part.entries if e.state == "active"]
             if isinstance(part, Part)
             else [],
@@ -116,7 +116,7 @@ def show_changes(context: Admin) -> Response:
             "query": query,
             "params": context.request.query_params,
             "filtered": query.has_any("app", "kind", "subject", "by", "day"),
-            "cursor": None if isinstance(part, Unread) else query.find_next(part),
+            "cursor": query.find_next(part),
         },
     )
 
