@@ -25,6 +25,7 @@ from celery_app.broker_link import measure_queue
 from celery_app.received import UnreadableError
 from celery_app.task_sender import Link
 from models.errors import RuleError
+from models.units import format_count
 from settings import Settings
 
 #: How long workers have to answer, after the last that did; one that runs tasks in its
@@ -261,11 +262,9 @@ def _judge(
 ) -> QueueFinding:
     subject = f"task queue {queue}"
     if consumers:
-        workers = "1 consumer" if consumers == 1 else f"{consumers} consumers"
+        workers = format_count(consumers, "consumer", "consumers")
         return QueueFinding(subject, f"{workers}, {title}", is_well=True)
-    actions = (
-        f"{asked.actions:,} actions send" if asked.actions > 1 else "1 action sends"
-    )
+    actions = format_count(asked.actions, "action sends", "actions send")
     there = "it does not exist" if waiting is None else f"{waiting:,} waiting"
     detail = (
         f"no worker that answers consumes it ({title}; {there}). {actions} to it, such"

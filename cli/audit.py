@@ -11,6 +11,7 @@ from actions.explaining.audit import AuditFault
 from cli.connection import get_settings, use_engine
 from cli.options import AppOption, JsonOption, read_period
 from cli.output import format_both, print_json, print_line, print_note, print_table
+from models.units import format_count
 from overview.actions.auditing import audit_all
 
 
@@ -53,9 +54,8 @@ def audit(
     else:
         _print(found.faults)
         period = f"{format_both(found.since)} to {format_both(found.until)}"
-        actions = "1 action" if found.audited == 1 else f"{found.audited} actions"
-        count = len(found.faults)
-        faults = "1 fault" if count == 1 else f"{count} faults"
+        actions = format_count(found.audited, "action", "actions")
+        faults = format_count(len(found.faults), "fault", "faults")
         print_line(f"{actions} audited, {faults}, {period}")
     if found.faults:
         raise typer.Exit(1)

@@ -48,6 +48,7 @@ from models.door.documents import read_model
 from models.json_form import get_members, write_json
 from models.paging import Page
 from models.requests.actions import DEFAULT_AT_ONCE, BackfillModel, Which
+from models.units import format_count
 
 #: The most occurrences that people are shown; ``--json`` has all.
 _SHOWN = 20
@@ -148,7 +149,7 @@ def _print_started(shown: ShownBackfill, *, is_led: bool, json: bool) -> None:
 
 
 def _say_many(count: int) -> str:
-    return "1 occurrence" if count == 1 else f"{count:,} occurrences"
+    return format_count(count, "occurrence", "occurrences")
 
 
 def _print_plan(plan: Plan, *, json: bool) -> None:
@@ -276,5 +277,5 @@ def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
     if json:
         print_json(shown)
         return
-    many = "1 waiting operation" if count == 1 else f"{count:,} waiting operations"
+    many = format_count(count, "waiting operation", "waiting operations")
     print_line(f"Canceled backfill {backfill_id}, and {many} of it.")

@@ -24,6 +24,7 @@ from cli.output import (
 from models.errors import UsageError
 from models.json_form import write_json
 from models.paging import Page
+from models.units import format_count
 from overview.changes import (
     Anchor,
     ChangeFilter,
@@ -145,7 +146,7 @@ def verify(
     if json:
         print_json(found)
     elif broken is None:
-        changes = "1 change" if found.count == 1 else f"{found.count:,} changes"
+        changes = format_count(found.count, "change", "changes")
         print_line(f"The chain is whole: {changes}.")
         if found.count:
             out().print(f"{found.count}:{found.head}", soft_wrap=True)

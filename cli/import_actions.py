@@ -40,6 +40,7 @@ from cli.output import err, out, print_json, print_note, print_warning
 from models.database.engine import read_host_clock
 from models.errors import RuleError, UsageError
 from models.fields.zone import load_zone
+from models.units import format_count
 
 #: Celery's own name of its default queue.
 _CELERY_QUEUE = "celery"
@@ -153,8 +154,8 @@ def _as_command(read: Callable[..., Report]) -> Callable[..., None]:
         else:
             _print(report, out())
         if written is not None:
-            noun = "document" if written == 1 else "documents"
-            print_note(f"Wrote {written:,} {noun} to {folder}.")
+            many = format_count(written, "document", "documents")
+            print_note(f"Wrote {many} to {folder}.")
         for obstacle in report.find_obstacles(get_settings().make_task_rules()):
             print_warning(obstacle)
         if not report.entries:

@@ -20,6 +20,7 @@ from dispatch.bulk.shown_bulk import ShownBulk, fetch_shown_bulk
 from models.errors import ConflictError, UsageError
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from models.requests.operations import OperationFilterModel
+from models.units import format_count
 from operations.cancel_and_retry import (
     CHANGEABLE,
     OperationChange,
@@ -130,8 +131,8 @@ def _change_many(
         return
     if not terms.yes:
         print_note(_describe(counted))
-    many = "operation" if counted.total == 1 else "operations"
-    what = f"{_QUESTIONS[change]} {counted.total:,} {many}"
+    many = format_count(counted.total, "operation", "operations")
+    what = f"{_QUESTIONS[change]} {many}"
     confirm_change_of_many(what, yes=terms.yes)
     with write_database() as connection:
         bulk_id = start_bulk(connection, asked, at=counted.at)

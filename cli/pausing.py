@@ -29,6 +29,7 @@ from cli.output import (
     say_until,
 )
 from models.errors import UsageError
+from models.units import format_count
 from overview.actions.shown import fetch_shown_action
 
 _OptionalApp = Annotated[
@@ -181,7 +182,7 @@ def resume_apps(
 
 
 def _count(actions: int) -> str:
-    return "1 action" if actions == 1 else f"{actions:,} actions"
+    return format_count(actions, "action", "actions")
 
 
 def _refuse_neither(app: str | None, *, everything: bool) -> None:

@@ -21,7 +21,7 @@ from cli.output import (
 )
 from models.fields.zone import load_zone
 from models.operation_state import Queue
-from models.units import format_age, show_instant
+from models.units import format_age, format_count, show_instant
 from overview.installation.queues import ShownQueue, fetch_queues
 
 _QueueArgument = Annotated[
@@ -150,4 +150,4 @@ def show_aside(
 
 
 def _count(waiting: int) -> str:
-    return "1 operation waits" if waiting == 1 else f"{waiting:,} operations wait"
+    return format_count(waiting, "operation waits", "operations wait")

@@ -23,7 +23,7 @@ from cli.output import (
     print_table,
     style_state,
 )
-from models.units import format_age, format_bytes
+from models.units import format_age, format_bytes, format_count
 from overview.doctor.finding import Health
 from overview.installation.figures import Backlog
 from overview.installation.queues import LIVE_IN_ORDER, count_live
@@ -212,7 +212,7 @@ def _print_actions(found: Status) -> None:
 def _describe_paused(paused: Paused) -> str | None:
     if not (paused.actions or paused.all or paused.apps or paused.queues):
         return None
-    lines = ["1 action" if paused.actions == 1 else f"{paused.actions:,} actions"]
+    lines = [format_count(paused.actions, "action", "actions")]
     if paused.all is not None:
         lines.append(f"the whole installation {describe_pause(paused.all)}")
     lines += [

@@ -34,6 +34,7 @@ from models.database.engine import read_clock
 from models.decision import get_action_name
 from models.errors import BrokerUnreachableError, ConflictError
 from models.operation_state import OperationState
+from models.units import format_count
 from operations.list_operations import count_backlog
 from settings import Settings
 from telemetry import configure_logging
@@ -117,12 +118,12 @@ def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:
             }
         )
         return
-    actions = "action" if report.due == 1 else "actions"
-    operations = "operation" if report.recorded == 1 else "operations"
+    actions = format_count(report.due, "action", "actions")
+    operations = format_count(report.recorded, "operation", "operations")
     again = f"{rescued:,} rescued, " if rescued else ""
     print_line(
-        f"Ticked at {format_both(report.now)}: {report.due:,} {actions} due, "
-        f"{report.recorded:,} {operations} recorded, {again}{sent:,} sent."
+        f"Ticked at {format_both(report.now)}: {actions} due, "
+        f"{operations} recorded, {again}{sent:,} sent."
     )
     if report.is_cut:
         print_note("The minute ended before all was decided: tick again.")
@@ -138,9 +139,9 @@ def _report_waiting() -> None:
         n for (_, state), n in backlog.items() if state == OperationState.PENDING
     )
     if count:
-        waits = "operation waits" if count == 1 else "operations wait"
+        waits = format_count(count, "operation waits", "operations wait")
         print_note(
-            f"{count:,} {waits} for minutehand up: nothing can be sent from here, since"
+            f"{waits} for minutehand up: nothing can be sent from here, since"
             " the broker is memory://."
         )
 

@@ -10,7 +10,7 @@ import typer
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, NoteOption, complete_worker
 from cli.output import print_json, print_line, print_note, print_table
-from models.units import format_age
+from models.units import format_age, format_count
 from operations.fleet.draining import find_worker
 from operations.fleet.processes import RENEW_EVERY
 from overview.installation.workers import ShownWorker, fetch_workers, set_drained
@@ -62,8 +62,7 @@ def drain(
     drained = _set(name, drained=True, note=note, json=json)
     if drained is None:
         return
-    running = len(drained.running)
-    many = "1 operation" if running == 1 else f"{running} operations"
+    many = format_count(len(drained.running), "operation", "operations")
     print_line(f"Draining {name}: it finishes {many}.")
     print_note(
         f"It takes nothing new {_WITHIN}. When it is drained (minutehand workers list),"

@@ -44,6 +44,16 @@ def show_instant(instant: datetime, zone: ZoneInfo | None = None) -> str:
     return f"{local:%F %T} {offset} ({day}{utc:%T}Z)"
 
 
+def format_count(number: int, one: str, many: str) -> str:
+    """
+    Return *number* with its noun, and its verb.
+
+    >>> format_count(1, "mail is", "mails are"), format_count(1200, "mail", "mails")
+    ('1 mail is', '1,200 mails')
+    """
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def format_bytes(size: int) -> str:
     """
     Return *size* (bytes) with a unit.

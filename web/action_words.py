@@ -7,6 +7,7 @@ from typing import Any
 
 from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
+from models.units import format_count
 from overview.actions.recent_runs import RecentRun, RecentRuns
 from overview.actions.shown import ShownAction
 from web.actions.fetch_counts import ActionCounts
@@ -68,7 +69,7 @@ def tell_verdict(counts: ActionCounts) -> str:
     if missed := troubles.get(Trouble.MISSED, 0):
         told.append(f"{missed:,} missed the last time")
     if bad := troubles.get(Trouble.QUARANTINED, 0):
-        told.append(f"{bad:,} {'is' if bad == 1 else 'are'} quarantined")
+        told.append(f"{format_count(bad, 'is', 'are')} quarantined")
     if told:
         sentence = ", ".join(told)
         return f"{sentence[0].upper()}{sentence[1:]}."
@@ -81,14 +82,14 @@ def tell_counts(counts: ActionCounts, wanted: ActionFilterModel) -> str:
     least = "" if counts.is_whole or plain else "At least "
     apps = sum(1 for count in counts.apps.values() if count)
     of = f" of {apps:,} apps" if apps > 1 and wanted.app is None else ""
-    noun = "action" if counts.total == 1 else "actions"
+    total = format_count(counts.total, "action", "actions")
     states = [
         f"{counts.states[each]:,} {each}"
         for each in ActionState
         if counts.states.get(each)
     ]
     shown = f": {', '.join(states)}" if wanted.state is None and states else ""
-    return f"{least}{counts.total:,} {noun}{of}{shown}."
+    return f"{least}{total}{of}{shown}."
 
 
 def name_mark(run: RecentRun) -> str:

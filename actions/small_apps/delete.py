@@ -23,6 +23,7 @@ from models.database.tables import (
 from models.database.transaction import keep_leader_out
 from models.errors import ConflictError
 from models.revision import Change
+from models.units import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +113,9 @@ def _refuse_live(connection: sa.Connection, uid: str) -> None:
     count, example = found
     if not count:
         return
-    noun = "1 operation" if count == 1 else f"{count:,} operations"
+    many = format_count(count, "operation that is", "operations that are")
     msg = (
-        f"small app {uid!r} has {noun} that {'is' if count == 1 else 'are'} not over,"
+        f"small app {uid!r} has {many} not over,"
         f" such as {example}. Wait, or cancel: minutehand operations cancel"
         f" --app {uid}"
     )

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from models.errors import PostponedError, StepError
 from models.operation_state import DeliveryState, Reason
+from models.units import format_count
 from operations.claiming.obstacles import RESENT_KEY
 from operations.mail.message import Fate, Mail, Sending
 from operations.operation_log import LogLevel
@@ -178,7 +179,7 @@ def _say_what_became(context: StepContext, count: int, report: _Report) -> None:
     parts = ", ".join(f"{number:,} {word}" for number, word in told if number)
     is_well = not (report.uncertain or report.deferred or report.failed)
     context.say(
-        f"{count:,} {'mail' if count == 1 else 'mails'}: {parts or 'none is left'}",
+        f"{format_count(count, 'mail', 'mails')}: {parts or 'none is left'}",
         level=LogLevel.INFO if is_well else LogLevel.WARNING,
     )
 

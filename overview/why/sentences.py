@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from models.json_form import ASIDE
 from models.operation_state import Mark, OperationState, Reason, is_awaiting
-from models.units import show_instant
+from models.units import format_count, show_instant
 from operations.reasons import REASONS, find_cause, read_reason
 
 #: A sentence: its words, and the instants between them, aware UTC.
@@ -286,9 +286,10 @@ def _tell_uncertain(operation: OperationRow, known: Circumstances) -> Why:
 
 
 def _count_uncertain(count: int) -> str:
-    mails, it = ("1 mail is", "it") if count == 1 else (f"{count:,} mails are", "them")
+    it = "it" if count == 1 else "them"
+    many = format_count(count, "mail is", "mails are")
     return (
-        f"{mails} uncertain: the mail server or a worker broke off while the content"
+        f"{many} uncertain: the mail server or a worker broke off while the content"
         f" was on its way. Nothing sends {it} again unless somebody decides so."
     )
 

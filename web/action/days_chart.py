@@ -8,6 +8,8 @@ from datetime import date, timedelta
 from enum import StrEnum
 from itertools import pairwise
 
+from models.units import format_count
+
 #: Units: the side of a day, from day to day, and where the first one is.
 SIDE, STEP = 15, 19
 LEFT, TOP = 40, 18
@@ -140,11 +142,11 @@ def count_weeks(
 def _tell(weeks: int, cells: Sequence[Cell]) -> str:
     counts = {kind: sum(cell.kind is kind for cell in cells) for kind in DayKind}
     told = [
-        f"{count} {'day' if count == 1 else 'days'} {kind}"
+        f"{format_count(count, 'day', 'days')} {kind}"
         for kind, count in counts.items()
         if count and kind is not DayKind.NONE
     ]
-    period = f"{weeks} {'week' if weeks == 1 else 'weeks'}"
+    period = format_count(weeks, "week", "weeks")
     return f"{period}: {', '.join(told) or 'no run'}"
 
 

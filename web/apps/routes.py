@@ -20,6 +20,7 @@ from dispatch.notice_operations import send_test_notice
 from models.operation_state import OperationState
 from models.paging import Page
 from models.requests.actions import ActionFilterModel, Trouble
+from models.units import format_count
 from operations.operation_filter import OperationFilter
 from overview.actions.shown import fetch_action_part
 from overview.apps.data import fetch_domain_part
@@ -167,4 +168,4 @@ def test_notice(context: Operator, app: str) -> Response:
 
 
 def _count(number: int) -> str:
-    return f"{number:,} action{'' if number == 1 else 's'}"
+    return format_count(number, "action", "actions")

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from actions.load.foresee import Whose
 from models.operation_state import OperationState
+from models.units import format_count
 from web.calendar.fetch_calendar import Calendar
 from web.calendar.local_days import CalendarDay, CalendarHour, HourKind
 from web.clocks import format_iso, format_offset
@@ -148,7 +149,7 @@ def say(calendar: Calendar) -> tuple[str, str]:
 
 def _tell_troubles(calendar: Calendar) -> str:
     parts = [
-        f"{count:,} {one if count == 1 else many}"
+        format_count(count, one, many)
         for count, one, many in (
             (calendar.count(_S.FAILED), "run failed", "runs failed"),
             (calendar.count(_S.MISSED), "was missed", "were missed"),

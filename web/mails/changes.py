@@ -17,6 +17,7 @@ from actions.small_apps.list_apps import fetch_names
 from models.errors import MinutehandError, UsageError
 from models.operation_state import DeliveryState
 from models.paging import Page
+from models.units import format_count
 from operations.mail.list_mails import (
     MailFilter,
     count_mails,
@@ -94,9 +95,8 @@ def _resolve(context: Context, form: Form, act: str) -> Response:
         resend=act == "resend",
         by=context.caller.as_author(context.request_id),
     )
-    noun = "mail" if resolved.changed == 1 else "mails"
     done = "will be sent again" if act == "resend" else "counted as sent"
-    told = f"{resolved.changed:,} {noun} {done}."
+    told = f"{format_count(resolved.changed, 'mail', 'mails')} {done}."
     for refusal in list(resolved.refused.values())[:1]:
         told += f" {len(resolved.refused):,} runs were left as they are: {refusal}."
     rest = [

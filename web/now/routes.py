@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from actions.pausing.pause_state import fetch_pause
 from actions.pausing.targets import pause_target, resume_target
+from models.units import format_count
 from overview.doctor.finding import Finding, Health
 from overview.installation.figures import LATELY, Lag, fetch_lag
 from serving.context import Context, Operator, Viewer
@@ -146,9 +147,7 @@ def pause_all(context: Operator, form: Form) -> Response:
             by=context.caller.name,
         )
     what = "everything" if context.app is None else f"small app {context.app}"
-    actions = (
-        "1 action rests" if done.actions == 1 else f"{done.actions:,} actions rest"
-    )
+    actions = format_count(done.actions, "action rests", "actions rest")
     end = "" if asked.until is None else f" until {_tell(asked.until, zone)}"
     return go_to("/", f"Paused {what}{end}: {actions}.", undo="/resume")
 
@@ -159,7 +158,7 @@ def resume_all(context: Operator) -> Response:
     """Let everything go on from now."""
     with context.writing() as connection:
         done = resume_target(connection, context.app, by=context.caller.name)
-    actions = "1 action runs" if done.actions == 1 else f"{done.actions:,} actions run"
+    actions = format_count(done.actions, "action runs", "actions run")
     left = f" {done.still_paused:,} are still paused." if done.still_paused else ""
     return go_to("/", f"Resumed: {actions} again from now on.{left}")
 

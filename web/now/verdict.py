@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from models.units import capitalize
+from models.units import capitalize, format_count
 from overview.doctor.finding import Finding, Health, find_worst
 
 
@@ -117,12 +117,12 @@ def _make_headline(
 def _list_troubles(day: DayCounts) -> Iterator[str]:
     """Say what went wrong within a day, the gravest first."""
     if day.failed:
-        runs = _count(day.failed, "run", "runs")
-        yield f"{runs} failed, of {_count(day.causes, 'cause', 'causes')}"
+        runs = format_count(day.failed, "run", "runs")
+        yield f"{runs} failed, of {format_count(day.causes, 'cause', 'causes')}"
     if day.missed:
-        yield f"{_count(day.missed, 'occurrence was', 'occurrences were')} missed"
+        yield f"{format_count(day.missed, 'occurrence was', 'occurrences were')} missed"
     if day.uncertain:
-        yield f"{_count(day.uncertain, 'mail is', 'mails are')} uncertain"
+        yield f"{format_count(day.uncertain, 'mail is', 'mails are')} uncertain"
 
 
 def _make_text(
@@ -141,13 +141,9 @@ def _make_text(
         return f"{fine}What failed or was missed could not be read just now."
     told = [*troubles]
     if day.skipped:
-        told.append(f"{_count(day.skipped, 'was', 'were')} skipped")
+        told.append(f"{format_count(day.skipped, 'was', 'were')} skipped")
     if day.late:
         told.append(f"{day.late:,} began late")
     if not told:
         return f"{fine}Since yesterday at this time nothing failed or was missed."
     return f"{fine}Since yesterday at this time {'; '.join(told)}."
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"1 {one}" if number == 1 else f"{number:,} {many}"

@@ -17,6 +17,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from models.operation_state import LIVE_STATES, OperationState, Queue
+from models.units import format_count
 
 #: Units of a lane from its beginning to its end.
 WIDE = 1000
@@ -249,7 +250,7 @@ class TimelineLane:
         """Return what ran, in words; or what is to come, if nothing did."""
         if not self.count:
             return self.tell_due()
-        parts = [f"{self.count:,} {'run' if self.count == 1 else 'runs'}"]
+        parts = [format_count(self.count, "run", "runs")]
         if self.troubled:
             parts.append(f"{self.troubled:,} failed or missed")
         if self.live:

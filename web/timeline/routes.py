@@ -19,6 +19,7 @@ from actions.load.foresee import Whose
 from models.database.engine import read_clock
 from models.fields.strict_model import show
 from models.operation_state import OperationState, Queue
+from models.units import format_count
 from serving.context import Viewer
 from web.calendar.cells import make_filters
 from web.clocks import format_iso
@@ -202,11 +203,11 @@ def _say(timeline: Timeline) -> str:
     parts = []
     overlaps, crowds = timeline.overlaps_in_all, timeline.crowds_in_all
     if overlaps:
-        what = "run overlaps" if overlaps == 1 else "runs overlap"
-        parts.append(f"{overlaps:,} {what} another of the same action")
+        what = format_count(overlaps, "run overlaps", "runs overlap")
+        parts.append(f"{what} another of the same action")
     if crowds:
-        what = "minute has" if crowds == 1 else "minutes have"
-        parts.append(f"{crowds:,} {what} more runs than slots")
+        what = format_count(crowds, "minute has", "minutes have")
+        parts.append(f"{what} more runs than slots")
     return "; ".join(parts) if parts else "Nothing collides"
 
 

@@ -12,7 +12,7 @@ from actions.pausing.pause_state import Pause
 from actions.pausing.queues import fetch_queue_pauses
 from actions.read_actions import fetch_left_behind, fetch_quarantined
 from models.operation_state import OperationState, Queue
-from models.units import format_age
+from models.units import format_age, format_count
 from operations.fleet.processes import ProcessRole, Seen
 from operations.list_operations import fetch_stuck
 from operations.sending.order import Message, fetch_sendable
@@ -200,7 +200,7 @@ def _describe_waiting(view: View, waiting: Sequence[Backlog]) -> str:
 
 def _describe_takers(takers: Sequence[Seen]) -> str:
     slots = sum(each.process.concurrency or 0 for each in takers)
-    workers = "1 worker" if len(takers) == 1 else f"{len(takers)} workers"
+    workers = format_count(len(takers), "worker", "workers")
     return f"{workers}, {slots} at a time"
 
 
@@ -208,10 +208,8 @@ def look_at_held(view: View) -> Iterator[Finding]:
     """Look for operations that wait for the platform, and report one's error."""
     held = fetch_held(view.connection)
     if held is not None:
-        many = (
-            "1 operation waits" if held.count == 1 else f"{held.count} operations wait"
-        )
-        apps = "1 app" if held.apps == 1 else f"{held.apps} apps"
+        many = format_count(held.count, "operation waits", "operations wait")
+        apps = format_count(held.apps, "app", "apps")
         age = format_age(view.now - held.since)
         error = held.error.removesuffix(".")
         found = f"{error}; {many} for it, of {apps}, the oldest for {age}"
@@ -223,12 +221,12 @@ def look_at_troubles(view: View) -> Iterator[Finding]:
     """Report what failed, was missed or became uncertain within the last hour."""
     troubles = fetch_troubles(view.connection)
     for each in troubles[:_NAMED]:
-        what = each.state
-        if what == "uncertain":
-            what = "mail uncertain" if each.count == 1 else "mails uncertain"
+        many = format_count(each.count, each.state, each.state)
+        if each.state == "uncertain":
+            many = format_count(each.count, "mail uncertain", "mails uncertain")
         ago = format_age(view.now - each.latest_at)
         why = f" ({each.reason})" if each.reason else ""
-        found = f"app {each.app}: {each.count} {what}{why}, the last {ago} ago"
+        found = f"app {each.app}: {many}{why}, the last {ago} ago"
         yield Finding("last hour", Health.DOUBTFUL, found)
     if len(troubles) > _NAMED:
         found = f"{len(troubles) - _NAMED} more kinds: see minutehand status --json"
@@ -242,7 +240,7 @@ def look_at_uncertain(view: View) -> Iterator[Finding]:
     """Look for mails that somebody has to decide about, however old."""
     uncertain = count_uncertain(view.connection, app=view.app)
     if uncertain:
-        many = "1 mail is" if uncertain == 1 else f"{uncertain} mails are"
+        many = format_count(uncertain, "mail is", "mails are")
         found = f"{many} uncertain: sent, or perhaps not. Decide: minutehand mails list"
         title = "mails are uncertain"
         yield Finding("mails", Health.DOUBTFUL, f"{found} --state uncertain", title)
