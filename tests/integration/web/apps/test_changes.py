@@ -78,7 +78,8 @@ def test_entries_are_added_changed_and_deleted(
     assert len(before[part]) + 1 == len(found)
 
     again = save(admin, place, fields)
-    assert 412 == again.status_code
+    # a user's name is an address of the API, where its entity tag decides
+    assert (412 if part == "users" else 422) == again.status_code
     assert "already" in again.text
     kept = {each: value for each, value in fields.items() if each != key}
     assert 303 == save(admin, at, kept).status_code
