@@ -104,12 +104,7 @@ class Courier:
             # What nobody expected of one broker must not end its thread.
             log.exception(Event.SEND_FAILED, connection=self._name)
             return Delivery(batch, self._monotonic(), error=type(error).__name__)
-        by_id = {each.task.id: each.message.id for each in batch}
-        refused, held = (
-            {by_id[task_id]: why for task_id, why in each.items()}
-            for each in (left.refused, left.held)
-        )
-        return Delivery(batch, self._monotonic(), refused, held)
+        return Delivery(batch, self._monotonic(), left.refused, left.held)
 
 
 class TaskCouriers:

@@ -14,7 +14,7 @@ import re
 from base64 import b64decode, b64encode
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -58,15 +58,14 @@ class _Form:
     embed: str
 
     def fill(self, task: ForeignTask, tag: str) -> str:
-        args, kwargs = list(task.args), dict(task.kwargs)
         embed = self.embed % {"token": task.token}
-        body = f"[{json.dumps(args)}, {json.dumps(kwargs)}, {embed}]"
+        body = f"{task.given[:-1]}, {embed}]"
         more = json.dumps(dict(task.headers))[1:-1]
         return self.text % {
             "id": task.id,
             "name": json.dumps(task.name),
-            "args": json.dumps(show_arguments(args or ())),
-            "kwargs": json.dumps(show_arguments(kwargs)),
+            "args": json.dumps(show_arguments(list(task.args) or ())),
+            "kwargs": json.dumps(show_arguments(dict(task.kwargs))),
             "expires": "null"
             if (at := task.expires_at) is None
             else json.dumps(at.isoformat()),
@@ -128,12 +127,12 @@ class TaskForms:
     def _make_checked(self, task: ForeignTask, answers: str | None) -> _Form | None:
         """Return a form of the kind of *task*, or None if it is not good for any."""
         tag = str(uuid4())
-        probe = replace(
-            task,
+        probe = task._replace(
             name=f"probe {PROBE}",
             id=str(uuid4()),
             args=[PROBE, {"a": [1, None, 2.5]}],
             kwargs={PROBE: PROBE},
+            written=None,
             headers={"probe": PROBE},
             expires_at=task.expires_at and datetime.now(UTC),
             token=task.token and uuid4().hex,
@@ -150,12 +149,12 @@ class TaskForms:
     def _make(self, task: ForeignTask, answers: str | None) -> _Form:
         places = {name: uuid4().hex for name in _PLACES}
         token, task_id, tag = uuid4().hex, str(uuid4()), str(uuid4())
-        blank = replace(
-            task,
+        blank = task._replace(
             name=places["name"],
             id=task_id,
             args=(),
             kwargs={},
+            written=None,
             headers={},
             token=task.token and token,
         )

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 import redis
@@ -41,6 +42,9 @@ _NOT_FOUND = 404
 #: another one read what it held.
 _HEARTBEAT_S = 60.0
 
+
+#: Places that are known to be allowed.
+_PLACES = 10_000
 
 #: Seconds for which the length of a queue is believed, but for what we add.
 _BELIEVED_S = 5.0
@@ -92,6 +96,7 @@ class CeleryTaskSender:
                 of the queue where answers come. Called when one is first waited for.
         """
         self._rules = settings.make_task_rules()
+        self._find_queue = lru_cache(_PLACES)(self._check_place)
         self._prefix = settings.queue_prefix
         self._results = settings.task_results
         self._timeout_s = settings.broker_timeout.total_seconds()
@@ -102,23 +107,35 @@ class CeleryTaskSender:
 
     def place(self, task: ForeignTask) -> ForeignTask:
         """Return *task* with its queue; StepError if the settings forbid it."""
-        rules = self._rules.of(task.app)
         try:
             # Checked again: the settings may have changed since the action was posted,
             # and placeholders may stand for much.
-            rules.check_connection(task.connection)
-            rules.check_app(task.connection)
-            rules.check_size(task.args, task.kwargs)
-            if task.exchange is None:
-                queue = rules.read_queue(task.queue)
-                task = task if queue == task.queue else replace(task, queue=queue)
-            else:
-                rules.check_exchange(task.exchange)
-                rules.check_that_it_has_exchanges(task.connection)
-            rules.check_listed(task.connection, task.queue)
+            self._rules.check_size(task.given)
+            queue = self._find_queue(
+                *(task.app, task.connection, task.exchange, task.queue)
+            )
         except RuleError as error:
             raise StepError(str(error), permanent=True) from None
-        return task
+        return task if queue == task.queue else task._replace(queue=queue)
+
+    def _check_place(
+        self,
+        app: str | None,
+        connection: str | None,
+        exchange: str | None,
+        queue: str | None,
+    ) -> str | None:
+        """Return the queue that is meant; RuleError if the settings forbid it."""
+        rules = self._rules.of(app)
+        rules.check_connection(connection)
+        rules.check_app(connection)
+        if exchange is None:
+            queue = rules.read_queue(queue)
+        else:
+            rules.check_exchange(exchange)
+            rules.check_that_it_has_exchanges(connection)
+        rules.check_listed(connection, queue)
+        return queue
 
     def send(self, task: ForeignTask) -> ForeignTask:
         """Send *task*; return it with its queue."""
@@ -321,17 +338,19 @@ class Link:
 
     def _hold_back(self, tasks: Sequence[ForeignTask]) -> dict[str, str]:
         """Return those whose queues are full, and why; count in the others."""
-        held = {}
-        for task in tasks:
-            if task.queue is None:
+        held: dict[str, str] = {}
+        for queue, count in Counter(task.queue for task in tasks).items():
+            if queue is None:
                 continue
-            until, room = self._find_room(task.queue)
-            self._room[task.queue] = until, room - (room > 0)
-            if room <= 0:
-                held[task.id] = (
-                    f"queue {task.queue} ({self.title}) holds {self._most:,} messages"
+            until, room = self._find_room(queue)
+            self._room[queue] = until, room - min(count, max(room, 0))
+            if count > room:
+                why = (
+                    f"queue {queue} ({self.title}) holds {self._most:,} messages"
                     " or more, and takes no more of ours (MINUTEHAND_TASK_QUEUE_MAX)"
                 )
+                to_it = [task.id for task in tasks if task.queue == queue]
+                held |= dict.fromkeys(to_it[max(room, 0) :], why)
         return held
 
     def _find_room(self, queue: str) -> tuple[float, int]:

@@ -96,6 +96,10 @@ class Outbox:
         """Ask anew for the slots of all workers: workers come and go."""
         self._share_known = False
 
+    def learn_ahead(self) -> int:
+        """Read some of what tasks that are due soon ask for; return how many."""
+        return 0 if self.tasks is None else self.tasks.learn_ahead()
+
     def hold_back(self) -> None:
         """Send nothing from now on: the broker cannot be reached from this process."""
         self._silent_until = float("inf")

@@ -29,15 +29,14 @@ from operations.foreign_tasks import ForeignTask
 from operations.sending.order import Message
 from operations.sending.tasks import (
     Ready,
-    TaskMark,
-    TaskRevision,
+    TaskRevisions,
     fetch_tasks,
     mark_failed,
     mark_put_off,
     mark_refused,
     mark_sent_task,
-    write_marks,
 )
+from operations.task_marks import TaskMark, write_marks
 from telemetry import MESSAGES_SENT, SEND_ERRORS, Event
 
 log = structlog.get_logger()
@@ -52,15 +51,16 @@ class Delivery(NamedTuple):
 
     Args:
         at: When, by the monotonic clock.
-        refused: Why the broker did not take some of them: it has no such queue.
+        refused: By the ids of tasks, why the broker did not take some of them: it has
+            no such queue.
         held: Why some wait: their queues are full.
         error: Why it took none, as far as is known. None: it took all others.
     """
 
     batch: Sequence[Ready]
     at: float
-    refused: Mapping[UUID, str] = {}
-    held: Mapping[UUID, str] = {}
+    refused: Mapping[str, str] = {}
+    held: Mapping[str, str] = {}
     error: str | None = None
 
 
@@ -94,7 +94,7 @@ class TaskOutbox:
     couriers: Couriers
     monotonic: Callable[[], float] = time.monotonic
     _secret: str | None = None
-    _known: dict[tuple[str, int], TaskRevision] = field(default_factory=dict)
+    _revisions: TaskRevisions = field(default_factory=TaskRevisions)
     #: What is with a courier, or has no mark yet.
     _in_hand: dict[UUID, Message] = field(default_factory=dict)
     #: With the instant of each, by the monotonic clock.
@@ -118,6 +118,11 @@ class TaskOutbox:
         self._in_hand.clear()
         self._marks.clear()
 
+    def learn_ahead(self) -> int:
+        """Read some of what tasks that are due soon ask for; return how many."""
+        with reading(self.engine) as connection:
+            return self._revisions.learn_ahead(connection)
+
     def hand_over(self, messages: Sequence[Message]) -> tuple[int, list[Message]]:
         """
         Hand the tasks of *messages* to their couriers.
@@ -129,10 +134,10 @@ class TaskOutbox:
             if self._secret is None:
                 self._secret = fetch_secret(connection)
             ready, unfit = fetch_tasks(
-                connection, messages, secret=self._secret, known=self._known
+                connection, messages, secret=self._secret, revisions=self._revisions
             )
-        for mark in unfit:
-            self._note(mark)
+        for message, mark in unfit:
+            self._note(message, mark)
         batches: defaultdict[str | None, list[Ready]] = defaultdict(list)
         left = []
         for each in ready:
@@ -142,7 +147,7 @@ class TaskOutbox:
             try:
                 placed = each._replace(task=self.couriers.place(each.task))
             except StepError as error:
-                self._note(mark_failed(each.message, str(error)))
+                self._note(each.message, mark_failed(each.message, str(error)))
             else:
                 batches[placed.task.connection].append(placed)
         taken = sum(self._hand(name, batch) for name, batch in batches.items())
@@ -159,10 +164,11 @@ class TaskOutbox:
 
     def _put_off(self, batch: Sequence[Ready], error: str) -> None:
         for each in batch:
-            self._note(mark_put_off(each.message, error, PUT_OFF))
+            message = each.message
+            self._note(message, mark_put_off(message, error, PUT_OFF))
 
-    def _note(self, mark: TaskMark, at: float | None = None) -> None:
-        self._in_hand[mark.message.id] = mark.message
+    def _note(self, message: Message, mark: TaskMark, at: float | None = None) -> None:
+        self._in_hand[message.id] = message
         self._marks.append((self.monotonic() if at is None else at, mark))
 
     def _collect(self) -> None:
@@ -177,12 +183,12 @@ class TaskOutbox:
             sent = len(batch) - len(refused) - len(held)
             MESSAGES_SENT.labels(Queue.TASKS.value).inc(sent)
             for each in ours:
-                if each.message.id in held:
-                    self._put_off([each], held[each.message.id])
+                if each.task.id in held:
+                    self._put_off([each], held[each.task.id])
                     continue
-                why = refused.get(each.message.id)
+                why = refused.get(each.task.id)
                 mark = mark_sent_task(each) if why is None else mark_refused(each, why)
-                self._note(mark, at)
+                self._note(each.message, mark, at)
 
     def prepare(self, connection: sa.Connection) -> None:
         """Record what follows the tasks that ``mark`` has just marked as ended."""
@@ -198,7 +204,7 @@ class TaskOutbox:
         """
         self._collect()
         marks = tuple(self._marks)
-        self._ended = [m.message.id for _, m in marks if m.state in FINAL_STATES]
+        self._ended = [m.operation_id for _, m in marks if m.state in FINAL_STATES]
         if marks:
             now = self.monotonic()
             write_marks(
@@ -208,6 +214,6 @@ class TaskOutbox:
         def confirm() -> None:
             del self._marks[: len(marks)]
             for _at, mark in marks:
-                self._in_hand.pop(mark.message.id, None)
+                self._in_hand.pop(mark.operation_id, None)
 
         return confirm

@@ -41,6 +41,9 @@ log = structlog.get_logger()
 #: for what somebody has paused or resumed.
 RESCUE_EVERY_S = 5.0
 
+#: Seconds between two looks at what tasks are due within a minute.
+LEARN_EVERY_S = 15.0
+
 #: Of work that something else makes due.
 NEVER = float("inf")
 
@@ -122,6 +125,7 @@ class Upkeep:
                 _Work(LateLook(engine, leader, noticer).look, every_s=RESCUE_EVERY_S),
                 self._notices,
                 _Work(Backfiller(engine, leader).look),
+                _Work(dispatcher.outbox.learn_ahead, every_s=LEARN_EVERY_S),
             )
         )
         self._begun_at = datetime.min.replace(tzinfo=UTC)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import Annotated, Self, TypeVar, cast
 
 from pydantic import (
@@ -153,6 +155,17 @@ class RunTaskModel(DocumentModel):
             raise refuse_all(cls.__name__, details)
         return value
 
+    @cached_property
+    def given(self) -> str:
+        """Args and kwargs as JSON, with their placeholders."""
+        return write_given(self.args, self.kwargs)
+
+    @cached_property
+    def is_constant(self) -> bool:
+        """Whether nothing is filled into what the task is given."""
+        texts = (self.given, *(str(value) for value in self.headers.values()))
+        return not any("{{" in text for text in texts)
+
     @property
     def placeholders(self) -> frozenset[str]:
         """The names of the placeholders in what the task is given."""
@@ -232,7 +245,7 @@ class RunTaskModel(DocumentModel):
             (place, lambda: rules.check_listed(self.connection, self.queue)),
             (
                 "kwargs" if self.kwargs else "args",
-                lambda: rules.check_size(self.args, self.kwargs),
+                lambda: rules.check_size(self.given),
             ),
         ]
         details = []
@@ -251,6 +264,11 @@ class RunTaskModel(DocumentModel):
     def longest_wait(self) -> timedelta:
         """How long the end of the task is waited for."""
         return WITHIN if self.within is None else parse_elapsed(self.within)
+
+
+def write_given(args: Sequence[JsonValue], kwargs: Mapping[str, JsonValue]) -> str:
+    """Return what a task is given as JSON, as Celery writes it into a message."""
+    return json.dumps([args, kwargs])
 
 
 def _get_rules(info: ValidationInfo) -> TaskRules | None:

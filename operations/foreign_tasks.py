@@ -9,19 +9,19 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from pydantic import JsonValue
 
 from models.errors import RuleError, StepError
 from models.fields.duration import parse_elapsed
-from models.fields.placeholders import fill
+from models.fields.placeholders import PLACEHOLDERS, fill
 from models.occurrence import str_to_uuid
 from models.operation_state import Trigger
-from models.run_task import OUR_HEADERS, RunTaskModel
+from models.run_task import OUR_HEADERS, RunTaskModel, write_given
 
 #: The end of an operation's attempt, as ``make_token`` writes it.
 _TOKEN = re.compile(r"([0-9a-f-]{36})\.([0-9]{1,9})\.([0-9a-f]{32})", re.ASCII)
@@ -61,10 +61,9 @@ def read_token(secret: str, token: str) -> tuple[UUID, int] | None:
     return (operation_id, attempt) if hmac.compare_digest(wanted, token) else None
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignTask:
+class ForeignTask(NamedTuple):
     """
-    A task to be sent.
+    A task to be sent; thousands are made in a tick.
 
     Args:
         name: As its application has registered it.
@@ -83,12 +82,13 @@ class ForeignTask:
         token: Comes back with the answer that tells how the task ended. None: nobody
             waits for one.
         with_value: Whether the answer has what the task returned.
+        written: The args and kwargs as JSON. None: nobody has written them yet.
     """
 
     name: str
     id: str
     args: Sequence[JsonValue] = ()
-    kwargs: Mapping[str, JsonValue] = field(default_factory=dict)
+    kwargs: Mapping[str, JsonValue] = {}
     queue: str | None = None
     exchange: str | None = None
     routing_key: str | None = None
@@ -96,10 +96,16 @@ class ForeignTask:
     priority: int | None = None
     expires_at: datetime | None = None
     limits_s: tuple[float | None, float | None] = (None, None)
-    headers: Mapping[str, JsonValue] = field(default_factory=dict)
+    headers: Mapping[str, JsonValue] = {}
     app: str | None = None
     token: str | None = None
     with_value: bool = True
+    written: str | None = None
+
+    @property
+    def given(self) -> str:
+        """Args and kwargs as JSON."""
+        return self.written or write_given(self.args, self.kwargs)
 
     @property
     def place(self) -> str:
@@ -164,9 +170,10 @@ def make_task_id(operation_id: UUID) -> UUID:
 
 def make_values(occasion: TaskOccasion) -> dict[str, JsonValue]:
     """Return what placeholders stand for, the same in each attempt."""
+    scheduled_for = _write(occasion.scheduled_for)
     return {
-        "occurrence": _write(occasion.occurrence),
-        "scheduled_for": _write(occasion.scheduled_for),
+        "occurrence": None if occasion.occurrence is None else scheduled_for,
+        "scheduled_for": scheduled_for,
         "operation.id": str(occasion.operation_id),
         "operation.trigger": str(occasion.trigger),
         "action.uid": occasion.action_uid,
@@ -179,13 +186,10 @@ def make_values(occasion: TaskOccasion) -> dict[str, JsonValue]:
 
 
 #: Our headers of a task's message: ``minutehand-operation-id`` and so on.
-_HEADERS: dict[str, str] = {}
-
-
-def _name_header(name: str) -> str:
-    if name not in _HEADERS:
-        _HEADERS[name] = OUR_HEADERS + name.replace(".", "-").replace("_", "-")
-    return _HEADERS[name]
+_HEADERS = {
+    name: OUR_HEADERS + name.replace(".", "-").replace("_", "-")
+    for name in (*PLACEHOLDERS, "attempt")
+}
 
 
 def name_task(operation_id: UUID, asked: RunTaskModel) -> ForeignTask:
@@ -221,15 +225,22 @@ def make_task(
         StepError: Permanent: a text has a placeholder that has no value.
     """
     own = make_values(occasion)
-    values = {**own, **looked_up}
-    try:
-        args = [fill(each, values) for each in asked.args]
-        kwargs = {key: fill(each, values) for key, each in asked.kwargs.items()}
-        headers = {key: fill(each, values) for key, each in asked.headers.items()}
-    except RuleError as error:
-        raise StepError(str(error), permanent=True) from None
-    headers.update((_name_header(name), value) for name, value in own.items())
-    headers[_name_header("attempt")] = occasion.attempt
+    args: Any = asked.args
+    kwargs: Any = asked.kwargs
+    headers: Any = asked.headers
+    written = asked.given
+    if not asked.is_constant:
+        values = {**own, **looked_up}
+        try:
+            args, kwargs, headers = (fill(v, values) for v in (args, kwargs, headers))
+        except RuleError as error:
+            raise StepError(str(error), permanent=True) from None
+        written = write_given(args, kwargs)
+    headers = {key: value for key, value in headers.items() if value is not None}
+    for name, value in own.items():
+        if value is not None:
+            headers[_HEADERS[name]] = value
+    headers[_HEADERS["attempt"]] = occasion.attempt
     return ForeignTask(
         name=asked.name,
         id=str(make_task_id(occasion.operation_id)),
@@ -244,10 +255,11 @@ def make_task(
         if asked.expires is None
         else occasion.now + parse_elapsed(asked.expires),
         limits_s=(_read_limit(asked.time_limit), _read_limit(asked.soft_time_limit)),
-        headers={key: value for key, value in headers.items() if value is not None},
+        headers=headers,
         app=occasion.app,
         token=token,
         with_value=asked.returned,
+        written=written,
     )
 
 

@@ -133,7 +133,8 @@ class Minutehand(Peer):
         self.scheduler = make_scheduler(settings)
         self.scheduler.on_tick.clear()
         assert self.scheduler.leader.hold(), "another scheduler leads"
-        self.scheduler.dispatcher.rescue()
+        # What it does between two ticks, as long as there is something.
+        self.scheduler.upkeep.look(until=self.scheduler.monotonic() + 60)
         # The minute of registration, lest a second one begins meanwhile.
         with psycopg.connect(self.servers.dsn) as connection:
             query = "select min(next_due_at) from scheduled_actions"

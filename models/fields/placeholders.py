@@ -101,7 +101,7 @@ def fill(value: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
     [1, 'is 1', '{{ b }}']
     """
     if isinstance(value, str):
-        return _fill_text(value, values)
+        return _fill_text(value, values) if "{{" in value else value
     if isinstance(value, dict):
         return {key: fill(each, values) for key, each in value.items()}
     if isinstance(value, list | tuple):

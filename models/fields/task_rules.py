@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from models.errors import RuleError
 from models.fields.sql_connection import EVERY_APP
@@ -192,18 +192,17 @@ class TaskRules:
         msg = f"{given} not among the queues to which tasks may be sent{over}."
         raise RuleError(msg, f"Write one of: {', '.join(listed)}.")
 
-    def check_size(
-        self, args: Sequence[JsonValue], kwargs: Mapping[str, JsonValue]
-    ) -> None:
+    def check_size(self, given: str) -> None:
         """
-        Refuse more than a message should carry.
+        Refuse args and kwargs, as JSON, that are more than a message should carry.
 
         Raises:
             RuleError: Both together are too large.
         """
-        size = len(json.dumps([args, kwargs]))
-        if size > self.most_bytes:
-            msg = f"Arguments take {size:,} bytes, of at most {self.most_bytes:,}."
+        if len(given) > self.most_bytes:
+            msg = (
+                f"Arguments take {len(given):,} bytes, of at most {self.most_bytes:,}."
+            )
             hint = "Write where the data is, such as a key, and let the task read it."
             raise RuleError(msg, hint)
 

@@ -2,13 +2,13 @@
 Tasks of the users' own that the leader sends itself: no worker takes the operation.
 
 What is to be sent is found as any message is (order.py). Here are the tasks that belong
-to the messages, and the marks of what became of them.
+to the messages, and what is to be marked of what became of them (task_marks.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,33 +17,31 @@ import sqlalchemy as sa
 from pydantic import ValidationError
 
 from models.back_off import RETRY_DELAY, BackOff, read_back_off
-from models.database.engine import (
-    Identifier,
-    UtcDateTime,
-    db_now,
-    json_rows,
-    make_rows_json,
-)
+from models.database.engine import Identifier, db_now, json_rows, make_rows_json
 from models.database.tables import (
+    DUE_ACTIONS,
     operations,
     scheduled_action_revisions,
     scheduled_actions,
     small_apps,
     users,
 )
-from models.database.transaction import Transaction
 from models.errors import StepError
 from models.fields.strict_model import say
 from models.operation import RUN_TASK
-from models.operation_state import FINAL_STATES, OperationState, Reason, Trigger
+from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.run_task import RunTaskModel
 from operations.claiming.obstacles import can_nothing_stop, find_obstacle
 from operations.foreign_tasks import ForeignTask, TaskOccasion, make_task, make_token
 from operations.sending.order import Message
-from operations.task_ends import TaskEnd, step_statement
+from operations.task_marks import TaskMark, make_end
 
 #: Revisions that are remembered: what they ask for never changes.
 _REMEMBERED = 20_000
+
+#: How long before it is due a revision is read, and how many of them at a time.
+AHEAD = timedelta(minutes=1)
+_AT_ONCE = 500
 
 
 class TaskRevision(NamedTuple):
@@ -53,6 +51,74 @@ class TaskRevision(NamedTuple):
     asked: RunTaskModel | None
     error: str | None = None
     back_off: BackOff = BackOff()
+
+
+_GONE = TaskRevision({}, None, "its revision is gone")
+
+
+@dataclass(slots=True)
+class TaskRevisions:
+    """Those that were read; a tick has no time to read thousands."""
+
+    _known: dict[tuple[str, int], TaskRevision] = field(default_factory=dict)
+
+    def get(self, uid: str, revision: int) -> TaskRevision:
+        """Return what ``learn`` has read."""
+        return self._known.get((uid, revision), _GONE)
+
+    def learn_ahead(self, connection: sa.Connection) -> int:
+        """Read some of what is soon due; return how many, 0: all of it is known."""
+        action = scheduled_actions.c
+        due = connection.execute(
+            sa.select(action.uid, action.revision)
+            .where(
+                DUE_ACTIONS.of("scheduled_actions"),
+                action.next_due_at <= db_now(AHEAD),
+                action.queue == Queue.TASKS,
+            )
+            .order_by(action.next_due_at)
+            .limit(_REMEMBERED // 2)
+        )
+        wanted = [(uid, revision) for uid, revision in due]
+        new = [each for each in wanted if each not in self._known][:_AT_ONCE]
+        self.learn(connection, new)
+        return len(new)
+
+    def learn(
+        self, connection: sa.Connection, wanted: Collection[tuple[str, int]]
+    ) -> None:
+        """Read those of *wanted* that are not known."""
+        new = [each for each in wanted if each not in self._known]
+        if not new:
+            return
+        if len(self._known) + len(new) > _REMEMBERED:
+            self._known.clear()
+            new = list(wanted)
+        columns: dict[str, sa.types.TypeEngine[Any]] = {
+            "uid": sa.Text(),
+            "revision": sa.Integer(),
+        }
+        given = json_rows(connection.dialect.name, columns, "given")
+        kept = scheduled_action_revisions.c
+        found = connection.execute(
+            sa.select(kept.uid, kept.revision, kept.document).join(
+                given,
+                sa.and_(kept.uid == given.c.uid, kept.revision == given.c.revision),
+            ),
+            {"given": make_rows_json([{"uid": u, "revision": r} for u, r in new])},
+        )
+        for uid, revision, document in found:
+            self._known[uid, revision] = _read(document)
+
+
+def _read(document: dict[str, Any]) -> TaskRevision:
+    try:
+        asked = RunTaskModel.model_validate(document["operations"].get(RUN_TASK))
+    except ValidationError as error:
+        # It was read when it was posted, by another program.
+        return TaskRevision(document, None, say(error))
+    kept = {key: document[key] for key in ("name", "when")}
+    return TaskRevision(kept, asked, back_off=read_back_off(document))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,70 +151,51 @@ class Ready(NamedTuple):
     back_off: BackOff = BackOff()
 
 
-class TaskMark(NamedTuple):
-    """
-    What became of a message whose task is not a worker's.
-
-    Args:
-        state: Of the operation.
-        spends: Whether an attempt counts.
-        is_sent: Whether the broker has the task.
-        delay: From the mark to the deadline, or to the next attempt. None: it is final.
-        ago_s: Seconds since it happened.
-        end: Of the step, if it is final and has begun.
-    """
-
-    message: Message
-    state: OperationState
-    reason: str | None = None
-    error: str | None = None
-    spends: bool = False
-    is_sent: bool = False
-    delay: timedelta | None = None
-    ago_s: float = 0
-    end: TaskEnd | None = None
-
-
 def mark_sent_task(ready: Ready) -> TaskMark:
     """Return the mark of a task that its broker has."""
     message, task, within, *_ = ready
-    if within is not None:
-        reason = f"{Reason.TASK}: {task.name}"
-        state = OperationState.PENDING
-        return TaskMark(message, state, reason, spends=True, is_sent=True, delay=within)
-    end = TaskEnd(message.id, message.attempt + 1, 0, result=task.describe())
-    return TaskMark(message, end.state, spends=True, is_sent=True, end=end)
+    id_, attempt, send_at = message.id, message.attempt + 1, message.send_at
+    if within is None:
+        end = make_end(id_, attempt, result=task.describe())
+        return end._replace(sent=1, send_at=send_at)
+    return TaskMark(
+        *(id_, attempt, OperationState.PENDING, f"{Reason.TASK}: {task.name}"),
+        spends=1,
+        sent=1,
+        send_at=send_at,
+        delay_s=within.total_seconds(),
+    )
 
 
 def mark_refused(ready: Ready, error: str) -> TaskMark:
     """Return the mark of a task that its broker refused: it is tried again."""
+    message = ready.message
     if not ready.left:
-        return mark_failed(ready.message, error)
+        return mark_failed(message, error)
+    pause = ready.back_off.find_pause(RETRY_DELAY, left=ready.left)
     return TaskMark(
-        ready.message,
-        OperationState.PENDING,
-        Reason.STEP_FAILED,
-        f"{RUN_TASK}: {error}",
-        spends=True,
-        delay=ready.back_off.find_pause(RETRY_DELAY, left=ready.left),
+        *(message.id, message.attempt + 1, OperationState.PENDING),
+        *(Reason.STEP_FAILED, f"{RUN_TASK}: {error}"),
+        spends=1,
+        send_at=message.send_at,
+        delay_s=pause.total_seconds(),
     )
 
 
 def mark_put_off(message: Message, error: str, delay: timedelta) -> TaskMark:
     """Return the mark of a task whose broker cannot take it now."""
-    reason = f"{Reason.PLATFORM}: {error}"
-    return TaskMark(message, OperationState.PENDING, reason, error, delay=delay)
+    return TaskMark(
+        *(message.id, message.attempt, OperationState.PENDING),
+        *(f"{Reason.PLATFORM}: {error}", error),
+        send_at=message.send_at,
+        delay_s=delay.total_seconds(),
+    )
 
 
 def mark_failed(message: Message, error: str) -> TaskMark:
     """Return the mark of a task that cannot be sent, now or later."""
-    end = TaskEnd(message.id, message.attempt + 1, 0, error)
-    row = end.as_row()
-    return TaskMark(
-        *(message, end.state, str(row["reason"]), str(row["told"])),
-        spends=True,
-        end=end,
-    )
+    end = make_end(message.id, message.attempt + 1, error)
+    return end._replace(send_at=message.send_at)
 
 
 def fetch_tasks(
@@ -156,29 +203,31 @@ def fetch_tasks(
     messages: Sequence[Message],
     *,
     secret: str,
-    known: dict[tuple[str, int], TaskRevision],
-) -> tuple[list[Ready], list[TaskMark]]:
+    revisions: TaskRevisions,
+) -> tuple[list[Ready], list[tuple[Message, TaskMark]]]:
     """
     Return the tasks of *messages*, and the marks of those that cannot be sent.
 
     Args:
         messages: Of the queue TASKS.
         secret: Of the installation.
-        known: Revisions that were read before; more are added.
+        revisions: Those that were read before; more are added.
     """
     given = make_rows_json([{"id": m.id, "attempt": m.attempt} for m in messages])
     dialect = connection.dialect.name
     rows = connection.execute(_tasks_statement(dialect), {"given": given}).all()
-    _learn(connection, rows, known)
+    revisions.learn(connection, {(row[1], row[2]) for row in rows})
     by_id = {message.id: message for message in messages}
     ready: list[Ready] = []
-    marks: list[TaskMark] = []
+    marks: list[tuple[Message, TaskMark]] = []
     for row in rows:
-        made = _make(connection, row, by_id[row.id], known, secret)
+        revision = revisions.get(row[1], row[2])
+        message = by_id[row[0]]
+        made = _make(connection, row, message, revision, secret)
         if isinstance(made, Ready):
             ready.append(made)
         else:
-            marks.append(made)
+            marks.append((message, made))
     return ready, marks
 
 
@@ -221,170 +270,48 @@ def _tasks_statement(dialect: str) -> sa.Executable:
     )
 
 
-def _learn(
-    connection: sa.Connection,
-    rows: Sequence[sa.Row[Any]],
-    known: dict[tuple[str, int], TaskRevision],
-) -> None:
-    """Read the revisions that are not known."""
-    wanted = {(row.action_uid, row.action_revision) for row in rows} - known.keys()
-    if not wanted:
-        return
-    if len(known) + len(wanted) > _REMEMBERED:
-        known.clear()
-        wanted = {(row.action_uid, row.action_revision) for row in rows}
-    columns: dict[str, sa.types.TypeEngine[Any]] = {
-        "uid": sa.Text(),
-        "revision": sa.Integer(),
-    }
-    given = json_rows(connection.dialect.name, columns, "given")
-    kept = scheduled_action_revisions.c
-    found = connection.execute(
-        sa.select(kept.uid, kept.revision, kept.document).join(
-            given,
-            sa.and_(kept.uid == given.c.uid, kept.revision == given.c.revision),
-        ),
-        {"given": make_rows_json([{"uid": u, "revision": r} for u, r in wanted])},
-    )
-    for uid, revision, document in found.all():
-        known[uid, revision] = _read(document)
-
-
-_GONE = TaskRevision({}, None, "its revision is gone")
-
-
-def _read(document: dict[str, Any]) -> TaskRevision:
-    try:
-        asked = RunTaskModel.model_validate(document["operations"].get(RUN_TASK))
-    except ValidationError as error:
-        # It was read when it was posted, by another program.
-        return TaskRevision(document, None, say(error))
-    kept = {key: document[key] for key in ("name", "when")}
-    return TaskRevision(kept, asked, back_off=read_back_off(document))
-
-
 def _make(
     connection: sa.Connection,
     row: Any,
     message: Message,
-    known: Mapping[tuple[str, int], TaskRevision],
+    revision: TaskRevision,
     secret: str,
 ) -> Ready | TaskMark:
-    revision = known.get((row.action_uid, row.action_revision), _GONE)
+    # By position, which is fast: this runs for each operation.
+    id_, action_uid, _revision, app, trigger, occurrence, user_id, event_at = row[:8]
+    details, left, active, app_name, email, user_name, locale, now = row[8:]
     document, asked = revision.document, revision.asked
-    whose = _Row(
-        *(row.app, row.trigger, row.user_id, row.event_at, row.details or {}),
-        *(document, row.action_active),
-    )
+    whose = _Row(app, trigger, user_id, event_at, details or {}, document, active)
     if not can_nothing_stop(whose) and (found := find_obstacle(connection, whose)):
-        return TaskMark(message, *found)
+        state, reason = found
+        return TaskMark(id_, message.attempt, state, reason, send_at=message.send_at)
     if asked is None:
         return mark_failed(message, f"its action cannot be read: {revision.error}")
     when = document["when"]
     occasion = TaskOccasion(
-        operation_id=row.id,
-        app=row.app,
-        action_uid=row.action_uid,
+        operation_id=id_,
+        app=app,
+        action_uid=action_uid,
         action_name=document["name"],
-        occurrence=None if row.trigger == Trigger.MANUAL else row.occurrence,
-        scheduled_for=row.occurrence,
-        trigger=row.trigger,
-        user_id=row.user_id,
+        occurrence=None if trigger == Trigger.MANUAL else occurrence,
+        scheduled_for=occurrence,
+        trigger=trigger,
+        user_id=user_id,
         event=when.get("on") or when.get("after"),
-        event_at=row.event_at,
+        event_at=event_at,
         attempt=message.attempt + 1,
-        now=row.now,
+        now=now,
     )
     looked_up = {
-        "app.name": row.app_name,
-        "user.email": row.email,
-        "user.name": row.user_name or None,
-        "user.locale": row.locale or None,
+        "app.name": app_name,
+        "user.email": email,
+        "user.name": user_name or None,
+        "user.locale": locale or None,
     }
-    token = make_token(secret, row.id, occasion.attempt) if asked.wait else None
+    token = make_token(secret, id_, occasion.attempt) if asked.wait else None
     try:
         task = make_task(occasion, asked, looked_up, token=token)
     except StepError as unfit:
         return mark_failed(message, str(unfit))
     within = asked.longest_wait if asked.wait else None
-    return Ready(message, task, within, row.left, revision.back_off)
-
-
-# -- marks ---------------------------------------------------------------------
-
-_MARKS: dict[str, sa.types.TypeEngine[Any]] = {
-    "id": Identifier,
-    "attempt": sa.Integer(),
-    "send_at": UtcDateTime,
-    "state": sa.Text(),
-    "reason": sa.Text(),
-    "error": sa.Text(),
-    "spends": sa.Integer(),
-    "sent": sa.Integer(),
-    "delay_s": sa.Float(),
-    "ago_s": sa.Float(),
-}
-
-
-@cache
-def _mark_statement(dialect: str) -> sa.Executable:
-    marks = json_rows(dialect, _MARKS, "marks")
-    kept, mark = operations.c, marks.c
-    happened = db_now(-mark.ago_s)
-    final = sa.or_(*(mark.state == state for state in sorted(FINAL_STATES)))
-    return (
-        sa.update(operations)
-        .where(
-            kept.id == mark.id,
-            # Its answer may have come before, or somebody canceled it.
-            kept.attempt == mark.attempt,
-            kept.state == OperationState.PENDING,
-            sa.or_(mark.send_at.is_(None), kept.send_at == mark.send_at),
-        )
-        .values(
-            state=mark.state,
-            reason=mark.reason,
-            error=mark.error,
-            attempt=kept.attempt + mark.spends,
-            send_at=sa.case(
-                (mark.delay_s.is_not(None), db_now(mark.delay_s - mark.ago_s)),
-                else_=kept.send_at,
-            ),
-            sends=kept.sends + mark.sent,
-            sent_at=sa.case((mark.sent == 1, happened), else_=kept.sent_at),
-            started_at=sa.case(
-                (mark.spends == 1, sa.func.coalesce(kept.started_at, happened)),
-                else_=kept.started_at,
-            ),
-            finished_at=sa.case((final, happened)),
-        )
-    )
-
-
-def write_marks(transaction: Transaction, marks: Sequence[TaskMark]) -> None:
-    """
-    Write what became of tasks.
-
-    Args:
-        marks: At least one. What is no longer as it was found stays as it is.
-    """
-    dialect = transaction.connection.dialect.name
-    rows = [
-        {
-            "id": each.message.id,
-            "attempt": each.message.attempt,
-            "send_at": each.message.send_at,
-            "state": each.state,
-            "reason": each.reason,
-            "error": each.error,
-            "spends": int(each.spends),
-            "sent": int(each.is_sent),
-            "delay_s": None if each.delay is None else each.delay.total_seconds(),
-            "ago_s": each.ago_s,
-        }
-        for each in marks
-    ]
-    transaction.ask(_mark_statement(dialect), {"marks": make_rows_json(rows)})
-    ends = [each.end.as_row() for each in marks if each.end is not None]
-    if ends:
-        transaction.ask(step_statement(dialect), {"given": make_rows_json(ends)})
+    return Ready(message, task, within, left, revision.back_off)

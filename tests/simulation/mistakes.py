@@ -212,7 +212,7 @@ def mark_before_sending(self: TaskOutbox, name: str | None, batch: Any) -> int:
     """Believe that what a courier takes is sent."""
     taken = _HAND(self, name, batch)
     for each in batch[:taken]:
-        self._note(operations.sending.tasks.mark_sent_task(each))
+        self._note(each.message, operations.sending.tasks.mark_sent_task(each))
     return taken
 
 

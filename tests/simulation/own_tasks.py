@@ -194,7 +194,7 @@ class SimulatedCouriers:
 
     def place(self, task: ForeignTask) -> ForeignTask:
         """Return *task* with its queue."""
-        return replace(task, queue=task.queue or "default")
+        return task._replace(queue=task.queue or "default")
 
     def take(self, connection: str | None, batch: Sequence[Ready]) -> str | None:
         """Send *batch* in a task of its own, and wait a moment for it."""
@@ -210,11 +210,11 @@ class SimulatedCouriers:
         world = self.world
         error = None
         refused = {
-            each.message.id: "simulated: no such queue"
+            each.task.id: "simulated: no such queue"
             for each in batch
             if world.rng.random() < 0.03 * world.theirs.trouble
         }
-        tasks = [each.task for each in batch if each.message.id not in refused]
+        tasks = [each.task for each in batch if each.task.id not in refused]
         try:
             SimulatedSender(world.theirs, self.process, world).send(tasks)
         except BrokerUnreachableError as unreachable:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -223,7 +223,7 @@ class SimulatedCalls:
         self.give(task)
         if self.server.rng.random() < 0.02 * self.server.trouble:
             raise RuntimeError("simulated: a step that breaks")
-        return replace(task, queue=task.queue or "default")
+        return task._replace(queue=task.queue or "default")
 
     def receive(
         self,

@@ -6,7 +6,6 @@ import json
 import socket
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -175,7 +174,7 @@ def test_one_that_nobody_expected_ends_no_courier(redis_url: str):
     sender = CeleryTaskSender(settings, lambda: INSTALLATION)
     couriers = TaskCouriers(settings, sender, lambda: now[0])
     odd = make_ready()
-    couriers.take("shop", [odd._replace(task=replace(odd.task, args=[object()]))])  # type: ignore[list-item]
+    couriers.take("shop", [odd._replace(task=odd.task._replace(args=[object()]))])  # type: ignore[list-item]
     (broken,) = wait_for(couriers)
     now[0] = 60.0
 

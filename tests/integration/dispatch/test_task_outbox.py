@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,7 @@ from dispatch.outbox import Outbox
 from dispatch.task_outbox import PUT_OFF, Delivery, TaskOutbox
 from models.back_off import RETRY_DELAY
 from models.database.engine import reading, writing
+from models.database.tables import scheduled_action_revisions
 from models.errors import StepError
 from models.operation_state import Overlap, is_awaiting
 from operations.cancel_and_retry import cancel, reopen
@@ -70,15 +71,15 @@ class FakeCouriers:
         """Return *task* with its queue."""
         if self.forbidden is not None:
             raise StepError(self.forbidden, permanent=True)
-        return replace(task, queue=task.queue or "default")
+        return task._replace(queue=task.queue or "default")
 
     def take(self, connection: str | None, batch: Sequence[Ready]) -> str | None:
         """Take *batch*, unless there is a refusal."""
         del connection
         if self.refusal is not None:
             return self.refusal
-        refused = {} if self.refused is None else {batch[0].message.id: self.refused}
-        held = {} if self.held is None else {batch[0].message.id: self.held}
+        refused = {} if self.refused is None else {batch[0].task.id: self.refused}
+        held = {} if self.held is None else {batch[0].task.id: self.held}
         delivery = Delivery(batch, self.clock(), refused, held, self.error)
         self.sent += [each.task for each in batch]
         (self.late if self.is_late else self.done).append(delivery)
@@ -512,3 +513,27 @@ def test_task_that_is_not_waited_for_starts_what_follows(case: Case):
     assert "succeeded" == rows[uid].state
     assert str(rows[uid].id) == rows["success"].details["after"]["operation"]
     assert 2 == len(case.couriers.sent)
+
+
+def test_what_is_soon_due_is_read_before_its_minute(engine: sa.Engine, case: Case):
+    """The tick that sends it has no time for that."""
+    case.add()
+    learn = case.dispatcher.outbox.learn_ahead
+
+    assert [1, 0] == [learn(), learn()]
+
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(scheduled_action_revisions).values(document={"unread": True})
+        )
+    tick(case.dispatcher, get_now(engine))
+    assert [TASK["name"]] == [task.name for task in case.couriers.sent]
+
+
+def test_what_is_never_due_is_not_read_ahead(engine: sa.Engine, case: Case):
+    """Neither is what goes through a worker."""
+    post(engine, operations={"run_task": TASK}, active=False)
+    other = {"publish": {"data": True}, "run_task": TASK}
+    backdate(engine, post(engine, name="other", operations=other).uid)
+
+    assert 0 == case.dispatcher.outbox.learn_ahead()

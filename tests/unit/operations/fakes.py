@@ -457,7 +457,7 @@ class FakeTaskSender:
         if self.error is not None:
             raise self.error
         if task.exchange is None and task.queue is None:
-            task = replace(task, queue="default")
+            task = task._replace(queue="default")
         self.sent.append(task)
         return task
 
