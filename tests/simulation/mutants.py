@@ -321,7 +321,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "late marked before it is told",
         "notice",
         _with(LateLook, "look", mistakes.tell_late_afterwards),
-        first=2,
+        first=7,
         emphasis=Emphasis(clock_jumps=False, expects=True),
     ),
 )

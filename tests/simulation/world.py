@@ -381,6 +381,7 @@ class World:
                 plan_outages(self)
             self.loop.run(self.length)
             self._calm_down()
+            pause_all(self)
             self._wait_until_final()
             if self.emphasis.expects:
                 # The end of what was late is told after a while, by an operation.
@@ -441,7 +442,6 @@ class World:
         self.loop.kill(self.places["people-1"])
 
     def _wait_until_final(self) -> None:
-        pause_all(self)
         give_up_at = self.loop.now + PATIENCE
         while count_live(self):
             if self.loop.now > give_up_at:
