@@ -245,7 +245,7 @@ def reading_answers(settings: Settings) -> Iterator[None]:
         CeleryTaskSender(settings, read_installation),
         partial(describe_silence, settings),
     )
-    start_looking(reader.look, stop, Event.ANSWERS_UNREAD, "task-answers")
+    start_looking(reader.look, stop, _tell_unread, "task-answers")
     try:
         yield
     finally:
@@ -254,24 +254,34 @@ def reading_answers(settings: Settings) -> Iterator[None]:
         engine.dispose()
 
 
+def _tell_unread(error: str) -> None:
+    log.warning(Event.ANSWERS_UNREAD, error=error)
+
+
 def start_looking(
-    look: Callable[[], int], stop: threading.Event, event: Event, name: str
+    look: Callable[[], int],
+    stop: threading.Event,
+    tell: Callable[[str], None],
+    name: str,
 ) -> None:
     """Begin a thread called *name* that looks as ``look_until``."""
     threading.Thread(
-        target=look_until, args=(look, stop, event, name), name=name, daemon=True
+        target=look_until, args=(look, stop, tell, name), name=name, daemon=True
     ).start()
 
 
 def look_until(
-    look: Callable[[], int], stop: threading.Event, event: Event, name: str
+    look: Callable[[], int],
+    stop: threading.Event,
+    tell: Callable[[str], None],
+    name: str,
 ) -> None:
     """
     Look until *stop* is set; tell once of each time without a database.
 
     Args:
         look: Returns how much it found; if it was something, more may come soon.
-        event: What to log.
+        tell: Logs an error.
         name: Of the thread that goes on after an error that nobody expected.
     """
     soon, told = 0, False
@@ -283,9 +293,9 @@ def look_until(
             except (MinutehandError, sa.exc.SQLAlchemyError) as error:
                 # The next look tries again; nothing is lost.
                 if not told:
-                    log.warning(event, error=str(error))
+                    tell(str(error))
                 told = True
     finally:
         # Even an error that nobody expected must not end it: its trace is written.
         if not stop.is_set():
-            start_looking(look, stop, event, name)
+            start_looking(look, stop, tell, name)

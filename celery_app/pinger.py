@@ -190,7 +190,7 @@ class Pinger:
                 wait_s = (pause.retry_at - pause.now).total_seconds()
                 self._rests[uid] = self._monotonic() + wait_s
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
-            log.warning(Event.PING_FAILED, error=str(error))  # the next look finds it
+            _tell_failed(str(error))  # the next look finds it
         finally:
             del self._busy[uid]
 
@@ -308,6 +308,10 @@ class LeaderPing:
         return 0
 
 
+def _tell_failed(error: str) -> None:
+    log.warning(Event.PING_FAILED, error=error)
+
+
 @contextmanager
 def pinging(
     settings: Settings,
@@ -323,11 +327,11 @@ def pinging(
     hosts = settings.webhook_allowed_hosts
     ping = RealWebhooks(secret=None, allowed_hosts=hosts, timeout=TIMEOUT).ping
     pinger = Pinger(engine, ping, leads)
-    start_looking(pinger.look, stop, Event.PING_FAILED, "pings")
+    start_looking(pinger.look, stop, _tell_failed, "pings")
     if settings.leader_ping is not None:
         leader_ping = LeaderPing(engine, ping, settings.leader_ping)
         on_tick.append(leader_ping.note)
-        start_looking(leader_ping.look, stop, Event.PING_FAILED, "leader-ping")
+        start_looking(leader_ping.look, stop, _tell_failed, "leader-ping")
     try:
         yield
     finally:

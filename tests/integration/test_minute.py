@@ -123,14 +123,15 @@ def find_delays(ticks: Sequence[TickReport]) -> list[float]:
 
 def test_what_waits_is_sent_between_ticks(scheduler: Scheduler, world: World):
     """
-    Sending takes almost three minutes; each of their ticks begins within a second.
+    Sending takes almost three minutes; each of their ticks waits for one part at most.
     """
     waiting = [make_operation(number) for number in range(300)]
     record_all(scheduler.engine, *waiting)
 
     ticks = live(scheduler, world, minutes=4)
 
-    assert max(find_delays(ticks)) <= 1
+    # two messages are a second, and a look has some statements
+    assert max(find_delays(ticks)) < 1.1
     assert 0 not in {row.sends for row in fetch_all(scheduler.engine)}
 
 
