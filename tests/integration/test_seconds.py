@@ -202,7 +202,8 @@ def test_looks_that_are_always_late_leave_time_for_the_rest(
 
     assert [0, 1, 2] == [(each - SEVEN) // MINUTE for each in ticks]
     assert max(each.second for each in ticks) <= 3  # a look takes two
-    assert 1 == get(seconds_engine, lost.id).sends
+    # nobody takes it, so two minutes later it is lost again
+    assert get(seconds_engine, lost.id).sends in {1, 2}
     assert "overtaken" in {row.reason for row in fetch_all(seconds_engine)}
 
 
