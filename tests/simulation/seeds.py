@@ -40,7 +40,7 @@ def simulate(
     """
     world = World(seed, hours=hours, say=say, emphasis=emphasis)
     parts = in_small_parts() if emphasis.strain else nullcontext()
-    with _quiet(), _ids_of(world), parts:
+    with quiet(), _ids_of(world), parts:
         return world.run()
 
 
@@ -56,7 +56,7 @@ def _ids_of(world: World) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     before = structlog.get_config()
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
