@@ -19,7 +19,7 @@ from tests.simulation.invariants import InvariantError
 NAMES = st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=9, unique=True)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_faults_lose_and_double_no_decision(seed: int):
     """Whatever befalls schedulers, brokers and the database."""
     figures = BucketWorld(seed).run()
@@ -28,10 +28,9 @@ def test_faults_lose_and_double_no_decision(seed: int):
     assert figures["occurrences"] > 0
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_moves_alone_miss_nothing(seed: int):
+def test_moves_alone_miss_nothing():
     """Schedulers that stop and begin, as in a deployment, leave no outage behind."""
-    figures = BucketWorld(seed, CALM).run()
+    figures = BucketWorld(0, CALM).run()
 
     assert figures["moves"] > BUCKETS
     assert figures["ranges"] == 0
