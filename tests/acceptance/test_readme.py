@@ -261,9 +261,10 @@ DUE = {
     "due date": ["2026-12-01T08:00:00Z"],
     # Both months begin with two days before a weekend, or with a Sunday.
     "working day": ["2026-01-07T09:00:00Z", "2026-02-06T09:00:00Z"],
-    # Due when somebody does something.
+    # Due when somebody does something, or something has ended.
     "on an event": [],
     "after an event": [],
+    "after an action": [],
 }
 
 
