@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, TypeVar
 
 import redis
@@ -30,6 +30,7 @@ from celery_app.routing import find_answer_queue
 from celery_app.task_answers import fetch_failure, make_links
 from celery_app.task_form import TaskForms
 from models.errors import PlatformError, RuleError, StepError
+from models.fields.task_rules import TaskRules
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 from settings import Settings
 
@@ -96,7 +97,8 @@ class CeleryTaskSender:
                 of the queue where answers come. Called when one is first waited for.
         """
         self._rules = settings.make_task_rules()
-        self._find_queue = lru_cache(_PLACES)(self._check_place)
+        # not of ourselves: that would keep our connections open when we are dropped
+        self._find_queue = lru_cache(_PLACES)(partial(_find_queue, self._rules))
         self._prefix = settings.queue_prefix
         self._results = settings.task_results
         self._timeout_s = settings.broker_timeout.total_seconds()
@@ -117,25 +119,6 @@ class CeleryTaskSender:
         except RuleError as error:
             raise StepError(str(error), permanent=True) from None
         return task if queue == task.queue else task._replace(queue=queue)
-
-    def _check_place(
-        self,
-        app: str | None,
-        connection: str | None,
-        exchange: str | None,
-        queue: str | None,
-    ) -> str | None:
-        """Return the queue that is meant; RuleError if the settings forbid it."""
-        rules = self._rules.of(app)
-        rules.check_connection(connection)
-        rules.check_app(connection)
-        if exchange is None:
-            queue = rules.read_queue(queue)
-        else:
-            rules.check_exchange(exchange)
-            rules.check_that_it_has_exchanges(connection)
-        rules.check_listed(connection, queue)
-        return queue
 
     def send(self, task: ForeignTask) -> ForeignTask:
         """Send *task*; return it with its queue."""
@@ -214,6 +197,26 @@ class CeleryTaskSender:
             msg = "the database has no id of this installation. Run: minutehand migrate"
             raise PlatformError(msg)
         return find_answer_queue(self._prefix, installation)
+
+
+def _find_queue(
+    rules_of_all: TaskRules,
+    app: str | None,
+    connection: str | None,
+    exchange: str | None,
+    queue: str | None,
+) -> str | None:
+    """Return the queue that is meant; RuleError if the settings forbid it."""
+    rules = rules_of_all.of(app)
+    rules.check_connection(connection)
+    rules.check_app(connection)
+    if exchange is None:
+        queue = rules.read_queue(queue)
+    else:
+        rules.check_exchange(exchange)
+        rules.check_that_it_has_exchanges(connection)
+    rules.check_listed(connection, queue)
+    return queue
 
 
 class Link:
