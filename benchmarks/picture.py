@@ -17,7 +17,7 @@ from benchmarks.case import Result
 
 _WIDTH, _ROW, _LEFT = 760, 26, 150
 _OURS, _OTHERS, _INK = "#d9480f", "#868e96", "#7b8794"
-_HEIGHT, _AXIS, _RIGHT, _GAP = 110, 46, 170, 52
+_HEIGHT, _AXIS, _RIGHT, _GAP = 110, 46, 220, 52
 _COLOURS = ("#d9480f", "#1c7ed6", "#2f9e44", "#ae3ec9", "#f08c00", "#868e96")
 
 _PANELS = {
