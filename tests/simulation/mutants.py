@@ -192,7 +192,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "answer before its mark lost",
         "task",
         _with(operations.task_ends, "_is_answered", mistakes.answered_when_marked),
-        first=14,
+        first=30,
     ),
     Mutant(
         "deadline ends what was answered",
