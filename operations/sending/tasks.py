@@ -64,7 +64,7 @@ class TaskRevisions:
 
     def get(self, uid: str, revision: int) -> TaskRevision:
         """Return what ``learn`` has read."""
-        return self._known.get((uid, revision), _GONE)
+        return self._known[uid, revision]
 
     def learn_ahead(self, connection: sa.Connection) -> int:
         """Read some of what is soon due; return how many, 0: all of it is known."""
@@ -107,6 +107,8 @@ class TaskRevisions:
             ),
             {"given": make_rows_json([{"uid": u, "revision": r} for u, r in new])},
         )
+        # What is gone is known to be, or it would be asked for again and again.
+        self._known.update(dict.fromkeys(new, _GONE))
         for uid, revision, document in found:
             self._known[uid, revision] = _read(document)
 

@@ -537,3 +537,13 @@ def test_what_is_never_due_is_not_read_ahead(engine: sa.Engine, case: Case):
     backdate(engine, post(engine, name="other", operations=other).uid)
 
     assert 0 == case.dispatcher.outbox.learn_ahead()
+
+
+def test_what_has_no_revision_is_read_ahead_once(engine: sa.Engine, case: Case):
+    """Or the look would never be done, and nothing beside it."""
+    case.add()
+    with writing(engine) as connection:
+        connection.execute(sa.delete(scheduled_action_revisions))
+    learn = case.dispatcher.outbox.learn_ahead
+
+    assert [1, 0] == [learn(), learn()]
