@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,13 +12,13 @@ from pydantic import (
     ConfigDict,
     Field,
     TypeAdapter,
-    ValidationError,
     with_config,
 )
 
 from models.errors import RuleError
 from models.fields.duration import Duration
 from models.fields.sql_connection import EVERY_APP
+from models.fields.strict_model import read_setting
 
 _EXAMPLE = (
     'Write, for instance, {"*": {"actions": 100, "shortest_interval": "PT5M",'
@@ -69,15 +68,7 @@ def read_app_bounds(text: str) -> dict[str, AppBounds]:
     Raises:
         RuleError: It is not such an object.
     """
-    try:
-        return _ADAPTER.validate_python(json.loads(text))
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(each) for each in found["loc"])
-        msg = f"has something else at {place!r} than it may: {found['msg']}."
-        raise RuleError(msg, _EXAMPLE) from None
-    except ValueError:
-        raise RuleError("is not JSON.", _EXAMPLE) from None
+    return read_setting(_ADAPTER, text, _EXAMPLE)
 
 
 def get_bounds(by_app: Mapping[str, AppBounds], app: str) -> AppBounds:

@@ -13,13 +13,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     GetCoreSchemaHandler,
     ModelWrapValidatorHandler,
+    TypeAdapter,
     ValidationError,
     ValidatorFunctionWrapHandler,
     model_validator,
@@ -28,6 +29,8 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import CoreSchema, no_info_wrap_validator_function
 
 from models.errors import RuleError
+
+_Setting = TypeVar("_Setting")
 
 #: Characters of a refused value that a message shows.
 LONGEST_SHOWN = 60
@@ -219,6 +222,28 @@ def say(error: ValueError) -> str:
         for found in islice(error.errors(include_url=False), MOST_PROBLEMS)
     )
     return " ".join(f"{each.message} {each.hint}".rstrip() for each in complaints)
+
+
+def read_setting(adapter: TypeAdapter[_Setting], text: str, example: str) -> _Setting:
+    """
+    Return the JSON object of a setting.
+
+    Args:
+        adapter: Reads it.
+        example: What to write instead.
+
+    Raises:
+        RuleError: It is no such object; the message has no value of it.
+    """
+    try:
+        return adapter.validate_python(json.loads(text))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(each) for each in found["loc"])
+        msg = f"has something else at {place!r} than it may: {found['msg']}."
+        raise RuleError(msg, example) from None
+    except ValueError:
+        raise RuleError("is not JSON.", example) from None
 
 
 def suggest(word: str, known: Iterable[str], *, meant: str | None = None) -> str:

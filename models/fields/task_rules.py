@@ -8,18 +8,17 @@ again by the worker, since settings change.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, TypeAdapter, with_config
 
 from models.errors import RuleError
 from models.fields.sql_connection import EVERY_APP
-from models.fields.strict_model import show, suggest
+from models.fields.strict_model import read_setting, show, suggest
 from models.operation_state import WORKER_QUEUES
 
 #: The key of the rules in the context of a validation.
@@ -82,15 +81,7 @@ def read_connection_rules(text: str) -> dict[str, ConnectionRules]:
     Raises:
         RuleError: It is not such an object. The message has no value of an option.
     """
-    try:
-        return _ADAPTER.validate_python(json.loads(text))
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(each) for each in found["loc"])
-        msg = f"has something else at {place!r} than it may: {found['msg']}."
-        raise RuleError(msg, _EXAMPLE) from None
-    except ValueError:
-        raise RuleError("is not JSON.", _EXAMPLE) from None
+    return read_setting(_ADAPTER, text, _EXAMPLE)
 
 
 @dataclass(frozen=True, slots=True)
