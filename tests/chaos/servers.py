@@ -133,27 +133,43 @@ class Victim:
 
     def freeze(self) -> None:
         """Let it accept connections, which the kernel does, and answer nothing."""
-        self._signal_tree(signal.SIGSTOP)
+        frozen = self._signal_tree(signal.SIGSTOP)
+        # The signal is sent, not obeyed: one thread of many may answer once more.
+        wait_until(lambda: all(map(_is_stopped, frozen)), what=f"{self.name} frozen")
 
     def thaw(self) -> None:
         """Let it go on."""
         self._signal_tree(signal.SIGCONT)
 
-    def _signal_tree(self, number: signal.Signals) -> None:
+    def _signal_tree(self, number: signal.Signals) -> list[int]:
         if self._process is None or not self.is_alive:
-            return
+            return []
         # PostgreSQL's backends have sessions of their own.
-        for pid in [self._process.pid, *_find_children(self._process.pid)]:
+        tree = [self._process.pid, *_find_children(self._process.pid)]
+        for pid in tree:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
+        return tree
 
 
 def _find_children(pid: int) -> list[int]:
     with suppress(FileNotFoundError):
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-        children = [int(each) for each in text.split()]
+        # The kernel keeps them by the thread that made them.
+        texts = [
+            path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")
+        ]
+        children = [int(each) for text in texts for each in text.split()]
         return [*children, *(each for c in children for each in _find_children(c))]
     return []
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether none of its threads runs: stopped, dead or gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+        # "12 (name of any kind) T ...", proc(5).
+        return all(text.rpartition(")")[2].split()[0] in "TtZX" for text in stats)
+    return True
 
 
 #: Debian's package libfaketime: what a clock says to whom it is loaded into.
