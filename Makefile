@@ -196,7 +196,7 @@ openapi: $(STAMP) ## Write docs/openapi.json from the routes
 .PHONY: lock
 lock: $(STAMP) ## Resolve the newest allowed versions into the lock files
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	for lock in "dev --extra build --extra check --extra docs --extra test" "bench --extra bench" "release --extra release" "runtime --extra build"; do \
+	for lock in "dev --extra build --extra check --extra docs --extra mcp --extra oidc --extra otel --extra test" "bench --extra bench" "release --extra release" "runtime --extra build"; do \
 		set -- $$lock; name=$$1; shift; \
 		file=requirements-$$name.lock; constraint=(); \
 		if [ $$name = runtime ]; then file=requirements.lock; fi; \

@@ -355,7 +355,10 @@ def test_tests_stand_where_their_subject_does(tier: str) -> None:
     ("lock", "extras"),
     [
         ("requirements.lock", ()),
-        ("requirements-dev.lock", ("build", "check", "docs", "test")),
+        (
+            "requirements-dev.lock",
+            ("build", "check", "docs", "mcp", "oidc", "otel", "test"),
+        ),
         ("requirements-bench.lock", ("bench",)),
         ("requirements-release.lock", ("release",)),
     ],
