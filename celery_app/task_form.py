@@ -39,6 +39,9 @@ _LEVELS = 3
 
 _NOT_PLAIN = re.compile(r'[\\"]')
 
+#: Of a text half of what ``json.dumps`` takes.
+_write = json.JSONEncoder().encode
+
 Publish = Callable[[ForeignTask, str | None], None]
 
 
@@ -60,15 +63,15 @@ class _Form:
     def fill(self, task: ForeignTask, tag: str) -> str:
         embed = self.embed % {"token": task.token}
         body = f"{task.given[:-1]}, {embed}]"
-        more = json.dumps(dict(task.headers))[1:-1]
+        more = _write(dict(task.headers))[1:-1]
         return self.text % {
             "id": task.id,
-            "name": json.dumps(task.name),
-            "args": json.dumps(show_arguments(list(task.args) or ())),
-            "kwargs": json.dumps(show_arguments(dict(task.kwargs))),
+            "name": _write(task.name),
+            "args": _write(show_arguments(list(task.args) or ())),
+            "kwargs": _write(show_arguments(dict(task.kwargs))),
             "expires": "null"
             if (at := task.expires_at) is None
-            else json.dumps(at.isoformat()),
+            else _write(at.isoformat()),
             "more": more and f", {more}",
             "body": b64encode(body.encode()).decode(),
             "tag": tag,
