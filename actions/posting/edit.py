@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 
 from actions.lookup import fetch_app, get_action
-from actions.pausing.pause_state import hold_pause
+from actions.posting.bounds import hold_bounds
 from actions.posting.doubts import Doubts, find_doubts, find_doubts_of_all
 from actions.posting.post import (
     Posted,
@@ -241,7 +241,8 @@ def patch_text(
         message = f"{show(patch)} is not an object."
         hint = 'Write the members to change, such as {"active": false}.'
         raise InvalidDocumentError((Problem("", message, hint),))
-    hold_pause(connection, owner)  # before the action: a pause locks in this order
+    # before the action: a pause locks in this order
+    hold_bounds(connection, owner, terms.bounds)
     row = lock_action(connection, seen.uid, app=seen.app)
     refuse_stale(connection, seen.uid, seen.revision)
     action = read_action_object(
