@@ -170,16 +170,24 @@ def post_text(
     text: str | bytes,
     *,
     terms: Terms,
+    dry_run: bool = False,
 ) -> OneOutcome:
     """
     Post the action in *text*; nothing is replaced.
+
+    Args:
+        dry_run: Whether to roll everything back in the end.
 
     Raises:
         NotFoundError, ConflictError, InvalidDocumentError: As ``read_action`` and
             ``post_action``.
     """
     action = _read(connection, app, text, terms)
-    return post_with_outcome(connection, app, action, terms.post())
+    if not dry_run:
+        return post_with_outcome(connection, app, action, terms.post())
+    with rolled_back(connection):
+        found = post_with_outcome(connection, app, action, terms.post())
+    return replace(found, uid=None)
 
 
 def read_all_text(
@@ -208,9 +216,13 @@ def replace_text(
     text: str | bytes,
     *,
     terms: Terms,
+    dry_run: bool = False,
 ) -> OneOutcome:
     """
     Put the action in *text* in the place of a stored one.
+
+    Args:
+        dry_run: Whether to roll everything back in the end.
 
     Raises:
         NotFoundError, StaleError, ConflictError, InvalidDocumentError: As
@@ -218,7 +230,8 @@ def replace_text(
     """
     owner = get_app_of(connection, seen.uid, app=seen.app)
     action = _read(connection, owner, text, terms)
-    return _replace(connection, seen, action, terms.post())
+    with rolled_back(connection) if dry_run else nullcontext():
+        return _replace(connection, seen, action, terms.post())
 
 
 def patch_text(
