@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from actions.load.forecast import Load, forecast_load
+from actions.load.counting import NamedAction
+from actions.load.forecast import Load, Quiet, forecast_load
 from actions.load.foresee import EVENTS, PAUSED, TIME, UNREADABLE
-from cli.connection import read_database
-from cli.options import AppOption, JsonOption, read_period
+from actions.load.quiet import Outage, read_away
+from cli.connection import get_settings, read_database
+from cli.options import AppOption, JsonOption, read_optional_instant, read_period
 from cli.output import format_both, out, print_fields, print_found, print_table
+from models.units import format_age
 
-#: Small apps that people are shown.
+#: Small apps and quiet windows that people are shown.
 _APPS = 10
+_WINDOWS = 20
 
 _LEFT_OUT = {
     EVENTS: "driven by events, which are not foreseen",
@@ -39,6 +44,20 @@ def load(
             help="Exclusive, at most 7 days later; default: a day later.",
         ),
     ] = None,
+    quiet: Annotated[
+        str | None,
+        typer.Option(
+            "--quiet",
+            metavar="DURATION",
+            help="Show when the database may be away for so long, within a week.",
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="TIME", help="With --quiet: what it costs from then on."
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """
@@ -48,16 +67,19 @@ def load(
     from the rules of all actions that are active and not paused.
     """
     since, end = read_period(from_, until)
+    from_then = read_optional_instant("--at", at)
+    away = read_away(quiet, from_then, get_settings().lookback)
     with read_database() as connection:
-        found = forecast_load(connection, since=since, until=end, app=app)
-    print_found(found, _print, json=json)
+        found = forecast_load(connection, since=since, until=end, app=app, away=away)
+    show = partial(_print, asks_quiet=away is not None)
+    print_found(found, show, json=json)
 
 
 def _count(by_queue: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {queue}" for queue, count in by_queue.items())
 
 
-def _print(found: Load) -> None:
+def _print(found: Load, *, asks_quiet: bool) -> None:
     queues = _count(found.by_queue)
     left = [f"{n:,} {_LEFT_OUT[why]}" for why, n in found.left_out.items()]
     print_fields(
@@ -69,8 +91,13 @@ def _print(found: Load) -> None:
             ("left out", "\n".join(left) or None),
         ]
     )
-    if not found.minutes:
-        return
+    if asks_quiet:
+        _print_quiet(found.quiet)
+    elif found.minutes:
+        _print_load(found)
+
+
+def _print_load(found: Load) -> None:
     out().print()
     print_table(
         found.by_app[:_APPS],
@@ -83,8 +110,44 @@ def _print(found: Load) -> None:
             "hot minute": format_both(each.at),
             "occurrences": f"{each.total:,}",
             "by queue": _count(each.by_queue),
-            "actions": ", ".join(
-                f"{action.name} ({action.app})" for action in each.actions
-            ),
+            "actions": _name(each.actions),
         },
     )
+
+
+def _name(actions: Sequence[NamedAction]) -> str:
+    return ", ".join(f"{action.name} ({action.app})" for action in actions)
+
+
+def _print_quiet(found: Quiet | None) -> None:
+    if found is None:
+        print_fields([("quiet", "cannot be told, for not all was counted")])
+        return
+    more = len(found.windows) - _WINDOWS
+    print_fields(
+        [
+            ("away", _tell(found.outage)),
+            ("cheapest", None if found.cheapest is None else _tell(found.cheapest)),
+            ("quiet", None if found.windows else "never for so long"),
+            ("not shown", f"{more:,} more windows" if more > 0 else None),
+        ]
+    )
+    if not found.windows:
+        return
+    out().print()
+    print_table(
+        found.windows[:_WINDOWS],
+        lambda each: {
+            "nothing is due from": format_both(each.from_),
+            "until": format_both(each.until),
+            "for": format_age(each.until - each.from_),
+        },
+    )
+
+
+def _tell(outage: Outage) -> str:
+    text = (
+        f"{format_both(outage.from_)} to {format_both(outage.until)}:"
+        f" {outage.late:,} late, {outage.missed:,} missed"
+    )
+    return f"{text}\n{_name(outage.actions)}".strip()

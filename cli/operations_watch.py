@@ -17,7 +17,6 @@ from cli.operation_options import make_steps_table
 from cli.options import (
     JsonOption,
     OperationArgument,
-    read_elapsed,
     read_operation_id,
 )
 from cli.output import (
@@ -32,6 +31,7 @@ from cli.output import (
 )
 from models.decision import get_action_name
 from models.errors import UsageError
+from models.fields.duration import read_elapsed
 from models.operation_state import FINAL_STATES, OperationState
 from operations.list_operations import make_unknown
 from operations.operation_log import LogLevel, LogLine, fetch_log

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -21,7 +21,6 @@ from cli.connection import peek_at_database, read_database
 from models.database.engine import read_host_clock
 from models.database.lists import SHOWN_DIGITS
 from models.errors import RuleError, UsageError
-from models.fields.duration import Duration
 from models.fields.instants import format_instant
 from models.fields.typed_instants import parse_typed_instant
 from models.operation_state import OperationState, Queue, Reason
@@ -221,24 +220,6 @@ def _read_instant(option: str, text: str, now: datetime) -> datetime:
 def read_optional_instant(option: str, text: str | None) -> datetime | None:
     """Return the instant that *text* names, or None if there is no text."""
     return None if text is None else read_instant(option, text)
-
-
-def read_elapsed(option: str, text: str) -> timedelta:
-    """
-    Return the duration that *text* names, which has no months or years.
-
-    Raises:
-        UsageError: *text* is not such a duration; the message says what *option* takes.
-    """
-    try:
-        duration = Duration.parse(text)
-    except RuleError as error:
-        msg = f"{option}: {error}"
-        raise UsageError(msg) from None
-    if duration.months:
-        msg = f"{option}: {text!r} has months, which differ. Count in days: P30D."
-        raise UsageError(msg)
-    return duration.elapsed
 
 
 def read_period(

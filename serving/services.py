@@ -13,6 +13,8 @@ import sqlalchemy as sa
 from anyio import to_thread
 from prometheus_client import CollectorRegistry, generate_latest
 
+from actions.load.forecast import QUIET, Load, forecast_load
+from actions.load.quiet import Away
 from actions.posting.edit import Terms
 from models.database.engine import Author, make_engine, reading, reading_once, writing
 from operations.adapters.app_users import RealDirectory
@@ -33,6 +35,9 @@ from settings import Settings
 
 #: How often doctor looks outside of the database, however many ask.
 FAR_EVERY = timedelta(seconds=10)
+
+#: How often the week ahead is counted: seconds, if there are thousands of rules.
+AHEAD_EVERY = timedelta(minutes=5)
 
 #: How often the database is asked for whoever balances load, without a key.
 READY_EVERY = timedelta(seconds=1)
@@ -60,6 +65,7 @@ class Services:
         hub: Who listens to what happens.
         waiters: Who waits for an operation to end.
         far: What doctor finds outside of the database.
+        ahead: What the rules say of a week, and when the database may be away.
         obstacle: Why requests cannot be served. None: they can.
         work: Reads the metrics of work, on a connection of its own.
         metrics: The same, as Prometheus reads them.
@@ -76,6 +82,7 @@ class Services:
     hub: Hub = field(init=False)
     waiters: Waiters = field(init=False)
     far: Shared[list[Finding]] = field(init=False)
+    ahead: Shared[Load] = field(init=False)
     obstacle: Shared[str | None] = field(init=False)
     work: WorkMetrics = field(init=False)
     metrics: Shared[bytes] = field(init=False)
@@ -94,6 +101,7 @@ class Services:
             ("hub", make_hub(self.engine)),
             ("waiters", make_waiters(self.engine)),
             ("far", Shared(partial(self._look, FAR), FAR_EVERY)),
+            ("ahead", Shared(self._look_ahead, AHEAD_EVERY)),
             ("obstacle", Shared(partial(find_obstacle, self.engine), READY_EVERY)),
             ("work", work),
             ("metrics", Shared(partial(generate_latest, registry), METRICS_EVERY)),
@@ -106,6 +114,11 @@ class Services:
     def _look(self, names: Sequence[str]) -> list[Finding]:
         return list(find_trouble(self.engine, self.settings, names=names))
 
+    def _look_ahead(self) -> Load:
+        away = Away(QUIET, self.settings.lookback)
+        with self.reading() as connection:
+            return forecast_load(connection, away=away)
+
     async def examine(self) -> tuple[list[Finding], float]:
         """Return what is found now, and how old what is found outside may be."""
         near = await to_thread.run_sync(self._look, NEAR)
@@ -117,6 +130,10 @@ class Services:
     async def recall_far(self) -> tuple[list[Finding], float | None]:
         """Return what was last found outside, and its age; what hangs is not new."""
         return await self.far.get() or ([], None)
+
+    async def recall_ahead(self) -> Load | None:
+        """Return what was last foreseen of a week; None: that cannot be told yet."""
+        return (await self.ahead.get() or (None,))[0]
 
     def _make_trials(self, renderer: ChildRenderer) -> Trials:
         settings = self.settings

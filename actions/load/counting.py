@@ -25,6 +25,15 @@ class LoadedMinute:
     by_queue: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class NamedAction:
+    """An action, as people know it."""
+
+    uid: str
+    app: str
+    name: str
+
+
 @dataclass(slots=True, eq=False)
 class RuleGroup:
     """

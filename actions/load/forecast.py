@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from heapq import nsmallest
 
@@ -25,6 +25,7 @@ from actions.load.foresee import (
     foresee,
     name_minutes,
 )
+from actions.load.quiet import Away, Outage, Outlook, QuietWindow
 from actions.lookup import find_filtered
 from models.database.engine import read_clock
 from models.errors import UsageError
@@ -33,6 +34,12 @@ from models.fields.instants import format_instant
 #: The longest period, and the one if no end is given.
 LONGEST = timedelta(days=7)
 DEFAULT_PERIOD = timedelta(days=1)
+
+#: How long an absence of the database is looked for unless somebody says it.
+QUIET = timedelta(minutes=20)
+
+#: How long that may be counted: nobody is told of a window before all are counted.
+QUIET_PATIENCE = timedelta(seconds=5)
 
 #: Minutes with the most occurrences, and actions that are named for each.
 HOT_MINUTES = 20
@@ -45,6 +52,22 @@ class AppLoad:
 
     app: str
     total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """
+    When the database may be away, as far as the rules say.
+
+    Args:
+        windows: In which nothing is due, in order, each as long as it is.
+        cheapest: What costs least if there is no window.
+        outage: What it costs at the time that was asked for.
+    """
+
+    windows: Sequence[QuietWindow]
+    cheapest: Outage | None
+    outage: Outage
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +86,7 @@ class Load:
         by_app: The small app with the most first.
         minutes: Those with an occurrence, in order.
         hot: At most HOT_MINUTES, the hottest first.
+        quiet: None: it was not asked for, or cannot be told, for this is partial.
     """
 
     from_: datetime = field(metadata={"serialization_alias": "from"})
@@ -75,6 +99,7 @@ class Load:
     by_app: Sequence[AppLoad]
     minutes: Sequence[LoadedMinute]
     hot: Sequence[HotMinute]
+    quiet: Quiet | None = None
 
     def has_all(self, since: datetime, until: datetime) -> bool:
         """Return whether all from *since* to before *until* was counted."""
@@ -87,6 +112,7 @@ def forecast_load(
     since: datetime | None = None,
     until: datetime | None = None,
     app: str | None = None,
+    away: Away | None = None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Load:
     """
@@ -95,26 +121,35 @@ def forecast_load(
     Args:
         since: Aware; its minute is the first. None: now.
         until: Aware, exclusive; at most LONGEST after *since*. None: DEFAULT_PERIOD
-            after it.
+            after it, or LONGEST if *away* is given.
         app: Uid of the only small app that counts. None: all.
+        away: Look also for when the database may be away.
         monotonic: Returns seconds that never jump.
 
     Raises:
         NotFoundError: There is no such small app.
-        UsageError: The period is empty or too long.
+        UsageError: The period is empty or too long, or *away* does not fit into it.
     """
     find_filtered(connection, app=app, action=None)
     now = read_clock(connection).replace(second=0, microsecond=0)
     begin = (since or now).replace(second=0, microsecond=0)
-    end = until or begin + DEFAULT_PERIOD
+    end = until or begin + (DEFAULT_PERIOD if away is None else LONGEST)
     _refuse_period(begin, end)
     whose = Whose(app)
     # What is past may be decided already.
     before = end if begin >= now else None
     counting = Counting(begin, end, named=NAMED)
-    found = foresee(connection, counting, whose, before=before, monotonic=monotonic)
+    found = foresee(
+        connection,
+        counting,
+        whose,
+        before=before,
+        patience=None if away is None else QUIET_PATIENCE,
+        monotonic=monotonic,
+    )
     later, others = count_others(connection, whose, before)
     left_out = found.left_out + others
+    is_partial = TIME in left_out
     minutes = counting.list_minutes()
     hottest = nsmallest(HOT_MINUTES, minutes, key=lambda each: (-each.total, each.at))
     return Load(
@@ -122,13 +157,36 @@ def forecast_load(
         until=end,
         actions=found.actions + later,
         left_out=left_out,
-        is_partial=TIME in left_out,
+        is_partial=is_partial,
         total=counting.by_queue.total(),
         by_queue=dict(sorted(counting.by_queue.items())),
         by_app=[AppLoad(*each) for each in counting.by_app.most_common()],
         minutes=minutes,
         hot=name_minutes(connection, counting, hottest, whose, most=NAMED),
+        quiet=None
+        if away is None or is_partial
+        else _find_quiet(connection, counting, minutes, whose, away),
     )
+
+
+def _find_quiet(
+    connection: sa.Connection,
+    counting: Counting,
+    minutes: Sequence[LoadedMinute],
+    whose: Whose,
+    away: Away,
+) -> Quiet:
+    def name(outage: Outage) -> Outage:
+        during = [each for each in minutes if outage.from_ <= each.at < outage.until]
+        few = during[:HOT_MINUTES]
+        named = name_minutes(connection, counting, few, whose, most=NAMED)
+        actions = dict.fromkeys(action for each in named for action in each.actions)
+        return replace(outage, actions=list(actions)[:HOT_MINUTES])
+
+    outlook = Outlook(minutes, counting.since, counting.until)
+    windows = list(outlook.find_windows(away))
+    cheapest = None if windows else name(outlook.find_cheapest(away))
+    return Quiet(windows, cheapest, name(outlook.price(away)))
 
 
 def _refuse_period(since: datetime, until: datetime) -> None:

@@ -16,7 +16,13 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
-from actions.load.counting import Counting, LoadedMinute, RuleGroup, Share
+from actions.load.counting import (
+    Counting,
+    LoadedMinute,
+    NamedAction,
+    RuleGroup,
+    Share,
+)
 from actions.occurrences import parse_timing
 from models.database.tables import DUE_ACTIONS, IDLE_ACTIONS, scheduled_actions
 from models.errors import RuleError
@@ -95,6 +101,7 @@ def foresee(
     whose: Whose,
     *,
     before: datetime | None,
+    patience: timedelta | None = None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Foreseen:
     """
@@ -106,9 +113,10 @@ def foresee(
         before: Aware. Only actions that are due before this instant are looked at: most
             have nothing to do for days. It holds if nothing of the period was decided.
             None: all are.
-        monotonic: Returns seconds that never jump; after PATIENCE nothing more counts.
+        patience: After that, nothing more is counted. None: PATIENCE.
+        monotonic: Returns seconds that never jump.
     """
-    deadline = monotonic() + PATIENCE.total_seconds()
+    deadline = monotonic() + (patience or PATIENCE).total_seconds()
 
     def is_over() -> bool:
         return monotonic() >= deadline
@@ -215,15 +223,6 @@ def _fetch_groups(
         ((sum(group.count for group in groups), groups) for groups in by_rule.values()),
         key=lambda each: (-each[0], each[1][0].timing),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class NamedAction:
-    """An action, as people know it."""
-
-    uid: str
-    app: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)

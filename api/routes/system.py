@@ -12,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
 from actions.load.forecast import Load, forecast_load
+from actions.load.quiet import read_away
 from actions.pausing.pause_state import tag_pause
 from actions.pausing.queues import (
     PausedQueue,
@@ -233,6 +234,21 @@ def read_load(
             examples=[],
         ),
     ] = None,
+    quiet: Annotated[
+        str | None,
+        Query(
+            description="For how long the database is to be away: `quiet` says when it"
+            " may be, within a week unless `until` says otherwise.",
+            examples=["PT20M"],
+        ),
+    ] = None,
+    at: Annotated[
+        Instant | None,
+        Query(
+            description="With `quiet`: what it costs from then on.",
+            examples=[],
+        ),
+    ] = None,
 ) -> Response:
     """
     Foresee how many occurrences each minute has, by queue and app.
@@ -240,6 +256,7 @@ def read_load(
     With the twenty minutes that have the most, and some of the actions that make them.
     What events drive, or is paused, is not foreseen, but counted in `left_out`.
     """
+    away = read_away(quiet, at, context.services.settings.lookback)
     with context.reading() as connection:
-        found = forecast_load(connection, since=since, until=until, app=app)
+        found = forecast_load(connection, since=since, until=until, app=app, away=away)
     return answer(found)

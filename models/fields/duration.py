@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 import isodate
 
-from models.errors import RuleError
+from models.errors import RuleError, UsageError
 from models.fields.strict_model import show
 from models.fields.zone import first_instant_at
 
@@ -211,6 +211,24 @@ def parse_interval(text: str) -> Duration:
         raise RuleError(msg, "Write whole seconds.")
 
     return every
+
+
+def read_elapsed(option: str, text: str) -> timedelta:
+    """
+    Return the duration that *text* names, which has no months or years.
+
+    Raises:
+        UsageError: *text* is not such a duration; the message says what *option* takes.
+    """
+    try:
+        duration = Duration.parse(text)
+    except RuleError as error:
+        msg = f"{option}: {error}"
+        raise UsageError(msg) from None
+    if duration.months:
+        msg = f"{option}: {text!r} has months, which differ. Count in days: P30D."
+        raise UsageError(msg)
+    return duration.elapsed
 
 
 def add_months(local: datetime, months: int) -> datetime:

@@ -14,6 +14,7 @@ _HERE = Path(__file__).parent
 #: When a look is given up, and told in part: on a busy machine, any look might be.
 _PATIENCE = (
     "actions.load.foresee.PATIENCE",
+    "actions.load.forecast.QUIET_PATIENCE",
     "web.now.fetch_minutes.PATIENCE",
     "cli.connection._PEEK_WITHIN",
 )

@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from actions.load.forecast import Load
 from actions.pausing.pause_state import fetch_pause
 from actions.pausing.targets import pause_target, resume_target
 from models.units import format_count
@@ -40,12 +41,18 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 @router.get("/")
 async def show_now(context: Viewer) -> Response:
     """Show what happens at this moment."""
-    far, age_s = ([], None) if context.app else await context.services.recall_far()
-    return await run_in_threadpool(_render_now, context, far, age_s)
+    if context.app is not None:
+        return await run_in_threadpool(_render_now, context, [], None)
+    far, age_s = await context.services.recall_far()
+    ahead = await context.services.recall_ahead()
+    return await run_in_threadpool(_render_now, context, far, age_s, ahead)
 
 
 def _render_now(
-    context: Context, far: Sequence[Finding], far_age_s: float | None
+    context: Context,
+    far: Sequence[Finding],
+    far_age_s: float | None,
+    ahead: Load | None = None,
 ) -> Response:
     app, settings = context.app, context.services.settings
     state = read_part(context, lambda each: fetch_pulse(each, settings, app=app))
@@ -81,6 +88,7 @@ def _render_now(
             "rail": _draw_minutes(context, minutes, findings),
             "running": read_part(context, partial(fetch_under_way, app=app)),
             "coming": read_part(context, partial(fetch_coming, app=app)),
+            "ahead": ahead,
         },
     )
 

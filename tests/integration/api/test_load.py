@@ -25,6 +25,24 @@ def test_minutes_and_hot_ones(web: Web):
     assert [{"uid": "daily", "app": APP, "name": "daily"}] == hot["actions"]
 
 
+def test_quiet_windows(web: Web):
+    """Of a week, with what it costs at another time."""
+    post(web.engine, APP, uid="daily")
+    begin, seven = "from=2031-01-06T00:00:00Z", "at=2031-01-06T06:59:00Z"
+
+    found = web.get(f"/load?{begin}&quiet=PT20M&{seven}").json()
+
+    assert 8 == len(found["quiet"]["windows"])
+    assert {
+        "from": "2031-01-06T06:59:00Z",
+        "until": "2031-01-06T07:19:00Z",
+        "late": 0,
+        "missed": 1,
+        "actions": [{"uid": "daily", "app": APP, "name": "daily"}],
+    } == found["quiet"]["outage"]
+    assert None is web.get(f"/load?{DAY}").json()["quiet"]
+
+
 @pytest.mark.parametrize(
     ("query", "status"),
     [
@@ -32,6 +50,8 @@ def test_minutes_and_hot_ones(web: Web):
         ("from=2031-01-06T00:00:00Z&until=2031-01-06T00:00:00Z", 400),
         ("from=tomorrow", 422),
         (f"app={OTHER}", 404),
+        ("quiet=20", 400),
+        ("at=2031-01-06T00:00:00Z", 400),
         ("apps=x", 422),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.integration.cli.calling import Call, write_action
 
 DAY = ("--from", "2031-01-06T00:00Z", "--until", "2031-01-07T00:00Z")
@@ -46,3 +48,60 @@ def test_period_of_more_than_a_week_is_refused(call: Call):
 
     assert 2 == answer.code
     assert "Ask for a shorter period" in answer.err
+
+
+def test_quiet_windows_are_shown_with_what_another_time_costs(call: Call, shop: Path):
+    """The action at 06:00Z is late if the database is away for a few minutes then."""
+    assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
+    six = ("--at", "2031-01-06T05:58Z")
+
+    shown = call("load", *DAY, "--quiet", "PT4M", *six).out
+    data = call("load", *DAY, "--quiet", "PT20M", *six, "--json").data["quiet"]
+
+    for words in ("1 late, 0 missed", "hello (shop)", "nothing is due from", "6 h"):
+        assert words in shown
+    assert "hot minute" not in shown
+    assert None is data["cheapest"]
+    assert [
+        {"from": "2031-01-06T00:00:00Z", "until": "2031-01-06T06:00:00Z"},
+        {"from": "2031-01-06T06:01:00Z", "until": "2031-01-07T00:00:00Z"},
+    ] == data["windows"]
+    assert (0, 1) == (data["outage"]["late"], data["outage"]["missed"])
+
+
+def test_without_a_quiet_window_the_cheapest_time_is_told(call: Call, shop: Path):
+    """With whose runs it costs; and a week is looked at if no end is given."""
+    often = write_action(shop, when={"cron_rule": "*/10 * * * *"})
+    assert 0 == call("actions", "post", often, "--app", "shop").code
+
+    data = call("load", *DAY[:2], "--quiet", "PT20M", "--json").data
+    shown = call("load", *DAY[:2], "--quiet", "PT20M").out
+
+    assert "2031-01-13T00:00:00Z" == data["until"]
+    cheapest = data["quiet"]["cheapest"]
+    # of the runs at 00:10 and 00:20 the second is not too old at 00:21
+    assert ("2031-01-06T00:01:00Z", 1, 1) == (
+        *(cheapest["from"], cheapest["late"], cheapest["missed"]),
+    )
+    assert ["hello"] == [each["uid"] for each in cheapest["actions"]]
+    assert "never for so long" in shown
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (("--at", "now"), "needs --quiet"),
+        (("--quiet", "20m"), "PT20M"),
+        (("--quiet", "PT0S"), "from PT1M"),
+        (("--quiet", "P8D"), "from PT1M"),
+        (("--quiet", "P1D", "--at", "2031-01-06T01:00Z"), "are not within"),
+    ],
+)
+def test_a_quiet_that_does_not_fit_is_refused(
+    call: Call, asked: tuple[str, ...], told: str
+):
+    """With exit code 2, and what to write instead."""
+    answer = call("load", *DAY, *asked)
+
+    assert 2 == answer.code
+    assert told in answer.err

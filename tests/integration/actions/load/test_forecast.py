@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.load.forecast import HOT_MINUTES, NAMED, AppLoad, Load, forecast_load
+from actions.load.quiet import Away
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_and_resume import set_paused
 from models.database.engine import reading, writing
@@ -197,6 +198,39 @@ def test_time_is_bounded_and_what_is_left_out_is_told(
 
     assert (3, {"time": 1}) == (found.actions, found.left_out)
     assert found.is_partial
+
+
+def test_no_window_is_told_before_all_is_counted(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """What was not counted may be due in it."""
+    post(engine, "shop", name="hourly", when={"cron_rule": "0 * * * *"})
+    post(engine, "shop", name="other", when={"cron_rule": "* * * * *"})
+    monkeypatch.setattr("actions.load.forecast.QUIET_PATIENCE", timedelta(seconds=1.5))
+    ticking: Callable[[], float] = count().__next__
+
+    found = forecast(engine, away=Away(timedelta(minutes=20)), monotonic=ticking)
+
+    assert found.is_partial
+    assert None is found.quiet
+
+
+def test_whose_runs_an_absence_costs_is_told(engine: sa.Engine):
+    """Those by jitter as well, each once; of all that are missed or late."""
+    post_many(engine, 40, jitter="PT50M")
+    post(engine, "shop", name="often", when={"cron_rule": "*/5 * * * *"})
+    away = Away(20 * MINUTE, at=SEVEN)
+
+    found = forecast(engine, away=away).quiet
+
+    assert found is not None
+    outage = found.outage
+    named = [each.uid for each in outage.actions]
+    due = [expect_uids(engine, SEVEN + each * MINUTE) for each in range(20)]
+    assert sum(map(len, due)) == outage.missed + outage.late
+    assert sum(map(len, due[:16])) == outage.missed
+    assert set(named) <= set.union(*due)
+    assert len(named) == len(set(named)) == min(HOT_MINUTES, len(set.union(*due)))
 
 
 def test_a_single_rule_is_not_waited_for_either(

@@ -258,3 +258,44 @@ def test_search_finds_nothing_of_others(
     person = sign_in(browse(), engine, shop, app="shop")
 
     assert "Nothing is called “books”" in person.look("/search?q=books")
+
+
+def look_ahead(person: Person) -> str:
+    """Return what Now says of quiet windows, which a thread counts meanwhile."""
+    for _ in range(60):
+        found = re.search(r'id="quiet">(.*?)</div>', person.look("/"), re.DOTALL)
+        if found:
+            return " ".join(re.sub("<[^>]+>", "", found[1]).split())
+    return ""
+
+
+def test_quiet_windows_are_told(admin: Person, engine: sa.Engine):
+    """The next one; what is due each hour leaves many."""
+    post(engine, "shop", name="hourly", when={"cron_rule": "0 * * * *"})
+
+    told = look_ahead(admin)
+
+    assert told.startswith("Quiet from ")
+    assert "more windows within 7 d" in told
+
+
+def test_without_a_quiet_window_the_cheapest_time_is_told(
+    admin: Person, engine: sa.Engine
+):
+    """With the action that it costs, and what it costs at once."""
+    post(engine, "shop", name="minutely", when={"cron_rule": "* * * * *"})
+
+    told = look_ahead(admin)
+
+    assert told.startswith("Never quiet for 20 min within 7 d.")
+    assert "4 late, 16 missed (minutely)" in told
+    assert "If it were away from now on: 4 late, 16 missed" in told
+
+
+def test_those_of_an_app_are_not_told_of_the_database(
+    browse: Browser, engine: sa.Engine, shop: Prepared
+):
+    """It is that of all apps."""
+    page = sign_in(browse(), engine, shop, app="shop").look("/")
+
+    assert 'id="quiet"' not in page
