@@ -18,6 +18,7 @@ from datetime import time, timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from pydantic import (
@@ -29,6 +30,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     SecretStr,
+    TypeAdapter,
     ValidationError,
     ValidationInfo,
     model_validator,
@@ -54,7 +56,12 @@ from models.fields.sql_connection import (
     find_sqlite_path,
     read_sql_connections,
 )
-from models.fields.strict_model import find_near, show, suggest
+from models.fields.strict_model import (
+    find_near,
+    read_setting,
+    show,
+    suggest,
+)
 from models.fields.task_rules import (
     ConnectionRules,
     TaskRules,
@@ -93,7 +100,7 @@ _ALLOCATOR = {
 _HIDDEN = frozenset(
     {
         *("sql_connections", "task_connections", "task_results", "task_rules"),
-        "webhook_secret",
+        *("oidc_client_secret", "webhook_secret"),
     }
 )
 
@@ -216,6 +223,29 @@ def _read_networks(value: object) -> tuple[IPv4Network | IPv6Network, ...]:
         hint = "Write addresses and networks: 10.0.0.7, 192.168.2.0/24, fd00::/8."
         msg = f"is not a list of IP addresses: {error}."
         raise RuleError(msg, hint) from None
+
+
+def _check_issuer(text: str) -> str:
+    """Refuse a provider that anybody on the way could answer for."""
+    check_url(text)
+    is_here = urlsplit(text).hostname in {"localhost", "127.0.0.1", "::1"}
+    if not text.startswith("https:") and not is_here:
+        hint = "Write it as the provider does: https://login.example.com/realms/staff."
+        raise RuleError("is not an address of https.", hint)
+    return text
+
+
+#: What people may do, by the small app; "*" is all of them.
+_RolesByApp = dict[str, Literal["viewer", "operator", "editor", "admin"]]
+_GROUPS: TypeAdapter[dict[str, _RolesByApp]] = TypeAdapter(dict[str, _RolesByApp])
+
+
+def _read_groups(value: object) -> Mapping[str, _RolesByApp]:
+    """Return what the people of a group may do, by the names of groups."""
+    example = 'Write {"ops": {"*": "admin"}, "shop-team": {"shop": "editor"}}.'
+    if isinstance(value, Mapping):
+        return value
+    return read_setting(_GROUPS, str(value), example)
 
 
 def _check_header(name: str) -> str:
@@ -442,6 +472,16 @@ class Settings(BaseModel):
     #: What the people may do whom a proxy signs in.
     web_proxy_role: Literal["viewer", "operator", "editor", "admin"] = "viewer"
 
+    #: The company's identity provider, and who of its people may do what.
+    oidc_issuer: Annotated[str, AfterValidator(_check_issuer)] | None = None
+    oidc_client_id: str | None = Field(default=None, max_length=255)
+    oidc_client_secret: Annotated[SecretStr | None, SECRET] = None
+    oidc_groups: Annotated[Mapping[str, _RolesByApp], BeforeValidator(_read_groups)] = (
+        Field(default_factory=dict)
+    )
+    oidc_groups_claim: str = "groups"
+    oidc_scopes: str = "openid email profile"
+
     _origins: _Origins = PrivateAttr(default_factory=_Origins)
 
     @property
@@ -522,10 +562,23 @@ class Settings(BaseModel):
                 f"is believed of nobody: {_variable('web_proxies')} lists none.",
                 "Write there the addresses of the proxies that sign people in.",
             )
+        self._check_oidc()
         self._check_bounds()
         self._check_connections()
         self._check_tasks()
         return self
+
+    def _check_oidc(self) -> None:
+        """Refuse a provider without what it takes to sign somebody in."""
+        needed = ("oidc_issuer", "oidc_client_id", "oidc_groups")
+        if missing := [name for name in needed if not getattr(self, name)]:
+            for name in needed:
+                if name not in missing:
+                    raise _clash(
+                        name,
+                        f"does nothing without {_variable(missing[0])}.",
+                        "Set both: docs/sign-in.md.",
+                    )
 
     def make_task_rules(self, app: str | None = None) -> TaskRules:
         """

@@ -53,7 +53,11 @@ class Event(StrEnum):
     )
     WEB_SIGNED_IN = (
         "web_signed_in",
-        "Somebody signed in at the pages, by a key or a link.",
+        "Somebody signed in at the pages, by a key, a link or the company's provider.",
+    )
+    WEB_SIGN_IN_REFUSED = (
+        "web_sign_in_refused",
+        "Somebody came back from the company's provider and was not let in; why.",
     )
     WEB_REQUEST_FAILED = (
         "web_request_failed",

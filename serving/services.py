@@ -18,6 +18,7 @@ from actions.load.quiet import Away
 from actions.posting.edit import Terms
 from models.database.engine import Author, make_engine, reading, reading_once, writing
 from operations.adapters.app_users import RealDirectory
+from operations.adapters.identity_provider import IdentityProvider, Registration
 from operations.adapters.renderer import ChildRenderer
 from operations.adapters.smtp import make_mailer
 from operations.mail.message import Senders
@@ -48,6 +49,10 @@ METRICS_EVERY = timedelta(seconds=1)
 #: How long the mails of one request may take to render; workers wait longer.
 RENDERED_WITHIN = timedelta(seconds=20)
 
+#: Sign-ins that may wait for the company's provider: it may hang, and others sign in by
+#: a key meanwhile.
+_SIGN_INS_AT_ONCE = 4
+
 #: How long a request may take in the database: less than a proxy or a person waits.
 DATABASE_TIMEOUT = timedelta(seconds=5)
 
@@ -72,6 +77,8 @@ class Services:
         auditing: Audits, in turns.
         trials: Sends test mails.
         trying: Test mails, in turns.
+        provider: Signs the company's people in. None: there is none.
+        signing_in: What is asked of it, in turns.
         kept: What took long to find out, for all who ask the same.
     """
 
@@ -89,6 +96,8 @@ class Services:
     auditing: Turns = field(init=False)
     trials: Trials = field(init=False)
     trying: Turns = field(init=False)
+    provider: IdentityProvider | None = field(init=False)
+    signing_in: Turns = field(init=False)
     kept: Kept = field(init=False, default_factory=Kept)
 
     def __post_init__(self) -> None:
@@ -108,6 +117,8 @@ class Services:
             ("auditing", Turns("another audit", AT_ONCE)),
             ("trials", self._make_trials(renderer)),
             ("trying", Turns("another test mail", AT_ONCE)),
+            ("provider", make_provider(self.settings)),
+            ("signing_in", Turns("signing others in", _SIGN_INS_AT_ONCE)),
         ):
             object.__setattr__(self, name, value)
 
@@ -187,6 +198,23 @@ class Services:
         settings = self.settings
         rules, bounds = settings.make_task_rules(), settings.app_bounds
         return Terms(settings.timezone, rules, settings.lookback, bounds)
+
+
+def make_provider(settings: Settings) -> IdentityProvider | None:
+    """Return what asks the company's identity provider. None: it has none."""
+    if settings.oidc_issuer is None:
+        return None
+    assert settings.oidc_client_id is not None  # the settings see to it
+    secret = settings.oidc_client_secret
+    return IdentityProvider(
+        Registration(
+            settings.oidc_issuer,
+            settings.oidc_client_id,
+            None if secret is None else secret.get_secret_value(),
+            settings.oidc_scopes,
+            settings.oidc_groups_claim,
+        )
+    )
 
 
 def make_services(settings: Settings, *, apart: Apart | None = None) -> Services:

@@ -309,12 +309,10 @@ def fetch_leadership(connection: sa.Connection) -> LeaderInFrame:
     )
 
 
-def find_address(context: Context) -> str:
-    """Return where people reach this installation, for commands that they paste."""
-    settings = context.services.settings
-    if settings.web_url is not None:
-        return settings.web_url.rstrip("/")
-    return str(context.request.base_url).rstrip("/")
+def find_address(request: Request) -> str:
+    """Return where people reach this installation, as whoever asks does."""
+    services: Services = request.app.state.services
+    return (services.settings.web_url or str(request.base_url)).rstrip("/")
 
 
 def find_section(path: str) -> Section | None:

@@ -25,6 +25,7 @@ from web.operation import routes as operation
 from web.operations import routes as operations
 from web.search import routes as search
 from web.settings import routes as settings
+from web.sign_in import company
 from web.sign_in import routes as sign_in
 from web.static_files import router as static_files
 from web.timeline import routes as timeline
@@ -32,6 +33,7 @@ from web.workers import routes as workers
 
 PUBLIC_ROUTERS = (
     sign_in.router,
+    company.router,
     static_files,
 )
 ROUTERS = (

@@ -2,7 +2,8 @@
 People at the pages: links that sign in once, and the sessions that follow.
 
 A session lasts until its end, until its owner signs out, or until the key ends that it
-was begun with. As of keys, only digests are kept.
+was begun with. As of keys, only digests are kept; of a sign-in at the company's
+provider, that it is over.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
 
 from models.database.engine import db_now
 from models.database.tables import api_keys, sign_ins
@@ -30,7 +32,14 @@ LINK_COMMAND = "minutehand keys link --all --role admin"
 #: How each begins.
 LINK_PREFIX, SESSION_PREFIX = "mhl_", "mhs_"
 
-_LINK, _SESSION = "link", "session"
+#: Begins what a browser keeps while its owner is at the company's provider, which is
+#: taken for as long, and remembered longer than any provider takes the same code.
+PENDING_PREFIX = "mhp_"
+PENDING_FOR = timedelta(minutes=15)
+_USED_FOR = timedelta(days=1)
+
+#: An invitation is a link whose session ends with it.
+_LINK, _INVITATION, _SESSION, _USED = "link", "invitation", "session", "used"
 
 _kept = sign_ins.c
 
@@ -45,11 +54,11 @@ _KEY_IS_ACTIVE = sa.or_(
 )
 
 
-def _is_of(kind: str) -> tuple[sa.ColumnElement[bool], ...]:
+def _is_of(*kinds: str) -> tuple[sa.ColumnElement[bool], ...]:
     """Return the conditions for the one that ``digest`` names, if it is still good."""
     return (
         _kept.digest == sa.bindparam("given"),
-        _kept.kind == kind,
+        sa.or_(*(_kept.kind == kind for kind in kinds)),
         _kept.expires_at > db_now(),
         _KEY_IS_ACTIVE,
     )
@@ -57,9 +66,12 @@ def _is_of(kind: str) -> tuple[sa.ColumnElement[bool], ...]:
 
 _FOLLOW = (
     sa.update(sign_ins)
-    .where(*_is_of(_LINK), _kept.used_at.is_(None))
+    .where(*_is_of(_LINK, _INVITATION), _kept.used_at.is_(None))
     .values(used_at=db_now())
-    .returning(_kept.key_id, _kept.name, _kept.role, _kept.app)
+    .returning(
+        *(_kept.key_id, _kept.name, _kept.role, _kept.app),
+        *(_kept.kind, _kept.expires_at),
+    )
 )
 
 _SELECT_SESSION = sa.select(_kept.key_id, _kept.name, _kept.role, _kept.app).where(
@@ -75,11 +87,13 @@ class Session:
     Args:
         text: What the cookie holds; kept nowhere.
         caller: Whose it is.
+        begins_at: Now, aware UTC.
         expires_at: When it ends by itself.
     """
 
     text: str
     caller: Caller
+    begins_at: datetime
     expires_at: datetime
 
 
@@ -90,8 +104,18 @@ def make_link(connection: sa.Connection, caller: Caller) -> str:
     Args:
         caller: Whom it signs in: with the same role, and the same small app.
     """
-    text, _ = _insert(connection, _LINK, caller, LINK_FOR)
-    return text
+    return _insert(connection, _LINK, caller, LINK_FOR).text
+
+
+def make_invitation(connection: sa.Connection, caller: Caller, until: datetime) -> str:
+    """
+    Return the secret of a link that signs in once; it and its session end at *until*.
+
+    Args:
+        caller: Whom it signs in.
+        until: Aware.
+    """
+    return _insert(connection, _INVITATION, caller, until).text
 
 
 def follow_link(connection: sa.Connection, text: str) -> Session | None:
@@ -103,13 +127,34 @@ def follow_link(connection: sa.Connection, text: str) -> Session | None:
     if not is_secret(text, LINK_PREFIX):
         return None
     row = connection.execute(_FOLLOW, {"given": make_digest(text)}).one_or_none()
-    return None if row is None else begin_session(connection, _make_caller(row))
+    if row is None:
+        return None
+    until = row.expires_at if row.kind == _INVITATION else None
+    return begin_session(connection, _make_caller(row), until)
 
 
-def begin_session(connection: sa.Connection, caller: Caller) -> Session:
-    """Begin a session of somebody who has shown a key, or followed a link."""
-    text, expires_at = _insert(connection, _SESSION, caller, SESSION_FOR)
-    return Session(text, caller, expires_at)
+def begin_session(
+    connection: sa.Connection, caller: Caller, until: datetime | None = None
+) -> Session:
+    """
+    Begin a session of somebody who has shown who they are.
+
+    Args:
+        until: Aware. None: for SESSION_FOR.
+    """
+    return _insert(connection, _SESSION, caller, until or SESSION_FOR)
+
+
+def use_up(connection: sa.Connection, text: str, caller: Caller) -> bool:
+    """
+    Note that the sign-in *text* at the provider is over, as *caller*.
+
+    Returns:
+        Whether it was not before.
+    """
+    values = _make_values(text, _USED, caller, db_now(_USED_FOR))
+    added = insert(sign_ins).values(values).on_conflict_do_nothing()
+    return connection.execute(added.returning(_kept.digest)).first() is not None
 
 
 def recognize_session(connection: sa.Connection, text: str) -> Caller | None:
@@ -140,25 +185,32 @@ def sign_out(connection: sa.Connection, text: str) -> bool:
 
 
 def _insert(
-    connection: sa.Connection, kind: str, caller: Caller, lasts: timedelta
-) -> tuple[str, datetime]:
-    """Return the secret of a new link or session, and when it ends."""
-    text = make_secret(LINK_PREFIX if kind == _LINK else SESSION_PREFIX)
-    expires_at = connection.execute(
+    connection: sa.Connection, kind: str, caller: Caller, end: timedelta | datetime
+) -> Session:
+    """Return a new link or session, which ends at *end* or so much later than now."""
+    text = make_secret(SESSION_PREFIX if kind == _SESSION else LINK_PREFIX)
+    expires_at = db_now(end) if isinstance(end, timedelta) else end
+    row = connection.execute(
         sa.insert(sign_ins)
-        .values(
-            digest=make_digest(text),
-            kind=kind,
-            key_id=caller.key_id,
-            app=caller.app,
-            role=caller.role.value,
-            name=caller.name,
-            created_at=db_now(),
-            expires_at=db_now(lasts),
-        )
-        .returning(_kept.expires_at)
-    ).scalar_one()
-    return text, expires_at
+        .values(_make_values(text, kind, caller, expires_at))
+        .returning(_kept.created_at, _kept.expires_at)
+    ).one()
+    return Session(text, caller, row.created_at, row.expires_at)
+
+
+def _make_values(
+    text: str, kind: str, caller: Caller, expires_at: object
+) -> dict[str, object]:
+    return {
+        "digest": make_digest(text),
+        "kind": kind,
+        "key_id": caller.key_id,
+        "app": caller.app,
+        "role": caller.role.value,
+        "name": caller.name,
+        "created_at": db_now(),
+        "expires_at": expires_at,
+    }
 
 
 def _make_caller(row: sa.Row[*tuple[Any, ...]], session: str | None = None) -> Caller:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
 import pytest
 from playwright.sync_api import expect
 
@@ -18,7 +22,8 @@ from tests.browser.looking import (
     check_width,
     walk_with_keyboard,
 )
-from tests.seeded.sites import Site
+from tests.identity_providers import CLIENT, SECRET, run_provider
+from tests.seeded.sites import Site, make_empty_home, run_site
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -65,6 +70,47 @@ def test_link_signs_in_without_script(looker: Looker, site: Site):
     page.get_by_role("button", name="Sign in").click()
 
     expect(page).to_have_url(f"{site.url}/")
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_company_signs_in_and_out(looker: Looker, tmp_path: Path, *, script: bool):
+    """There and back, through a real provider; then out of both."""
+    # Its page asks elsewhere for how it looks.
+    looker.watch.provoked = ("jsdelivr", "Failed to load resource: net::ERR_")
+    with run_provider(tmp_path) as provider:
+        provider.add("ada-1", email="ada@example.com", groups=["a", "b"])
+        more = {
+            "MINUTEHAND_OIDC_ISSUER": provider.issuer,
+            "MINUTEHAND_OIDC_CLIENT_ID": CLIENT,
+            "MINUTEHAND_OIDC_CLIENT_SECRET": SECRET,
+            "MINUTEHAND_OIDC_GROUPS": '{"a": {"*": "viewer"}, "b": {"shop": "admin"}}',
+        }
+        home, host = (
+            make_empty_home(tmp_path / "home"),
+            urlsplit(provider.issuer).netloc,
+        )
+        with run_site(home, lambda: datetime.now(UTC), more) as site:
+            page = looker.open(site, "/keys?a=b", role=None, script=script)
+            check_width(page)
+            page.get_by_role("link", name=f"Sign in with {host}").click()
+            page.get_by_placeholder("sub").fill("ada-1")
+            page.get_by_role("button", name="Authorize").click()
+            expect(page.get_by_role("heading", name="Which small app?")).to_be_visible()
+            if script:
+                check_axe(page)
+            page.get_by_role("button", name="All small apps, as viewer").click()
+            expect(page).to_have_url(f"{site.url}/keys?a=b")
+            page.goto(f"{site.url}/sign-in")
+            expect(page.get_by_text("ada@example.com (ada-1)")).to_be_visible()
+            page.get_by_role("button", name="Sign out").click()
+            expect(page.get_by_text("You are signed out here.")).to_be_visible()
+            if script:
+                check_axe(page)
+            page.get_by_role("link", name=f"Sign out of {host}").click()
+            expect(page.get_by_role("heading", name="End Session")).to_be_visible()
+            page.get_by_role("button", name="End session").click()
+            expect(page).to_have_url(f"{site.url}/sign-in")
+            looker.close()
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,8 +31,10 @@ def find_database(home: Path) -> str:
     return f"sqlite:///{home}/minutehand.sqlite3"
 
 
-def make_settings(home: Path, url: str | None = None) -> Settings:
-    """Return the settings of a seeded installation in *home*."""
+def make_settings(
+    home: Path, url: str | None = None, more: Mapping[str, str] | None = None
+) -> Settings:
+    """Return the settings of a seeded installation in *home*, and *more* of them."""
     given = {
         "MINUTEHAND_HOME": str(home),
         "MINUTEHAND_DATABASE_URL": url or find_database(home),
@@ -40,13 +42,19 @@ def make_settings(home: Path, url: str | None = None) -> Settings:
         # Nobody asks it; with the one in memory, tasks of others would be refused.
         "MINUTEHAND_BROKER_URL": "redis://127.0.0.1:1/0",
         "MINUTEHAND_TASK_QUEUE": "reports",
+        **(more or {}),
     }
     return read_settings(given, None)
 
 
 @contextmanager
 def serve(
-    home: Path, *, clock: Clock, port: int = 0, url: str | None = None
+    home: Path,
+    *,
+    clock: Clock,
+    port: int = 0,
+    url: str | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """
     Serve the pages and the API of the installation in *home*; give the address.
@@ -59,8 +67,10 @@ def serve(
         port: Of 127.0.0.1. 0: any.
 
         url: Of the database. None: the SQLite file of *home*.
+
+        more: Settings, by the names of their variables.
     """
-    settings = make_settings(home, url)
+    settings = make_settings(home, url, more)
     engine = make_engine(settings.database_url, clock=clock)
     services = Services(settings, engine, UNLIMITED)
     # Bound here and now: a port that is only looked for may be another's by then. The

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,7 +14,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from migrations.schema import migrate
-from models.database.engine import make_engine, writing
+from models.database.engine import Clock, make_engine, writing
 from models.database.tables import operations
 from models.operation_state import OperationState
 from serving.access.callers import Caller, Role
@@ -73,10 +73,12 @@ class Site:
 
 
 @contextmanager
-def run_site(home: Path) -> Iterator[Site]:
-    """Serve the installation in *home*, whose clock stands still."""
-    with serve(home, clock=lambda: NOW) as url:
-        engine = make_engine(find_database(home), clock=lambda: NOW)
+def run_site(
+    home: Path, clock: Clock = lambda: NOW, more: Mapping[str, str] | None = None
+) -> Iterator[Site]:
+    """Serve the installation in *home*, whose clock stands still, or is *clock*."""
+    with serve(home, clock=clock, more=more) as url:
+        engine = make_engine(find_database(home), clock=clock)
         yield Site(url, home, engine, Scene(history=PAST))
         engine.dispose()
 

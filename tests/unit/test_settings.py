@@ -7,6 +7,7 @@ from datetime import time, timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from models.errors import UsageError
 from settings import PREFIX, Settings, describe_settings, is_color_wanted, read_settings
@@ -191,6 +192,15 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("web_proxies", "proxy", "Write addresses and networks: 10.0.0.7, "),
         ("web_proxy_header", "X Forwarded: User", "is not the name of a header"),
         ("web_proxy_header", "X-Forwarded-User", "WEB_PROXIES lists none"),
+        ("oidc_issuer", "login.example.com", "does not begin with http"),
+        ("oidc_issuer", "http://login.example.com", "is not an address of https"),
+        ("oidc_issuer", "http://localhost.example.com", "is not an address of https"),
+        ("oidc_issuer", "https://login.example.com", "without MINUTEHAND_OIDC_CLIENT"),
+        ("oidc_groups", '{"ops": {"*": "admin"}}', "without MINUTEHAND_OIDC_ISSUER"),
+        ("oidc_groups", '{"ops": "admin"}', "has something else at 'ops' than it may"),
+        ("oidc_groups", '{"ops": {"*": "boss"}}', "has something else at 'ops.*'"),
+        ("oidc_groups", "[]", "than it may"),
+        ("oidc_groups", "ops", "is not JSON"),
         ("web_proxy_role", "boss", "Write one of: viewer, operator, editor, admin."),
     ],
 )
@@ -423,6 +433,7 @@ SECRETS = {
     "broker_url": "redis://:hidden@redis:6379/0",
     "smtp_url": "smtp://u:hidden@mail:587",
     "webhook_secret": "hidden",
+    "oidc_client_secret": "hidden",
 }
 
 
@@ -435,7 +446,7 @@ def test_secret_may_be_in_a_file(field: str, tmp_path: Path) -> None:
     settings = read_settings({f"MINUTEHAND_{field.upper()}_FILE": str(path)}, None)
 
     value = getattr(settings, field)
-    plain = value.get_secret_value() if field == "webhook_secret" else value
+    plain = value.get_secret_value() if isinstance(value, SecretStr) else value
     assert SECRETS[field] == plain
     assert "hidden" not in repr(settings)
 

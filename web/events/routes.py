@@ -39,7 +39,7 @@ def show_events(context: Viewer) -> Response:
         "query": query,
         "part": part,
         "cursor": query.find_next(part),
-        "address": find_address(context),
+        "address": find_address(context.request),
     }
     return render(context, "events/events.html", values)
 

@@ -170,7 +170,8 @@ def _write_cli(operation_id: UUID) -> str:
 
 def _write_curl(context: Context, operation_id: UUID) -> str:
     key = '-H "Authorization: Bearer $MINUTEHAND_KEY"'
-    return f"curl {key} \\\n{find_address(context)}/api/v1/operations/{operation_id}"
+    address = find_address(context.request)
+    return f"curl {key} \\\n{address}/api/v1/operations/{operation_id}"
 
 
 @router.get(f"{_PATH}/log")

@@ -20,7 +20,6 @@ from serving.access.keys import RefusedKey, recognize
 from serving.access.sign_ins import (
     LINK_COMMAND,
     LINK_PREFIX,
-    SESSION_FOR,
     Session,
     begin_session,
     follow_link,
@@ -51,7 +50,11 @@ _LARGEST_FORM = 4096
 
 
 @router.get(SIGN_IN)
-def show_page(request: Request, next: str = "") -> Response:  # noqa: A002 - as links have it
+def show_page(
+    request: Request,
+    next: str = "",  # noqa: A002 - as links have it
+    left: str | None = None,
+) -> Response:
     """Show how to sign in, or who is signed in."""
     chosen = keep_choice(request)
     if chosen is not None:
@@ -59,8 +62,9 @@ def show_page(request: Request, next: str = "") -> Response:  # noqa: A002 - as 
     try:
         caller = find_person(request.app.state.services, request)
     except MinutehandError as error:
-        return _refuse(request, error)
-    return _render(request, who=caller, goal=_check_goal(next))
+        return refuse(request, error)
+    has_left = left is not None
+    return render_page(request, who=caller, goal=check_goal(next), has_left=has_left)
 
 
 @router.post(SIGN_IN)
@@ -71,8 +75,12 @@ async def enter(request: Request) -> Response:
         form = read_form(await collect_body(request, _LARGEST_FORM))
         session = await run_in_threadpool(_begin, request, form.get("secret"))
     except MinutehandError as error:
-        return _refuse(request, error, goal=_check_goal(form.get("next")))
-    services: Services = request.app.state.services
+        return refuse(request, error, goal=check_goal(form.get("next")))
+    return let_in(request, session, form.get("next"))
+
+
+def let_in(request: Request, session: Session, goal: str) -> Response:
+    """Lead somebody whose session begins to where they wanted to go."""
     who = session.caller
     log.info(
         Event.WEB_SIGNED_IN,
@@ -82,14 +90,15 @@ async def enter(request: Request) -> Response:
         role=who.role.value,
         app=who.app,
     )
-    response = go_to(_check_goal(form.get("next")) or "/")
+    response = go_to(check_goal(goal) or "/")
+    settings = request.app.state.services.settings
     response.set_cookie(
-        name_cookie(services.settings),
+        name_cookie(settings),
         session.text,
-        max_age=int(SESSION_FOR.total_seconds()),
+        max_age=round((session.expires_at - session.begins_at).total_seconds()),
         httponly=True,
         samesite="lax",
-        secure=is_behind_tls(services.settings),
+        secure=is_behind_tls(settings),
     )
     return response
 
@@ -104,8 +113,8 @@ def leave(request: Request) -> Response:
         with services.writing() as connection:
             sign_out(connection, request.cookies.get(name, ""))
     except MinutehandError as error:
-        return _refuse(request, error)
-    response = go_to(SIGN_IN)
+        return refuse(request, error)
+    response = go_to(f"{SIGN_IN}?left=" if services.provider else SIGN_IN)
     response.delete_cookie(
         name, httponly=True, samesite="lax", secure=is_behind_tls(services.settings)
     )
@@ -136,8 +145,8 @@ def _begin(request: Request, secret: str) -> Session:
             if session is None:
                 count_attempt(services, request)
                 msg = (
-                    "This link was used, or is older than a quarter of an hour. Ask for"
-                    f" another one, which {LINK_COMMAND} prints."
+                    "This link was used, or has ended: most do after a quarter of an"
+                    f" hour. Ask for another one, which {LINK_COMMAND} prints."
                 )
                 raise ForbiddenError(msg)
             return session
@@ -150,22 +159,28 @@ def _begin(request: Request, secret: str) -> Session:
         return begin_session(connection, found)
 
 
-def _check_goal(path: str) -> str:
+def check_goal(path: str) -> str:
     """Return *path* if it leads to a page of ours; else nothing."""
     return path if is_own_path(path) else ""
 
 
-def _refuse(request: Request, error: MinutehandError, goal: str = "") -> Response:
-    return _render(request, status=find_status(error), problem=str(error), goal=goal)
+def refuse(request: Request, error: MinutehandError, goal: str = "") -> Response:
+    """Show *error* where another try can be made."""
+    return render_page(
+        request, status=find_status(error), problem=str(error), goal=goal
+    )
 
 
-def _render(
+def render_page(
     request: Request, status: HTTPStatus = HTTPStatus.OK, **values: object
 ) -> Response:
+    """Show how to sign in, or what *values* say."""
     given = {
+        "provider": request.app.state.services.provider,
         "who": None,
         "problem": "",
         "goal": "",
+        "has_left": False,
         "link_command": LINK_COMMAND,
         **values,
     }

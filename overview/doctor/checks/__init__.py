@@ -11,6 +11,7 @@ from overview.doctor.checks.apps import (
     look_at_mail,
     look_at_monitors,
     look_at_senders,
+    look_at_sign_in,
     look_at_sources,
     look_at_zones,
 )
@@ -69,6 +70,7 @@ LOOKS: dict[str, Look] = {
     "mail": look_at_mail,
     "monitor": look_at_monitors,
     "sender": look_at_senders,
+    "sign-in": look_at_sign_in,
     "bounds": look_at_bounds,
     "followers": look_at_followers,
     "queues": look_at_queues,
@@ -85,8 +87,8 @@ LOOKS: dict[str, Look] = {
 #: Those that ask others than the database, or read much of it: they are done now and
 #: then, and what they found is kept.
 FAR = (
-    *("grants", "broker", "sources", "tasks", "sender", "bounds", "followers"),
-    "tzdata",
+    *("grants", "broker", "sources", "tasks", "sender", "sign-in", "bounds"),
+    *("followers", "tzdata"),
 )
 
 #: The others, which are done whenever somebody asks how it is.

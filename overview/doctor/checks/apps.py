@@ -14,10 +14,12 @@ from actions.small_apps.check_settings import find_sender_doubt
 from actions.zone_changes import find_moved, find_unreadable
 from models.database.engine import UtcDateTime
 from models.database.tables import PING_FAILED, operations, small_apps
+from models.errors import UnreachableError
 from models.fields.app_bounds import AppBounds, get_bounds
 from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
 from models.units import format_age, show_instant
+from operations.adapters.identity_provider import describe
 from operations.mail.server_pauses import fetch_pauses
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER, PINGS_FOR
@@ -48,6 +50,25 @@ def look_at_senders(view: View) -> Iterator[Finding]:
 def _find_doubt(view: View, mail: Mapping[str, Any]) -> str | None:
     allowed = view.settings.mail_sender_hosts
     return find_sender_doubt(mail.get("from_address"), allowed)
+
+
+def look_at_sign_in(view: View) -> Iterator[Finding]:
+    """Ask the company's identity provider for itself, and look for apps of nobody."""
+    issuer = view.settings.oidc_issuer
+    if issuer is None:
+        return
+    try:
+        describe(issuer)
+    except UnreachableError as error:
+        found = f"{error}. Keys and links sign people in all the same."
+        yield Finding("sign-in", Health.DOUBTFUL, found, "the company's sign-in fails")
+    named = {app for roles in view.settings.oidc_groups.values() for app in roles}
+    kept = small_apps.c
+    query = sa.select(kept.uid).where(kept.deleted_at.is_(None))
+    known = {EVERY_APP, *view.connection.execute(query).scalars()}
+    for uid in sorted(named - known)[:_NAMED]:
+        found = f"MINUTEHAND_OIDC_GROUPS names {uid!r}, which is no small app"
+        yield Finding("sign-in", Health.DOUBTFUL, found, "a group is of no small app")
 
 
 def look_at_bounds(view: View) -> Iterator[Finding]:

@@ -41,6 +41,26 @@ MINUTE = timedelta(minutes=1)
 HOUR = 60 * MINUTE
 
 
+def test_provider_that_does_not_answer_is_seen(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a small app of its table that there is not."""
+    monkeypatch.setenv("MINUTEHAND_OIDC_ISSUER", "http://127.0.0.1:1")
+    monkeypatch.setenv("MINUTEHAND_OIDC_CLIENT_ID", "minutehand")
+    monkeypatch.setenv(
+        "MINUTEHAND_OIDC_GROUPS", '{"ops": {"*": "admin", "x": "viewer"}}'
+    )
+    told = [
+        each["detail"]
+        for each in call("doctor", "--json").data
+        if each["subject"] == "sign-in"
+    ]
+
+    assert 2 == len(told)
+    assert told[0].startswith("127.0.0.1:1, which signs people in, cannot be asked")
+    assert "MINUTEHAND_OIDC_GROUPS names 'x', which is no small app" == told[1]
+
+
 @pytest.fixture
 def leader(call: Call) -> Leader:
     """Give a leader of this process, after a first tick."""
