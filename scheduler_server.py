@@ -43,6 +43,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+import tracing
 from actions.due_rows import fetch_next_look
 from actions.leader import LeadershipLostError
 from actions.tick import TickReport, run_look, run_tick
@@ -55,7 +56,12 @@ from migrations.schema_revisions import explaining_schema
 from models.database.engine import reading
 from models.errors import MinutehandError, UnreachableError
 from overview.installation.metrics import giving_metrics
-from settings import Settings, read_notify_socket, read_settings
+from settings import (
+    Settings,
+    find_collector,
+    read_notify_socket,
+    read_settings,
+)
 from telemetry import TICKS, Event
 
 log = structlog.get_logger()
@@ -129,6 +135,12 @@ class Scheduler(SchedulerParts):
         Raises:
             LeadershipLostError, UnreachableError: The next tick decides what is left.
         """
+        with tracing.begin("tick") as span:
+            report = self._tick(now)
+            span.note(due=report.due, recorded=report.recorded, sent=report.sent)
+        return report
+
+    def _tick(self, now: datetime) -> TickReport:
         started = self.monotonic()
         notice_clock_set_back(self.engine, self.leader, now=now)  # step 3
         self.next_tick_at = now.replace(second=0, microsecond=0) + MINUTE
@@ -285,6 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         settings = read_settings()
+        tracing.configure(find_collector("TRACES"))
         prepare_scheduler(settings)
         tell_systemd("READY=1")
         scheduler = keep_trying(lambda: _try_to_make(settings), stop, PAUSE_S)

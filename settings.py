@@ -828,6 +828,30 @@ def read_notify_socket() -> str | None:
     return os.environ.get("NOTIFY_SOCKET")
 
 
+def find_collector(
+    signal: Literal["TRACES", "METRICS"], environ: Mapping[str, str] | None = None
+) -> str | None:
+    """
+    Return how *signal* goes to a collector, by OpenTelemetry's own variables.
+
+    Returns:
+        The protocol, empty if none is named. None: no collector is, or nothing is to
+        be sent.
+    """
+    given = os.environ if environ is None else environ
+
+    def read(name: str) -> str:
+        return given.get(f"OTEL_{name}", "").strip()
+
+    def read_of_signal(name: str) -> str:
+        return read(f"EXPORTER_OTLP_{signal}_{name}") or read(f"EXPORTER_OTLP_{name}")
+
+    is_off = read("SDK_DISABLED").lower() == "true"
+    if is_off or read(f"{signal}_EXPORTER").lower() == "none":
+        return None
+    return read_of_signal("PROTOCOL") if read_of_signal("ENDPOINT") else None
+
+
 def is_color_wanted(environ: Mapping[str, str] | None = None) -> bool:
     """Tell whether ``NO_COLOR`` (no-color.org) is unset or empty."""
     return not (os.environ if environ is None else environ).get("NO_COLOR")

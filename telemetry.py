@@ -88,6 +88,10 @@ class Event(StrEnum):
         "worker_resumed",
         "A drained worker takes operations again, as it was asked.",
     )
+    OTLP_OFF = (
+        "otlp_off",
+        "A collector of OpenTelemetry is named, but nothing is sent to it; see why.",
+    )
     METRICS_NOT_READ = (
         "metrics_not_read",
         "The metrics of work could not be read from the database; tried again later.",
@@ -404,8 +408,9 @@ _CHATTY = (
     "celery.worker.strategy",
 )
 
-#: Warns of each message that we put back, with a trace; we say why, once a minute.
-_WORDY = "celery.app.trace"
+#: Warn of each message that we put back, with a trace, where we say why once a minute;
+#: and of each attempt to reach a collector.
+_WORDY = ("celery.app.trace", "opentelemetry.exporter")
 
 
 def configure_logging(
@@ -449,7 +454,8 @@ def configure_logging(
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.root.level))
-    logging.getLogger(_WORDY).setLevel(max(logging.ERROR, logging.root.level))
+    for wordy in _WORDY:
+        logging.getLogger(wordy).setLevel(max(logging.ERROR, logging.root.level))
 
     lines = _Lines(target)
     structlog.configure(
@@ -512,8 +518,9 @@ class Repeats:
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Tell whether to log a library's *record*; a filter of logging."""
+        is_of_collector = record.name.startswith("opentelemetry.")
         # Celery adds a count of its attempts to connect after the broker and the cause.
-        if not str(record.msg).startswith("consumer: "):
+        if not (is_of_collector or str(record.msg).startswith("consumer: ")):
             return True
         said = record.args[:2] if isinstance(record.args, tuple) else ()
         untold = self.count((record.name, record.msg, *map(str, said)))

@@ -19,6 +19,7 @@ from typing import Self
 
 import sqlalchemy as sa
 
+import tracing
 from actions.leader import Leader
 from actions.own_actions import MaintenancePlan
 from actions.tick import TickReport
@@ -155,6 +156,7 @@ class SchedulerParts:
             timeout=settings.broker_timeout,
             read_installation=partial(_read_installation, engine),
         )
+        tracing.prepare()
         # What is loaded by now stays. A large tick makes many objects and drops none
         # for a while; without this, each collection would visit all of them again, and
         # there would be one for every 700: a tenth of the tick's CPU.

@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from celery import signals
 
+import tracing
 from models.operation_state import Queue
 from operations.sending.order import Message
 
@@ -47,7 +48,8 @@ class _Form:
 
     Args:
         key: Where kombu would push it, without its prefix for all keys.
-        text: A format with places for ``id``, ``tag`` and ``body``.
+        text: A format with places for ``id``, ``tag`` and ``body``; and ``trace``, if
+            the sending is traced.
         body: A format with a place for what triggered the operation, as JSON.
         encode: Returns a body as it stands in the text.
     """
@@ -57,9 +59,14 @@ class _Form:
     body: str
     encode: Callable[[str], str]
 
-    def fill(self, message: Message, tag: str) -> str:
+    def fill(self, message: Message, tag: str, trace: str) -> str:
         body = self.encode(self.body % json.dumps(message.triggered_by))
-        return self.text % {"id": str(message.id), "tag": tag, "body": body}
+        return self.text % {
+            "id": str(message.id),
+            "tag": tag,
+            "body": body,
+            "trace": trace,
+        }
 
 
 class MessageForms:
@@ -77,7 +84,7 @@ class MessageForms:
         """Make no form yet."""
         self._channel = channel
         self._publish = publish
-        self._forms: dict[tuple[Queue, int], _Form | None] = {}
+        self._forms: dict[tuple[Queue, int, bool], _Form | None] = {}
 
     def push(self, messages: Sequence[Message]) -> bool:
         """
@@ -94,19 +101,21 @@ class MessageForms:
         texts: defaultdict[str, list[str]] = defaultdict(list)
         # Different for each, and spelled as kombu's, which takes another UUID for each.
         tag = str(uuid4())[:-8]
+        trace = _write_trace()
         for number, message in enumerate(messages):
-            form = self._find(message.queue, message.lane)
+            form = self._find(message.queue, message.lane, is_traced=bool(trace))
             if form is None:
                 return False
-            texts[form.key].append(form.fill(message, f"{tag}{number:08x}"))
+            texts[form.key].append(form.fill(message, f"{tag}{number:08x}", trace))
         push_texts(self._channel, texts)
         return True
 
-    def _find(self, queue: Queue, lane: int) -> _Form | None:
+    def _find(self, queue: Queue, lane: int, *, is_traced: bool) -> _Form | None:
+        kind = queue, lane, is_traced
         try:
-            return self._forms[queue, lane]
+            return self._forms[kind]
         except KeyError:
-            form = self._forms[queue, lane] = self._make_checked(queue, lane)
+            form = self._forms[kind] = self._make_checked(queue, lane)
             return form
 
     def _make_checked(self, queue: Queue, lane: int) -> _Form | None:
@@ -114,7 +123,7 @@ class MessageForms:
         probe, tag = Message(uuid4(), queue, PROBE, attempt=1, lane=lane), str(uuid4())
         try:
             form = self._make(queue, lane)
-            filled = form.key, form.fill(probe, tag)
+            filled = form.key, form.fill(probe, tag, _write_trace())
             return form if filled == self._record(probe, tag) else None
         except (AttributeError, TypeError, ValueError):
             # They do it otherwise: another command, bytes, a body without its place.
@@ -134,7 +143,11 @@ class MessageForms:
         [(body, encoding)] = bodies
         return _Form(
             key,
-            cut(text, {str(blank.id): "id", tag: "tag", place: "body"}),
+            cut(
+                text,
+                {str(blank.id): "id", tag: "tag", place: "body"}
+                | ({trace: "trace"} if (trace := _write_trace()) else {}),
+            ),
             body.replace("%", "%%").replace(json.dumps(blank.triggered_by), "%s"),
             lambda body: str(self._channel.encode_body(body, encoding)[0]),
         )
@@ -142,6 +155,12 @@ class MessageForms:
     def _record(self, message: Message, tag: str) -> tuple[str, str]:
         """Return the key and the value that kombu would push for *message*."""
         return record(self._channel, lambda: self._publish([message]), tag)
+
+
+def _write_trace() -> str:
+    """Return the header that names the batch; empty: it is not traced."""
+    batch = tracing.find_current()
+    return "" if batch is None else batch.write()
 
 
 def is_listened_to() -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from celery import Celery
 from celery.utils.nodenames import anon_nodename
 
+import tracing
 from celery_app.broker_link import BrokerLink, describe
 from celery_app.message_form import MessageForms
 from celery_app.redis_cluster import REFUSAL, is_said_by_cluster
@@ -136,6 +137,8 @@ class CelerySender:
         )
         if self._installation is not None:
             body.headers[INSTALLATION_HEADER] = self._installation
+        if (batch := tracing.find_current()) is not None:
+            body.headers[tracing.HEADER] = batch.write()
         amqp.send_task_message(
             self._producer,
             task,

@@ -23,6 +23,7 @@ from celery import Celery
 from celery.utils.nodenames import anon_nodename
 from kombu import Queue as KombuQueue
 
+import tracing
 from celery_app.answer_queue import AnswerQueue, declare_answers, open_answers
 from celery_app.app import make_config
 from celery_app.broker_link import BrokerLink, describe, measure_queue
@@ -122,7 +123,7 @@ class CeleryTaskSender:
 
     def send(self, task: ForeignTask) -> ForeignTask:
         """Send *task*; return it with its queue."""
-        task = self.place(task)
+        task = self.place(task).in_trace(tracing.find_current())
         left = self.send_all(task.connection, [task])
         if task.id in left.held:
             raise PlatformError(left.held[task.id])

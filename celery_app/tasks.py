@@ -23,6 +23,7 @@ from celery.signals import (
     worker_shutdown,
 )
 
+import tracing
 from celery_app import routing
 from celery_app.app import app
 from celery_app.enforced_id import EnforcedIdTask
@@ -55,22 +56,22 @@ PAUSE_S = 1.0
 @app.task(name=EXECUTE_SCHEDULED_ACTION, base=EnforcedIdTask, bind=True)
 def execute_scheduled_action(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001 - for people who look at messages; the row has it too
     """Run an operation that refreshes or publishes."""
-    _execute(self.request.id, self.request.hostname)
+    _execute(self.request)
 
 
 @app.task(name=EXECUTE_SCHEDULED_ACTION_QUICK, base=EnforcedIdTask, bind=True)
 def execute_scheduled_action_quick(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001
     """Run any other operation."""
-    _execute(self.request.id, self.request.hostname)
+    _execute(self.request)
 
 
 @app.task(name=routing.metatask_schedule, base=EnforcedIdTask, bind=True)
 def metatask_schedule(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001
     """Run the scheduler's own maintenance."""
-    _execute(self.request.id, self.request.hostname)
+    _execute(self.request)
 
 
-def _execute(task_id: str, node: str) -> None:
+def _execute(request: Any) -> None:
     try:
         worker = get_worker()
     except UsageError as error:
@@ -81,7 +82,9 @@ def _execute(task_id: str, node: str) -> None:
     except UnreachableError as error:
         raise _put_back(error) from error
     try:
-        execute(worker, task_id, make_worker_name(node))
+        sent_by = tracing.read_traceparent(request.get(tracing.HEADER))
+        name = make_worker_name(request.hostname)
+        execute(worker, request.id, name, sent_by)
     except UnreachableError as error:
         raise _put_back(error) from error
 
@@ -95,7 +98,12 @@ def _put_back(error: UnreachableError) -> Reject:
     return Reject(str(error), requeue=True)
 
 
-def execute(worker: Worker, task_id: str, worker_name: str) -> None:
+def execute(
+    worker: Worker,
+    task_id: str,
+    worker_name: str,
+    sent_by: tracing.TracePlace | None = None,
+) -> None:
     """
     Claim the operation *task_id* and run it; drop the message if the claim fails.
 
@@ -103,11 +111,13 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
         worker: The worker of this process.
         task_id: The operation's id, which is the Celery task's.
         worker_name: For the operator, such as ``celery@host``.
+        sent_by: The span of the batch in which the message was sent, if it was traced.
 
     Raises:
         UnreachableError: The database is away, and nothing was claimed: somebody must
             still take the message.
     """
+    began_ns = time.time_ns()
     claim = claim_operation(
         worker.engine, UUID(task_id), worker=worker_name, lease=worker.lease
     )
@@ -117,14 +127,29 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
     attempt = Attempt(worker.engine, claim, worker.ports, monotonic=worker.monotonic)
     began_at = worker.monotonic()
     worker.heart.add(claim)
-    with structlog.contextvars.bound_contextvars(
-        task_id=task_id,
-        action_uid=claim.action_uid,
-        app=claim.app,
-        queue=claim.queue,
-        worker=worker_name,
-        attempt=claim.attempt,
+    facts: dict[str, Any] = {
+        "task_id": task_id,
+        "action_uid": claim.action_uid,
+        "app": claim.app,
+        "queue": claim.queue,
+        "worker": worker_name,
+        "attempt": claim.attempt,
+    }
+    with (
+        tracing.begin(
+            "operation",
+            at=tracing.find_operation(claim.operation_id, sent_by),
+            links=[
+                sent_by,
+                tracing.find_post(claim.action_uid, claim.action_revision),
+            ],
+            kind="CONSUMER",
+            since_ns=began_ns,
+            **facts,
+        ) as span,
+        structlog.contextvars.bound_contextvars(**facts),
     ):
+        tracing.begin("claim", since_ns=began_ns).end()
         try:
             state = _run(attempt)
         except UnreachableError as error:
@@ -136,6 +161,7 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
         finally:
             worker.heart.remove(claim)
         if state is not None:
+            span.note(state=state)
             duration_s = round(worker.monotonic() - began_at, 3)
             log.info(Event.OPERATION_FINISHED, state=state, duration_s=duration_s)
         if state in FINAL_STATES:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import threading
 
+import tracing
 from celery_app.assembly import make_worker
 from migrations.schema_revisions import check_schema
 from operations.claiming.heart import Worker
-from settings import read_settings
+from settings import find_collector, read_settings
 
 _lock = threading.Lock()
 _worker: Worker | None = None
@@ -30,6 +31,7 @@ def get_worker() -> Worker:
     global _worker  # noqa: PLW0603 - one per process, and Celery offers no place for it
     with _lock:
         if _worker is None or _worker.pid != os.getpid():
+            tracing.configure(find_collector("TRACES"))
             made = make_worker(read_settings())
             check_schema(made.engine)
             _worker = made
@@ -47,3 +49,4 @@ def stop_worker() -> None:
     """Give back what this process runs, if it runs anything."""
     if _worker is not None and _worker.pid == os.getpid():
         _worker.heart.stop()
+        tracing.stop()

@@ -18,11 +18,12 @@ from importlib import import_module
 
 import sqlalchemy as sa
 
+import tracing
 from migrations.schema_revisions import explaining_schema
 from models.database.engine import Author, make_engine, reading, writing
 from models.database.sqlite_place import find_sqlite_file
 from models.errors import UsageError
-from settings import Settings, read_settings
+from settings import Settings, find_collector, read_settings
 
 #: Nobody waits longer for what a shell offers.
 _PEEK_WITHIN = timedelta(seconds=1)
@@ -31,7 +32,9 @@ _PEEK_WITHIN = timedelta(seconds=1)
 @cache
 def get_settings() -> Settings:
     """Return the settings of this call."""
-    return read_settings()
+    settings = read_settings()
+    tracing.configure(find_collector("TRACES"))
+    return settings
 
 
 def get_actor() -> str:

@@ -17,6 +17,7 @@ from datetime import datetime
 import sqlalchemy as sa
 import structlog
 
+import tracing
 from actions.due_action import ActionRevision
 from actions.due_rows import ask_advance, quarantine
 from actions.leader import Leader, LeadershipLostError
@@ -53,12 +54,15 @@ class _Written:
 
     recorded: Callable[[], Counter[OperationState]]
     found: Callable[[], Sequence[Message]]
+    span: tracing.TraceSpan
 
     def count_recorded(self) -> int:
         """Return how many operations were recorded, and count them by decision."""
         recorded = self.recorded()
         for state, count in recorded.items():
             OCCURRENCES_RECORDED.labels(DECISIONS[state]).inc(count)
+        self.span.note(recorded=recorded.total())
+        self.span.end()
         return recorded.total()
 
 
@@ -258,6 +262,7 @@ class Dispatcher:
             What is written, to be read when it is committed; and what *choose_landed*
             chose of the chunk before.
         """
+        span = tracing.begin("flight", due=len(decisions))
         check = self.leader.ask_check(transaction)
         advanced = ask_advance(transaction, decisions)
         ready = choose_landed()  # while the database is at it
@@ -277,7 +282,7 @@ class Dispatcher:
         recorded = ask_record(transaction, wanted, fence=fence)
         # In the same transaction, because the query costs less than a transaction.
         found = self.outbox.look(transaction, confirm, beside=len(ready))
-        return _Written(recorded, found), ready
+        return _Written(recorded, found, span), ready
 
     def _send_all(self, found: Sequence[Message]) -> int:
         """Send and mark *found*; whatever else waits is for the upkeep."""

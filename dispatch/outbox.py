@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import sqlalchemy as sa
 import structlog
 
+import tracing
 from actions.leader import clear_send_failure, record_send_failure
 from dispatch.task_outbox import TaskOutbox
 from models.database.engine import SELECT_NOW
@@ -209,7 +210,11 @@ class Outbox:
         if not messages or self._is_silent():
             return 0
         try:
-            self.sender.send(messages)
+            with tracing.begin("send", kind="PRODUCER", messages=len(messages)) as span:
+                if span.place is not None:
+                    for each in messages[: tracing.MOST]:
+                        span.link(tracing.find_operation(each.id, span.place))
+                self.sender.send(messages)
         except BrokerUnreachableError as error:
             self._fall_silent()
             self._error = str(error)

@@ -19,6 +19,7 @@ from uuid import UUID
 import sqlalchemy as sa
 import structlog
 
+import tracing
 from models.database.engine import reading
 from models.database.transaction import Transaction
 from models.errors import StepError
@@ -101,6 +102,8 @@ class TaskOutbox:
     _marks: list[tuple[float, TaskMark]] = field(default_factory=list)
     #: Those that the transaction under way marks as ended.
     _ended: Sequence[UUID] = ()
+    #: Of tasks that are with a courier, and are traced.
+    _spans: dict[UUID, tracing.TraceSpan] = field(default_factory=dict)
 
     @property
     def in_hand(self) -> Collection[Message]:
@@ -116,6 +119,7 @@ class TaskOutbox:
     def forget(self) -> None:
         """Forget what another leadership did: a look finds what is still to do."""
         self._in_hand.clear()
+        self._spans.clear()
         self._marks.clear()
 
     def learn_ahead(self) -> int:
@@ -130,6 +134,13 @@ class TaskOutbox:
         Returns:
             How many were taken; and those whose connection is unknown here.
         """
+        count = len(messages)
+        with tracing.begin("send tasks", kind="PRODUCER", messages=count) as batch:
+            return self._hand_over(messages, batch)
+
+    def _hand_over(
+        self, messages: Sequence[Message], batch: tracing.TraceSpan
+    ) -> tuple[int, list[Message]]:
         with reading(self.engine) as connection:
             if self._secret is None:
                 self._secret = fetch_secret(connection)
@@ -145,7 +156,7 @@ class TaskOutbox:
                 left.append(each.message)
                 continue
             try:
-                placed = each._replace(task=self.couriers.place(each.task))
+                placed = self._place(each, batch)
             except StepError as error:
                 self._note(each.message, mark_failed(each.message, str(error)))
             else:
@@ -154,9 +165,35 @@ class TaskOutbox:
         self._collect()
         return taken + len(unfit), left
 
+    def _place(self, ready: Ready, batch: tracing.TraceSpan) -> Ready:
+        """Give a task its queue, and its place in the trace of its operation."""
+        task = self.couriers.place(ready.task)
+        if batch.place is None:
+            return ready._replace(task=task)
+        id_ = ready.message.id
+        place = tracing.find_operation(id_, batch.place)
+        if batch.links == tracing.MOST:
+            # so that their side traces what ours does
+            place = place._replace(is_sampled=False)
+        else:
+            batch.link(place)
+            span = self._spans[id_] = tracing.begin(
+                f"send {task.name}",
+                at=place,
+                links=[batch.place, tracing.find_post(*ready.revision)],
+                kind="PRODUCER",
+                task_id=str(id_),
+                action_uid=ready.revision[0],
+                app=task.app or "",
+                attempt=ready.message.attempt + 1,
+            )
+            place = span.place or place
+        return ready._replace(task=task.in_trace(place))
+
     def _hand(self, name: str | None, batch: Sequence[Ready]) -> int:
         refusal = self.couriers.take(name, batch)
         if refusal is not None:
+            self._end_spans(batch, {}, refusal)
             self._put_off(batch, refusal)
             return 0
         self._in_hand.update((each.message.id, each.message) for each in batch)
@@ -175,6 +212,8 @@ class TaskOutbox:
         for batch, at, refused, held, error in self.couriers.collect():
             # Those of a former leadership are for a look to find.
             ours = [each for each in batch if each.message.id in self._in_hand]
+            if self._spans:
+                self._end_spans(batch, {**refused, **held}, error)
             if error is not None:
                 SEND_ERRORS.inc()
                 log.warning(Event.SEND_FAILED, error=error)
@@ -189,6 +228,14 @@ class TaskOutbox:
                 why = refused.get(each.task.id)
                 mark = mark_sent_task(each) if why is None else mark_refused(each, why)
                 self._note(each.message, mark, at)
+
+    def _end_spans(
+        self, batch: Sequence[Ready], left: Mapping[str, str], error: str | None
+    ) -> None:
+        for each in batch:
+            span = self._spans.pop(each.message.id, None)
+            if span is not None:
+                span.end(error or left.get(each.task.id))
 
     def prepare(self, connection: sa.Connection) -> None:
         """Record what follows the tasks that ``mark`` has just marked as ended."""

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
+import tracing
 from models.errors import RuleError, StepError
 from models.fields.duration import parse_elapsed
 from models.fields.placeholders import PLACEHOLDERS, fill
@@ -113,6 +114,13 @@ class ForeignTask(NamedTuple):
         if self.exchange is None:
             return f"queue {self.queue}"
         return f"exchange {self.exchange} with key {self.routing_key or ''!r}"
+
+    def in_trace(self, place: tracing.TracePlace | None) -> ForeignTask:
+        """Return the task as a part of the span at *place*; None: it is not traced."""
+        if place is None:
+            return self
+        # A trace of theirs, which the action names, counts more.
+        return self._replace(headers={tracing.HEADER: place.write(), **self.headers})
 
     def describe(self) -> dict[str, JsonValue]:
         """Return where it was sent, for the result of the step."""

@@ -27,8 +27,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message
 
+import tracing
 from serving.limits import Turns
 from serving.refusals import HttpError
+from settings import find_collector
 
 #: Bytes of a body that the server reads itself: some milliseconds.
 LARGEST_HERE = 128 * 1024
@@ -176,6 +178,7 @@ def serve(control: int) -> None:
             of its own.
     """
     app = pickle.load(sys.stdin.buffer)()  # noqa: S301 - of the server
+    tracing.configure(find_collector("TRACES"))
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries them
     with socket.socket(fileno=control) as requests:
@@ -187,6 +190,7 @@ def serve(control: int) -> None:
                 if os.fork() == 0:
                     requests.close()
                     _answer(app, connection)
+                    tracing.stop()
                     os._exit(0)
 
 

@@ -34,7 +34,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _PLACE = re.compile(
     r"(?P<path>(?:actions|api|benchmarks|celery_app|cli|deploy|dispatch|docs|migrations"
     r"|models|operations|overview|serving|tests|web)/[\w./-]*"
-    r"|(?:scheduler_server|settings|telemetry)\.py)"
+    r"|(?:scheduler_server|settings|telemetry|tracing)\.py)"
     r"(?::(?P<name>[\w.]+))?"
 )
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)

@@ -1,5 +1,5 @@
 """
-What the record of changes says of an action.
+What the record of changes says of an action, and what a trace does.
 
 The documents themselves are kept as revisions, which the record names; what it repeats
 of them is short, and never a part that may hold a secret.
@@ -13,6 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import JsonValue
 
+import tracing
+from models.database.engine import before_commit
 from models.database.journal import note_change
 from models.door.differences import DifferenceKind, ValueDifference, find_differences
 from models.revision import Change
@@ -45,6 +47,7 @@ def note_posted(
     """Note that an action was posted to *app*."""
     after = {"revision": 1, "name": document["name"], "active": document["active"]}
     note_change(connection, KIND, uid, Change.POSTED, app=app, after=after, note=note)
+    _trace(connection, app, uid, 1)
 
 
 def note_replaced(
@@ -63,6 +66,7 @@ def note_replaced(
         document: The new one.
         change: What was done.
     """
+    _trace(connection, old.app, old.uid, old.revision + 1)
     found = find_differences(old.document, document)
     note_change(
         connection,
@@ -86,6 +90,27 @@ def note_replaced(
         },
         note=note,
     )
+
+
+def _trace(connection: sa.Connection, app: str, uid: str, revision: int) -> None:
+    """Begin a span of what is posted, which ends if that is committed."""
+    span = tracing.begin(
+        "post",
+        at=tracing.find_post(uid, revision),
+        links=[tracing.find_current()],
+        app=app,
+        action_uid=uid,
+        revision=revision,
+    )
+    if span.place is not None:
+        spans = before_commit(connection, _end_spans)
+        if len(spans) < tracing.MOST:
+            spans.append(span)
+
+
+def _end_spans(_connection: sa.Connection, spans: list[tracing.TraceSpan]) -> None:
+    for span in spans:
+        span.end()
 
 
 def note_deleted(

@@ -58,7 +58,7 @@ from operations.running.news import goes_on
 from operations.running.past_attempts import AttemptOutcome, PastAttempt, note_attempt
 from operations.running.platform_errors import describe_ours
 from operations.running.spoken_lines import SpokenLines, describe_crash
-from operations.running.step_context import ProgressPoints, make_context
+from operations.running.step_context import ProgressPoints, call_step, make_context
 from operations.running.step_records import (
     KeptStep,
     end_resend,
@@ -288,7 +288,7 @@ class Attempt:
         if self.claim.details.get("force") and isinstance(arguments, RefreshModel):
             arguments = arguments.model_copy(update={"force": True})
         try:
-            result = self.steps[step.name](context, arguments)
+            result = call_step(self.steps[step.name], step.name, context, arguments)
         except (MemoryError, OSError, UnreachableError, StepError) as error:
             self.check_time()
             ours = describe_ours(error)

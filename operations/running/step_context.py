@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from pydantic import JsonValue
 
+import tracing
 from models.database.engine import reading, writing
+from models.errors import AwaitedError, PostponedError, StepSkippedError
 from models.operation_state import Trigger
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
@@ -18,7 +20,14 @@ from operations.domains import Reached
 from operations.fleet.installation import fetch_secret
 from operations.foreign_tasks import make_token
 from operations.mail.delivery_marks import DeliveryMarks
-from operations.ports import Ports, Progress, Say, StepContext
+from operations.ports import (
+    Ports,
+    Progress,
+    Say,
+    StepContext,
+    StepFunction,
+    StepResult,
+)
 from operations.running.pace import Pace, describe_part
 from operations.running.step_records import KeptStep, record_progress, remember
 
@@ -96,6 +105,18 @@ def make_context(  # noqa: PLR0913 - all that a step is given
         make_token=sign,
         details=claim.details,
     )
+
+
+#: With which a step ends that did not fail.
+_CALM = (PostponedError, AwaitedError, StepSkippedError)
+
+
+def call_step(
+    call: StepFunction, name: str, context: StepContext, arguments: object
+) -> StepResult:
+    """Do what a step does, in a span of its own."""
+    with tracing.begin(f"step {name}", calm=_CALM):
+        return call(context, arguments)
 
 
 #: Seconds between two writes of progress, which also notice a cancellation.

@@ -146,6 +146,7 @@ class Ready(NamedTuple):
         within: How long its end is waited for. None: not at all.
         left: Attempts after this one.
         back_off: How long until the next of them.
+        revision: Uid and revision of the action.
     """
 
     message: Message
@@ -153,6 +154,7 @@ class Ready(NamedTuple):
     within: timedelta | None
     left: int
     back_off: BackOff = BackOff()
+    revision: tuple[str, int] = ("", 0)
 
 
 def mark_sent_task(ready: Ready) -> TaskMark:
@@ -282,7 +284,7 @@ def _make(
     secret: str,
 ) -> Ready | TaskMark:
     # By position, which is fast: this runs for each operation.
-    id_, action_uid, _revision, app, trigger, occurrence, user_id, event_at = row[:8]
+    id_, action_uid, number, app, trigger, occurrence, user_id, event_at = row[:8]
     details, left, active, app_name, email, user_name, locale, now = row[8:]
     document, asked = revision.document, revision.asked
     whose = _Row(app, trigger, user_id, event_at, details or {}, document, active)
@@ -318,4 +320,5 @@ def _make(
     except StepError as unfit:
         return mark_failed(message, str(unfit))
     within = asked.longest_wait if asked.wait else None
-    return Ready(message, task, within, left, revision.back_off)
+    posted = action_uid, number
+    return Ready(message, task, within, left, revision.back_off, posted)

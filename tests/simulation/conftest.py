@@ -18,7 +18,13 @@ _HERE = Path(__file__).parent
 #: All that runs in it.
 _CORE = (
     *("actions", "celery_app", "dispatch", "models", "operations"),
-    *("scheduler_server.py", "settings.py", "telemetry.py", "tests/simulation"),
+    *(
+        "scheduler_server.py",
+        "settings.py",
+        "telemetry.py",
+        "tracing.py",
+        "tests/simulation",
+    ),
     *("requirements.lock", "requirements-dev.lock"),
 )
 

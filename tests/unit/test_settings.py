@@ -10,7 +10,14 @@ import pytest
 from pydantic import SecretStr
 
 from models.errors import UsageError
-from settings import PREFIX, Settings, describe_settings, is_color_wanted, read_settings
+from settings import (
+    PREFIX,
+    Settings,
+    describe_settings,
+    find_collector,
+    is_color_wanted,
+    read_settings,
+)
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
 ROW = re.compile(r"^\| `(?P<name>MINUTEHAND_\w+)` \|(?P<default>[^|]*)\|", re.MULTILINE)
@@ -616,3 +623,28 @@ def test_settings_tell_where_they_are_from(tmp_path: Path) -> None:
     assert ("redis://h/0", "file") == found["MINUTEHAND_BROKER_URL"]
     assert ("PT1M", "default") == found["MINUTEHAND_LEASE_TTL"]
     assert ("not set", "default") == found["MINUTEHAND_WEBHOOK_SECRET"]
+
+
+_ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
+
+
+@pytest.mark.parametrize(
+    ("given", "protocol"),
+    [
+        ({}, None),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": " "}, None),
+        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://collector:4318"}, None),
+        (_ENDPOINT, ""),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318"}, ""),
+        ({**_ENDPOINT, "OTEL_SDK_DISABLED": "True"}, None),
+        ({**_ENDPOINT, "OTEL_TRACES_EXPORTER": "none"}, None),
+        ({**_ENDPOINT, "OTEL_METRICS_EXPORTER": "none"}, ""),
+        ({**_ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "grpc"),
+        ({**_ENDPOINT, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"}, "grpc"),
+    ],
+)
+def test_collector_is_named_by_opentelemetrys_own_variables(
+    given: dict[str, str], protocol: str | None
+) -> None:
+    """Nothing else turns traces on."""
+    assert find_collector("TRACES", given) == protocol

@@ -269,6 +269,18 @@ def test_attempts_of_celery_to_connect_are_one_line_a_minute() -> None:
     assert len(stream.getvalue().splitlines()) == 1 + 3 + 1
 
 
+def test_collector_that_is_away_is_a_line_a_minute() -> None:
+    """Not one for each attempt, nor for each batch."""
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    exporter = logging.getLogger("opentelemetry.exporter.otlp.trace_exporter")
+    for attempt in range(3):
+        exporter.warning("Transient error %s, retrying in %s", "refused", attempt)
+        exporter.error("Failed to export %s batch", "spans")
+
+    assert len(stream.getvalue().splitlines()) == 1
+
+
 def test_memory_of_repeated_lines_is_bounded() -> None:
     """A cause that is another each time costs no more than its lines."""
     repeats = Repeats(Clock())
