@@ -24,7 +24,11 @@ from actions.explaining.day_reading import (
     read_working_days,
     widen,
 )
-from actions.explaining.expected_events import Keeps, find_undecided
+from actions.explaining.expected_events import (
+    Keeps,
+    find_missing_runs,
+    find_undecided,
+)
 from actions.explaining.interval_reading import read_interval
 from actions.explaining.recorded import (
     ActionHistory,
@@ -168,6 +172,34 @@ def audit_event_action(
             detail = f"no decision about user {each.user_id}"
             findings.append(AuditFault(Fault.MISS, uid, each.occurrence, detail))
     return sorted(findings, key=lambda each: (each.occurrence, each.fault))
+
+
+def audit_following(
+    history: ActionHistory, *, since: datetime, until: datetime
+) -> list[AuditFault]:
+    """
+    Compare the runs of an action that starts after another one with the ends of that.
+
+    Args:
+        history: With the ends whose occurrences may lie in the period.
+        since: Aware; inclusive.
+        until: Aware; exclusive. Not later than the last tick.
+
+    Returns:
+        The faults, in order of occurrence; empty if there are none.
+    """
+    found = find_missing_runs(history.revisions, history.unfollowed)
+    return sorted(
+        (
+            AuditFault(
+                *(Fault.MISS, history.uid, occurrence),
+                f"nothing followed operation {ended.id} of {ended.action_uid!r}",
+            )
+            for occurrence, ended in found
+            if since <= occurrence < until
+        ),
+        key=lambda each: each.occurrence,
+    )
 
 
 def _judge(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -24,9 +24,13 @@ from actions.explaining.recorded import (
 )
 from models.fields.delay import Delay, join_delay
 from models.fields.zone import load_zone
+from models.operation_state import ENDINGS, Trigger
 from models.recipients import RecipientFilterModel
 from models.scheduled_action import ScheduledActionModel
-from models.when import AfterEventModel, EventModel
+from models.when import AfterActionModel, AfterEventModel, EventModel
+
+#: Of what ends so close to an edit, nobody knows which revision decided.
+_BESIDE = timedelta(minutes=1)
 
 #: Returns whether an action's recipients include a user (by id), who may be gone.
 Keeps = Callable[[RecipientFilterModel | None, str], bool]
@@ -56,12 +60,7 @@ class EventRule:
             return None
         zone = load_zone(self.when.timezone)
         occurrence = read_delay(event.at, self.delay, zone)
-        starts_at, ends_at = self.action.starts_at, self.action.ends_at
-        if starts_at is not None and occurrence < starts_at:
-            return None
-        if ends_at is not None and occurrence >= ends_at:
-            return None
-        return occurrence
+        return occurrence if _is_within(self.action, occurrence) else None
 
 
 def read_event_rule(document: Mapping[str, Any] | None) -> EventRule | None:
@@ -119,6 +118,57 @@ def find_expected(
                 yield Expected(
                     occurrence, event.user_id, due_at, rule.action.recipients
                 )
+
+
+def find_missing_runs(
+    revisions: Sequence[Revision], unfollowed: Sequence[RecordedOperation]
+) -> Iterator[tuple[datetime, RecordedOperation]]:
+    """
+    Yield those of *unfollowed* after which a run should have begun, and its occurrence.
+
+    Args:
+        revisions: All revisions of the action that starts after another one, in order.
+        unfollowed: Runs of the action that the last revision names; what an earlier one
+            named otherwise is not known.
+    """
+    last = read_untimed(revisions[-1].document)
+    if last is None or not isinstance(last.when, AfterActionModel):
+        return
+    for ended in unfollowed:
+        number = _find_in_force(revisions, ended.finished_at)
+        if ended.finished_at is None or number is None or not revisions[number].active:
+            continue
+        action = read_untimed(revisions[number].document)
+        if action is None or find_exit(revisions[: number + 1]) is not None:
+            continue
+        when = action.when
+        if not isinstance(when, AfterActionModel) or ended.trigger == Trigger.BACKFILL:
+            continue
+        if when.after_action != last.when.after_action:
+            continue
+        if ended.state not in ENDINGS[when.on]:
+            continue
+        delay, zone = Delay.parse(when.delay), load_zone(when.timezone)
+        occurrence = read_delay(ended.finished_at, delay, zone)
+        if _is_within(action, occurrence):
+            yield occurrence, ended
+
+
+def _find_in_force(revisions: Sequence[Revision], at: datetime | None) -> int | None:
+    """Return which revision decided at an instant; None: none, or nobody knows."""
+    if at is None or any(abs(at - each.recorded_at) < _BESIDE for each in revisions):
+        return None
+    known = [n for n, each in enumerate(revisions) if each.recorded_at <= at]
+    if not known or revisions[known[-1]].effective_from > at:
+        return None
+    return known[-1]
+
+
+def _is_within(action: ScheduledActionModel, occurrence: datetime) -> bool:
+    starts_at, ends_at = action.starts_at, action.ends_at
+    return (starts_at is None or occurrence >= starts_at) and (
+        ends_at is None or occurrence < ends_at
+    )
 
 
 def find_undecided(

@@ -32,7 +32,9 @@ from models.database.tables import (
     small_apps,
 )
 from models.errors import NotFoundError
-from models.operation_state import OperationState, Reason, Trigger
+from models.fields.delay import Delay
+from models.occurrence import make_after_id
+from models.operation_state import ENDINGS, OperationState, Reason, Trigger
 
 _revised = scheduled_action_revisions.c
 _REVISION = (
@@ -221,10 +223,15 @@ class _Action(NamedTuple):
     uid: str
     app: str
     catch_up: str
+    follows: str | None
+    delay: str | None
 
 
 #: The most actions that an audit reads in one transaction.
 _BATCH = 500
+
+#: A run that is followed ended so long after its occurrence, or is not looked at.
+_RUNS_WITHIN = timedelta(days=7)
 
 #: The most decisions that it holds in memory, unless a single action has more.
 _DECISIONS = 20_000
@@ -270,7 +277,7 @@ def _fetch_actions(
 ) -> Sequence[_Action]:
     kept = scheduled_actions.c
     query = (
-        sa.select(kept.uid, kept.app, kept.catch_up)
+        sa.select(*(kept[name] for name in _Action._fields))
         .where(sa.tuple_(kept.app, kept.uid) > sa.tuple_(*after))
         .order_by(kept.app, kept.uid)
         .limit(limit)
@@ -334,15 +341,48 @@ def _fetch_batch(
     ):
         decided[row.action_uid].append(RecordedOperation(**row._asdict()))
     histories = []
-    for uid, app, runs in actions:
-        known = revisions[uid]
+    for each in actions:
+        uid, app, known = each.uid, each.app, revisions[each.uid]
         happened = _fetch_events(connection, app, known, since, until)
+        unfollowed = _fetch_unfollowed(connection, each, since, until)
+        catches_up = each.catch_up != "none"
         histories.append(
             ActionHistory(
-                uid, app, known, decided.get(uid, []), happened, runs != "none"
+                *(uid, app, known, decided.get(uid, []), happened, catches_up),
+                unfollowed,
             )
         )
     return histories
+
+
+def _fetch_unfollowed(
+    connection: sa.Connection, action: _Action, since: datetime, until: datetime
+) -> list[RecordedOperation]:
+    """Return ends that may have led to occurrences in the period, and did not."""
+    if action.follows is None:
+        return []
+    kept = operations.c
+    begin = since - Delay.parse(action.delay).longest
+    rows = connection.execute(
+        sa.select(*_OPERATION)
+        .where(
+            kept.action_uid == action.follows,
+            *(kept.occurrence >= begin - _RUNS_WITHIN, kept.occurrence < until),
+            *(kept.finished_at >= begin, kept.finished_at < until),
+            kept.state.in_(sorted(ENDINGS["end"])),
+            # what is canceled after a restore is left to an operator
+            sa.func.coalesce(kept.reason, "").not_like(f"{Reason.RESTORED}%"),
+        )
+        .order_by(kept.occurrence)
+    )
+    ended = [RecordedOperation(**row._asdict()) for row in rows]
+    by_id = {make_after_id(action.uid, each.id): each for each in ended}
+    ids = list(by_id)
+    for start in range(0, len(ids), _BATCH):
+        part = ids[start : start + _BATCH]
+        for known in connection.scalars(sa.select(kept.id).where(kept.id.in_(part))):
+            del by_id[known]
+    return list(by_id.values())
 
 
 def _fetch_events(

@@ -134,6 +134,8 @@ class ActionHistory:
 
     Args:
         events: The events that the action waits for; none if it is time-driven.
+        unfollowed: Runs of the action after which it starts that have ended, and that
+            no run of it follows.
     """
 
     uid: str
@@ -142,6 +144,7 @@ class ActionHistory:
     decided: Sequence[RecordedOperation]
     events: Sequence[RecordedEvent]
     catches_up: bool
+    unfollowed: Sequence[RecordedOperation] = ()
 
     @property
     def is_of_time(self) -> bool:

@@ -14,6 +14,7 @@ from actions.explaining.audit import (
     AuditFault,
     audit_action,
     audit_event_action,
+    audit_following,
 )
 from actions.explaining.expected_events import Keeps
 from actions.explaining.history import fetch_histories
@@ -100,6 +101,7 @@ def audit_all(
             findings += audit_event_action(
                 history, since=begin, until=end, keeps=keeps_of(history.app)
             )
+            findings += audit_following(history, since=begin, until=end)
     return Audit(tuple(findings), audited, begin, end, ticked_at, is_ahead)
 
 

@@ -15,6 +15,7 @@ from actions.explaining.why import Verdict
 from actions.pausing.pause_and_resume import pause_many, resume_many
 from actions.posting.post import delete_action
 from models.database.engine import reading, writing
+from models.database.tables import operations, scheduled_action_revisions
 from models.decision import NewOperation
 from models.errors import StepError
 from models.occurrence import make_after_id
@@ -33,9 +34,11 @@ from operations.rescue import (
 from operations.running.attempt import Attempt
 from operations.sending.order import fetch_sendable
 from operations.task_ends import end_overdue, fetch_overdue, record_answers
+from overview.actions.auditing import audit_all
 from overview.why.instant import explain_asked
 from tests.scheduling import (
     MINUTE,
+    MONDAY,
     add_app,
     edit,
     edit_action,
@@ -419,3 +422,25 @@ def test_why_tells_the_end_that_was_not_followed(first: sa.Engine):
 
 def _name(of: NewOperation) -> str:
     return f"operation {of.id}"
+
+
+@pytest.mark.parametrize("delay", ["PT0S", "PT10M"])
+def test_audit_finds_the_end_that_nothing_follows(first: sa.Engine, delay: str):
+    """By the id that a run after it would have."""
+    id_, now = follow(first, when={"delay": delay}), get_now(first)
+    with writing(first) as connection:
+        times = dict.fromkeys(("recorded_at", "effective_from"), now - 60 * MINUTE)
+        connection.execute(sa.update(scheduled_action_revisions).values(times))
+    run(first)
+    edit(first, FIRST.id, finished_at=now - 30 * MINUTE)
+
+    def find() -> list[str]:
+        found = audit_all(
+            first, app="app", since=MONDAY, until=None, lookback=5 * MINUTE
+        )
+        return [each.fault for each in found.faults if each.action_uid == "next"]
+
+    assert [] == find()
+    with writing(first) as connection:
+        connection.execute(sa.delete(operations).where(operations.c.id == id_))
+    assert ["miss"] == find()

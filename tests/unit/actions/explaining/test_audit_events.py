@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from actions.explaining.audit import Fault, audit_event_action
+from actions.explaining.audit import Fault, audit_event_action, audit_following
 from actions.explaining.recorded import (
     ActionHistory,
     RecordedEvent,
@@ -229,3 +229,70 @@ def test_users_whom_the_recipients_leave_out_are_not_missed():
     assert [DUE[0]] == [finding.occurrence for finding in findings]
     who = RecipientFilterModel.model_validate(recipients)
     assert [(who, "ann"), (who, "bob"), (who, "cem")] == asked
+
+
+#: Of the action after which another one starts.
+ENDED = decide(9, START + DAY, "")
+
+
+def find_missing(
+    *revisions: Revision, until: datetime = END, **changes: Any
+) -> list[datetime]:
+    """Return when something should have followed ENDED, with *changes*."""
+    history = replace(
+        make_history(revisions, [], []), unfollowed=[replace(ENDED, **changes)]
+    )
+    found = audit_following(history, since=START, until=until)
+    assert {(Fault.MISS, "action")} >= {(e.fault, e.action_uid) for e in found}
+    return [each.occurrence for each in found]
+
+
+def after(on: str = "success", **changes: Any) -> Revision:
+    """Return a revision of an action that starts ten minutes after another one."""
+    when = {"after_action": "first", "on": on, "delay": "PT10M"}
+    return make_revision(when=when, **changes)
+
+
+@pytest.mark.parametrize(
+    ("on", "state", "is_missing"),
+    [
+        ("success", "succeeded", True),
+        ("success", "failed", False),
+        ("failure", "failed", True),
+        ("failure", "canceled", False),
+        ("end", "canceled", True),
+        ("end", "skipped", False),
+        ("end", "running", False),
+    ],
+)
+def test_end_that_nothing_follows_is_a_miss(on: str, state: str, *, is_missing: bool):
+    """If it is such an end as its action waits for."""
+    expected = [START + DAY + 10 * MINUTE] if is_missing else []
+
+    assert expected == find_missing(after(on), state=state)
+
+
+@pytest.mark.parametrize(
+    "revisions",
+    [
+        (after(active=False),),
+        (after(ends_at="2026-11-02T00:10:00Z"),),
+        (after(starts_at="2026-11-02T00:11:00Z"),),
+        (after(effective_from=START + DAY + MINUTE),),
+        (after(), after(change="paused", recorded_at=START)),
+        # at the moment of an edit either revision may have decided
+        (after(), after(number=2, recorded_at=START + DAY)),
+        (after(), make_revision(2, recorded_at=START + 2 * DAY)),
+        (make_revision(), after(number=2, recorded_at=START + 2 * DAY)),
+    ],
+)
+def test_end_that_nobody_waited_for_is_none(revisions: tuple[Revision, ...]):
+    """An action that was out, or started otherwise then, or does now."""
+    assert [] == find_missing(*revisions)
+
+
+def test_end_that_may_be_followed_later_is_none():
+    """A backfill repeats the past; what is due after the last tick is not judged."""
+    assert [] == find_missing(after(), trigger="backfill")
+    assert [] == find_missing(after(), until=START + DAY + MINUTE)
+    assert [] == find_missing(after(), finished_at=None)
