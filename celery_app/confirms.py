@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from models.errors import BrokerUnreachableError
+from models.units import format_count
 
 #: Messages published between two waits. Returned messages come back whole, and must fit
 #: into the buffers of a connection that is still busy publishing.
@@ -61,11 +62,13 @@ class Confirms:
         while self._open:
             left_s = give_up_at - time.monotonic()
             if left_s <= 0:
-                msg = f"{len(self._open)} messages not confirmed within {timeout_s:g} s"
+                many = format_count(len(self._open), "message", "messages")
+                msg = f"{many} not confirmed within {timeout_s:g} s"
                 raise BrokerUnreachableError(msg)
             drain(left_s)
         if self._refused:
-            msg = f"the broker refused {self._refused} messages"
+            many = format_count(self._refused, "message", "messages")
+            msg = f"the broker refused {many}"
             raise BrokerUnreachableError(msg)
         returned, self._returned = set(self._returned), []
         return returned

@@ -20,6 +20,7 @@ import structlog
 from celery_app.task_sender import CeleryTaskSender
 from dispatch.task_outbox import Delivery
 from models.errors import RuleError, StepError
+from models.units import format_count
 from operations.foreign_tasks import ForeignTask
 from operations.sending.tasks import Ready
 from settings import Settings
@@ -73,7 +74,8 @@ class Courier:
                 return self._silence[1]
             was_idle = self._held == 0
             if self._held + len(batch) > MOST and not was_idle:
-                return f"{self._held:,} tasks are on their way over it"
+                one, many = "task is on its way", "tasks are on their way"
+                return f"{format_count(self._held, one, many)} over it"
             self._held += len(batch)
             self._batches.put(batch)
             if was_idle:

@@ -32,6 +32,7 @@ from celery_app.task_answers import fetch_failure, make_links
 from celery_app.task_form import TaskForms
 from models.errors import PlatformError, RuleError, StepError
 from models.fields.task_rules import TaskRules
+from models.units import format_count
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 from settings import Settings
 
@@ -349,9 +350,10 @@ class Link:
             until, room = self._find_room(queue)
             self._room[queue] = until, room - min(count, max(room, 0))
             if count > room:
+                many = format_count(self._most, "message", "messages")
                 why = (
-                    f"queue {queue} ({self.title}) holds {self._most:,} messages"
-                    " or more, and takes no more of ours (MINUTEHAND_TASK_QUEUE_MAX)"
+                    f"queue {queue} ({self.title}) holds {many} or more, and takes no"
+                    " more of ours (MINUTEHAND_TASK_QUEUE_MAX)"
                 )
                 to_it = [task.id for task in tasks if task.queue == queue]
                 held |= dict.fromkeys(to_it[max(room, 0) :], why)

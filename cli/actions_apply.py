@@ -18,7 +18,7 @@ from actions.posting.applied import (
 )
 from actions.posting.apply import apply_actions, read_documents
 from actions.posting.changes import CountedChanges
-from actions.posting.edit import MOST_ACTIONS
+from actions.posting.edit import MOST_ACTIONS, tell_superseded
 from actions.posting.post import Posting, delete_action
 from actions.posting.revisions import refuse_action
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
@@ -217,9 +217,7 @@ def _warn(applied: AppliedFolder, folder: str) -> None:
     """Say what will not run, what may be a mistake, and what was left alone."""
     superseded = sum(len(each.superseded) for each in applied.items)
     if superseded:
-        print_warning(
-            f"{superseded:,} occurrences were due before this edit and will not run."
-        )
+        print_warning(tell_superseded(superseded))
     print_doubts([each.placed for each in applied.warnings])
     if applied.more_warnings:
         print_warning("There may be more warnings; these are the first.")

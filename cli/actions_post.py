@@ -18,6 +18,7 @@ from actions.posting.edit import (
     PostedAction,
     post_all_with_outcomes,
     post_with_outcome,
+    tell_superseded,
 )
 from actions.posting.post import Posting
 from actions.previews.sentences import describe
@@ -155,9 +156,7 @@ def _warn_of_many(found: ListOutcome) -> None:
     """Print the first doubts, and count what will not run."""
     superseded = sum(len(each.superseded) for each in found.entries)
     if superseded:
-        print_warning(
-            f"{superseded:,} occurrences were due before this edit and will not run."
-        )
+        print_warning(tell_superseded(superseded))
     doubts = found.find_doubts()
     print_doubts(doubts.problems)
     if doubts.may_be_more:

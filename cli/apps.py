@@ -172,10 +172,7 @@ def delete_app(
     if json:
         print_json(deleted)
     else:
-        print_line(
-            f"Deleted small app {uid}, with {deleted.actions:,} actions and"
-            f" {deleted.keys:,} keys."
-        )
+        print_line(deleted.told)
 
 
 def export_app(

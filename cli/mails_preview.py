@@ -26,6 +26,7 @@ from models.door.documents import read_action
 from models.errors import NotFoundError, UsageError
 from models.json_form import get_members
 from models.scheduled_action import ScheduledActionModel
+from models.units import format_count
 from operations.adapters.renderer import ChildRenderer
 from overview.mail_preview import (
     FIRST_MADE,
@@ -89,7 +90,7 @@ def preview_mails(
         where = f"{problem.step}: " if problem.step else ""
         print_warning(f"{where}{problem.message}")
     if files:
-        print_note(f"Wrote {len(files):,} files below {folder}.")
+        print_note(f"Wrote {format_count(len(files), 'file', 'files')} below {folder}.")
 
 
 def _read(given: str, app: str | None) -> tuple[str, ScheduledActionModel]:
@@ -185,7 +186,7 @@ def _print_mail(each: PreviewedMail) -> None:
         if name in each.message:
             out().print(f"{name}: {each.message[name]}", markup=False, soft_wrap=True)
     for attachment in each.mail.attachments:
-        size = f"{len(attachment.content):,} bytes"
+        size = format_count(len(attachment.content), "byte", "bytes")
         print_line(f"Attached: {attachment.name} ({size})")
     if each.mail.text is not None:
         out().print(f"\n{each.mail.text}", markup=False, soft_wrap=True)

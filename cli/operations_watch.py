@@ -33,6 +33,7 @@ from models.decision import get_action_name
 from models.errors import UsageError
 from models.fields.duration import read_elapsed
 from models.operation_state import FINAL_STATES, OperationState
+from models.units import format_count
 from operations.list_operations import make_unknown
 from operations.operation_log import LogLevel, LogLine, fetch_log
 from operations.state import (
@@ -202,7 +203,8 @@ def _print(lines: Sequence[LogLine], after: int, *, json: bool, is_array: bool) 
             print_json(line)
             continue
         if line.number > after + 1:
-            print_note(f"({line.number - after - 1:,} lines were not kept)")
+            many = format_count(line.number - after - 1, "line was", "lines were")
+            print_note(f"({many} not kept)")
         after = line.number
         told = (
             f"{format_both(line.at)}  {line.attempt}  {line.step or '-'}  {line.text}"

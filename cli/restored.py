@@ -19,6 +19,7 @@ from cli.output import (
 from dispatch.after_restore import DEADLINE, Restored, refuse_leader, settle_restored
 from migrations.schema_revisions import check_schema
 from models.database.engine import make_engine
+from models.units import format_count
 
 
 def restored(
@@ -66,15 +67,18 @@ def _print(report: Restored, *, dry_run: bool) -> None:
     heading = "Would settle" if dry_run else "Settled"
     begin, end = format_both(report.as_of), format_both(report.now)
     print_line(f"{heading} the time from {begin} (the backup) to {end} (now):")
-    missed = f"{report.missed_occurrences:,} occurrences"
+    missed = format_count(report.missed_occurrences, "occurrence", "occurrences")
+    actions = format_count(report.missed_actions, "action", "actions")
+    again = format_count(report.restarted_actions, "action", "actions")
     states = ", ".join(f"{count} {state}" for state, count in report.canceled.items())
     total = sum(report.canceled.values())
+    canceled = format_count(total, "operation", "operations")
     print_fields(
         [
-            ("canceled", f"{total:,} operations" + (f" ({states})" if states else "")),
-            ("uncertain", f"{report.uncertain_mails:,} mails"),
-            ("missed", f"{missed} of {report.missed_actions:,} actions"),
-            ("restarted", f"{report.restarted_actions:,} actions"),
+            ("canceled", canceled + (f" ({states})" if states else "")),
+            ("uncertain", format_count(report.uncertain_mails, "mail", "mails")),
+            ("missed", f"{missed} of {actions}"),
+            ("restarted", again),
         ]
     )
     if report.lost_files:

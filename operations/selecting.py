@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from models.database.engine import Identifier
 from models.database.tables import operations
 from models.errors import ConflictError, UsageError
+from models.units import format_count
 from operations.cancel_and_retry import CHANGEABLE, OperationChange
 from operations.operation_filter import (
     Conditions,
@@ -74,7 +75,8 @@ def refuse_other_count(matched: int, expected: int | None) -> None:
     """
     if expected is not None and matched != expected:
         msg = (
-            f"the filters now match {matched:,}, but {expected:,} were expected."
+            f"the filters now match {matched:,}, but"
+            f" {format_count(expected, 'was', 'were')} expected."
             " Look again, then repeat the command with the number that you see."
         )
         raise ConflictError(msg)

@@ -21,7 +21,7 @@ from models.database.engine import read_clock
 from models.errors import MinutehandError, UnreachableError
 from models.json_form import write_json
 from models.operation_state import OperationState
-from models.units import capitalize, format_age, format_bytes
+from models.units import capitalize, format_age, format_bytes, format_count
 from operations.reasons import STATES
 from overview.doctor.checks.scheduler import is_tick_late
 from serving.access.callers import Role
@@ -221,6 +221,7 @@ def make_environment() -> jinja2.Environment:
     environment.filters |= {
         "age": _tell_age,
         "capital": capitalize,
+        "count": format_count,
         "bytes": format_bytes,
         "iso": format_iso,
         "lag": _tell_lag,

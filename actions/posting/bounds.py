@@ -19,7 +19,7 @@ from models.database.tables import scheduled_actions
 from models.errors import Problem, RuleError
 from models.fields.app_bounds import NO_BOUNDS, AppBounds, get_bounds
 from models.fields.instants import format_instant
-from models.units import format_age
+from models.units import format_age, format_count
 
 #: Occurrences of one action among which the shortest interval is looked for, and how
 #: far ahead: rules that meet do so within a year, or often.
@@ -94,7 +94,7 @@ def find_excess(
         count = count_actions(connection, app) + len(new)
         if count > bounds.actions:
             message = f"Small app {app!r} would have {count:,} of at most"
-            message = f"{message} {bounds.actions:,} actions."
+            message += f" {format_count(bounds.actions, 'action', 'actions')}."
             hint = f"Delete what is no longer needed, {_ASK}"
             found[new[-1]] = Problem("", message, hint)
     for place, each in enumerate(altered):
@@ -108,7 +108,7 @@ def find_excess(
         hour, count = _find_peak(connection, app, altered, now, bounds.runs_an_hour)
         if count > bounds.runs_an_hour:
             message = f"Small app {app!r} would have {count:,} of at most"
-            message += f" {bounds.runs_an_hour:,} runs an hour"
+            message += f" {format_count(bounds.runs_an_hour, 'run', 'runs')} an hour"
             message += f" ({format_instant(hour)} and after)."
             problem = Problem("/when", message, f"Run it less often, {_ASK}")
             found.setdefault(changed[-1], problem)

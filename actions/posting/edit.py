@@ -44,6 +44,7 @@ from models.json_form import ASIDE
 from models.occurrence import LOOKBACK
 from models.revision import ActionState, Change
 from models.scheduled_action import ScheduledActionModel
+from models.units import format_count
 
 #: The most actions of one text: some seconds of work.
 MOST_ACTIONS = 10_000
@@ -403,3 +404,9 @@ def _describe(
         "next": find_next(row, count=count),
         "superseded": list(posted.superseded),
     }
+
+
+def tell_superseded(count: int) -> str:
+    """Return what every face says of so many superseded occurrences."""
+    many = format_count(count, "occurrence was", "occurrences were")
+    return f"{many} due before this edit and will not run."

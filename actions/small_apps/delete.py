@@ -34,6 +34,13 @@ class DeletedApp:
     actions: int
     keys: int
 
+    @property
+    def told(self) -> str:
+        """What every face says of it."""
+        actions = format_count(self.actions, "action", "actions")
+        keys = format_count(self.keys, "key", "keys")
+        return f"Deleted small app {self.uid}, with {actions} and {keys}."
+
 
 def delete_small_app(
     connection: sa.Connection,

@@ -126,7 +126,8 @@ def check(
             "the runs that fell into the outage are recorded as missed",
         ),
         CheckedClaim(
-            sent == mails > 0, f"{mails} mails arrived, and {sent} were reported sent"
+            sent == mails > 0,
+            f"of {mails} mails that came {sent} were reported sent",
         ),
     ]
 

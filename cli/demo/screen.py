@@ -24,6 +24,7 @@ from models.database.engine import read_host_clock
 from models.decision import get_action_name
 from models.errors import UnreachableError
 from models.operation_state import OperationState, StepState
+from models.units import format_count
 from operations.operation_filter import OperationFilter
 from overview.operations import (
     ShownOperation,
@@ -198,7 +199,8 @@ class Screen(threading.Thread):
             Text("What no cron does", style="bold"),
             *(Text(scene) for scene in self._scenes),
             Text(
-                f"{count_mails(self._settings)} mails so far. {self._describe_left()}"
+                f"{format_count(count_mails(self._settings), 'mail', 'mails')} so far."
+                f" {self._describe_left()}"
             ),
             # Once more where one looks last: what is above may have scrolled away.
             *(Text(line, overflow="fold") for line in self.sign_in),

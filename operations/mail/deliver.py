@@ -147,7 +147,8 @@ def deliver(
         # Raised after the last mail: one full mailbox must not delay the others.
         user_id, reason = report.deferred[0]
         msg = (
-            f"{len(report.deferred)} of {len(mails)} mails were put off; "
+            f"{len(report.deferred)} of {format_count(len(mails), 'mail', 'mails')}"
+            f" {'was' if len(report.deferred) == 1 else 'were'} put off; "
             f"the first is to {user_id!r}: {reason}"
         )
         raise StepError(msg, permanent=False)

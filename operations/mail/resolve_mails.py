@@ -32,6 +32,7 @@ from models.errors import (
 from models.fields.field_types import Instant, Uid, UserName
 from models.fields.strict_model import DocumentModel, Most
 from models.operation_state import DeliveryState, OperationState, StepState
+from models.units import format_count
 from operations.cancel_and_retry import (
     REOPENED,
     RETRIED_STATES,
@@ -169,7 +170,8 @@ def resolve_asked(
         many = count_operations(connection, wanted)
     if expected not in {None, total}:
         msg = (
-            f"{total:,} mails match, and {expected:,} were expected."
+            f"{format_count(total, 'mail matches', 'mails match')}, and"
+            f" {format_count(expected or 0, 'was', 'were')} expected."
             " Nothing was changed. Look again, then ask with the new count"
         )
         raise ConflictError(msg)

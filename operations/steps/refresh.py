@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from models.errors import StepError
 from models.operation import RefreshModel
-from models.units import format_bytes
+from models.units import format_bytes, format_count
 from operations.domains import Domain, DomainDraft, Drift, Reading, Tell
 from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
@@ -54,7 +54,8 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
                 drafts.append(DomainDraft(domain.name, path, reading))
                 size = format_bytes(path.stat().st_size)
                 why = _say_why(domain, asked)
-                context.say(f"{domain.name}: read {reading.rows:,} rows, {size}; {why}")
+                rows = format_count(reading.rows, "row", "rows")
+                context.say(f"{domain.name}: read {rows}, {size}; {why}")
                 if reading.drift is not None:
                     _say_drift(context, domain, reading.drift)
 

@@ -24,6 +24,7 @@ from models.errors import NotFoundError
 from models.fields.zone import load_zone
 from models.paging import Page, Part
 from models.revision import OF_DOCUMENT, ActionState
+from models.units import format_count
 from overview.actions.shown import ShownAction, fetch_shown_action
 from serving.access.callers import Role
 from serving.context import Context, Editor, Viewer
@@ -248,4 +249,7 @@ def _cut(lines: list[TextLine]) -> list[TextLine]:
     more = len(lines) - MOST_SHOWN
     if more <= 0:
         return lines
-    return [*lines[:MOST_SHOWN], TextLine("gap", f"… and {more:,} lines more")]
+    return [
+        *lines[:MOST_SHOWN],
+        TextLine("gap", f"… and {format_count(more, 'line', 'lines')} more"),
+    ]

@@ -111,8 +111,7 @@ def delete(context: Admin, app: str) -> Response:
     context.own(app)
     with context.writing() as connection:
         gone = delete_small_app(connection, app, by=context.caller.name)
-    told = f"Deleted small app {app}, with {gone.actions:,} actions and {gone.keys:,}"
-    return go_to("/apps", f"{told} keys.")
+    return go_to("/apps", gone.told)
 
 
 # --------------------------------------------------------------- one of its entries

@@ -143,7 +143,8 @@ def say(calendar: Calendar) -> tuple[str, str]:
     if calendar.count(*_S):
         return f"{days}. Nothing failed or was missed.", ""
     if calendar.planned:
-        return f"{days}. {calendar.planned:,} runs are planned.", ""
+        planned = format_count(calendar.planned, "run is", "runs are")
+        return f"{days}. {planned} planned.", ""
     return f"{days}. Nothing is due.", ""
 
 

@@ -16,7 +16,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.lookup import fetch_app
-from actions.posting.edit import OneOutcome, post_text, replace_text
+from actions.posting.edit import OneOutcome, post_text, replace_text, tell_superseded
 from actions.posting.post import SeenAction
 from actions.previews.sentences import tell_nth
 from actions.read_actions import fetch_names
@@ -229,8 +229,7 @@ def _go_on(context: Context, outcome: OneOutcome, *, is_run: bool) -> Response:
     posted = outcome.judge()
     told = f"{posted.name!r} is saved as revision {posted.revision}."
     if posted.superseded:
-        count = len(posted.superseded)
-        told += f" {count:,} occurrences were due before this edit and will not run."
+        told += f" {tell_superseded(len(posted.superseded))}"
     if posted.warnings:
         told += f" Warning: {posted.warnings[0]}"
     goal = f"/actions/{posted.uid}"

@@ -98,7 +98,8 @@ def _resolve(context: Context, form: Form, act: str) -> Response:
     done = "will be sent again" if act == "resend" else "counted as sent"
     told = f"{format_count(resolved.changed, 'mail', 'mails')} {done}."
     for refusal in list(resolved.refused.values())[:1]:
-        told += f" {len(resolved.refused):,} runs were left as they are: {refusal}."
+        left = format_count(len(resolved.refused), "run stays", "runs stay")
+        told += f" {left} as before: {refusal}."
     rest = [
         pair
         for pair in context.request.query_params.multi_items()

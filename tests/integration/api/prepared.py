@@ -31,6 +31,7 @@ from models.database.tables import (
     backfills,
     bulk_changes,
     deliveries,
+    domain_versions,
     events,
     mail_contents,
     metadata,
@@ -40,6 +41,7 @@ from models.database.tables import (
     operations,
     scheduled_actions,
     small_apps,
+    users,
 )
 from models.door.documents import read_action_object
 from models.operation_state import OperationState, Queue, Reason, Trigger
@@ -114,6 +116,26 @@ def prepare(
     _record_rest(engine, made, author)
     _record_workers(engine, made)
     return made
+
+
+def leave_one(engine: sa.Engine, made: Prepared) -> None:
+    """Leave *made* alone in its installation, and of each thing one, if it can be."""
+    kept: dict[sa.Column[Any], list[object]] = {
+        users.c.id: ["ada"],
+        operations.c.app: [made.app],
+        deliveries.c.recipient: ["ada"],
+        operation_log.c.number: [1],
+        api_keys.c.id: [made.ids["key_id"]],
+        scheduled_actions.c.uid: [made.actions["report"]],
+        small_apps.c.uid: [made.app],
+    }
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(operations).values(action_uid=made.actions["report"])
+        )
+        connection.execute(sa.update(domain_versions).values(rows=1))
+        for column, values in kept.items():
+            connection.execute(sa.delete(column.table).where(column.not_in(values)))
 
 
 def digest_tables(engine: sa.Engine, *, but: frozenset[str]) -> dict[str, str]:

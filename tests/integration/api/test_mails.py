@@ -128,7 +128,7 @@ def test_count_must_be_as_expected(web: Web, engine: sa.Engine):
     assert 422 == none.status_code
     assert "/expected_count" == none.json()["errors"][0]["pointer"]
     assert 409 == wrong.status_code
-    assert "1 mails match, and 2 were expected" in wrong.json()["detail"]
+    assert "1 mail matches, and 2 were expected" in wrong.json()["detail"]
     assert "succeeded" == get(engine, OURS.id).state
 
 

@@ -155,7 +155,7 @@ def test_broker_that_hangs_holds_up_nobody_else(redis_url: str, silent_broker: s
 
     first = wait_for(couriers)[0]
 
-    assert "on their way" in str(refusal)
+    assert "on its way over it" in str(refusal)
     assert "shop" == first.batch[0].task.connection
     hung = [each for each in wait_for(couriers) if each.error]
     assert [task] == list(hung[0].batch)

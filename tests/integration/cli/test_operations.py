@@ -240,7 +240,7 @@ def test_log_says_where_lines_are_missing(call: Call):
     gap = call("operations", "log", operation_id)
     nothing = call("operations", "log", operation_id, "--after", "3")
 
-    assert "(1 lines were not kept)" in gap.err
+    assert "(1 line was not kept)" in gap.err
     assert "" == nothing.out
     assert f"minutehand operations show {operation_id}" in nothing.err
 

@@ -6,12 +6,16 @@ What they show is tested there, and what they ask the database below them, on bo
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from tests.integration.api.prepared import leave_one, prepare
 from tests.integration.cli.calling import Call
+from tests.integration.web.markup import find_wrong_numbers
 from tests.seeded.serving import find_database
 from tests.seeded.sites import make_seeded_home
 
@@ -50,6 +54,18 @@ LOOKS = (
 )
 
 
+#: What is asked before something is done, where there is one of it.
+_OF_ONE = (
+    "operations cancel --app {app} --dry-run",
+    "operations retry --app {app} --dry-run",
+    "mails resend --app {app} --dry-run",
+    "mails preview {uid}",
+    "actions backfill {uid} --from 2026-01-05T00:00Z --dry-run",
+    "apps pause {app}",
+    "apps resume {app}",
+)
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """Give a copy of a seeded installation."""
@@ -79,3 +95,18 @@ def test_commands_that_look_work_on_sqlite(walk: Call, line: str):
 
     assert answer.code in {0, 1}, answer.err
     assert answer.out or answer.err
+
+
+def test_one_is_not_told_as_many(call: Call, engine: sa.Engine, tmp_path: Path):
+    """Where there is one of each thing, its noun and its verb are those of one."""
+    made = prepare(engine, tmp_path, APP, "Qshopq")
+    leave_one(engine, made)
+    wrong = []
+    for line in (*LOOKS, *_OF_ONE):
+        asked = line.replace(ACTION, made.ids["uid"]).format(**made.ids)
+        answer = call(*asked.split())
+        assert answer.code in {0, 1}, (asked, answer.err)
+        told = re.sub(r" {2,}|\n", " | ", answer.out + answer.err)  # columns, lines
+        wrong += [(asked, each) for each in find_wrong_numbers(told)]
+
+    assert [] == wrong

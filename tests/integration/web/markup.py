@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import urldefrag, urlencode, urljoin
+
+_INLINE = {"a", "abbr", "b", "code", "em", "i", "small", "span", "strong", "time"}
+_SILENT = {"script", "style"}
+
+_MANY = (
+    "(?:action|app|attempt|byte|change|day|domain|entrie|event|failure|file|group|hour"
+    "|key|line|mail|message|minute|occurrence|operation|processe|recipient|record"
+    "|revision|row|rule|run|second|slot|step|task|template|time|user|version|worker)s"
+)
+
+#: One thing that is told as many are.
+_WRONG = re.compile(
+    rf"(?<![\w.,:/#+-])1 (?:(?!that )(?:[a-z]+ )?{_MANY}"
+    r"|(?:[a-z]+ )?(?:are|were|have|wait|need|match|stay))\b.{0,20}"
+)
+
+
+def find_wrong_numbers(text: str) -> list[str]:
+    """Return where *text* has "1 rows", or "1 row are"."""
+    return _WRONG.findall(" ".join(text.split()))
 
 
 @dataclass
@@ -48,6 +69,9 @@ class Markup(HTMLParser):
         #: Tag and text of each.
         self.headings: list[tuple[str, str]] = []
         self.ids: list[str] = []
+        #: What is read of it, blocks apart, with what only listeners are told.
+        self.words = ""
+        self._is_silent = False
         self._heading: str | None = None
         self.feed(text)
         self.close()
@@ -55,6 +79,10 @@ class Markup(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Keep what somebody could follow."""
         given = {name: value or "" for name, value in attrs}
+        self._is_silent = tag in _SILENT
+        if tag not in _INLINE:
+            told = (given.get(name) for name in ("aria-label", "title", "alt"))
+            self.words += f" | {' | '.join(filter(None, told))} | "
         if "id" in given:
             self.ids.append(given["id"])
         match tag:
@@ -101,12 +129,17 @@ class Markup(HTMLParser):
             form.fields |= own
 
     def handle_endtag(self, tag: str) -> None:
-        """End a heading."""
+        """End a heading, or what nobody reads."""
+        self._is_silent = False
+        if tag not in _INLINE:
+            self.words += " | "
         if tag == self._heading:
             self._heading = None
 
     def handle_data(self, data: str) -> None:
-        """Keep the text of a heading."""
+        """Keep the text, and that of a heading."""
+        if not self._is_silent:
+            self.words += data
         if self._heading:
             tag, text = self.headings[-1]
             self.headings[-1] = (tag, f"{text}{data}")

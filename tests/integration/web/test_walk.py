@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+import sqlalchemy as sa
 from fastapi.routing import APIRoute
 from starlette.routing import Match, Route
 from starlette.testclient import TestClient
@@ -25,7 +26,9 @@ from serving.access.callers import Caller, Role
 from serving.access.sign_ins import begin_session
 from serving.services import Services
 from serving.signing_in import name_cookie
-from tests.integration.web.markup import Markup
+from tests.integration.api.prepared import leave_one, prepare
+from tests.integration.web.conftest import enter, new_key
+from tests.integration.web.markup import Markup, find_wrong_numbers
 from tests.seeded.businesses import BUSINESSES
 from tests.seeded.scene import NOW
 from tests.seeded.serving import (
@@ -94,10 +97,12 @@ class Walk:
         is_short: Whether one link to each route with a query is enough.
 
         met: Routes that answered, also with something else than a page.
+        starts: Paths where it begins.
     """
 
     client: TestClient
     is_short: bool = False
+    starts: tuple[str, ...] = _STARTS
     pages: dict[str, str] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
@@ -105,8 +110,8 @@ class Walk:
 
     def go(self) -> None:
         """Follow links of each kind."""
-        waiting = deque((each, "the beginning") for each in _STARTS)
-        known = {*_STARTS}
+        waiting = deque((each, "the beginning") for each in self.starts)
+        known = {*self.starts}
         while waiting:
             path, where = waiting.popleft()
             markup = self._read(path, where)
@@ -225,3 +230,27 @@ def test_others_are_not_seen(enter_as: EnterAs, role: Role):
     assert [] == walked.faults
     assert len(SECTIONS) <= len(walked.pages)
     assert set() == seen
+
+
+def test_one_is_not_told_as_many(
+    browser: TestClient, engine: sa.Engine, tmp_path: Path
+):
+    """Where there is one of each thing, its noun and its verb are those of one."""
+    made = prepare(engine, tmp_path, "shop", "Qshopq")
+    leave_one(engine, made)
+    assert enter(browser, new_key(engine)).status_code == 303
+
+    starts = (
+        "/",
+        f"/actions/{made.ids['uid']}",
+        f"/operations/{made.ids['operation']}",
+    )
+    walked = Walk(browser, is_short=True, starts=starts)
+    walked.go()
+
+    assert [] == walked.faults
+    assert [] == [
+        (path, wrong)
+        for path, text in walked.pages.items()
+        for wrong in find_wrong_numbers(Markup(path, text).words)
+    ]

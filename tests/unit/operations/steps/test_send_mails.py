@@ -254,7 +254,7 @@ def test_recipient_at_whom_the_server_breaks_off_stops_nobody(world: World):
     world.mailer.outcomes["a@x.org"] = [BROKEN, BROKEN]
 
     for attempt in (1, 2):
-        with pytest.raises(StepError, match="1 of 3 mails were put off") as caught:
+        with pytest.raises(StepError, match="1 of 3 mails was put off") as caught:
             send_email(world.make_context(attempt=attempt), ASKED)
 
         assert not caught.value.permanent
