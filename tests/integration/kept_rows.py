@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from models.database.engine import reading, writing
-from models.database.tables import change_head, installation, metadata
+from models.database.tables import installation, metadata
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,10 @@ class KeptRows:
         return cls({table: rows for table, rows in found.items() if rows})
 
     def write(self, engine: sa.Engine) -> None:
-        """Fill the empty database of *engine*."""
+        """Put these rows in the place of those in the database of *engine*."""
         with writing(engine) as connection:
-            connection.execute(sa.delete(change_head))
+            for table in reversed(metadata.sorted_tables):
+                if table is not installation:
+                    connection.execute(sa.delete(table))
             for table, rows in self.rows.items():
                 connection.execute(sa.insert(table), rows)

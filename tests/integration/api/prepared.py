@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import time
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +26,7 @@ import sqlalchemy as sa
 from actions.posting.post import Posting, post_action
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from api.parameters import KNOWN
-from models.database.engine import Author, read_clock, writing
+from models.database.engine import Author, db_now, read_clock, writing
 from models.database.journal import note_change
 from models.database.tables import (
     api_keys,
@@ -39,6 +42,7 @@ from models.database.tables import (
     operation_log,
     operation_steps,
     operations,
+    processes,
     scheduled_actions,
     small_apps,
     users,
@@ -51,6 +55,7 @@ from operations.domains import DomainDraft, Fingerprint, Reading
 from operations.fleet.draining import drain_worker
 from serving.access.callers import Role
 from serving.access.manage_keys import create_key
+from tests.integration.kept_rows import KeptRows
 from tests.presence import give_sign, make_worker
 from tests.scheduling import MONDAY, make_operation, record_all
 
@@ -85,6 +90,52 @@ class Prepared:
         """Return what names each thing, with what is *special* of some of them."""
         named = {**self.operations, **self.actions, **self.others}
         return self.ids | {name: str(named[each]) for name, each in special.items()}
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A prepared installation, to copy: preparing one takes longer than most tests."""
+
+    apps: tuple[Prepared, Prepared]
+    home: Path
+    rows: KeptRows
+    made_at: float
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what is said to have happened just now did."""
+        return time.monotonic() - self.made_at < 60
+
+
+_kept: dict[tuple[str, bool], _Kept] = {}
+
+
+def prepare_two(
+    engine: sa.Engine, home: Path, *, is_documented: bool = False
+) -> tuple[Prepared, Prepared]:
+    """
+    Make two small apps, shop and books, with everything in them; later, copy them.
+
+    Args:
+        engine: Of a database that has nothing, or keys of these apps.
+
+        home: Of the installation; what lies beside it stays until the tests end.
+
+        is_documented: As of `prepare`, of shop.
+    """
+    kept = _kept.get((engine.dialect.name, is_documented))
+    if kept is not None and kept.is_fresh:
+        kept.rows.write(engine)
+    else:
+        made_at, folder = time.monotonic(), home.with_name(f"{home.name}-kept")
+        books = prepare(engine, folder, "books", "Qbooksq")
+        shop = prepare(engine, folder, "shop", "Qshopq", is_documented=is_documented)
+        kept = _Kept((shop, books), folder, KeptRows.read(engine), made_at)
+        _kept[engine.dialect.name, is_documented] = kept
+    shutil.copytree(kept.home / "workspace", home / "workspace")
+    with writing(engine) as connection:
+        connection.execute(sa.update(processes).values(heartbeat_at=db_now()))
+    return deepcopy(kept.apps)
 
 
 def prepare(
@@ -386,7 +437,7 @@ def _record_operations(engine: sa.Engine, made: Prepared) -> None:
             ],
         )
     made.ids["operation_id"] = str(made.operations[OperationState.SUCCEEDED])
-    made.ids["operation"] = made.ids["operation_id"]
+    made.ids |= dict.fromkeys(("operation", "same_as"), made.ids["operation_id"])
 
 
 _REASONS = {

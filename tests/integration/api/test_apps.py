@@ -62,29 +62,6 @@ def test_document_is_applied_read_and_exported(web: Web):
     assert (200, '"2"') == (again.status_code, again.headers["etag"])
 
 
-def test_viewers_do_not_export(web: Web):
-    """The document has keys in addresses."""
-    assert 403 == web.get(f"/apps/{APP}/document", role=Role.OPERATOR).status_code
-
-
-def test_change_names_the_revision_it_is_of(web: Web):
-    """428 without, 412 with another, and the current one is told."""
-    empty = web.put(f"/apps/{APP}", DOCUMENT, headers={"If-Match": ""})
-    without = web.client.delete(
-        f"/api/v1/apps/{APP}",
-        headers={"Authorization": f"Bearer {web.keys[APP, Role.ADMIN]}"},
-    )
-    stale = web.put(f"/apps/{APP}", DOCUMENT, headers=_if(7))
-
-    assert [412, 428] == [empty.status_code, without.status_code]
-    assert (412, '"1"', '"1"') == (
-        stale.status_code,
-        stale.headers["etag"],
-        stale.json()["current"],
-    )
-    assert APP == web.get(f"/apps/{APP}").json()["name"]
-
-
 def test_dry_run_tells_the_difference(web: Web):
     """And changes nothing."""
     told = web.put(f"/apps/{APP}?dry_run=true", DOCUMENT)
@@ -108,26 +85,6 @@ def test_keys_of_the_installation_make_apps(web: Web):
 
     assert (201, "/api/v1/apps/new") == (made.status_code, made.headers["location"])
     assert 412 == again.status_code
-
-
-def test_other_apps_are_unknown_to_tenants(web: Web):
-    """To read, to write and to delete, in the words for one that never was."""
-    for method, path, body in (
-        ("GET", "", None),
-        ("PUT", "", DOCUMENT),
-        ("PUT", "?dry_run=true", DOCUMENT),
-        ("DELETE", "", None),
-        ("GET", "/document", None),
-        ("PUT", "/pause", {}),
-        ("DELETE", "/pause", None),
-    ):
-        answers = [
-            web.ask(method, f"/apps/{uid}{path}", body) for uid in (OTHER, "never")
-        ]
-        assert [404, 404] == [answer.status_code for answer in answers]
-        taken, never = (answer.json()["detail"] for answer in answers)
-        assert taken == never.replace("never", OTHER)
-    assert "Shop" != web.get(f"/apps/{OTHER}", app=None).json()["name"]
 
 
 def test_refusals_say_where(web: Web):
@@ -202,12 +159,6 @@ def test_pause_must_end_in_the_future(web: Web):
 
     assert 400 == past.status_code
     assert web.get(f"/apps/{APP}").json()["pause"] is None
-
-
-def test_tenants_do_not_pause_the_installation(web: Web):
-    """It would stop the others."""
-    assert 403 == web.put("/pause", {}).status_code
-    assert 403 == web.delete("/pause").status_code
 
 
 def test_folder_of_sources_stays_the_operators(web: Web, tmp_path: Path):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 
 from models.database.engine import reading
 from models.database.tables import backfills, changes
-from tests.integration.api.conftest import APP, OTHER, Web
+from tests.integration.api.conftest import APP, Web
 from tests.integration.dispatch.backfills.backfilling import make_backfiller
 from tests.scheduling import fetch_all, post
 
@@ -101,22 +100,3 @@ def test_unfit_bodies_are_refused(
 
     assert answer.status_code == status
     assert words in answer.text.replace('\\"', "'")
-
-
-def test_tenants_know_nothing_of_each_other(web: Web):
-    """Another's action or backfill is unknown, in the words for one that never was."""
-    theirs = start(web)["id"]
-    never = str(uuid4())
-    asked = [
-        ("GET", f"/backfills/{theirs}", None),
-        ("POST", f"/backfills/{theirs}/cancel", None),
-        ("POST", PATH, WEEK),
-        ("POST", PATH, {**WEEK, "dry_run": True}),
-    ]
-    for method, path, body in asked:
-        found = web.ask(method, path, body, app=OTHER)
-        gone = path.replace(theirs, never).replace("daily", "never")
-        unknown = web.ask(method, gone, body, app=OTHER)
-        assert found.status_code == unknown.status_code == 404, path
-        told = found.json()["detail"].replace(theirs, never).replace("daily", "never")
-        assert unknown.json()["detail"] == told

@@ -93,27 +93,3 @@ def test_what_cannot_move_stays(web: Web, workspace: Path):
     ]
     assert "succeeded" == get(web.engine, operation_id).state
     assert {"sales": (1, None, None)} == fetch_pointers(web.engine, APP)
-
-
-def test_data_of_others_are_unknown(web: Web):
-    """Whatever a tenant asks of them."""
-    for method, path, body in (
-        ("GET", "/domains", None),
-        ("GET", "/domains/sales", None),
-        ("POST", "/data/refresh", {}),
-        ("POST", "/data/publish", {"data": True}),
-        ("POST", "/data/rollback", {"data": True}),
-    ):
-        answers = [
-            web.ask(method, f"/apps/{uid}{path}", body) for uid in (OTHER, "never")
-        ]
-        assert [404, 404] == [answer.status_code for answer in answers]
-        taken, never = (answer.json()["detail"] for answer in answers)
-        assert taken == never.replace("never", OTHER)
-
-
-def test_operators_move_nothing(web: Web):
-    """It takes an editor."""
-    for path in ("refresh", "publish", "rollback"):
-        refused = web.post(f"{HERE}/data/{path}", {"data": True}, role=Role.OPERATOR)
-        assert 403 == refused.status_code

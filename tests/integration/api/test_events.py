@@ -209,22 +209,3 @@ def test_events_of_all_apps_are_one_list(web: Web):
     assert [APP] == find("/events", APP)
     assert [OTHER] == find("/events?name=app.y", None)
     assert 404 == web.get(f"/events?app={OTHER}", app=APP).status_code
-
-
-def test_events_of_others_are_unknown(web: Web):
-    """To tenants, whoever the user is."""
-    event_id = _send(web, CLOUD, "cloudevents+json").json()["events"][0]["id"]
-
-    for path, body in (("", CLOUD), (f"/{event_id}/replay", None)):
-        answers = [
-            web.post(f"/apps/{app}/events{path}", body, app=OTHER)
-            for app in (APP, "never")
-        ]
-        assert [404, 404] == [answer.status_code for answer in answers]
-        taken, never = (answer.json()["detail"] for answer in answers)
-        assert taken == never.replace("never", APP)
-
-
-def test_viewers_send_nothing(web: Web):
-    """It takes an operator."""
-    assert 403 == web.post(EVENTS, CLOUD, role=Role.VIEWER).status_code

@@ -34,7 +34,7 @@ from serving.access.manage_keys import create_key
 from serving.services import Services
 from tests.integration.api.conftest import UNLIMITED, make_settings
 from tests.integration.api.documented import find_routes
-from tests.integration.api.prepared import prepare
+from tests.integration.api.prepared import prepare_two
 
 #: What every answer must hold. That valid data is accepted is no check: whether a cron
 #: rule can ever be due, no schema can say.
@@ -62,8 +62,7 @@ SHARES = 6
 @pytest.fixture
 def app(engine: sa.Engine, tmp_path: Path) -> Any:
     """Give the application on a prepared installation; nobody is slowed down."""
-    prepare(engine, tmp_path, "shop", "Qshopq", is_documented=True)
-    prepare(engine, tmp_path, "books", "Qbooksq")
+    prepare_two(engine, tmp_path, is_documented=True)
     return make_app(Services(make_settings(tmp_path, engine), engine, UNLIMITED))
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from models.database.tables import scheduled_actions
 from serving.access.callers import Role
-from tests.integration.api.conftest import APP, OTHER, Web
+from tests.integration.api.conftest import APP, Web
 from tests.integration.api.documented import find_routes
 from tests.integration.api.test_examples import send
 from tests.scheduling import make_document
@@ -35,30 +35,6 @@ def test_role_must_suffice(web: Web):
     assert answer.status_code == 403
     assert answer.headers["content-type"] == "application/problem+json"
     assert "role editor" in answer.json()["detail"]
-
-
-def test_other_apps_do_not_exist(web: Web):
-    """Another tenant's app is unknown, in the words for one that never was."""
-    taken = web.post(f"/actions?app={OTHER}", make_document(), app=APP)
-    never = web.post("/actions?app=never", make_document(), app=APP)
-
-    assert taken.status_code == never.status_code == 404
-    assert taken.json()["detail"] == never.json()["detail"].replace("never", OTHER)
-
-
-def test_repeat_is_answered_and_not_done_again(web: Web):
-    """The same Idempotency-Key and body give the first answer."""
-    headers = {"Idempotency-Key": str(uuid4())}
-    first = web.post("/actions", make_document(), headers=headers)
-    again = web.post("/actions", make_document(), headers=headers)
-
-    assert first.status_code == again.status_code == 201
-    assert again.json() == first.json()
-    assert again.headers["location"] == first.headers["location"]
-    assert again.headers["idempotency-replayed"] == "true"
-    with web.engine.connect() as connection:
-        count = sa.select(sa.func.count()).select_from(scheduled_actions)
-        assert connection.execute(count).scalar_one() == 1
 
 
 def test_idempotency_key_is_of_one_request(web: Web):
@@ -145,19 +121,6 @@ def test_head_is_answered_as_get_is(web: Web, path: str):
 
     assert (got.status_code, b"") == (head.status_code, head.content)
     assert got.headers["content-length"] == head.headers["content-length"]
-
-
-def test_method_that_is_not_possible_is_told_those_that_are(web: Web):
-    """All of them, whichever of their routes comes first."""
-    answers = [
-        web.client.request("DELETE", path)
-        for path in ("/api/v1/keys", "/api/v1/keys/x/revoke", "/sign-in", "/livez")
-    ]
-
-    assert {405} == {answer.status_code for answer in answers}
-    assert ["GET, HEAD, POST", "POST", "GET, HEAD, POST", "GET, HEAD"] == [
-        answer.headers["allow"] for answer in answers
-    ]
 
 
 def test_one_of_many_equal_requests_is_done(web: Web):

@@ -8,7 +8,6 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import idempotency_keys
-from serving.access.callers import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 
 
@@ -52,47 +51,6 @@ def test_list_is_of_what_the_caller_may_see(web: Web):
     assert {key["app"] for key in everything} == {APP, OTHER, None}
     assert {key["app"] for key in of_app} == {OTHER}
     assert "key" not in mine[0]
-
-
-def test_list_goes_on_in_parts(web: Web):
-    """With the cursor of each part, to the end."""
-    first = web.get("/keys?limit=3").json()
-    rest = web.get(f"/keys?limit=3&cursor={first['next_cursor']}").json()
-
-    assert (3, 1) == (len(first["items"]), len(rest["items"]))
-    assert rest["next_cursor"] is None
-    assert len({key["id"] for key in first["items"] + rest["items"]}) == 4
-
-
-@pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR, Role.EDITOR])
-def test_only_admins_manage_keys(web: Web, role: Role):
-    """Nobody else sees them, either."""
-    made = make(web)
-    answers = [
-        web.get("/keys", role=role),
-        web.post("/keys", {"role": "viewer"}, role=role),
-        web.post(f"/keys/{made['id']}/revoke", role=role),
-        web.post(f"/keys/{made['id']}/rotate", role=role),
-    ]
-
-    assert {answer.status_code for answer in answers} == {403}
-
-
-def test_keys_of_other_apps_are_unknown(web: Web):
-    """In the words for one that never was; and none can be made for another app."""
-    other = make(web, app=OTHER)["id"]
-    answers = [
-        web.post(f"/keys/{key}{path}")
-        for key in (other, "never")
-        for path in ("/revoke", "/rotate")
-    ]
-    foreign = web.post("/keys", {"role": "viewer", "app": OTHER})
-    unknown = web.post("/keys", {"role": "viewer", "app": "never"})
-
-    assert {each.status_code for each in (*answers, foreign, unknown)} == {404}
-    details = {each.json()["detail"].replace(other, "never") for each in answers}
-    assert len(details) == 1
-    assert foreign.json()["detail"].replace(OTHER, "never") == unknown.json()["detail"]
 
 
 def test_revoked_key_is_refused(web: Web):
@@ -155,18 +113,6 @@ def test_bad_documents_are_refused_with_their_place(
 
     assert (422, pointer) == (answer.status_code, problem["pointer"])
     assert told in problem["hint"]
-
-
-def test_what_is_done_to_keys_is_on_record(web: Web):
-    """By which key, in which request."""
-    answer = web.post("/keys", {"role": "viewer", "name": "nightly"})
-    change = web.get("/changes").json()["items"][0]
-
-    assert change["subject"] == answer.json()["id"]
-    assert change["request_id"] == answer.headers["x-request-id"]
-    assert change["by"] == f"admin of {APP}"
-    assert change["key_id"] == web.keys[APP, Role.ADMIN].split("_")[1]
-    assert change["after"]["name"] == "nightly"
 
 
 def test_key_for_all_apps_must_be_asked_for(web: Web):

@@ -74,17 +74,6 @@ def test_mail_is_read_as_it_was_sent(web: Web):
     )
 
 
-def test_mails_of_others_are_unknown(web: Web):
-    """Read, listed or resent, as if they had never been."""
-    read = web.get(f"/mails/{THEIRS.id}/{STEP}/ann")
-    listed = web.get(f"/mails?operation_id={THEIRS.id}").json()["items"]
-    resent = web.post("/mails/resend", {"operation_id": str(THEIRS.id)})
-    app = web.get(f"/mails?app={OTHER}")
-
-    assert [404, 404, 404] == [each.status_code for each in (read, resent, app)]
-    assert [] == listed
-
-
 @pytest.mark.parametrize(
     ("body", "recipient"),
     [
@@ -208,11 +197,3 @@ def test_test_mails_go_to_nobody_else(
         answer.json()["errors"][0]["pointer"],
     )
     assert [] == [*tmp_path.glob("mails/**/*.eml")]
-
-
-@pytest.mark.usefixtures("_templates")
-def test_templates_of_others_are_unknown(web: Web):
-    """As is their app."""
-    body = {"app": APP, "template": "report", "to": "ada"}
-
-    assert 404 == web.post("/mails/test", body, app=OTHER).status_code

@@ -26,7 +26,6 @@ from overview.operations import fetch_shown_operation
 from serving.access.callers import Role
 from serving.services import Services
 from tests.integration.api.conftest import APP, OTHER, Web
-from tests.integration.api.made_up import make_cursor
 from tests.scheduling import MONDAY, edit, get, make_operation, post, record_all
 
 STEPS = {"refresh": True, "publish": True, "send_email": {"template": "t"}}
@@ -127,9 +126,6 @@ def test_list_is_filtered(web: Web):
     [
         ("state=faild", "state.0", "failed"),
         ("queue=slow", "queue", "quick"),
-        ("stat=failed", "stat", "state"),
-        ("limit=0", "limit", "1"),
-        ("limit=201", "limit", "200"),
         ("from=yesterday", "from", "yesterday"),
         ("from=2026-11-23T06:00:00", "from", "2026-11-23T06:00:00"),
         (
@@ -137,7 +133,6 @@ def test_list_is_filtered(web: Web):
             "until",
             "nothing lies between",
         ),
-        ("cursor=abc", "cursor", "cursor"),
         (f"text={'x' * 201}", "text", "200"),
         ("text=%00", "text", "NUL"),
     ],
@@ -150,22 +145,6 @@ def test_filter_that_is_wrong_is_told(web: Web, query: str, parameter: str, said
     (part,) = answer.json()["errors"]
     assert parameter == part["parameter"]
     assert said in answer.text
-
-
-@pytest.mark.parametrize(
-    "position", [[], [["i", 1]], [["s", "x"], ["s", "x"], ["s", "x"]], [["t", 1]]]
-)
-@pytest.mark.parametrize("path", ["/operations", "/mails"])
-def test_cursor_that_was_made_up_is_refused(
-    web: Web, path: str, position: list[list[object]]
-):
-    """Whoever knows how a cursor is made cannot break anything with one."""
-    cursor = make_cursor(f"{ROOT}{path}", {}, position)
-
-    answer = web.get(f"{path}?cursor={cursor}")
-
-    assert answer.status_code in {400, 422}
-    assert "cursor" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("state", list(OperationState))
@@ -247,18 +226,6 @@ def test_log_is_followed_by_number(web: Web):
     assert not nothing["is_final"]
     assert read("after=3")["is_final"]
     assert 422 == web.get(f"/operations/{operation_id}/log?after=-1").status_code
-
-
-def test_state_is_one_word(web: Web):
-    """Final or not; what is final is not waited for."""
-    operation_id = add(web)
-
-    pending = web.get(f"/operations/{operation_id}/state").json()
-    edit(web.engine, operation_id, state="succeeded")
-    succeeded = web.get(f"/operations/{operation_id}/state?wait=60").json()
-
-    assert {"id": str(operation_id), "state": "pending", "is_final": False} == pending
-    assert ("succeeded", True) == (succeeded["state"], succeeded["is_final"])
 
 
 @pytest.mark.parametrize("wait", ["61", "-1", "soon", "1.5"])
@@ -369,23 +336,6 @@ def test_retry_that_is_wrong_is_told(web: Web, body: Any, status: int, said: str
     assert "failed" == get(web.engine, operation_id).state
 
 
-def test_retry_with_a_key_is_done_once(web: Web):
-    """A repeat gets the first answer, although the operation is pending by then."""
-    path = f"/operations/{add_failed(web)}/retry"
-    headers = {"Idempotency-Key": "mine"}
-
-    first = web.post(path, {}, headers=headers)
-    again = web.post(path, {}, headers=headers)
-    other = web.post(path, {})
-
-    assert (202, 202, 409) == (
-        first.status_code,
-        again.status_code,
-        other.status_code,
-    )
-    assert first.json() == again.json()
-
-
 ROUTES = [
     ("GET", ""),
     ("GET", "/steps"),
@@ -395,22 +345,6 @@ ROUTES = [
     ("POST", "/cancel"),
     ("POST", "/retry"),
 ]
-
-
-@pytest.mark.parametrize(("method", "route"), ROUTES)
-def test_operation_of_another_app_is_unknown(web: Web, method: str, route: str):
-    """In the words for one that never was; nothing changes."""
-    theirs = add(web, app=OTHER, state="failed")
-    never = uuid4()
-
-    of_others = web.ask(method, f"/operations/{theirs}{route}")
-    of_nobody = web.ask(method, f"/operations/{never}{route}")
-    own = web.ask(method, f"/operations/{theirs}{route}", app=OTHER)
-
-    assert (404, 404) == (of_others.status_code, of_nobody.status_code)
-    assert f"there is no operation {theirs}" == of_others.json()["detail"]
-    assert f"there is no operation {never}" == of_nobody.json()["detail"]
-    assert own.status_code in {200, 202, 409}
 
 
 @pytest.mark.parametrize(("method", "route"), ROUTES)
@@ -456,13 +390,6 @@ def test_failures_of_one_cause_are_found(web: Web):
         web.get(f"/operations?same_as={uuid4()}").status_code,
     )
     assert "has no cause" in refused.json()["detail"]
-
-
-def test_others_learn_nothing_by_a_cause(web: Web):
-    """An operation of another small app is as one that never was."""
-    theirs = add(web, 0, app=OTHER, state="failed", reason="step failed", error="x")
-
-    assert web.get(f"/operations?same_as={theirs}").status_code == 404
 
 
 def test_row_says_why_and_what_can_be_done(web: Web):

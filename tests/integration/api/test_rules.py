@@ -14,7 +14,7 @@ from serving.access.callers import Role
 from tests.integration.api.conftest import Web
 from tests.integration.api.documented import Route, find_routes
 from tests.integration.api.made_up import POSITIONS, make_cursor
-from tests.integration.api.prepared import Prepared, digest_tables, prepare
+from tests.integration.api.prepared import Prepared, digest_tables, prepare_two
 from tests.integration.api.test_examples import find_ids, send
 
 ROUTES = [each for each in find_routes() if not each.is_endless]
@@ -38,8 +38,8 @@ TRACES = frozenset({"api_keys", "idempotency_keys"})
 
 @pytest.fixture
 def prepared(free_web: Web, tmp_path: Path) -> Prepared:
-    """Give an installation with one app that has everything."""
-    return prepare(free_web.engine, tmp_path, "shop", "Qshopq", is_documented=True)
+    """Give an installation with an app that has everything, beside another."""
+    return prepare_two(free_web.engine, tmp_path, is_documented=True)[0]
 
 
 def ask(

@@ -72,15 +72,6 @@ def test_key_of_an_app_sees_its_part(web: Web):
     assert "host" not in answer.text
 
 
-def test_status_of_others_is_unknown(web: Web):
-    """As that of an app that never was."""
-    taken = web.get(f"/status?app={OTHER}")
-    never = web.get("/status?app=never")
-
-    assert (404, 404) == (taken.status_code, never.status_code)
-    assert taken.json()["detail"] == never.json()["detail"].replace("never", OTHER)
-
-
 def test_workers_are_listed_with_what_they_run(web: Web):
     """For keys of the installation."""
     (worker,) = web.get("/workers", app=None, role=Role.VIEWER).json()["items"]

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from models.database.tables import events
 from serving.access.callers import Role
-from tests.integration.api.conftest import APP, OTHER, Web
+from tests.integration.api.conftest import APP, Web
 
 USERS = f"/apps/{APP}/users"
 GROUPS = f"/apps/{APP}/groups"
@@ -162,33 +162,6 @@ def test_groups_are_those_of_their_members(web: Web):
 
     assert [] == none.json()["items"]
     assert [{"name": "the boss", "members": 2}] == listed.json()["items"]
-
-
-def test_users_of_others_are_unknown(web: Web):
-    """Whatever a tenant asks of them."""
-    for method, path, body in (
-        ("GET", "/users", None),
-        ("PUT", "/users", {"users": []}),
-        ("GET", "/users/ada", None),
-        ("PUT", "/users/ada", {}),
-        ("PATCH", "/users/ada", {}),
-        ("DELETE", "/users/ada", None),
-        ("GET", "/groups", None),
-    ):
-        answers = [
-            web.ask(method, f"/apps/{uid}{path}", body) for uid in (OTHER, "never")
-        ]
-        assert [404, 404] == [answer.status_code for answer in answers]
-        taken, never = (answer.json()["detail"] for answer in answers)
-        assert taken == never.replace("never", OTHER)
-    assert ["ada", "zoe"] == _ids(web.get(f"/apps/{OTHER}/users", app=None))
-
-
-def test_viewers_change_nothing(web: Web):
-    """Nor do operators."""
-    for role in (Role.VIEWER, Role.OPERATOR):
-        assert 403 == web.put(f"{USERS}/ada", {}, role=role).status_code
-        assert 403 == web.delete(f"{USERS}/ada", role=role).status_code
 
 
 def test_of_two_changes_of_one_version_one_is_made(web: Web):

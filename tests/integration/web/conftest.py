@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +14,14 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from cli.web_app import make_app
-from models.database.engine import db_now, writing
-from models.database.tables import processes
+from models.database.engine import writing
 from serving.access.callers import Caller, Role
 from serving.access.manage_keys import create_key
 from serving.access.sign_ins import make_link
 from serving.limits import RequestLimits
 from serving.services import Services
 from tests.integration.api.conftest import make_settings
-from tests.integration.api.prepared import Prepared, prepare
-from tests.integration.kept_rows import KeptRows
+from tests.integration.api.prepared import Prepared, prepare_two
 from tests.seeded.sites import make_seeded_home
 
 OWN = {"Origin": "http://testserver"}
@@ -75,47 +70,11 @@ def enter(browser: TestClient, secret: str, **more: Any) -> httpx2.Response:
     return browser.post("/sign-in", data={"secret": secret, **more}, headers=headers)
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """A prepared installation, to copy: preparing one takes longer than most tests."""
-
-    shop: Prepared
-    home: Path
-    rows: KeptRows
-    made_at: float
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether what is said to have happened just now did."""
-        return time.monotonic() - self.made_at < 60
-
-    @classmethod
-    def make(cls, engine: sa.Engine, home: Path) -> _Kept:
-        """Prepare the empty database of *engine*."""
-        made_at = time.monotonic()
-        prepare(engine, home, "books", "Qbooksq")
-        shop = prepare(engine, home, "shop", "Qshopq")
-        return cls(shop, home, KeptRows.read(engine), made_at)
-
-
-_kept: dict[str, _Kept] = {}
-
-
 @pytest.fixture
-def shop(
-    engine: sa.Engine, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Prepared:
+def shop(engine: sa.Engine, tmp_path: Path) -> Prepared:
     """Give a small app that has everything, beside another one."""
-    kept = _kept.get(engine.dialect.name)
-    if kept is not None and kept.is_fresh:
-        kept.rows.write(engine)
-    else:
-        kept = _Kept.make(engine, tmp_path_factory.mktemp("prepared"))
-        _kept[engine.dialect.name] = kept
-    shutil.copytree(kept.home / "workspace", tmp_path / "workspace")
-    with writing(engine) as connection:
-        connection.execute(sa.update(processes).values(heartbeat_at=db_now()))
-    return deepcopy(kept.shop)
+    shop, _books = prepare_two(engine, tmp_path)
+    return shop
 
 
 @pytest.fixture(scope="session")

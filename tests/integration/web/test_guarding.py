@@ -11,7 +11,9 @@ from starlette.testclient import TestClient
 
 from models.errors import UnreachableError
 from serving.access.callers import Role
+from tests.integration.api.prepared import Prepared, digest_tables
 from tests.integration.web.conftest import FOREIGN, OWN, Browser, enter, new_key
+from tests.integration.web.people import sign_in
 from web.guarding import LARGEST_UNSIGNED, PageRoute
 from web.routes import ROUTERS
 
@@ -24,6 +26,10 @@ PATHS = sorted(
         for method in route.methods or ()
     }
 )
+
+
+#: What is written where somebody signs in and asks.
+USED = frozenset({"api_keys", "sign_ins"})
 
 
 def fill(path: str) -> str:
@@ -41,6 +47,69 @@ def test_no_page_is_open(browser: TestClient):
         else:
             assert 401 == answer.status_code, path
             assert "nothing was saved" in answer.text, path
+
+
+def find_fits(role: Role) -> list[tuple[str, str]]:
+    """Return the routes whose least role is *role*."""
+    found = {
+        (method, route.path)
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, PageRoute) and route.role is role
+        for method in route.methods or ()
+    }
+    return sorted(found)
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR, Role.EDITOR])
+def test_lower_role_is_refused(browser: TestClient, engine: sa.Engine, role: Role):
+    """On each page that needs more, and whatever is sent to it."""
+    enter(browser, new_key(engine, role))
+    higher = [each for above in Role if above > role for each in find_fits(above)]
+    answers = {
+        (method, path): browser.request(method, fill(path), headers=OWN).status_code
+        for method, path in higher
+    }
+
+    assert dict.fromkeys(higher, 403) == answers
+
+
+def test_viewers_may_look_and_admins_manage():
+    """What changes something needs an operator; keys and the record, an admin."""
+    assert {"GET"} == {method for method, _path in find_fits(Role.VIEWER)}
+    assert {
+        *("changes", "changes/verify", "installation", "support-bundle"),
+        *("keys/new", "keys/{key_id}/rotate", "keys/{key_id}/revoke"),
+    } == {
+        path.removeprefix("/settings/")
+        for _method, path in find_fits(Role.ADMIN)
+        if path.startswith("/settings/")
+    }
+
+
+def test_pages_about_others_are_unknown(
+    browser: TestClient, engine: sa.Engine, shop: Prepared
+):
+    """
+    To read and to send forms to: as what never was; and nothing is changed by it.
+    """
+    person = sign_in(browser, engine, shop, Role.ADMIN, app="books")
+    before = digest_tables(engine, but=USED)
+    ids = {**shop.ids, "part": "domains"}
+    faults = []
+    for method, path in PATHS:
+        named = re.findall(r"{(\w+)[^}]*}", path)
+        if not named or not set(named) <= ids.keys() or "worker_id" in named:
+            continue
+        asked = re.sub(r"{(\w+)[^}]*}", lambda found: ids[found[1]], path)
+        answer = person.client.request(method, asked, headers=OWN)
+        # without its fields, a form may be refused before it is looked at
+        told = {404} if method == "GET" else {404, 422}
+        if answer.status_code not in told or shop.mark in answer.text:
+            faults.append(f"{method} {asked}: {answer.status_code}")
+
+    assert [] == faults
+    assert digest_tables(engine, but=USED) == before
 
 
 def test_sign_in_leads_back_to_the_page(browser: TestClient, engine: sa.Engine):

@@ -17,6 +17,7 @@ from api.openapi import (
     to_text,
 )
 from api.routes import PUBLIC_ROUTERS, ROUTERS
+from serving.access.callers import Role
 from tests.integration.api.documented import find_example
 
 DOCUMENT = make_document()
@@ -98,6 +99,43 @@ def test_document_says_which_routes_need_a_key():
     }
 
     assert told == expected
+
+
+#: Who may do what, but for viewers, who may read, and operators, who may do the rest.
+LEAST_ROLES = {
+    Role.VIEWER: {"preview"},
+    Role.EDITOR: {
+        *("create_action", "create_actions", "replace_action", "patch_action"),
+        *("remove_action", "apply_app", "export_app", "put_directory"),
+        *("put_user", "patch_one_user", "delete_one_user"),
+        *("refresh_data", "publish_data", "roll_back_data"),
+    },
+    Role.ADMIN: {
+        *("delete_app", "list_changes", "export"),
+        *("list_keys", "make_key", "end_key", "replace_key"),
+    },
+}
+
+
+def test_who_may_do_what_is_this():
+    """
+    A document of an app has keys in addresses, and the record what everybody does.
+    """
+    told = {
+        route["operationId"]: (name.partition(" ")[0], route["x-role"])
+        for name, route in ROUTES
+        if route["security"]
+    }
+    expected = {
+        name: Role.VIEWER if method == "GET" else Role.OPERATOR
+        for name, (method, _role) in told.items()
+    }
+    for role, names in LEAST_ROLES.items():
+        expected |= dict.fromkeys(names, role)
+
+    assert {name: str(role) for name, role in expected.items()} == {
+        name: role for name, (_method, role) in told.items()
+    }
 
 
 def test_route_has_words(route: dict[str, Any]):

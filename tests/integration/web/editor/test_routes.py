@@ -499,22 +499,6 @@ def test_tenant_sees_its_own_app_alone(pages: TestClient, engine: sa.Engine):
     assert 404 == send(pages, "/actions/new", **fields, do="save").status_code
 
 
-def test_viewer_may_look_at_revisions_alone(pages: TestClient, engine: sa.Engine):
-    """And has no button that they may not press."""
-    add_app(engine, "shop")
-    uid = post(engine, "shop").uid
-    post(engine, "shop", replace_it=True, overlap="queue")
-    sign_in(pages, engine, Role.VIEWER)
-
-    listed = pages.get(f"/actions/{uid}/revisions?old=1")
-
-    assert (200, False) == (listed.status_code, "restore" in listed.text)
-    assert 403 == pages.get("/actions/new").status_code
-    assert 403 == pages.get(f"/actions/{uid}/edit").status_code
-    assert 403 == send(pages, f"/actions/{uid}/revisions/1/restore").status_code
-    assert 403 == send(pages, "/actions/new", document="{}", do="save").status_code
-
-
 def test_what_is_typed_is_text_and_nothing_else(ada: TestClient):
     """No tag of it reaches the page."""
     text = json.dumps(make_document(name="</textarea><script>alert(1)</script>"))

@@ -80,16 +80,6 @@ def test_those_of_an_app_see_their_app(
     assert "fence" not in page
 
 
-def test_viewer_sees_no_button(browse: Browser, engine: sa.Engine, shop: Prepared):
-    """And may not pause."""
-    viewer = sign_in(browse(), engine, shop, Role.VIEWER)
-
-    assert "/pause" not in viewer.look("/")
-    assert "Run it" not in viewer.look("/")
-    viewer.look("/pause", status=403)
-    assert viewer.client.post("/resume", headers=OWN).status_code == 403
-
-
 def test_part_that_cannot_be_read_leaves_the_rest(
     admin: Person, monkeypatch: pytest.MonkeyPatch
 ):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
@@ -141,17 +140,6 @@ def test_silent_worker_says_so(browser: TestClient, engine: sa.Engine):
     assert f'href="/workers/{WORKER.id}/drain"' not in page
     assert 409 == answer.status_code
     assert "quick@w1 has given no sign of life" in answer.text
-
-
-@pytest.mark.parametrize("path", ["queues/quick/pause", f"{WORKER.id}/drain"])
-def test_viewers_see_no_button(browser: TestClient, engine: sa.Engine, path: str):
-    """And the routes refuse them."""
-    sign_in(browser, engine, Role.VIEWER)
-    give_sign(engine, WORKER)
-
-    assert f"/workers/{path}" not in read(browser)
-    assert 403 == browser.get(f"/workers/{path}").status_code
-    assert 403 == browser.post(f"/workers/{path}", headers=OWN).status_code
 
 
 def test_tenant_sees_what_waits_of_its_app(browse: Browser, engine: sa.Engine):
