@@ -24,7 +24,7 @@ from celery_app.foreign_queues import describe_silence
 from celery_app.task_sender import CeleryTaskSender
 from models.database.engine import make_engine, reading, writing
 from models.errors import MinutehandError, StepError
-from operations.fleet.installation import fetch_installation
+from operations.fleet.processes import fetch_installation
 from operations.foreign_tasks import TaskAnswer, TaskSender
 from operations.task_ends import (
     Awaited,

@@ -50,9 +50,8 @@ from operations.adapters.webhooks import RealWebhooks
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.claiming.heart import Heart, Worker
 from operations.domains import DomainLimits
-from operations.fleet.installation import fetch_installation
 from operations.fleet.presence import Presence, make_process
-from operations.fleet.processes import ProcessRole
+from operations.fleet.processes import ProcessRole, fetch_installation
 from operations.mail.message import Senders
 from operations.ports import Ports, Retention
 from settings import Settings, read_child_environment

@@ -33,7 +33,7 @@ from celery_app.worker import get_worker
 from models.database.engine import read_host_clock, reading, writing
 from models.database.plain_json import make_plain_text
 from models.errors import UnreachableError, UsageError
-from operations.fleet.installation import fetch_installation
+from operations.fleet.processes import fetch_installation
 from operations.fleet.strangers import Stranger, StrangerReason, record_stranger
 from telemetry import Event
 

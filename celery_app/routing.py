@@ -27,7 +27,7 @@ EXECUTE_SCHEDULED_ACTION_QUICK = "execute_scheduled_action_quick"
 #: name is the original's: docs/origin.md.
 metatask_schedule = "metatask_schedule"
 
-#: Header of a message: which installation sent it (operations/fleet/installation.py).
+#: Header of a message: which installation sent it (operations/fleet/processes.py).
 INSTALLATION_HEADER = "installation"
 
 TASK_OF_QUEUE = {

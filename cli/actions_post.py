@@ -37,7 +37,7 @@ from cli.output import (
 from models.door.documents import read_actions
 from models.errors import Problem, UsageError
 from models.scheduled_action import ScheduledActionModel
-from overview.previews.edits import foretell_post
+from overview.previews.new import foretell_post
 
 #: Next occurrences that are shown after a post.
 _SHOWN = 5

@@ -9,7 +9,7 @@ from json import dumps
 from rich.syntax import Syntax
 
 from actions.pausing.pause_state import APP, INSTALLATION, Pause
-from actions.previews.terms import describe_terms
+from actions.previews.sentences import describe_terms
 from actions.read_actions import FollowingAction, RevisionNote
 from cli.actions import format_last, style_action_state
 from cli.connection import read_database

@@ -166,8 +166,8 @@ COMMANDS = Group(
         "why": "cli.why:why",
         "audit": "cli.audit:audit",
         "load": "cli.load:load",
-        "doctor": "cli.doctor:doctor",
-        "support-bundle": "cli.doctor:support_bundle",
+        "doctor": "cli.status:doctor",
+        "support-bundle": "cli.status:support_bundle",
         "status": "cli.status:status",
     },
 )

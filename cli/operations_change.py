@@ -14,9 +14,14 @@ from cli.connection import read_database, use_engine, write_database
 from cli.operation_options import takes_filter
 from cli.options import AllOption, OptionalOperation, read_operation_id
 from cli.output import print_json, print_line, print_note
-from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
+from dispatch.bulk.requests import (
+    ShownBulk,
+    cancel_bulk,
+    count_bulk,
+    fetch_shown_bulk,
+    start_bulk,
+)
 from dispatch.bulk.runner import BulkRunner
-from dispatch.bulk.shown_bulk import ShownBulk, fetch_shown_bulk
 from models.errors import ConflictError, UsageError
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from models.requests.operations import OperationFilterModel

@@ -21,8 +21,7 @@ from cli.connection import peek_at_database, read_database
 from models.database.engine import read_host_clock
 from models.database.lists import SHOWN_DIGITS
 from models.errors import RuleError, UsageError
-from models.fields.instants import format_instant
-from models.fields.typed_instants import parse_typed_instant
+from models.fields.instants import format_instant, parse_typed_instant
 from models.operation_state import OperationState, Queue, Reason
 from operations.state import find_operation_id
 from overview.suggestions import suggest_operations, suggest_workers

@@ -2,24 +2,150 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
+import sqlalchemy as sa
+import structlog
 import typer
 
-from cli.connection import get_settings
-from cli.embedded import CONCURRENCY, run_embedded
+from actions.leader import expire_lease
+from actions.tick import TickReport
+from celery_app.embedded_worker import EmbeddedWorker
+from cli.connection import get_settings, write_database
 from cli.keys import tell_how_to_sign_in
 from cli.output import print_note
+from cli.web_app import make_app
+from migrations.schema import migrate
+from models.database.engine import make_engine
+from models.database.sqlite_place import find_sqlite_file
+from models.errors import ConflictError, UsageError
+from operations.rescue import take_over_all
+from scheduler_server import Scheduler, make_scheduler, run
 from serving.server import WebServer
-from settings import is_color_wanted
-from telemetry import configure_logging, serve_metrics
+from settings import Settings, is_color_wanted
+from telemetry import Event, configure_logging, serve_metrics
+
+log = structlog.get_logger()
+
+#: Operations at the same time; at most one of them heavy for each small app.
+CONCURRENCY = 4
+
+
+def run_embedded(
+    settings: Settings,
+    stop: threading.Event,
+    *,
+    on_start: Callable[[WebServer | None], None] | None = None,
+    on_tick: Sequence[Callable[[TickReport], None]] = (),
+    concurrency: int = CONCURRENCY,
+) -> bool:
+    """
+    Migrate the database, then run a scheduler and a worker until *stop* is set.
+
+    Args:
+        settings: Any. A broker in memory belongs to this process.
+        stop: Set by a signal handler or another thread.
+        on_start: Called once, when everything has started, with what serves the HTTP
+            API; None: nothing does.
+        on_tick: Called with the report of each tick, in the calling thread.
+        concurrency: Operations at the same time.
+
+    Returns:
+        False if a step is still busy, so that only ``os._exit`` ends this process. The
+        step's operation was given back, and what it still writes is ignored.
+
+    Raises:
+        ConflictError: Another process runs on the same embedded database.
+        UsageError: The embedded database cannot be kept where the settings say.
+    """
+    # First, since it refuses a place where no database can be kept.
+    engine = make_engine(settings.database_url, timeout=settings.database_timeout)
+    with _owning(settings) as alone:
+        migrate(engine)
+        if alone:
+            _take_over(engine)
+        engine.dispose()
+        scheduler = make_scheduler(settings)
+        scheduler.on_tick.extend(on_tick)
+        worker = EmbeddedWorker(settings, concurrency=concurrency)
+        worker.start()
+        web = start_web(settings)
+        if on_start is not None:
+            on_start(web)
+        try:
+            _run(scheduler, stop)
+        finally:
+            ended = worker.stop()
+            if web is not None:
+                web.end()
+    return ended
+
+
+def start_web(settings: Settings) -> WebServer | None:
+    """Serve the HTTP API in a thread; None if that is not wanted, or not possible."""
+    if not settings.web_address:
+        return None
+    try:
+        server = WebServer(settings, make_app)
+    except UsageError as error:
+        # Ticks do not wait for a port.
+        log.warning(Event.WEB_NOT_STARTED, error=str(error))
+        return None
+    server.start()
+    return server
+
+
+def _run(scheduler: Scheduler, stop: threading.Event) -> None:
+    # A step in a tight loop can keep this thread from the interpreter for a while.
+    with suppress(KeyboardInterrupt):
+        run(scheduler, stop)
+
+
+@contextmanager
+def _owning(settings: Settings) -> Iterator[bool]:
+    """
+    Keep other processes off the embedded database until the context ends.
+
+    Yields:
+        Whether this process alone uses the database. Its broker is then in this
+        process's memory, so all messages of an earlier process are gone.
+    """
+    path = find_sqlite_file(settings.database_url)
+    if path is None or not settings.broker_url.startswith("memory"):
+        yield False
+        return
+    lock = Path(f"{path}.lock")
+    with lock.open("a+") as file:
+        try:
+            # The kernel releases it when this process ends, even after kill -9.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            msg = (
+                f"minutehand up is already running on {path}"
+                f" (pid {file.read().strip()})"
+            )
+            raise ConflictError(msg) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield True
+
+
+def _take_over(engine: sa.Engine) -> None:
+    """Take over from a killed process at once, without waiting for its leases."""
+    with write_database(engine) as connection:
+        expire_lease(connection)
+        take_over_all(connection)
 
 
 def up(

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from actions.lookup import fetch_app
 from actions.pausing.pause_state import hold_pause
 from actions.posting.post import Posting, post_action
-from actions.small_apps.list_apps import fetch_domains
+from actions.small_apps.export import fetch_domains
 from dispatch.manual_runs import find_requested_id
 from models.database.engine import read_clock
 from models.database.journal import note_change

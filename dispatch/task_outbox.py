@@ -24,7 +24,7 @@ from models.database.engine import reading
 from models.database.transaction import Transaction
 from models.errors import StepError
 from models.operation_state import FINAL_STATES, Queue
-from operations.fleet.installation import fetch_secret
+from operations.fleet.processes import fetch_secret
 from operations.following import find_followed, record_following
 from operations.foreign_tasks import ForeignTask
 from operations.sending.order import Message

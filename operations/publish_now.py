@@ -24,7 +24,7 @@ from models.database.tables import (
 )
 from models.errors import ConflictError, NotFoundError
 from models.requests.apps import MoveRequestModel
-from operations.adapters.workspace.pointers import (
+from operations.adapters.workspace.files import (
     publish_data,
     publish_document,
     roll_back_data,

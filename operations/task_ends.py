@@ -29,7 +29,7 @@ from models.database.tables import (
 from models.operation import RUN_TASK, order_steps
 from models.operation_state import OperationState
 from models.run_task import RunTaskModel
-from operations.fleet.installation import fetch_secret
+from operations.fleet.processes import fetch_secret
 from operations.following import record_following
 from operations.foreign_tasks import ForeignTask, TaskAnswer, name_task, read_token
 from operations.operation_log import LONGEST_ERROR, shorten

@@ -19,8 +19,8 @@ from actions.explaining.why import EXIT_WORDS, STATE_WORDS
 from actions.previews.sentences import HAPPENED, WAS
 from celery_app.routing import TASK_OF_QUEUE
 from cli.demo.screen import MARKS
-from cli.doctor import STYLES
 from cli.output import STATE_STYLES
+from cli.status import STYLES
 from dispatch.backfills.planning import Recorded
 from dispatch.backfills.progress import BACKFILLED_STATES
 from dispatch.dispatcher import DECISIONS
@@ -130,7 +130,7 @@ def find_steps_that_use(name: str) -> set[str]:
         ("overview/installation/queues.py: LIVE_IN_ORDER", LIVE_IN_ORDER, LIVE_STATES),
         ("cli/output.py: STATE_STYLES", STATE_STYLES, OperationState),
         ("cli/demo/screen.py: MARKS", MARKS, StepState),
-        ("cli/doctor.py: STYLES", STYLES, Health),
+        ("cli/status.py: STYLES", STYLES, Health),
     ],
 )
 def test_list_holds_all_there_is(

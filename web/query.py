@@ -29,8 +29,7 @@ from serving.context import Context
 from serving.cursors import read_cursor, write_cursor
 from serving.refusals import HttpError
 from telemetry import Event
-from web.clocks import Clock, find_zone
-from web.preferences import read_preferences
+from web.preferences import Clock, find_zone, read_preferences
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 

@@ -28,9 +28,16 @@ from serving.access.callers import Role
 from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services
-from web.clocks import Clock, Clocks, find_zone, format_iso
 from web.forms import Told, forget_told, take_told, tell_error
-from web.preferences import Preferences, Theme, read_preferences
+from web.preferences import (
+    Clock,
+    Clocks,
+    Preferences,
+    Theme,
+    find_zone,
+    format_iso,
+    read_preferences,
+)
 from web.query import Unread, read_part
 from web.static_files import STATIC
 

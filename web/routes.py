@@ -17,7 +17,6 @@ from web.data import routes as data
 from web.editor import routes as editor
 from web.events import routes as events
 from web.keys_help import routes as keys_help
-from web.mails import changes as mail_changes
 from web.mails import routes as mails
 from web.now import begin
 from web.now import routes as now
@@ -49,8 +48,6 @@ ROUTERS = (
     backfills.router,
     bulk.router,
     keys_help.router,
-    # Their paths are also ones of mails.
-    mail_changes.router,
     mails.router,
     now.router,
     # before those of one operation, whose paths are alike

@@ -18,18 +18,18 @@ from typing import NamedTuple, assert_never
 
 from cronsim import CronSimError
 
-from actions.explaining.cron_reading import read_cron
-from actions.explaining.day_reading import (
-    move_occurrence,
-    read_working_days,
-    widen,
-)
 from actions.explaining.expected_events import (
     Keeps,
     find_missing_runs,
     find_undecided,
 )
-from actions.explaining.interval_reading import read_interval
+from actions.explaining.own_readings import (
+    move_occurrence,
+    read_cron,
+    read_interval,
+    read_working_days,
+    widen,
+)
 from actions.explaining.recorded import (
     ActionHistory,
     RecordedOperation,

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from actions.explaining.date_reading import read_delay
+from actions.explaining.own_readings import read_delay
 from actions.explaining.recorded import (
     RecordedEvent,
     RecordedOperation,

@@ -20,6 +20,8 @@ from actions.occurrences import parse_timing
 from actions.pausing.pause_state import (
     ACTION,
     APP,
+    INSTALLATION,
+    OPERATOR,
     UNPAUSED,
     Pause,
     PauseSubject,
@@ -30,7 +32,6 @@ from actions.pausing.pause_state import (
     refuse_other_pause,
     tag_pause,
 )
-from actions.pausing.write_pause import write_pause
 from actions.posting.revisions import (
     change_actions,
     get_app_of,
@@ -46,6 +47,35 @@ from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
 from models.json_form import ASIDE
 from models.revision import ActionState, Change
+
+
+def pause_posted(connection: sa.Connection, uids: Sequence[str], pause: Pause) -> None:
+    """Pause actions that are posted while their app is paused."""
+    rows = connection.execute(
+        sa.select(scheduled_actions).where(scheduled_actions.c.uid.in_(uids))
+    ).all()
+    by = OPERATOR if pause.scope == INSTALLATION else pause.by
+    write_pause(connection, rows, pause, by=by)
+
+
+def write_pause(
+    connection: sa.Connection,
+    rows: Sequence[sa.Row[Any]],
+    pause: Pause,
+    *,
+    by: str | None,
+    at: datetime | None = None,
+) -> None:
+    """Write *pause* into locked actions, as of *at* (aware UTC; None: now)."""
+    values = pause.as_action_columns()
+    written_at = at or read_clock(connection)
+    changes = [
+        # Never before an earlier revision, even if the tick is late and it was edited.
+        (row, {**values, "updated_at": max(row.updated_at, written_at)})
+        for row in rows
+    ]
+    change_actions(connection, changes, Change.PAUSED, by=by, note=pause.told)
+
 
 _kept = scheduled_actions.c
 

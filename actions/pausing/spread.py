@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.pausing.pause_and_resume import let_go_on
+from actions.pausing.pause_and_resume import let_go_on, write_pause
 from actions.pausing.pause_state import (
     APP,
     INSTALLATION,
@@ -27,7 +27,6 @@ from actions.pausing.pause_state import (
     fetch_pause,
     get_pause,
 )
-from actions.pausing.write_pause import write_pause
 from actions.posting.revisions import lock_actions
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.operation_state import Queue

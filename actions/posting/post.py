@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from actions.lookup import SYSTEM_APP
 from actions.occurrences import find_due, parse_timing
+from actions.pausing.pause_and_resume import pause_posted
 from actions.pausing.pause_state import Pause, hold_pause
-from actions.pausing.write_pause import pause_posted
 from actions.posting.bounds import find_excess
 from actions.posting.formers import Formers, GivenAction, make_given
 from actions.posting.noting import note_deleted, note_posted, note_replaced

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 
 from actions.posting.post import fetch_holidays
-from actions.small_apps.list_apps import (
+from actions.small_apps.export import (
     fetch_domains,
     fetch_group_names,
     fetch_names,

@@ -25,8 +25,7 @@ from actions.previews.preview_notes import (
     get_clock_change_at,
     make_read_rule,
 )
-from actions.previews.sentences import describe, format_day
-from actions.previews.terms import describe_terms
+from actions.previews.sentences import describe, describe_terms, format_day
 from actions.when.searching import find_occurrences
 from models.door.documents import action_document
 from models.fields.instants import format_instant

@@ -6,9 +6,9 @@ A sentence never says less than its rule: a rule that has no good words is quote
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import assert_never
+from typing import Any, assert_never
 
 from actions.previews.clock_words import (
     MONTHS,
@@ -23,6 +23,7 @@ from models.event import EventName
 from models.fields.delay import parse_time_of_day
 from models.fields.duration import Duration
 from models.fields.instants import parse_due_date, parse_instant
+from models.fields.ping import name_monitor
 from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
 from models.when import (
@@ -281,3 +282,53 @@ def _format_instant(instant: datetime) -> str:
     """Return a bound in UTC, since it does not belong to the zone of one rule."""
     utc = instant.astimezone(UTC)
     return f"{utc.date().isoformat()} {_format_time(utc)} UTC"
+
+
+def describe_terms(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """
+    Return a sentence for each thing in which *document* departs from what is usual.
+
+    Args:
+        document: Of an action, as it is stored.
+
+    >>> describe_terms({"name": "daily", "retries": 5, "retry_after": "PT1M"})
+    ('Up to 5 retries, the first after 1 minute, then twice that.',)
+    """
+    return tuple(_describe(document))
+
+
+def _describe(document: Mapping[str, Any]) -> Iterator[str]:
+    if document.get("if"):
+        yield "The steps after refresh run only if it brought something new."
+    retries, after = document.get("retries"), document.get("retry_after")
+    first = after and f"the first after {describe_duration(after)}, then twice that"
+    match retries:
+        case None:
+            if first:
+                yield f"Of its retries, {first}."
+        case 0:
+            yield "No retries: what fails once has failed."
+        case 1:
+            pause = after and f", after {describe_duration(after)}"
+            yield f"At most 1 retry{pause or ''}."
+        case _:
+            yield f"Up to {retries} retries{(first and f', {first}') or ''}."
+    expected = document.get("expect") or {}
+    told = {"within": "end within {} of its time", "takes": "take at most {}"}
+    said = [
+        words.format(describe_duration(expected[key]))
+        for key, words in told.items()
+        if expected.get(key)
+    ]
+    if said:
+        yield f"Expected to {' and to '.join(said)}; else a notice tells."
+    failures = document.get("rest_after")
+    if failures is not None:
+        yield (
+            "Paused as soon as a run fails."
+            if failures == 1
+            else f"Paused after {failures} failures in a row."
+        )
+    if document.get("ping"):
+        host = name_monitor(document["ping"])
+        yield f"{host} is told when a run starts, and how it ended."

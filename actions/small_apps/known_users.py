@@ -14,8 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from actions.lookup import fetch_app
-from actions.small_apps.export import USER_COLUMNS, make_user_document
-from actions.small_apps.list_apps import fetch_groups
+from actions.small_apps.export import USER_COLUMNS, fetch_groups, make_user_document
 from models.database.engine import db_now
 from models.database.tables import memberships, users
 from models.errors import NotFoundError

@@ -5,7 +5,6 @@ Those of ``ROUTERS`` need a key; those of ``PUBLIC_ROUTERS`` answer everybody.
 """
 
 from api.routes import (
-    action_history,
     action_runs,
     actions,
     apps,
@@ -27,7 +26,6 @@ from api.routes import (
 PUBLIC_ROUTERS = (meta.router,)
 ROUTERS = (
     actions.router,
-    action_history.router,
     action_runs.router,
     backfills.router,
     bulk.router,

@@ -10,8 +10,14 @@ from starlette.responses import Response
 
 from api.answers import ROOT, answer
 from api.guarding import ApiRoute, takes
-from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
-from dispatch.bulk.shown_bulk import CountedBulk, ShownBulk, fetch_shown_bulk
+from dispatch.bulk.requests import (
+    CountedBulk,
+    ShownBulk,
+    cancel_bulk,
+    count_bulk,
+    fetch_shown_bulk,
+    start_bulk,
+)
 from models.requests.bulk_changes import BulkChangeModel
 from serving.context import Operator, Viewer
 

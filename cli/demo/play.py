@@ -33,10 +33,9 @@ from cli.demo.data import (
 )
 from cli.demo.scenes import KilledWorker, find_program, post_missed
 from cli.demo.screen import Screen
-from cli.embedded import run_embedded
 from cli.keys import make_link_here
 from cli.output import out, print_note
-from cli.up import leave_at_once, stopping_on_signals
+from cli.up import leave_at_once, run_embedded, stopping_on_signals
 from dispatch.manual_runs import run_now
 from migrations.schema import migrate
 from models.database.engine import make_engine, read_clock

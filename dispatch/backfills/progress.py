@@ -24,9 +24,9 @@ from dispatch.backfills.shown_backfills import (
     LEFT,
     TAKEN,
     OccurrenceOutcome,
+    find_wait,
     settle_waiting,
 )
-from dispatch.backfills.waiting import find_wait
 from models.database.engine import (
     Identifier,
     UtcDateTime,

@@ -22,8 +22,21 @@ from pydantic import BaseModel, SecretStr
 from sqlalchemy.dialects.postgresql import insert
 
 from models.database.engine import Clock, db_now, read_clock, read_host_clock
-from models.database.tables import ALIVE_FOR, processes
+from models.database.tables import ALIVE_FOR, installation, processes
 from models.fields.server_url import hide_sign_in
+
+
+def fetch_installation(connection: sa.Connection) -> str | None:
+    """Return the installation's id, as in messages; None: the row is missing."""
+    found = connection.execute(sa.select(installation.c.id).limit(1)).scalar()
+    return None if found is None else str(found)
+
+
+def fetch_secret(connection: sa.Connection) -> str:
+    """Return what signs the answers of tasks: see ``foreign_tasks.make_token``."""
+    secret: str = connection.execute(sa.select(installation.c.secret)).scalar_one()
+    return secret
+
 
 #: Between two signs of life.
 RENEW_EVERY = timedelta(seconds=20)

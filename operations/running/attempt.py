@@ -57,10 +57,11 @@ from operations.ports import Ports, StepFunction
 from operations.running.news import goes_on
 from operations.running.past_attempts import AttemptOutcome, PastAttempt, note_attempt
 from operations.running.platform_errors import describe_ours
-from operations.running.spoken_lines import SpokenLines, describe_crash
 from operations.running.step_context import ProgressPoints, call_step, make_context
 from operations.running.step_records import (
     KeptStep,
+    SpokenLines,
+    describe_crash,
     end_resend,
     finish_last_step,
     finish_step,

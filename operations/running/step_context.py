@@ -17,7 +17,7 @@ from models.when import EventModel
 from operations.claiming.claim import guard
 from operations.claiming.claimed import Claim
 from operations.domains import Reached
-from operations.fleet.installation import fetch_secret
+from operations.fleet.processes import fetch_secret
 from operations.foreign_tasks import make_token
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.ports import (

@@ -14,8 +14,7 @@ from models.database.engine import read_clock, reading, reading_once
 from models.errors import RefusedError, UnreachableError, UsageError
 from models.units import format_age
 from overview.doctor.checks import LOOKS
-from overview.doctor.finding import Finding, Health, View, find_worst
-from overview.doctor.thresholds import TICK_LATE_AFTER
+from overview.doctor.finding import TICK_LATE_AFTER, Finding, Health, View, find_worst
 from settings import Settings
 
 #: Seconds that a process has to serve its metrics, which it keeps in memory.

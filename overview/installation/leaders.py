@@ -15,7 +15,7 @@ from models.database.engine import read_clock
 from models.database.tables import TROUBLED, operations
 from models.operation_state import OperationState
 from operations.fleet.processes import ProcessRole, Seen, fetch_processes
-from overview.doctor.thresholds import BEGAN_LATE_AFTER
+from overview.doctor.finding import BEGAN_LATE_AFTER
 
 #: The most leaderships that are told.
 _MOST = 10

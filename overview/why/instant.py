@@ -15,7 +15,7 @@ from actions.explaining.history import fetch_history
 from actions.explaining.why import Verdict, WhyAnswer, explain
 from models.database.engine import read_clock
 from models.database.tables import operations
-from models.fields.typed_instants import parse_typed_instant
+from models.fields.instants import parse_typed_instant
 from models.fields.zone import load_zone
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, tell_why

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import LEASE_NAME, Leader
-from actions.pausing.end_pauses import has_ended_pause
 from actions.tick import TickReport
 from actions.zone_changes import fetch_changed, read_zone_data
+from dispatch.due_pauses import has_ended_pause
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases, operations, scheduled_actions, zones
 from models.operation_state import Queue

@@ -16,8 +16,8 @@ from unittest.mock import patch
 
 import sqlalchemy as sa
 
-import actions.pausing.end_pauses
 import actions.pausing.spread
+import dispatch.due_pauses
 import dispatch.upkeep
 from actions.leader import LEASE_NAME
 from actions.pausing.targets import pause_target
@@ -51,7 +51,7 @@ def in_small_parts() -> Iterator[None]:
     adopt = partialmethod(ZoneAdopter.do_part, at_most=PART)
     with ExitStack() as stack:
         for target, name, value in (
-            (actions.pausing.end_pauses, "ENDED_AT_ONCE", PART),
+            (dispatch.due_pauses, "ENDED_AT_ONCE", PART),
             (actions.pausing.spread, "WRITTEN_AT_ONCE", PART),
             (dispatch.upkeep, "follow_clock_set_back", follow),
             (ZoneAdopter, "do_part", adopt),

@@ -11,8 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from actions.explaining.cron_reading import read_cron
-from actions.explaining.interval_reading import read_interval
+from actions.explaining.own_readings import read_cron, read_interval
 from actions.when.cron import CronRule
 from actions.when.interval import make_interval_rule
 from actions.when.searching import find_occurrences

@@ -30,12 +30,7 @@ from serving.access.callers import Role
 from serving.context import Context, Editor, Viewer
 from web.editor.document_text import write_text
 from web.editor.draft import Draft, Judged, judge
-from web.forms import (
-    LARGEST_REVISION,
-    Form,
-    go_to,
-    read_revision,
-)
+from web.forms import LARGEST_REVISION, Form, go_to, read_revision
 from web.guarding import PageRoute
 from web.query import Unread, read_part
 from web.questions import after_question

@@ -22,9 +22,13 @@ from actions.list_actions import (
     match_kind,
     match_text,
     name_state,
+    select_part,
 )
+from actions.lookup import fetch_app
+from actions.read_actions import is_one_of
 from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
+from models.paging import Page, Part
 from models.requests.actions import (
     ActionFilterModel,
     ActionKind,
@@ -235,3 +239,41 @@ def _count(
             for each in name(cell):
                 counts[each] += cell.count
     return dict(counts)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDocument:
+    """A scheduled action as it was posted."""
+
+    uid: str
+    app: str
+    document: Mapping[str, Any]
+
+
+def fetch_document_part(
+    connection: sa.Connection, wanted: ActionFilterModel, page: Page
+) -> Part[ActionDocument]:
+    """
+    Return a part of the documents of scheduled actions, by small app and name.
+
+    Args:
+        page: Which part; as for ``select_part``.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+    if wanted.app is not None:
+        fetch_app(connection, wanted.app)
+    part = select_part(connection, wanted, page)
+    uids = [row.uid for row in part.entries]
+    query = sa.select(_kept.uid, _kept.document).where(is_one_of(connection, uids))
+    rows = connection.execute(query)
+    documents: dict[str, Mapping[str, Any]] = {row.uid: row.document for row in rows}
+    return Part(
+        [
+            ActionDocument(row.uid, row.app, documents[row.uid])
+            for row in part.entries
+            if row.uid in documents
+        ],
+        part.following,
+    )

@@ -33,8 +33,12 @@ from web.action_words import (
     tell_verdict,
     write_rules,
 )
-from web.actions.fetch_counts import ActionCounts, count_actions
-from web.actions.fetch_documents import ActionDocument, fetch_document_part
+from web.actions.fetch_counts import (
+    ActionCounts,
+    ActionDocument,
+    count_actions,
+    fetch_document_part,
+)
 from web.charts import LEGEND
 from web.guarding import PageRoute
 from web.query import Query, Unread, read_part

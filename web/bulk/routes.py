@@ -13,8 +13,13 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.list_actions import select_part
-from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
-from dispatch.bulk.shown_bulk import BulkState, fetch_shown_bulk
+from dispatch.bulk.requests import (
+    BulkState,
+    cancel_bulk,
+    count_bulk,
+    fetch_shown_bulk,
+    start_bulk,
+)
 from models.database.engine import read_clock
 from models.door.json_text import decode_json
 from models.errors import (

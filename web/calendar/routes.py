@@ -20,12 +20,11 @@ from models.errors import UsageError
 from models.fields.strict_model import show
 from models.operation_state import Queue
 from serving.context import Viewer
-from web.calendar.cells import HOURS, make_filters, make_rows, say
+from web.calendar.cells import HOURS, LoadChart, draw_load, make_filters, make_rows, say
 from web.calendar.fetch_calendar import Calendar, Planned, fetch_calendar, list_planned
-from web.calendar.load_chart import LoadChart, draw_load
 from web.calendar.local_days import CalendarDay
-from web.clocks import format_iso, format_offset
 from web.guarding import PageRoute
+from web.preferences import format_iso, format_offset
 from web.query import Asked, Unread, ask, read_part
 from web.rendering import render
 

@@ -39,7 +39,6 @@ from overview.previews.new import AppCalendar, fetch_app_calendar
 from serving.context import Context, Editor
 from serving.refusals import find_status
 from web.app_choice import find_apps, list_apps
-from web.clocks import find_zone
 from web.editor.builders import (
     BUILDERS,
     DAYS,
@@ -56,7 +55,7 @@ from web.editor.draft import Draft, foresee, judge, take_proposal
 from web.editor.starters.starters import Starter, get_starter, list_starters
 from web.forms import Form, Refused, go_to, make_refused, read_form, read_revision
 from web.guarding import PageRoute, takes_form
-from web.preferences import read_preferences
+from web.preferences import find_zone, read_preferences
 from web.query import Unread, read_part
 from web.rendering import render
 

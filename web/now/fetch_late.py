@@ -16,7 +16,7 @@ from models.decision import get_action_name
 from models.operation_state import OperationState, Trigger
 from models.units import format_age
 from operations.operation_filter import belongs_to
-from overview.doctor.thresholds import BEGAN_LATE_AFTER
+from overview.doctor.finding import BEGAN_LATE_AFTER
 
 #: The most operations that are looked at, the latest first: some 20 ms. Those of one
 #: small app lie far apart in the table, so that each costs more.

@@ -28,11 +28,11 @@ from overview.operations import (
     fetch_shown_operation,
 )
 from serving.context import Context, Operator, Viewer
-from web.clocks import format_iso
 from web.forms import Form, go_to
 from web.guarding import PageRoute
 from web.operation.fetch_account import Account, fetch_account
 from web.operation.gantt import Gantt, draw_gantt
+from web.preferences import format_iso
 from web.query import Unread, read_part
 from web.questions import after_question
 from web.rendering import HEADERS, find_address, render

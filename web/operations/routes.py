@@ -19,11 +19,10 @@ from operations.operation_filter import OperationFilter
 from overview.operations import ShownOperation, fetch_filled_part
 from serving.context import Context, Viewer
 from serving.cursors import write_cursor
-from web.clocks import Clocks, format_offset
 from web.guarding import PageRoute
 from web.operations.fetch_facets import Facets, count_facets
 from web.operations.list_query import RANGE_WORDS, AskedList, read_asked
-from web.preferences import read_preferences
+from web.preferences import Clocks, format_offset, read_preferences
 from web.query import read_part
 from web.rendering import make_clocks, render
 

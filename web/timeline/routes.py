@@ -22,8 +22,8 @@ from models.operation_state import OperationState, Queue
 from models.units import format_count
 from serving.context import Viewer
 from web.calendar.cells import make_filters
-from web.clocks import format_iso
 from web.guarding import PageRoute
+from web.preferences import format_iso
 from web.query import Asked, Unread, ask, read_part
 from web.rendering import render
 from web.timeline.fetch_runs import Crowd

@@ -23,9 +23,9 @@ from overview.installation.status import fetch_app_status
 from overview.installation.workers import fetch_worker, fetch_workers, set_drained
 from serving.context import Context, Operator, Viewer
 from web.charts import draw_depth
-from web.clocks import format_iso
 from web.forms import Form, go_to
 from web.guarding import PageRoute, takes_form
+from web.preferences import format_iso
 from web.query import Unread, read_part
 from web.questions import after_question
 from web.rendering import render

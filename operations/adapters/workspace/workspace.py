@@ -26,14 +26,12 @@ from operations.adapters.workspace.files import (
     YOUNG,
     count_bytes,
     encode_name,
-    prune_drafts,
-    prune_files,
-    prune_versions,
-)
-from operations.adapters.workspace.pointers import (
     explain_nothing_staged,
     has_staged,
     keep_figures,
+    prune_drafts,
+    prune_files,
+    prune_versions,
     publish_data,
     publish_document,
     roll_back_data,

@@ -21,8 +21,13 @@ from models.fields.zone import load_zone
 from models.units import format_age, show_instant
 from operations.adapters.identity_provider import describe
 from operations.mail.server_pauses import fetch_pauses
-from overview.doctor.finding import Finding, Health, View
-from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER, PINGS_FOR
+from overview.doctor.finding import (
+    MAIL_FORGOTTEN_AFTER,
+    PINGS_FOR,
+    Finding,
+    Health,
+    View,
+)
 
 #: The most apps, or monitors, that are named.
 _NAMED = 5

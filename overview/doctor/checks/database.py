@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from importlib import import_module
 
@@ -12,10 +13,9 @@ from actions.lookup import SYSTEM_APP
 from actions.stored_task_queues import fetch_task_queues
 from migrations.schema_revisions import check_schema
 from models.database.engine import is_pooled, writing
-from models.database.grants import find_missing_grants
 from models.database.journal import rolled_back
 from models.database.sqlite_place import find_sqlite_file
-from models.database.tables import small_apps
+from models.database.tables import metadata, small_apps
 from models.errors import (
     BrokerUnreachableError,
     RefusedError,
@@ -26,8 +26,7 @@ from models.units import format_bytes
 from operations.fleet.processes import measure_free
 from operations.fleet.strangers import fetch_strangers
 from overview.doctor.checks.scheduler import is_tick_late
-from overview.doctor.finding import Finding, Health, View
-from overview.doctor.thresholds import NO_SPACE
+from overview.doctor.finding import NO_SPACE, Finding, Health, View
 from settings import Settings
 
 _UNWRITTEN = (
@@ -235,3 +234,55 @@ def _look_at_sharing(view: View, is_ours_used: bool) -> Iterator[Finding]:  # no
         ' "apps", in MINUTEHAND_TASK_RULES; "*" is all'
     )
     yield Finding("connections", Health.DOUBTFUL, detail)
+
+
+#: What schedulers and workers do to each table.
+_NEEDED = ("SELECT", "INSERT", "UPDATE", "DELETE")
+
+#: To these they do less, so that a role without more cannot do it either.
+_LESS = {"changes": ("SELECT", "INSERT")}
+
+#: Alembic's table, which says which schema the database has.
+_VERSION = "alembic_version"
+
+#: A table that does not exist is left out: its migration has not been applied.
+_MISSING = sa.text(
+    """
+    SELECT current_user AS role, pair->>0 AS named, pair->>1 AS needed
+    FROM jsonb_array_elements(CAST(:pairs AS jsonb)) WITH ORDINALITY
+        AS pairs (pair, place)
+    WHERE NOT has_table_privilege(to_regclass(pair->>0), pair->>1)
+    ORDER BY place
+    """
+)
+
+
+def find_missing_grants(connection: sa.Connection) -> list[str]:
+    """
+    Return which rights the role of *connection* lacks, and how to grant them.
+
+    Args:
+        connection: To a migrated database. SQLite has no rights.
+
+    Returns:
+        A sentence for each table; empty if every right is granted.
+    """
+    if connection.dialect.name != "postgresql":
+        return []
+    pairs = [
+        *(
+            (table, right)
+            for table in sorted(metadata.tables)
+            for right in _LESS.get(table, _NEEDED)
+        ),
+        (_VERSION, "SELECT"),
+    ]
+    rows = connection.execute(_MISSING, {"pairs": json.dumps(pairs)})
+    missing: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        missing.setdefault((row.role, row.named), []).append(row.needed)
+    return [
+        f"the role {role} lacks {', '.join(rights)} on {table}."
+        f" Run: GRANT {', '.join(rights)} ON {table} TO {role}"
+        for (role, table), rights in missing.items()
+    ]

@@ -10,8 +10,14 @@ from migrations.schema_revisions import get_newest_revision
 from models.database.engine import TOLERATED_SKEW, read_host_clock
 from models.units import format_age, format_bytes
 from operations.fleet.processes import Seen
-from overview.doctor.finding import Finding, Health, View
-from overview.doctor.thresholds import LITTLE_SPACE, NO_SPACE, SILENT_FOR
+from overview.doctor.finding import (
+    LITTLE_SPACE,
+    NO_SPACE,
+    SILENT_FOR,
+    Finding,
+    Health,
+    View,
+)
 
 
 def look_at_clocks(view: View) -> Iterator[Finding]:

@@ -9,8 +9,14 @@ from actions.leader import Holder, get_last_tick_at, get_send_failure, get_set_b
 from actions.pausing.pause_state import fetch_pauses
 from models.database.engine import TOLERATED_SKEW
 from models.units import format_age
-from overview.doctor.finding import Finding, Health, View
-from overview.doctor.thresholds import LAG_LONG, LOST_BEATS, TICK_LATE_AFTER
+from overview.doctor.finding import (
+    LAG_LONG,
+    LOST_BEATS,
+    TICK_LATE_AFTER,
+    Finding,
+    Health,
+    View,
+)
 from overview.installation.figures import fetch_lag
 from overview.installation.leaders import find_standbys
 

@@ -19,7 +19,7 @@ from models.database.tables import breakers, deliveries, leases, operations
 from models.operation_state import Reason
 from operations.adapters.breaker import Breaker
 from operations.fleet.processes import Process, ProcessRole
-from overview.doctor.thresholds import LITTLE_SPACE, NO_SPACE
+from overview.doctor.finding import LITTLE_SPACE, NO_SPACE
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker
 from tests.scheduling import make_operation, record_all

@@ -22,7 +22,7 @@ from models.occurrence import make_after_id
 from models.operation_state import Trigger
 from operations.cancel_and_retry import cancel, cancel_each, reopen
 from operations.claiming.claim import claim_operation
-from operations.fleet.installation import fetch_secret
+from operations.fleet.processes import fetch_secret
 from operations.foreign_tasks import TaskAnswer, make_token
 from operations.rescue import (
     KILLS_ALLOWED,

@@ -19,7 +19,7 @@ from models.database.tables import operations
 from models.operation_state import OperationState, Overlap, Queue, is_awaiting
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, give_back
-from operations.fleet.installation import fetch_secret
+from operations.fleet.processes import fetch_secret
 from operations.foreign_tasks import ForeignTask, TaskAnswer, make_token
 from operations.list_operations import fetch_steps
 from operations.ports import Ports

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.clocks import Clock, Clocks, Detail, find_zone
+from web.preferences import Clock, Clocks, Detail, find_zone
 
 NOW = datetime(2026, 10, 25, 2, 2, 37, tzinfo=UTC)
 LONDON = ZoneInfo("Europe/London")

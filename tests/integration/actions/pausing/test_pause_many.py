@@ -15,7 +15,6 @@ from actions.explaining.why import Verdict, explain
 from actions.leader import Leader
 from actions.lookup import find_action
 from actions.own_actions import MAINTENANCE_UID, MaintenancePlan, ensure_maintenance
-from actions.pausing.end_pauses import end_pauses, has_ended_pause
 from actions.pausing.pause_and_resume import set_paused
 from actions.pausing.pause_state import (
     APP,
@@ -28,7 +27,7 @@ from actions.pausing.pause_state import (
 from actions.pausing.spread import spread_part
 from actions.pausing.targets import pause_target, resume_target
 from actions.read_rules import find_next
-from dispatch.due_pauses import end_due_pauses
+from dispatch.due_pauses import end_due_pauses, end_pauses, has_ended_pause
 from dispatch.upkeep import do_all
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions

@@ -10,7 +10,7 @@ from actions.own_actions import fetch_watch
 from actions.pausing.targets import pause_target
 from actions.receive_events import receive_events
 from actions.small_apps.delete import DeletedApp, delete_small_app
-from actions.small_apps.list_apps import fetch_apps
+from actions.small_apps.export import fetch_apps
 from models.database.engine import db_now, reading, writing
 from models.database.tables import (
     api_keys,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from actions.small_apps.list_apps import fetch_group_names
+from actions.small_apps.export import fetch_group_names
 from models.database.engine import reading
 from tests.integration.actions.small_apps.shop import apply
 

@@ -14,13 +14,14 @@ from actions.pausing.pause_and_resume import set_paused
 from actions.pausing.targets import pause_target
 from dispatch.bulk import runner
 from dispatch.bulk.requests import (
+    ShownBulk,
     cancel_bulk,
     count_bulk,
     end_bulk_changes,
+    fetch_shown_bulk,
     start_bulk,
 )
 from dispatch.bulk.runner import BulkRunner
-from dispatch.bulk.shown_bulk import ShownBulk, fetch_shown_bulk
 from dispatch.manual_runs import run_now
 from models.database.engine import Author, reading, writing
 from models.database.tables import bulk_changes, changes

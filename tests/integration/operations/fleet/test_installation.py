@@ -14,7 +14,7 @@ from celery_app.operation_sender import CelerySender
 from celery_app.routing import INSTALLATION_HEADER
 from models.database.engine import reading
 from models.operation_state import Queue
-from operations.fleet.installation import fetch_installation
+from operations.fleet.processes import fetch_installation
 from operations.sending.order import Message
 from settings import read_settings
 

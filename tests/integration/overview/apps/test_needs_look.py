@@ -11,8 +11,12 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import deliveries, domains
 from models.paging import Page
-from overview.apps.needs_look import AppStanding, fetch_standings
-from overview.apps.small_apps import fetch_app_part, fetch_listed_apps
+from overview.apps.small_apps import (
+    AppStanding,
+    fetch_app_part,
+    fetch_listed_apps,
+    fetch_standings,
+)
 from tests.scheduling import (
     add_app,
     edit,

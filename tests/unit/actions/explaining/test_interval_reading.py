@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actions.explaining.interval_reading import read_interval
+from actions.explaining.own_readings import read_interval
 from actions.when.interval import make_interval_rule
 from actions.when.searching import find_occurrences
 from models.fields.zone import load_zone

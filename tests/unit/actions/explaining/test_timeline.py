@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
+from actions.explaining.occurrence_list import Moment, list_moments
 from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
-from actions.explaining.timeline import Moment, list_moments
 from actions.explaining.why import History, Verdict, explain
 from models.revision import Change
 

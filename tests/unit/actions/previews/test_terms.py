@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actions.previews.terms import describe_terms
+from actions.previews.sentences import describe_terms
 
 
 @pytest.mark.parametrize(

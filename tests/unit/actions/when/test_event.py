@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.explaining.date_reading import read_delay
+from actions.explaining.own_readings import read_delay
 from actions.when.event import (
     earliest_occurrence,
     event_due_at,

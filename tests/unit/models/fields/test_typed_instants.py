@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import RuleError
-from models.fields.typed_instants import parse_typed_instant
+from models.fields.instants import parse_typed_instant
 
 #: 00:30 of the next day in Paris.
 NOW = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from billiard.common import human_status
 
-from operations.fleet.deaths import Deaths
+from celery_app.lost_children import Deaths
 
 
 def lose(number: int) -> str:

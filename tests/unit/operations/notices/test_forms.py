@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from operations.notices.forms import NoticeForm, find_form, make_request
+from operations.steps.notify import NoticeForm, find_form, make_request
 
 ID = UUID(int=7)
 

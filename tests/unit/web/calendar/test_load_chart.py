@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from actions.load.counting import LoadedMinute
-from web.calendar.load_chart import draw_load
+from web.calendar.cells import draw_load
 
 NOON = datetime(2026, 10, 24, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

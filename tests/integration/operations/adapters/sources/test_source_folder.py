@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import StepError
-from operations.adapters.sources.source_folder import open_source_file
+from operations.adapters.sources.sources import open_source_file
 
 
 @pytest.fixture

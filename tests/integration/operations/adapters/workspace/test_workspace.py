@@ -23,7 +23,7 @@ from models.database.tables import (
 )
 from models.errors import ClaimLostError, PlatformError, StepError
 from operations.adapters.sources.sources import RealSources, digest_source
-from operations.adapters.workspace.pointers import MOST_ACTIONS
+from operations.adapters.workspace.files import MOST_ACTIONS
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.domains import Domain, DomainDraft, Fingerprint, Reading
 from operations.mail.summary.content import Former
