@@ -21,9 +21,10 @@ keep() { # NAME CONTENT
 }
 
 keep postgres_password "$(random)"
+keep database_password "$(random)"
 keep redis_password "$(random)"
 keep redis.conf "requirepass $(cat redis_password)"
-keep database_url "postgresql://minutehand:$(cat postgres_password)@postgres/minutehand"
+keep database_url "postgresql://minutehand:$(cat database_password)@postgres/minutehand"
 keep broker_url "redis://:$(cat redis_password)@redis:6379/0"
 keep smtp_url /data/mails
 keep webhook_secret "whsec_$(head -c 32 /dev/urandom | base64 | tr -d '\n')"

@@ -279,15 +279,19 @@ def make_folder(prefix: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def run_postgres(options: Sequence[str] = _POSTGRES_OPTIONS) -> Iterator[Server]:
+def run_postgres(
+    options: Sequence[str] = _POSTGRES_OPTIONS, *, superuser: str = "minutehand"
+) -> Iterator[Server]:
     """
     Run an empty PostgreSQL; the user of its URL may do everything.
 
     Args:
         options: Of the server, as on its command line.
+
+        superuser: Who that is.
     """
     with make_folder("postgres") as folder:
-        binaries, data, user = make_cluster(folder)
+        binaries, data, user = make_cluster(folder, superuser)
         log = folder / "log"
         with contextlib.ExitStack() as stack:
             for attempt in range(1, _PORT_ATTEMPTS + 1):
@@ -313,12 +317,14 @@ def run_postgres(options: Sequence[str] = _POSTGRES_OPTIONS) -> Iterator[Server]
                 else:
                     break
             # It listens before it is ready, and refuses whoever comes too early.
-            wait_until(lambda: accepts_sql(port), what="PostgreSQL")
-            url = f"postgresql+psycopg://minutehand@127.0.0.1:{port}/postgres"
+            wait_until(lambda: accepts_sql(port, superuser), what="PostgreSQL")
+            url = f"postgresql+psycopg://{superuser}@127.0.0.1:{port}/postgres"
             yield Server(url, process)
 
 
-def make_cluster(folder: Path) -> tuple[Path, Path, str | None]:
+def make_cluster(
+    folder: Path, superuser: str = "minutehand"
+) -> tuple[Path, Path, str | None]:
     """
     Make in *folder* what a PostgreSQL needs that trusts whoever comes from this host.
 
@@ -331,7 +337,7 @@ def make_cluster(folder: Path) -> tuple[Path, Path, str | None]:
         shutil.chown(folder, user)
     subprocess.run(
         [
-            *(binaries / "initdb", "-D", data, "-U", "minutehand"),
+            *(binaries / "initdb", "-D", data, "-U", superuser),
             *("-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"),
         ],
         check=True,
@@ -342,9 +348,9 @@ def make_cluster(folder: Path) -> tuple[Path, Path, str | None]:
     return binaries, data, user
 
 
-def accepts_sql(port: int) -> bool:
+def accepts_sql(port: int, user: str = "minutehand") -> bool:
     """Tell whether a PostgreSQL on *port* takes connections by now."""
-    dsn = f"host=127.0.0.1 port={port} user=minutehand dbname=postgres"
+    dsn = f"host=127.0.0.1 port={port} user={user} dbname=postgres"
     try:
         psycopg.connect(dsn, connect_timeout=5).close()
     except psycopg.OperationalError:

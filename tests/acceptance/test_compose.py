@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import psycopg
 import pytest
 import yaml
 
@@ -32,7 +33,9 @@ from settings import PREFIX, Settings, read_settings
 from tests.servers import (
     ROOT,
     find_free_port,
+    find_postgres_programs,
     is_listening,
+    run_postgres,
     run_process,
     run_redis,
     wait_until,
@@ -53,6 +56,17 @@ def compose() -> dict[str, Any]:
     return document
 
 
+@pytest.fixture(scope="module")
+def valkey(compose: dict[str, Any]) -> dict[str, Any]:
+    """Give it with Valkey in the place of Redis, merged as compose merges files."""
+    text = (ROOT / "deploy/compose.valkey.yml").read_text()
+    services = {**compose["services"]}
+    for name, changes in yaml.safe_load(text)["services"].items():
+        check = {**services[name]["healthcheck"], **changes.pop("healthcheck")}
+        services[name] = {**services[name], **changes, "healthcheck": check}
+    return {**compose, "services": services}
+
+
 def interpolate(text: str) -> str:
     """Fill in ``${NAME:-default}`` as compose does when no variable is set."""
     return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text).replace("$$", "$")
@@ -63,12 +77,40 @@ def environment_of(service: Service) -> dict[str, str]:
     return {name: interpolate(str(v)) for name, v in service["environment"].items()}
 
 
-def test_compose_file_fits_the_specification(compose: dict[str, Any]) -> None:
-    """The file is valid by the schema of the Compose specification."""
+def test_compose_file_fits_the_specification(
+    compose: dict[str, Any], valkey: dict[str, Any]
+) -> None:
+    """The file is valid by the schema of the Compose specification; Valkey, too."""
     schema = files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
     validator = jsonschema.Draft7Validator(json.loads(schema.read_text()))
 
-    assert [error.message for error in validator.iter_errors(compose)] == []
+    for document in (compose, valkey):
+        assert [error.message for error in validator.iter_errors(document)] == []
+
+
+def test_valkey_is_started_as_redis_is(
+    compose: dict[str, Any], valkey: dict[str, Any]
+) -> None:
+    """The same options and bounds; only the programs and the image are others."""
+    redis, other = (each["services"]["redis"] for each in (compose, valkey))
+
+    assert ["valkey-server", *redis["command"][1:]] == other["command"]
+    assert other["healthcheck"]["test"] == [
+        each.replace("redis-cli", "valkey-cli") for each in redis["healthcheck"]["test"]
+    ]
+    differing = {name for name in redis if redis[name] != other[name]}
+    assert differing == {"image", "command", "healthcheck"}
+
+
+def test_images_of_others_can_be_pinned(
+    compose: dict[str, Any], valkey: dict[str, Any]
+) -> None:
+    """Each is named by a variable, and has a version unless that is set."""
+    for document in (compose, valkey):
+        for name, service in document["services"].items():
+            image = service["image"]
+            pattern = r"\$\{MINUTEHAND_\w+_IMAGE:-[\w/]+:\d+-\w+\}"
+            assert name in OURS or re.fullmatch(pattern, image), image
 
 
 def test_there_is_a_service_for_each_process(compose: dict[str, Any]) -> None:
@@ -182,13 +224,15 @@ def test_containers_have_no_more_rights_than_they_need(
     compose: dict[str, Any],
 ) -> None:
     """
-    A root nobody can write to, no capabilities of ours, bounds on memory and logs.
+    A root nobody can write to, no capabilities of ours, bounds on memory, processes
+    and logs.
     """
     for name, service in compose["services"].items():
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert service["mem_limit"], name
+        assert service["pids_limit"], name
         assert service["logging"]["options"]["max-size"], name
         assert ("cap_add" in service) is (name not in OURS), name
 
@@ -356,11 +400,70 @@ def broker_url(compose: dict[str, Any], secrets: Path) -> Iterator[str]:
         yield made.replace("redis:6379", server.url.split("/")[2])
 
 
+def demand_passwords(address: str) -> None:
+    """Let a server trust its superuser alone, as the image does over the network."""
+
+    def ask(query: str) -> Any:
+        with psycopg.connect(address, autocommit=True) as connection:
+            return connection.execute(query.encode()).fetchone()
+
+    (loaded_at,), (path,) = ask("SELECT pg_conf_load_time()"), ask("SHOW hba_file")
+    lines = "('host all postgres all trust'), ('host all all all scram-sha-256')"
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"COPY (VALUES {lines}) TO '{path}'".encode())
+    ask("SELECT pg_reload_conf()")
+    wait_until(
+        lambda: ask("SELECT pg_conf_load_time()") != (loaded_at,), what="a reload"
+    )
+
+
+@pytest.fixture
+def database_url(compose: dict[str, Any], secrets: Path) -> Iterator[str]:
+    """Run a PostgreSQL, let it be prepared as its image would, and give our URL."""
+    (config,) = compose["services"]["postgres"]["configs"]
+    assert config["target"].startswith("/docker-entrypoint-initdb.d/")
+    script = ROOT / compose["configs"][config["source"]]["file"]
+    text = script.read_text().replace("/run/secrets", str(secrets))
+    with run_postgres(superuser="postgres") as server:
+        address = server.url.replace("+psycopg", "")
+        psql = find_postgres_programs() / "psql"
+        options = ("--no-psqlrc", "--set", "ON_ERROR_STOP=1", "--dbname", address)
+        subprocess.run([psql, *options], input=text, text=True, check=True)
+        demand_passwords(address)
+        made = (secrets / "database_url").read_text().strip()
+        yield made.replace("@postgres/", f"@{address.split('@')[1].split('/')[0]}/")
+
+
+def test_the_application_owns_its_database_alone(
+    database_url: str, secrets: Path
+) -> None:
+    """It is no superuser, reaches no other database, and needs its password."""
+    with psycopg.connect(database_url) as connection:
+        role = connection.execute(
+            "SELECT rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls"
+            " FROM pg_roles WHERE rolname = current_user"
+        ).fetchone()
+        owned = connection.execute(
+            "SELECT datname, pg_get_userbyid(datdba) = current_user FROM pg_database"
+            " WHERE has_database_privilege(oid, 'CONNECT') AND datallowconn"
+        ).fetchall()
+
+    assert (False,) * 5 == role
+    assert [("minutehand", True)] == owned
+    for other in (
+        f"{database_url.removesuffix('minutehand')}postgres",
+        database_url.replace((secrets / "database_password").read_text().strip(), "x"),
+    ):
+        assert other != database_url
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(other).close()
+
+
 @pytest.fixture
 def stack(
     request: pytest.FixtureRequest,
     compose: dict[str, Any],
-    postgres_url: str,
+    database_url: str,
     broker_url: str,
     secrets: Path,
     tmp_path: Path,
@@ -368,7 +471,7 @@ def stack(
     """Run migrate, then the services that a test names, until it ends."""
     stack = Stack(
         compose,
-        database_url=postgres_url,
+        database_url=database_url,
         broker_url=broker_url,
         secrets=secrets,
         folder=tmp_path,
@@ -435,7 +538,7 @@ def test_services_do_what_they_are_for(stack: Stack) -> None:
 
 @pytest.mark.parametrize("stack", [["scheduler"]], ids=["scheduler"], indirect=True)
 def test_health_of_a_scheduler_is_that_of_its_loop(
-    stack: Stack, postgres_url: str
+    stack: Stack, database_url: str
 ) -> None:
     """A standby is as healthy as a leader that ticks; none is when nobody ticks."""
     log = stack.folder / "scheduler.log"
@@ -454,7 +557,7 @@ def test_health_of_a_scheduler_is_that_of_its_loop(
         wait_until(lambda: stack.is_healthy("scheduler"), every_s=1, what="standby")
         leader.send_signal(signal.SIGSTOP)
         cleanup.callback(leader.send_signal, signal.SIGCONT)
-        engine = make_engine(postgres_url)
+        engine = make_engine(database_url.replace("://", "+psycopg://"))
         with writing(engine) as connection:
             record_tick(connection, read_clock(connection) - timedelta(minutes=4))
         engine.dispose()
