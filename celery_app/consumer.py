@@ -21,6 +21,7 @@ from amqp import Message as AmqpMessage
 from celery.exceptions import WorkerShutdown
 from celery.worker import consumer as celery_consumer
 from celery.worker.state import maybe_shutdown
+from kombu.exceptions import OperationalError
 
 from celery_app.aside import Aside, UnreadableMessage
 from celery_app.received import (
@@ -216,7 +217,10 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
             return  # the connection was lost meanwhile, and the message is back
         try:
             move()
-        except (*self.connection_errors, *self.channel_errors) as error:
+        except (
+            *(OperationalError, *self.connection_errors),  # the first by who connects
+            *self.channel_errors,
+        ) as error:
             self._disconnect_beside()
             log.warning(Event.SEND_FAILED, error=str(error))
             self.timer.call_after(

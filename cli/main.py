@@ -132,6 +132,7 @@ COMMANDS = Group(
         "restored": "cli.restored:restored",
         "tick": "cli.tick:tick",
         "import": _IMPORT,
+        "shadow": "cli.shadow:shadow",
         "preview": "cli.preview:preview",
         "schema": "cli.schema:schema",
         "apps": _APPS,

@@ -36,9 +36,10 @@ from actions.posting.references import fetch_references
 from actions.posting.refusals import Taken, refuse_repeated
 from actions.read_actions import fetch_rows
 from actions.read_rules import find_next, read_schedule
+from actions.small_apps.app_row import lock_app
 from models.database.engine import read_clock
 from models.database.journal import rolled_back
-from models.database.tables import scheduled_actions, small_apps
+from models.database.tables import scheduled_actions
 from models.door.differences import find_differences
 from models.door.documents import action_document, read_action
 from models.door.json_text import format_place
@@ -190,12 +191,7 @@ class _Plan:
 
 def _lock_app(connection: sa.Connection, app: str) -> list[sa.Row[Any]]:
     """Return the actions of *app*, which nobody posts to meanwhile."""
-    # Not FOR UPDATE: recording operations refers to the row of the app, and goes on.
-    connection.execute(
-        sa.select(small_apps.c.uid)
-        .where(small_apps.c.uid == app)
-        .with_for_update(key_share=True)
-    )
+    lock_app(connection, app)
     return list(
         connection.execute(
             sa.select(scheduled_actions)

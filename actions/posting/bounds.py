@@ -13,6 +13,8 @@ import sqlalchemy as sa
 from actions.load.forecast import forecast_load
 from actions.lookup import SYSTEM_APP
 from actions.occurrences import Schedule, parse_timing
+from actions.pausing.pause_state import Pause, hold_pause
+from actions.small_apps.app_row import lock_app
 from actions.when.searching import find_occurrences
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
@@ -65,6 +67,20 @@ def _make_alteration(
     after = values["timing"] if values["active"] else None
     is_same = old is not None and before == after
     return Alteration(old is None, before, None if is_same else after)  # type: ignore[arg-type]
+
+
+def hold_bounds(
+    connection: sa.Connection, app: str, by_app: Mapping[str, AppBounds]
+) -> Pause | None:
+    """
+    Return the pause of *app* as ``hold_pause``, before something is posted to it.
+
+    To an app that has bounds nobody else posts until the commit: each would count
+    without what the other one adds.
+    """
+    if get_bounds(by_app, app) != NO_BOUNDS:
+        lock_app(connection, app)
+    return hold_pause(connection, app)
 
 
 def find_excess(

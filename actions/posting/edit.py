@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 
 from actions.lookup import fetch_app, get_action
-from actions.pausing.pause_state import hold_pause
+from actions.posting.bounds import hold_bounds
 from actions.posting.doubts import Doubts, find_doubts, find_doubts_of_all
 from actions.posting.post import (
     Posted,
@@ -171,16 +171,24 @@ def post_text(
     text: str | bytes,
     *,
     terms: Terms,
+    dry_run: bool = False,
 ) -> OneOutcome:
     """
     Post the action in *text*; nothing is replaced.
+
+    Args:
+        dry_run: Whether to roll everything back in the end.
 
     Raises:
         NotFoundError, ConflictError, InvalidDocumentError: As ``read_action`` and
             ``post_action``.
     """
     action = _read(connection, app, text, terms)
-    return post_with_outcome(connection, app, action, terms.post())
+    if not dry_run:
+        return post_with_outcome(connection, app, action, terms.post())
+    with rolled_back(connection):
+        found = post_with_outcome(connection, app, action, terms.post())
+    return replace(found, uid=None)
 
 
 def read_all_text(
@@ -209,9 +217,13 @@ def replace_text(
     text: str | bytes,
     *,
     terms: Terms,
+    dry_run: bool = False,
 ) -> OneOutcome:
     """
     Put the action in *text* in the place of a stored one.
+
+    Args:
+        dry_run: Whether to roll everything back in the end.
 
     Raises:
         NotFoundError, StaleError, ConflictError, InvalidDocumentError: As
@@ -219,7 +231,8 @@ def replace_text(
     """
     owner = get_app_of(connection, seen.uid, app=seen.app)
     action = _read(connection, owner, text, terms)
-    return _replace(connection, seen, action, terms.post())
+    with rolled_back(connection) if dry_run else nullcontext():
+        return _replace(connection, seen, action, terms.post())
 
 
 def patch_text(
@@ -242,7 +255,8 @@ def patch_text(
         message = f"{show(patch)} is not an object."
         hint = 'Write the members to change, such as {"active": false}.'
         raise InvalidDocumentError((Problem("", message, hint),))
-    hold_pause(connection, owner)  # before the action: a pause locks in this order
+    # before the action: a pause locks in this order
+    hold_bounds(connection, owner, terms.bounds)
     row = lock_action(connection, seen.uid, app=seen.app)
     refuse_stale(connection, seen.uid, seen.revision)
     action = read_action_object(

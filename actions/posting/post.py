@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from actions.lookup import SYSTEM_APP
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_and_resume import pause_posted
-from actions.pausing.pause_state import Pause, hold_pause
-from actions.posting.bounds import find_excess
+from actions.pausing.pause_state import Pause
+from actions.posting.bounds import find_excess, hold_bounds
 from actions.posting.formers import Formers, GivenAction, make_given
 from actions.posting.noting import note_deleted, note_posted, note_replaced
 from actions.posting.refusals import (
@@ -171,7 +171,7 @@ def post_action(
         ConflictError: The name or uid is taken.
         InvalidDocumentError: A due date has passed, or a calendar is unknown.
     """
-    pause = hold_pause(connection, app)
+    pause = hold_bounds(connection, app, how.bounds)
     taken = Taken(connection, app, [action])
     moment = _begin(connection, app, how, pause)
     old = taken.find_old(action, replace=how.replace)
@@ -202,7 +202,7 @@ def replace_action(
         raise InvalidDocumentError((other,))
     named = action.model_copy(update={"uid": seen.uid})
     owner = get_app_of(connection, seen.uid, app=seen.app)
-    pause = hold_pause(connection, owner)
+    pause = hold_bounds(connection, owner, how.bounds)
     taken = Taken(connection, owner, [named])
     if not taken.has(seen.uid):  # it was deleted since we looked
         refuse_action(seen.uid)
@@ -227,7 +227,7 @@ def post_actions(
         NotFoundError, ConflictError: As ``post_action``.
     """
     refuse_repeated(actions)
-    pause = hold_pause(connection, app)
+    pause = hold_bounds(connection, app, how.bounds)
     taken = Taken(connection, app, actions)
     moment = _begin(connection, app, how, pause)
     changes: list[_Change] = []

@@ -50,6 +50,8 @@ _App = Annotated[
     Query(description="Uid of its small app; a key of one app may leave it out."),
 ]
 
+_DryRun = Annotated[bool, Query(description="Store nothing.")]
+
 
 _read_filter = read_query(ActionFilterModel, without="uids")
 
@@ -89,10 +91,19 @@ def list_actions(
     return answer_list(context, part, lambda each: each.seen_by(context.app))
 
 
-@router.post("", status_code=201, response_model=PostedAction)
+@router.post(
+    "",
+    status_code=201,
+    response_model=PostedAction,
+    responses={200: {"model": PostedAction, "description": "With `dry_run`."}},
+)
 @takes(ScheduledActionModel, examples=EXAMPLES)
 def create_action(
-    context: Editor, app: _App = None, note: NoteQuery = None
+    context: Editor,
+    app: _App = None,
+    note: NoteQuery = None,
+    *,
+    dry_run: _DryRun = False,
 ) -> Response:
     """
     Post a scheduled action; it takes effect now, and earlier occurrences do not run.
@@ -105,7 +116,10 @@ def create_action(
             need_app(context, app),
             context.body,
             terms=context.sign(note),
+            dry_run=dry_run,
         )
+    if dry_run:
+        return answer(outcome.judge())
     return _answer_posted(outcome, HTTPStatus.CREATED)
 
 
@@ -126,7 +140,7 @@ def create_actions(
     app: _App = None,
     note: NoteQuery = None,
     *,
-    dry_run: Annotated[bool, Query(description="Store nothing.")] = False,
+    dry_run: _DryRun = False,
 ) -> Response:
     """
     Post many scheduled actions, all or none: a JSON list, or JSON lines.
@@ -164,7 +178,9 @@ def read_action(context: Viewer, uid: str) -> Response:
 
 @router.put("/{uid}", response_model=PostedAction)
 @takes(ScheduledActionModel, examples=REPLACEMENT)
-def replace_action(context: Editor, uid: str, note: NoteQuery = None) -> Response:
+def replace_action(
+    context: Editor, uid: str, note: NoteQuery = None, *, dry_run: _DryRun = False
+) -> Response:
     """
     Replace the document of an action; it takes effect now.
 
@@ -178,8 +194,9 @@ def replace_action(context: Editor, uid: str, note: NoteQuery = None) -> Respons
             SeenAction(uid, context.app, expected),
             context.body,
             terms=context.sign(note),
+            dry_run=dry_run,
         )
-    return _answer_posted(outcome)
+    return answer(outcome.judge()) if dry_run else _answer_posted(outcome)
 
 
 @router.patch("/{uid}", response_model=PostedAction)

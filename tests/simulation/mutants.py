@@ -180,13 +180,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "task marked before it is sent",
         "task",
         _with(TaskOutbox, "_hand", mistakes.mark_before_sending),
-        first=2,
+        first=5,
     ),
     Mutant(
         "answer to a former attempt",
         "task",
         _with(operations.task_ends, "_is_answered", mistakes.answered_whenever),
-        first=4,
+        first=10,
     ),
     Mutant(
         "answer before its mark lost",
@@ -209,6 +209,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "retry ended by an answer from before",
         "task",
         _with(operations.cancel_and_retry, "REOPENED", mistakes.REOPENED_AS_BEFORE),
+        first=31,
         emphasis=Emphasis(clock_jumps=False),
     ),
     Mutant(

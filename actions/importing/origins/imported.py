@@ -273,7 +273,7 @@ def write_instant(instant: datetime) -> str:
 
 def _finish(name: str, draft: ActionDraft, names: _Names, files: _Names) -> Imported:
     """Read *draft* as the door does, and only then give it a name of its own."""
-    clean = _clean(name)
+    clean = clean_name(name)
     document: dict[str, Any] = {"name": clean, **draft.document}
     action = read_action_object(document, default_timezone=draft.defaults.timezone)
     _look_ahead(draft, _make_schedule(action, draft.defaults.now))
@@ -311,7 +311,7 @@ def _look_ahead(draft: ActionDraft, schedule: Schedule) -> None:
         draft.differences.append(f"When clocks change: {told}. {draft.other_clock}")
 
 
-def _clean(text: str) -> str:
+def clean_name(text: str) -> str:
     """Return *text* as a name may be: one line, not too long, not empty."""
     plain = "".join(
         " " if unicodedata.category(each) in {"Cc", "Zl", "Zp"} else each

@@ -157,6 +157,39 @@ def test_many_are_posted_or_none(web: Web):
     assert 5 == len(web.get("/actions").json()["items"])
 
 
+def test_dry_run_stores_nothing(web: Web):
+    """A post or a replacement is answered, or refused, as it would be without it."""
+    uid = create(web)
+    before = web.get("/changes").json()
+    edited = make_document(when={"cron_rule": "0 9 * * 1"})
+
+    posted = web.post("/actions?dry_run=true", make_document(name="new"))
+    replaced = web.put(f"/actions/{uid}?dry_run=true", edited)
+
+    assert (200, None, True) == (
+        posted.status_code,
+        posted.json()["uid"],
+        posted.json()["created"],
+    )
+    assert (200, uid, 2) == (
+        replaced.status_code,
+        replaced.json()["uid"],
+        replaced.json()["revision"],
+    )
+    assert "etag" not in posted.headers.keys() | replaced.headers.keys()
+    assert [1] == [each["revision"] for each in web.get("/actions").json()["items"]]
+    assert before == web.get("/changes").json()
+    taken = web.post("/actions?dry_run=true", make_document())
+    stale = {"If-Match": '"9"'}
+    assert [409, 412, 403] == [
+        taken.status_code,
+        web.put(f"/actions/{uid}?dry_run=true", edited, headers=stale).status_code,
+        web.post(
+            "/actions?dry_run=true", make_document(name="x"), role=Role.VIEWER
+        ).status_code,
+    ]
+
+
 MISTAKEN = {
     "operations": {"send_email": {"template": "never"}},
     "recipients": {"groups": ["nobodies"]},

@@ -11,7 +11,9 @@ import pytest
 import redis
 
 from celery_app import aside as aside_module
+from celery_app.app import make_app
 from celery_app.aside import Aside, UnreadableMessage, open_aside
+from celery_app.consumer import Consumer
 from models.errors import BrokerUnreachableError
 from settings import Settings, read_settings
 from tests.servers import find_free_port
@@ -84,3 +86,28 @@ def test_broker_that_is_away_is_named():
 
     with pytest.raises(BrokerUnreachableError, match="call to the broker failed"):
         open_aside(away).__enter__()
+
+
+def test_worker_waits_for_a_broker_that_went_away_meanwhile():
+    """It took what it cannot read, and tries again to put it aside; it does not end."""
+    app = make_app(read(f"redis://127.0.0.1:{find_free_port()}/0"))
+    later: list[Any] = []
+    worker: Any = object.__new__(Consumer)
+    vars(worker).update(
+        app=app,
+        connection_errors=app.connection_for_write().connection_errors,
+        channel_errors=(),
+        timer=SimpleNamespace(call_after=lambda *call: later.append(call)),
+        call_soon=print,
+        _beside=None,
+        _aside=None,
+    )
+    message: Any = SimpleNamespace(channel=SimpleNamespace(connection="open"))
+
+    def keep() -> None:
+        worker._keep(message, make_entry())
+
+    worker._let_go(message, keep)
+
+    [(_seconds, _soon, (again, *arguments))] = later
+    assert (again, arguments) == (worker._let_go, [message, keep])

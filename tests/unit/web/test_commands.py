@@ -75,7 +75,7 @@ OPERATORS = {
     # It is printed to a terminal alone.
     "keys link",
     # They read what another scheduler has on its hosts.
-    "import",
+    *("import", "shadow"),
 }
 
 

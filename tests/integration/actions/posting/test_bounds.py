@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,14 +16,18 @@ from models.fields.app_bounds import read_app_bounds
 from overview.doctor.checks.apps import look_at_bounds
 from overview.doctor.finding import View
 from settings import Settings
+from tests.integration.actions.pausing.test_pause_many import is_waiting_for_lock
 from tests.scheduling import TASK, add_app, find_far_hour, post
+from tests.servers import wait_until
 
 HOURLY = {"cron_rule": "0 * * * *"}
 
 
 @pytest.fixture(autouse=True)
-def _apps(engine: sa.Engine) -> None:
+def _apps(request: pytest.FixtureRequest) -> None:
     """Give every test two small apps."""
+    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
+    engine = request.getfixturevalue(name)
     add_app(engine)
     add_app(engine, "other")
 
@@ -96,6 +101,28 @@ def test_runs_of_all_actions_are_bounded_by_the_hour(engine: sa.Engine):
     with writing(engine) as connection:
         post_action(connection, "app", make("a", {"every": "PT4M"}), how)
         post_action(connection, "app", make("b", HOURLY), how)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"*": {"actions": 2}}', '{"*": {"runs_an_hour": 30}}']
+)
+def test_bounds_hold_for_two_who_post_at_once(postgres_engine: sa.Engine, text: str):
+    """The second waits for the first, and is refused; another small app is free."""
+    often = {"cron_rule": "*/4 * * * *"}
+    post(postgres_engine, name="a", when=HOURLY)
+    with ThreadPoolExecutor() as pool:
+        with writing(postgres_engine) as connection:
+            post_action(connection, "app", make("b", often), bound(text))
+            second = pool.submit(refuse, postgres_engine, bound(text), make("c", often))
+            wait_until(
+                lambda: second.done() or is_waiting_for_lock(postgres_engine),
+                what="the second post",
+            )
+            with writing(postgres_engine) as other:
+                post_action(other, "other", make("c", often), bound(text))
+        ((_, message),) = second.result()
+
+    assert message.startswith("Small app 'app' would have 3")
 
 
 def test_doctor_names_apps_that_are_above(engine: sa.Engine):

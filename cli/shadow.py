@@ -1,0 +1,158 @@
+"""``shadow``: compares what celery beat sends with what its actions would do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import sqlalchemy as sa
+import typer
+
+from actions.importing.shadow import (
+    BeatLog,
+    ShadowAction,
+    ShadowEntry,
+    ShadowVerdict,
+    compare_with_beat,
+    read_beat_log,
+)
+from actions.lookup import fetch_app
+from actions.occurrences import parse_timing
+from actions.read_actions import fetch_actions, get_action_state
+from actions.read_rules import find_problem
+from cli.connection import get_settings, read_database
+from cli.options import JsonOption, complete_app, read_file
+from cli.output import format_both, print_json, print_line, print_table
+from models.database.engine import read_clock
+from models.errors import RuleError, UsageError
+from models.fields.duration import read_elapsed
+from models.fields.zone import load_zone
+from models.revision import ActionState
+
+#: Differences of an entry that people are shown; ``--json`` has all.
+_SHOWN = 3
+
+_WORDS = {
+    ShadowVerdict.AGREES: "agrees",
+    ShadowVerdict.DIFFERS: "differs",
+    ShadowVerdict.UNSEEN: "not seen yet",
+    ShadowVerdict.NO_ACTION: "no action",
+}
+
+
+def shadow(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|-",
+            help="What `celery beat --loglevel info` logged; - is standard input.",
+        ),
+    ],
+    *,
+    app: Annotated[
+        str,
+        typer.Option(
+            "--app",
+            metavar="UID",
+            help="Small app that has the imported actions.",
+            autocompletion=complete_app,
+        ),
+    ],
+    timezone: Annotated[
+        str | None,
+        typer.Option(
+            "--timezone",
+            metavar="ZONE",
+            help="Of the clock in the log; default: MINUTEHAND_TIMEZONE.",
+        ),
+    ] = None,
+    late: Annotated[
+        str,
+        typer.Option("--late", metavar="DURATION", help="How late beat may send."),
+    ] = "PT30S",
+    gap: Annotated[
+        str,
+        typer.Option(
+            "--gap", metavar="DURATION", help="How long it takes to take an entry over."
+        ),
+    ] = "PT10M",
+    json: JsonOption = False,
+) -> None:
+    """
+    Compare what celery beat sent with what imported actions would have decided.
+
+    Beat goes on sending, and the actions are inactive: nothing is sent twice. Names
+    each difference, and for each entry that agrees when it can be taken over. Exits
+    with 1 if there is a difference.
+    """
+    zone = get_settings().timezone if timezone is None else timezone
+    try:
+        log = read_beat_log(
+            read_file(file).decode("utf-8", "replace").splitlines(), load_zone(zone)
+        )
+    except RuleError as error:
+        msg = f"--timezone: {error}"
+        raise UsageError(msg) from None
+    with read_database() as connection:
+        found = compare_with_beat(
+            log,
+            _fetch(connection, app),
+            now=read_clock(connection),
+            late=read_elapsed("--late", late),
+            gap=read_elapsed("--gap", gap),
+        )
+    if json:
+        print_json({"since": log.since, "until": log.until, "entries": found})
+    else:
+        _print(log, found)
+    if any(each.differences for each in found):
+        raise typer.Exit(1)
+
+
+def _fetch(connection: sa.Connection, app: str) -> list[ShadowAction]:
+    fetch_app(connection, app)
+    return [
+        _make_action(row)
+        for row in fetch_actions(connection, app=app)
+        if row.timing is not None and find_problem(row) is None
+    ]
+
+
+def _make_action(row: sa.Row[Any]) -> ShadowAction:
+    schedule = parse_timing(row.timing)
+    runs_from = None
+    if row.active and get_action_state(row) is ActionState.ACTIVE:
+        runs_from = max(row.effective_from, schedule.starts_at or row.effective_from)
+    return ShadowAction(row.uid, row.name, schedule, runs_from)
+
+
+def _print(log: BeatLog, found: Sequence[ShadowEntry]) -> None:
+    print_table(
+        found,
+        lambda each: {
+            "entry": each.name,
+            "verdict": _WORDS[each.verdict],
+            "agreed": f"{each.agreed:,}",
+            "differences": _list_differences(each),
+            "take over between": _tell_gap(each),
+        },
+        empty="Beat sent nothing, and there are no actions.",
+    )
+    counts = Counter(each.verdict for each in found)
+    told = ", ".join(f"{counts[each]} {word}" for each, word in _WORDS.items())
+    print_line(f"{format_both(log.since)} to {format_both(log.until)}: {told}")
+
+
+def _list_differences(entry: ShadowEntry) -> str:
+    lines = [f"{format_both(each.at)} {each.told}" for each in entry.differences]
+    more = len(lines) - _SHOWN
+    return "\n".join(lines[:_SHOWN] + ([f"and {more:,} more"] if more > 0 else []))
+
+
+def _tell_gap(entry: ShadowEntry) -> str:
+    if entry.runs_from is not None:
+        return f"runs here since {format_both(entry.runs_from)}"
+    if entry.gap is not None:
+        return f"{format_both(entry.gap.since)}\n{format_both(entry.gap.until)}"
+    return "no such gap" if entry.verdict is ShadowVerdict.AGREES else ""
