@@ -18,10 +18,10 @@ import os
 import random
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 import structlog
@@ -50,6 +50,8 @@ _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})", re.
 _LOW = (1 << 64) - 1
 
 Kind = Literal["INTERNAL", "PRODUCER", "CONSUMER"]
+
+_Made = TypeVar("_Made")
 
 
 class TracePlace(NamedTuple):
@@ -244,13 +246,8 @@ class _Own:
 
     def _begin(self) -> None:
         self._stopping, self._stopped = threading.Event(), threading.Event()
-        try:
-            provider = self._make_provider()
-        except ImportError:
-            _tell_off("the extra is not installed: pip install 'minutehand[otel]'")
-            return
-        except ValueError as error:
-            _tell_off(str(error))
+        provider = try_otlp(self.protocol, self._make_provider)
+        if provider is None:
             return
         self._tracer = provider.get_tracer("minutehand")
         # Not at the end: no thread can be started by then.
@@ -261,9 +258,6 @@ class _Own:
         atexit.register(self.stop)
 
     def _make_provider(self) -> Any:
-        if self.protocol not in ("", PROTOCOL):
-            msg = f"OTEL_EXPORTER_OTLP_PROTOCOL: {self.protocol!r} is not {PROTOCOL}"
-            raise ValueError(msg)
         from opentelemetry import context, trace  # noqa: PLC0415 - of an extra
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
             OTLPSpanExporter,
@@ -368,6 +362,28 @@ def find_current() -> TracePlace | None:
     return place if context.is_valid else None
 
 
+def try_otlp(protocol: str | None, make: Callable[[], _Made]) -> _Made | None:
+    """
+    Return what *make* makes of the extra; log why, if that cannot be.
+
+    Args:
+        protocol: As for ``configure``. None: nothing is to be made.
+    """
+    if protocol is None:
+        return None
+    if protocol not in ("", PROTOCOL):
+        problem = f"OTEL_EXPORTER_OTLP_PROTOCOL: {protocol!r} is not {PROTOCOL}"
+    else:
+        try:
+            return make()
+        except ImportError:
+            problem = "the extra is not installed: pip install 'minutehand[otel]'"
+        except ValueError as error:
+            problem = str(error)
+    log.warning(Event.OTLP_OFF, error=problem)
+    return None
+
+
 def make_resource() -> Any:
     """Return what is said of this process, with each span and each metric."""
     from opentelemetry.sdk.resources import (  # noqa: PLC0415 - of an extra
@@ -388,10 +404,6 @@ def _shut_down(
     stopping.wait()
     provider.shutdown()
     stopped.set()
-
-
-def _tell_off(error: str) -> None:
-    log.warning(Event.OTLP_OFF, error=error)
 
 
 def _name(facts: dict[str, str | float]) -> dict[str, str | float]:

@@ -1,5 +1,5 @@
 """
-Metrics of work, read from the database when Prometheus asks for them.
+Metrics of work, read from the database when somebody asks for them.
 
 They are read in the thread that answers the request, on a connection of its own, and
 cached for some seconds, so they never delay a tick, however often they are asked for.
@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 import structlog
@@ -21,6 +22,7 @@ from prometheus_client import REGISTRY, Gauge
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+import tracing
 from models.database.engine import make_engine, read_clock, reading
 from models.database.tables import small_apps
 from models.errors import MinutehandError, UnreachableError
@@ -47,7 +49,7 @@ from overview.installation.figures import (
     find_oldest,
     find_takers,
 )
-from settings import Settings
+from settings import Settings, find_collector
 from telemetry import (
     APP_DEPTH,
     APP_OLDEST,
@@ -206,17 +208,31 @@ class WorkMetrics(Collector):
 
 @contextmanager
 def giving_metrics(settings: Settings, *, leads: Callable[[], bool]) -> Iterator[None]:
-    """Serve the metrics of work with those of this process, if it serves metrics."""
-    if settings.metrics_port is None:
+    """
+    Give the metrics of work with those of this process, if it gives any.
+
+    Prometheus asks for them; to a collector of OpenTelemetry they are sent.
+    """
+    protocol = find_collector("METRICS")
+    if settings.metrics_port is None and protocol is None:
         yield
         return
     metrics = WorkMetrics(settings, leads=leads)
     REGISTRY.register(metrics)
+    sending = tracing.try_otlp(protocol, _send_by_otlp)
     try:
         yield
     finally:
+        if sending is not None:
+            sending.shutdown(1000 * tracing.FLUSH_S)
         REGISTRY.unregister(metrics)
         metrics.close()
+
+
+def _send_by_otlp() -> Any:
+    from overview.installation.otlp import start_sending  # noqa: PLC0415 - of an extra
+
+    return start_sending()
 
 
 def _fill_queues(connection: sa.Connection) -> None:
