@@ -7,8 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from serving.access.callers import Role
-from tests.browser.looking import NARROW, Looker, check_axe, check_width, leaving
+from tests.browser.looking import Looker, check_axe, leaving
 from tests.seeded.sites import Site
 
 NIGHTLY = "/actions/nightly-warehouse-load"
@@ -86,16 +85,3 @@ def test_it_runs_and_backfills(looker: Looker, own_site: Site, *, script: bool):
     page.get_by_role("link", name="Cancel it…").click()
     page.get_by_role("button", name="Cancel the backfill").click()
     expect(page.locator("#told")).to_contain_text("canceled")
-
-
-def test_on_a_phone_nothing_is_cut_off(looker: Looker, site: Site):
-    """Neither in the list, nor on the page of an action, nor in a question."""
-    for path in (
-        "/actions?trouble=any",
-        f"{NIGHTLY}/run",
-        f"{NIGHTLY}/recipients",
-        f"{NIGHTLY}/backfill",
-    ):
-        page = looker.open(site, path, width=NARROW, theme="dark", role=Role.OPERATOR)
-        check_width(page)
-        check_axe(page)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 
 import pytest
 import sqlalchemy as sa
 from fastapi.routing import APIRoute
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from models.database.engine import writing
 from models.database.tables import scheduled_actions, small_apps
@@ -21,6 +21,8 @@ from tests.browser.looking import (
     check_width,
     walk_with_keyboard,
 )
+from tests.browser.test_content_pages import Named
+from tests.browser.test_operations import find
 from tests.seeded.sites import Site
 from web.rendering import SECTIONS
 from web.routes import ROUTERS
@@ -45,6 +47,23 @@ _BELOW = (
     "/keys",
 )
 
+#: Pages with a query, or about something that is looked for, with most to press.
+_BUSY = (
+    *("{domain}", "{event}", "/operations?state=failed"),
+    "/calendar/planned?from=2026-10-20T03:00:00Z&until=2026-10-20T04:00:00Z",
+)
+
+#: And those on which there is little.
+_SMALL = (
+    *("/actions?trouble=any", "/actions/new?app=delta-energy"),
+    *("/actions/{uid}/revisions", "/actions/{uid}/run", "/actions/{uid}/recipients"),
+    *("/actions/{uid}/backfill", "/apps/{app}/users", "/mails/test", "/mails/resend"),
+    *("{mailing}", "{mail}", "/events/send", "{event}/replay", "/operations/{failed}"),
+    *("/operations/{failed}/retry", "/operations/bulk?kind=retry&all=1"),
+    *("/timeline?span=7d", "/workers/queues/quick/pause", "/settings/changes"),
+    *("/settings/installation", "/guide", "/begin", "/search?q=a", "/pause"),
+)
+
 #: What is folded away can be too wide, too.
 _OPEN_ALL = (
     "() => document.querySelectorAll('details').forEach((each) => each.open = true)"
@@ -57,64 +76,60 @@ _PATHS = {
     if isinstance(route, APIRoute) and "GET" in (route.methods or ())
 }
 
-PAGES = [
-    each.format(**_NAMED)
-    for each in (*(section.path for section in SECTIONS), *_BELOW)
-    if each in _PATHS
-]
+_SECTIONS = [each.path for each in SECTIONS if each.path in _PATHS]
+
+_WALKED = (*_SECTIONS, *(each for each in _BELOW if each in _PATHS), *_BUSY)
 
 
-@pytest.fixture(params=PAGES)
-def path(request: pytest.FixtureRequest) -> str:
-    """Give the path of each page."""
-    found: str = request.param
-    return found
+def find_path(site: Site, page: str) -> str:
+    """Return the path of a page, with the names of what is in *site*."""
+    if set(re.findall("{([a-z]+)}", page)) <= _NAMED.keys():
+        return page.format(**_NAMED)
+    return page.format(**vars(Named(site)), failed=find(site, "failed"))
 
 
-@pytest.mark.parametrize("bare", [False, True])
-def test_page_is_for_everybody(looker: Looker, site: Site, path: str, *, bare: bool):
+@pytest.mark.parametrize("page", [*_WALKED, *_SMALL])
+def test_page_is_for_everybody(looker: Looker, site: Site, page: str):
     """
-    With our script, and without it on a telephone, axe finds nothing, and nothing is
-    cut off or large.
+    With our script, and dark and without it on a telephone, axe finds nothing, and
+    nothing is cut off or large.
     """
-    page = looker.open(site, path, width=NARROW if bare else WIDE, bare=bare)
+    path = find_path(site, page)
+    whole = looker.open(site, path)
+    check_axe(whole)
+    whole.evaluate(_OPEN_ALL)
+    for width in (WIDE, NARROW):
+        whole.set_viewport_size({"width": width, "height": 800})
+        check_width(whole)
+    whole.close()
 
-    check_width(page)
-    check_axe(page)
-    page.evaluate(_OPEN_ALL)
-    check_width(page)
-    page.emulate_media(color_scheme="dark")
-    check_axe(page, only="color-contrast")
-    assert 1 == page.locator("h1").count()
-    assert len(page.content().encode()) < LARGEST_PAGE
-    if not bare:
-        page.set_viewport_size({"width": NARROW, "height": 800})
-        check_width(page)
+    bare = looker.open(site, path, width=NARROW, theme="dark", bare=True)
+    check_width(bare)
+    bare.evaluate(_OPEN_ALL)
+    check_axe(bare)
+    assert 1 == bare.locator("h1").count()
+    assert len(bare.content().encode()) < LARGEST_PAGE
 
 
-def test_keyboard_reaches_everything(looker: Looker, site: Site, path: str):
+@pytest.mark.parametrize("page", _WALKED)
+def test_keyboard_reaches_everything(looker: Looker, site: Site, page: str):
     """Tab alone comes to each control, and is seen there."""
-    page = looker.open(site, path)
+    opened = looker.open(site, find_path(site, page))
 
-    assert [] == [*walk_with_keyboard(page)]
+    assert [] == [*walk_with_keyboard(opened)]
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_empty_page_says_what_to_do(looker: Looker, empty_site: Site, width: int):
+def test_empty_page_says_what_to_do(looker: Looker, empty_site: Site):
     """Also where there is nothing yet, each page is whole."""
-    for page in _open_each(looker, empty_site, width):
+    page = looker.open(empty_site, _SECTIONS[0])
+    for path in _SECTIONS:
+        page.set_viewport_size({"width": WIDE, "height": 800})
+        page.goto(f"{empty_site.url}{path}")
         check_width(page)
         check_axe(page)
         assert 1 == page.locator("h1").count()
-
-
-def _open_each(looker: Looker, site: Site, width: int) -> Iterator[Page]:
-    """Yield each page of the navigation; what is below needs something to show."""
-    page = looker.open(site, SECTIONS[0].path, width=width)
-    for each in SECTIONS:
-        if each.path in _PATHS:
-            page.goto(f"{site.url}{each.path}")
-            yield page
+        page.set_viewport_size({"width": NARROW, "height": 800})
+        check_width(page)
 
 
 _ADD_ROWS = """
@@ -141,8 +156,7 @@ def test_contrast_is_looked_at_wherever_it_differs(looker: Looker, site: Site):
         check_axe(page, only="color-contrast")
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_long_names_widen_no_page(looker: Looker, own_site: Site, width: int):
+def test_long_names_widen_no_page(looker: Looker, own_site: Site):
     """Two hundred letters without a space, of an action and of a small app."""
     action, app = f"/actions/{_NAMED['uid']}", f"/apps/{_NAMED['app']}"
     with writing(own_site.engine) as connection:
@@ -156,8 +170,10 @@ def test_long_names_widen_no_page(looker: Looker, own_site: Site, width: int):
         *(f"{action}{each}" for each in ("", "/edit", "/revisions", "/backfill")),
         *(app, f"{app}/pause", f"/operations/{run}", "/search?q=WWW"),
     ):
-        page = looker.open(own_site, path, width=width)
-        check_width(page)
+        page = looker.open(own_site, path)
+        for width in (WIDE, NARROW):
+            page.set_viewport_size({"width": width, "height": 800})
+            check_width(page)
         page.close()
 
 

@@ -8,30 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.looking import (
-    NARROW,
-    WIDE,
     Looker,
-    check_axe,
-    check_width,
     leaving,
-    walk_with_keyboard,
 )
 from tests.seeded.sites import Site
-
-PLANNED = "/calendar/planned?from=2026-10-20T03:00:00Z&until=2026-10-20T04:00:00Z"
-
-
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_what_is_planned_is_for_everybody(looker: Looker, site: Site, width: int):
-    """Nothing is found by axe or cut off, and the keyboard reaches everything."""
-    page = looker.open(site, PLANNED, width=width)
-    check_axe(page)
-    check_width(page)
-    assert [] == [*walk_with_keyboard(page)]
-    page = looker.open(site, "/calendar", width=width)
-    page.get_by_text("Show as table").click()
-    check_axe(page)
-    check_width(page)
 
 
 @pytest.mark.parametrize("script", [True, False])

@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
 
 from serving.access.callers import Role
 from tests.browser.looking import (
-    NARROW,
-    WIDE,
     Looker,
-    check_axe,
-    check_width,
     leaving,
-    walk_with_keyboard,
 )
 from tests.seeded.sites import Site
-
-PATHS = (
-    *("/workers", "/workers/queues/quick/pause", "/settings", "/settings/changes"),
-    *("/settings/installation", "/settings/keys/new"),
-)
-
-
-@pytest.mark.parametrize(("width", "theme"), [(WIDE, "light"), (NARROW, "dark")])
-def test_pages_are_for_everybody(looker: Looker, site: Site, width: int, theme: str):
-    """Nothing is found by axe, and nothing is wider than the window."""
-    for path in PATHS:
-        page = looker.open(site, path, width=width, theme=theme)
-        check_axe(page)
-        check_width(page)
-        page.close()
-
-
-def test_keyboard_reaches_everything(looker: Looker, site: Site):
-    """What is there to press is reached by the tabulator alone."""
-    page = looker.open(site, "/workers")
-
-    assert [] == [*walk_with_keyboard(page)]
 
 
 def test_queue_is_paused_in_place(looker: Looker, own_site: Site):

@@ -8,27 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.looking import (
-    LARGEST_PAGE,
-    NARROW,
-    WIDE,
     Looker,
-    check_axe,
-    check_width,
     leaving,
 )
 from tests.seeded.sites import Site
-
-
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_a_week_is_for_everybody(looker: Looker, site: Site, width: int):
-    """
-    Nothing is found by axe or cut off, and there is not more than a page may have.
-    """
-    page = looker.open(site, "/timeline?span=7d", width=width)
-    page.get_by_text("Show as table").click()
-    check_axe(page)
-    check_width(page)
-    assert len(page.content().encode()) < LARGEST_PAGE
 
 
 @pytest.mark.parametrize("script", [True, False])
