@@ -100,7 +100,7 @@ _ALLOCATOR = {
 _HIDDEN = frozenset(
     {
         *("sql_connections", "task_connections", "task_results", "task_rules"),
-        *("oidc_client_secret", "webhook_secret"),
+        *("mcp_key", "oidc_client_secret", "webhook_secret"),
     }
 )
 
@@ -481,6 +481,9 @@ class Settings(BaseModel):
     )
     oidc_groups_claim: str = "groups"
     oidc_scopes: str = "openid email profile"
+
+    #: With which ``minutehand mcp`` asks on standard input and output.
+    mcp_key: Annotated[SecretStr | None, SECRET] = None
 
     _origins: _Origins = PrivateAttr(default_factory=_Origins)
 

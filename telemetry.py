@@ -404,7 +404,7 @@ _REPEATING = frozenset(
 #: news. Of each task, one line of ours says how its operation ended.
 _CHATTY = (
     "uvicorn.error",
-    *("alembic", "amqp", "fontTools", "httpcore2", "httpx2", "kombu"),
+    *("alembic", "amqp", "fontTools", "httpcore2", "httpx2", "kombu", "mcp"),
     "celery.worker.strategy",
 )
 

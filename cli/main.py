@@ -128,6 +128,7 @@ COMMANDS = Group(
         "scheduler": "cli.scheduler:scheduler",
         "worker": "cli.worker:worker",
         "web": "cli.web:web",
+        "mcp": "cli.mcp:mcp",
         "migrate": "cli.migrate:migrate_database",
         "restored": "cli.restored:restored",
         "tick": "cli.tick:tick",

@@ -174,8 +174,7 @@ def _find_methods(request: Request) -> set[str]:
     """Return every method of a path; Starlette tells those of its first route alone."""
     return {
         method
-        for router in _ROUTERS
-        for route in router.routes
+        for route in request.app.routes
         if isinstance(route, APIRoute)
         and route.matches(request.scope)[0] is not Match.NONE
         for method in route.methods or ()
