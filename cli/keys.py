@@ -22,6 +22,8 @@ from serving.access.key_documents import (
     DEFAULT_LIFETIME,
     DEFAULT_OVERLAP,
     ENDLESS,
+    INVITED_FOR,
+    InvitationModel,
     NewKey,
     ShownKey,
     parse_lifetime,
@@ -30,10 +32,11 @@ from serving.access.manage_keys import (
     create_key,
     fetch_key,
     fetch_keys,
+    invite,
     revoke_key,
     rotate_key,
 )
-from serving.access.sign_ins import LINK_COMMAND, make_link
+from serving.access.sign_ins import LINK_COMMAND, make_address, make_link
 
 _IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="Id of a key: mh_<ID>_...")
@@ -163,14 +166,33 @@ def link(
     role: _RoleOption = None,
     app: AppOption = None,
     all_: _AllOption = False,
+    invite_: Annotated[
+        str | None,
+        typer.Option("--invite", metavar="NAME", help="A colleague, to one small app."),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            "--expires",
+            metavar="DURATION",
+            help=f"Life of an invitation, P30D at most; {INVITED_FOR} if not given.",
+        ),
+    ] = None,
 ) -> None:
     """
     Print a link that signs somebody in at the pages, once.
 
-    It works for 15 minutes; the session that follows lasts for 12 hours. It is printed
-    to a terminal alone: whoever reads a log could sign in by it.
+    It works for 15 minutes; the session that follows lasts for 12 hours. That of an
+    invitation works until its end, and so does the session. It is printed to a terminal
+    alone: whoever reads a log could sign in by it.
     """
     role = _demand(role, app, all_, LINK_COMMAND)
+    if (invite_ is None and expires is not None) or (invite_ is not None and all_):
+        msg = (
+            "an invitation is for one small app, and --expires is of an invitation:"
+            " minutehand keys link --app shop --role viewer --invite zoe@example.com"
+        )
+        raise UsageError(msg)
     if not sys.stdout.isatty():
         msg = (
             "standard output is no terminal, and whoever reads what is kept of it could"
@@ -189,7 +211,19 @@ def link(
     if app is not None:
         with read_database() as connection:
             fetch_app(connection, app)
-    out().print(make_link_here(url, role=role, app=app), soft_wrap=True)
+    if invite_ is None or app is None:
+        out().print(make_link_here(url, role=role, app=app), soft_wrap=True)
+        return
+    name = _read_name(invite_, "--invite")
+    life = _read_duration("--expires", expires or str(INVITED_FOR), parse_lifetime)
+    wanted = InvitationModel(role=role, app=app, name=name, expires=str(life))
+    with write_database() as connection:
+        new = invite(connection, wanted)
+    out().print(make_address(url, new.text), soft_wrap=True)
+    print_note(
+        f"For {new.name}, {new.role} of small app {new.app}: once, and until"
+        f" {format_both(new.expires_at)}. It is not shown again."
+    )
 
 
 def _demand(role: Role | None, app: str | None, is_all: bool, example: str) -> Role:  # noqa: FBT001
@@ -224,14 +258,14 @@ def _read_id(text: str) -> str:
     return text.removeprefix("mh_").partition("_")[0] if "_" in text else text
 
 
-def _read_name(text: str) -> str:
+def _read_name(text: str, option: str = "--name") -> str:
     try:
         name = check_name(text)
     except RuleError as error:
-        msg = f"--name: {error}"
+        msg = f"{option}: {error}"
         raise UsageError(msg) from None
     if len(name) > LONGEST_NAME:
-        msg = f"--name: has {len(name)} characters, and {LONGEST_NAME} are possible"
+        msg = f"{option}: has {len(name)} characters, and {LONGEST_NAME} are possible"
         raise UsageError(msg)
     return name
 
@@ -256,8 +290,7 @@ def make_link_here(
     """
     Return a link that signs in once, as whoever calls this command.
 
-    Its secret stands behind the #: browsers send that nowhere, not as a Referer either,
-    so that no log of a proxy has it. For a terminal alone, too: logs are read by many.
+    For a terminal alone: logs are read by many.
 
     Args:
         url: Where the pages are.
@@ -269,7 +302,7 @@ def make_link_here(
     name = get_actor() if engine is None else "the demo"
     with write_database(engine) as connection:
         secret = make_link(connection, Caller(None, name, role, app))
-    return f"{url}/sign-in#{secret}"
+    return make_address(url, secret)
 
 
 def tell_how_to_sign_in(url: str) -> None:

@@ -965,7 +965,8 @@ sign_ins = sa.Table(
     metadata,
     # SHA-256 of what the link or the cookie holds
     Column("digest", sa.Text, primary_key=True),
-    # link, invitation, session; used: a sign-in at the company's provider that is over
+    # link, invitation, choice (of what one may sign in to), session; used: a sign-in at
+    # the company's provider that is over
     Column("kind", sa.Text, nullable=False),
     # the key that it was made with, whose end ends it; null: a link of the command line
     Column("key_id", sa.Text),

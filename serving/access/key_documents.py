@@ -1,4 +1,4 @@
-"""API keys: as faces show them, and what people write to make or replace one. Pure."""
+"""API keys and invitations: as faces show them, and as people ask for them. Pure."""
 
 from __future__ import annotations
 
@@ -112,6 +112,33 @@ class NewKeyModel(DocumentModel):
     def lifetime(self) -> Duration | None:
         """How long it lives. None: it does not end."""
         return None if self.expires is None else parse_lifetime(self.expires)
+
+
+#: How long an invitation lives, unless its maker says something else, and at most.
+INVITED_FOR = Duration.from_elapsed(timedelta(days=7))
+LONGEST_INVITED = timedelta(days=30)
+
+
+class InvitationModel(DocumentModel):
+    """A colleague to be invited."""
+
+    role: Role = Field(description="What it lets them do.", examples=["viewer"])
+    app: Uid = Field(description="Uid of the one small app.", examples=["shop"])
+    name: Name = Field(description="Whom it is for.", examples=["zoe@example.com"])
+    expires: Annotated[RuleText, parsed_by(parse_lifetime)] = Field(
+        default=str(INVITED_FOR), description="Its life, an ISO 8601 duration."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """A link that was made now for a colleague; ``text`` is its secret."""
+
+    app: str
+    role: Role
+    name: str
+    expires_at: datetime
+    text: str
 
 
 class RotationModel(DocumentModel):

@@ -1,5 +1,5 @@
 """
-Manage API keys: make, list, rotate and revoke them.
+Manage API keys: make, list, rotate and revoke them; and invite colleagues.
 
 Who manages keys with a key of a small app manages those of that app alone, and none
 whose role is above their own.
@@ -20,17 +20,21 @@ from models.database.engine import get_author, read_clock
 from models.database.journal import note_change
 from models.database.lists import fetch_latest
 from models.database.tables import api_keys
-from models.errors import ConflictError, ForbiddenError, NotFoundError
+from models.errors import ConflictError, ForbiddenError, NotFoundError, UsageError
 from models.fields.duration import Duration
 from models.json_form import get_members
 from models.paging import Page, Part
 from serving.access.callers import Caller, Role
 from serving.access.key_documents import (
     DEFAULT_OVERLAP,
+    LONGEST_INVITED,
+    Invitation,
+    InvitationModel,
     KeyState,
     NewKey,
     ShownKey,
     make_prefix,
+    parse_lifetime,
 )
 from serving.access.keys import (
     HAS_EXPIRED,
@@ -39,10 +43,14 @@ from serving.access.keys import (
     make_letters,
     make_secret,
 )
+from serving.access.sign_ins import count_invitations, make_invitation
 
 #: The most keys of a small app that are taken at a time. Each key may ask as often as
 #: any other, so whoever makes keys without bound has no limit; no app needs so many.
 MOST_KEYS = 100
+
+#: The most invitations of a small app, for the same reason.
+MOST_INVITED = 100
 
 _UTC = ZoneInfo("UTC")
 
@@ -105,6 +113,52 @@ def create_key(
     )
     _note(connection, new, "created", after=_tell(new))
     return new
+
+
+def invite(
+    connection: sa.Connection, wanted: InvitationModel, maker: Caller | None = None
+) -> Invitation:
+    """
+    Make a link that signs a colleague in once; their session ends when it does.
+
+    What they change is recorded under their name and the maker's. If the maker signed
+    in with a key, its end is that of the invitation, too.
+
+    Args:
+        connection: Of ``writing``, whose author is recorded as its maker.
+        maker: Who makes it. None: whoever runs the command line.
+
+    Raises:
+        NotFoundError: No such small app, or not the maker's.
+        ForbiddenError: Its role is above that of the maker.
+        UsageError: It would live too long.
+        ConflictError: The small app has MOST_INVITED that have not ended.
+    """
+    if maker is not None:
+        _refuse_beyond(maker, wanted.app, wanted.role)
+    lock_app(connection, wanted.app)
+    fetch_app(connection, wanted.app)
+    if count_invitations(connection, wanted.app) >= MOST_INVITED:
+        msg = (
+            f"small app {wanted.app!r} has {MOST_INVITED} invitations that have not"
+            " ended, and no more are allowed. Make keys, or wait."
+        )
+        raise ConflictError(msg)
+    now = read_clock(connection)
+    until = parse_lifetime(wanted.expires).added_to(now, _UTC)
+    if until - now > LONGEST_INVITED:
+        msg = f"an invitation ends within {LONGEST_INVITED.days} days. Write P30D."
+        raise UsageError(msg)
+    by = _get_maker_name(connection, maker)
+    key_id = None if maker is None else maker.key_id
+    name = f"{wanted.name} (invited by {by})"
+    caller = Caller(key_id, name, wanted.role, wanted.app)
+    text = make_invitation(connection, caller, until)
+    told = {"role": wanted.role.value, "expires_at": until}
+    note_change(
+        connection, "invitation", wanted.name, "created", app=wanted.app, after=told
+    )
+    return Invitation(wanted.app, wanted.role, wanted.name, until, text)
 
 
 def fetch_keys(

@@ -38,8 +38,10 @@ PENDING_PREFIX = "mhp_"
 PENDING_FOR = timedelta(minutes=15)
 _USED_FOR = timedelta(days=1)
 
-#: An invitation is a link whose session ends with it.
-_LINK, _INVITATION, _SESSION, _USED = "link", "invitation", "session", "used"
+#: The session of an invitation ends with it, and so does that of a choice, which
+#: somebody has who may come in to several small apps.
+_LINK, _INVITATION, _CHOICE = "link", "invitation", "choice"
+_SESSION, _USED = "session", "used"
 
 _kept = sign_ins.c
 
@@ -66,7 +68,7 @@ def _is_of(*kinds: str) -> tuple[sa.ColumnElement[bool], ...]:
 
 _FOLLOW = (
     sa.update(sign_ins)
-    .where(*_is_of(_LINK, _INVITATION), _kept.used_at.is_(None))
+    .where(*_is_of(_LINK, _INVITATION, _CHOICE), _kept.used_at.is_(None))
     .values(used_at=db_now())
     .returning(
         *(_kept.key_id, _kept.name, _kept.role, _kept.app),
@@ -118,6 +120,29 @@ def make_invitation(connection: sa.Connection, caller: Caller, until: datetime) 
     return _insert(connection, _INVITATION, caller, until).text
 
 
+def make_choice(connection: sa.Connection, caller: Caller, until: datetime) -> str:
+    """Return the secret of such a link, of which its owner has several."""
+    return _insert(connection, _CHOICE, caller, until).text
+
+
+def make_address(url: str, secret: str) -> str:
+    """
+    Return the link with *secret* to the pages at *url*.
+
+    It stands behind the #: browsers send that nowhere, not as a Referer either, so that
+    no log of a proxy has it.
+    """
+    return f"{url}/sign-in#{secret}"
+
+
+def count_invitations(connection: sa.Connection, app: str) -> int:
+    """Return how many invitations to small app *app* have not ended, used or not."""
+    query = sa.select(sa.func.count()).where(
+        _kept.kind == _INVITATION, _kept.app == app, _kept.expires_at > db_now()
+    )
+    return int(connection.execute(query).scalar_one())
+
+
 def follow_link(connection: sa.Connection, text: str) -> Session | None:
     """
     Begin a session by a link, or return None if it is unknown, used or too old.
@@ -129,7 +154,7 @@ def follow_link(connection: sa.Connection, text: str) -> Session | None:
     row = connection.execute(_FOLLOW, {"given": make_digest(text)}).one_or_none()
     if row is None:
         return None
-    until = row.expires_at if row.kind == _INVITATION else None
+    until = None if row.kind == _LINK else row.expires_at
     return begin_session(connection, _make_caller(row), until)
 
 

@@ -43,6 +43,7 @@ _BELOW = (
     "/apps/_new",
     "/apps/{app}",
     "/apps/{app}/parts/{part}",
+    "/settings/invite",
     "/settings/keys/new",
     "/keys",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
@@ -32,6 +33,9 @@ from serving.access.key_documents import (
     DEFAULT_LIFETIME,
     DEFAULT_OVERLAP,
     ENDLESS,
+    INVITED_FOR,
+    Invitation,
+    InvitationModel,
     NewKey,
     NewKeyModel,
     RotationModel,
@@ -41,9 +45,11 @@ from serving.access.manage_keys import (
     create_key,
     fetch_key,
     fetch_keys,
+    invite,
     revoke_key,
     rotate_key,
 )
+from serving.access.sign_ins import make_address
 from serving.context import Admin, Context, Viewer
 from serving.guarding import heavy
 from web.app_choice import list_apps
@@ -51,7 +57,7 @@ from web.forms import Form, go_to
 from web.guarding import PageRoute
 from web.query import Query, Unread, read_part
 from web.questions import after_question
-from web.rendering import render
+from web.rendering import find_address, render
 
 router = APIRouter(prefix="/settings", include_in_schema=False, route_class=PageRoute)
 
@@ -214,6 +220,26 @@ def make(context: Admin, form: Form) -> Response:
     return _show_once(context, new)
 
 
+def _ask_whom(context: Context) -> tuple[str, dict[str, Any]]:
+    """Ask whom an invitation is for."""
+    values = {"lifetime": str(INVITED_FOR), "apps": list_apps(context)}
+    return "settings/invite.html", values
+
+
+@after_question(router, "/invite", _ask_whom)
+def invite_colleague(context: Admin, form: Form) -> Response:
+    """Make an invitation, and show its link this once."""
+    names = (name for name in InvitationModel.model_fields if form.get(name))
+    values = {name: form.get(name) for name in names}
+    if context.app is not None:
+        values.setdefault("app", context.app)
+    wanted = form.read(InvitationModel, "invitation", values)
+    with context.writing() as connection:
+        new = invite(connection, wanted, context.caller)
+    link = make_address(find_address(context.request), new.text)
+    return _show_once(context, replace(new, text=link), "link")
+
+
 def _read_new(context: Context, form: Form) -> NewKeyModel:
     """
     Return what the new key is for; nobody gets one of all small apps by saying nothing.
@@ -266,8 +292,11 @@ def revoke(context: Admin, key_id: str) -> Response:
     return go_to("/settings", f"Revoked {shown.prefix}…{name}.")
 
 
-def _show_once(context: Context, new: NewKey) -> Response:
-    response = render(context, "settings/key_made.html", {"new": new})
+def _show_once(
+    context: Context, new: NewKey | Invitation, what: str = "key"
+) -> Response:
+    values = {"new": new, "what": what}
+    response = render(context, "settings/key_made.html", values)
     # Going back must not show it again.
     response.headers["Cache-Control"] = "no-store"
     return response

@@ -32,7 +32,7 @@ from serving.access.sign_ins import (
     SESSION_FOR,
     Session,
     begin_session,
-    make_invitation,
+    make_choice,
     sign_out,
     use_up,
 )
@@ -214,7 +214,7 @@ def _begin(
         sign_out(connection, request.cookies.get(name_cookie(services.settings), ""))
         if len(callers) == 1:
             return begin_session(connection, callers[0], until)
-        return [make_invitation(connection, each, until) for each in callers]
+        return [make_choice(connection, each, until) for each in callers]
 
 
 def _read_clock(services: Services) -> datetime:

@@ -183,6 +183,34 @@ def test_link_signs_in_with_a_role(
     assert "@" in session.caller.name
 
 
+@pytest.mark.usefixtures("shop")
+def test_colleague_is_invited(call: Call, engine_of_call: sa.Engine):
+    """By a link to a terminal, which is on record without its secret."""
+    invite = ("keys", "link", "--app", "shop", "--role", "viewer", "--invite", "zoe")
+    with open_terminal() as terminal, redirect_stdout(terminal.stream):
+        answer = call(*invite, "--expires", "P2D")
+        _, _, secret = terminal.shown.strip().partition("#")
+        wrong = [
+            call(*invite, "--expires", "P31D"),
+            call(*invite, "--expires", "soon"),
+            call(*invite[:-1], "  "),
+            call(*invite[:-2], "--expires", "P2D"),
+            call("keys", "link", "--all", *invite[4:]),
+        ]
+    kept = call(*invite)
+    noted = call("changes", "list", "--kind", "invitation", "--json").data
+    with writing(engine_of_call) as connection:
+        session = follow_link(connection, secret)
+
+    assert 0 == answer.code
+    assert "For zoe, viewer of small app shop: once, and until" in answer.err
+    assert [2] * 6 == [each.code for each in [*wrong, kept]]
+    assert session is not None
+    assert session.caller.name.startswith("zoe (invited by ")
+    assert ["zoe"] == [each["subject"] for each in noted]
+    assert secret not in str(noted)
+
+
 def test_link_is_printed_to_a_terminal_alone(call: Call, engine_of_call: sa.Engine):
     """What goes elsewhere is kept, and read by others; then no link is made, either."""
     refused = call("keys", "link", "--all", "--role", "admin")

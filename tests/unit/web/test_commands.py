@@ -39,6 +39,7 @@ PAGES = {
     "changes verify": "GET /settings/changes/verify",
     "events send": "POST /events/send",
     "keys create": "POST /settings/keys/new",
+    "keys link": "POST /settings/invite",
     "keys list": "GET /settings",
     "keys revoke": "POST /settings/keys/{key_id}/revoke",
     "keys rotate": "POST /settings/keys/{key_id}/rotate",
@@ -72,8 +73,6 @@ PAGES = {
 OPERATORS = {
     *("up", "demo", "scheduler", "worker", "web", "migrate", "restored", "tick"),
     *("audit", "schema", "queues aside"),
-    # It is printed to a terminal alone.
-    "keys link",
     # They read what another scheduler has on its hosts.
     *("import", "shadow"),
 }

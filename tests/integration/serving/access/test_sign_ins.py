@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +12,10 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now, read_clock, reading, writing
 from models.database.tables import api_keys, sign_ins
+from models.errors import ConflictError
 from serving.access.callers import Caller, Role
-from serving.access.manage_keys import create_key, revoke_key
+from serving.access.key_documents import InvitationModel
+from serving.access.manage_keys import MOST_INVITED, create_key, invite, revoke_key
 from serving.access.sign_ins import (
     LINK_FOR,
     SESSION_FOR,
@@ -23,6 +26,7 @@ from serving.access.sign_ins import (
     recognize_session,
     sign_out,
 )
+from tests.scheduling import add_app
 
 ADA = Caller(None, "ada@host", Role.ADMIN, None)
 SECOND = timedelta(seconds=1)
@@ -129,6 +133,40 @@ def test_end_of_a_key_ends_its_links_and_sessions(engine: sa.Engine, end: str):
     assert caller.key_id == before.key_id
     assert recognize(engine, session.text) is None
     assert follow(engine, text) is None
+
+
+def test_session_of_an_invitation_ends_with_it(engine: sa.Engine):
+    """And with the key of whoever made it."""
+    add_app(engine, "shop")
+    maker = replace(make_key_caller(engine), role=Role.ADMIN)
+    wanted = InvitationModel(role=Role.VIEWER, app="shop", name="zoe", expires="P20D")
+    with writing(engine) as connection:
+        new = invite(connection, wanted, maker)
+    session = follow(engine, new.text)
+    assert session is not None
+    before = recognize(engine, session.text)
+    with writing(engine) as connection:
+        assert maker.key_id is not None  # it was made just now
+        revoke_key(connection, maker.key_id)
+
+    assert new.expires_at == session.expires_at
+    assert before is not None
+    assert ("shop", Role.VIEWER) == (before.app, before.role)
+    assert recognize(engine, session.text) is None
+    assert follow(engine, new.text) is None
+
+
+def test_small_app_has_so_many_invitations(engine: sa.Engine):
+    """Each session may ask as often as any other."""
+    for app in ("shop", "books"):
+        add_app(engine, app)
+    wanted = InvitationModel(role=Role.VIEWER, app="shop", name="zoe")
+    with writing(engine) as connection:
+        for _time in range(MOST_INVITED):
+            invite(connection, wanted)
+        with pytest.raises(ConflictError, match="100 invitations"):
+            invite(connection, wanted)
+        invite(connection, wanted.model_copy(update={"app": "books"}))
 
 
 def test_session_of_an_app_sees_that_app(engine: sa.Engine):

@@ -47,6 +47,75 @@ def test_key_is_made_and_shown_once(browser: TestClient, engine: sa.Engine):
     assert "2 keys are active" in page
 
 
+def test_colleague_is_invited(browser: TestClient, browse: Browser, engine: sa.Engine):
+    """To one app, once, and until the end that was chosen; both names are on record."""
+    enter(browser, new_key(engine))
+    add_app(engine, "shop")
+    asked = read(browser, "/settings/invite")
+    data = {"name": "zoe", "role": "admin", "app": "shop", "expires": "P30D"}
+    made = browser.post("/settings/invite", data=data, headers=OWN)
+    (secret,) = re.findall(r"http://testserver/sign-in#(mhl_\w+)", made.text)
+    colleague = browse()
+    statuses = [enter(each, secret).status_code for each in (colleague, browse())]
+    key = {"role": "viewer", "app": "shop"}
+    changed = colleague.post("/api/v1/keys", json=key, headers=OWN)
+    noted = read(browser, "/settings/changes")
+
+    assert 'value="P7D" selected' in asked
+    assert 'value="*"' not in asked
+    assert (200, "no-store") == (made.status_code, made.headers["cache-control"])
+    assert [303, 403] == statuses
+    assert 201 == changed.status_code
+    assert "admin of small app shop" in read(colleague, "/sign-in")
+    assert 404 == colleague.get("/api/v1/apps/books").status_code
+    assert "zoe (invited by ada)" in noted
+    assert secret not in noted
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"name": ""}, "name"),
+        ({"role": "chief"}, "chief"),
+        ({"app": ""}, "app"),
+        ({"app": "nowhere"}, "nowhere"),
+        ({"expires": "P31D"}, "within 30 days"),
+        ({"expires": "P1Y"}, "within 30 days"),
+        ({"expires": "PT0S"}, "no time at all"),
+    ],
+)
+def test_wrong_invitation_is_told(
+    browser: TestClient, engine: sa.Engine, data: dict[str, str], told: str
+):
+    """With what was typed, and nobody is invited."""
+    enter(browser, new_key(engine))
+    add_app(engine, "shop")
+    given = {"name": "kept", "role": "viewer", "app": "shop", "expires": "P1D"} | data
+    answer = browser.post("/settings/invite", data=given, headers=OWN)
+
+    assert answer.status_code in {400, 404, 422}
+    assert told in answer.text
+    assert "mhl_" not in answer.text
+
+
+def test_admin_of_an_app_invites_to_it_alone(browser: TestClient, engine: sa.Engine):
+    """It need not be said; another is unknown. Whoever is no admin invites nobody."""
+    add_app(engine, "shop")
+    add_app(engine, "books")
+    data = {"name": "zoe", "role": "viewer", "expires": "P1D"}
+    answers = []
+    for role, app in (("admin", {}), ("admin", {"app": "books"}), ("editor", {})):
+        with writing(engine) as connection:
+            key = create_key(connection, app="shop", role=Role(role)).text
+        enter(browser, key)
+        answers.append(
+            browser.post("/settings/invite", data={**data, **app}, headers=OWN)
+        )
+
+    assert [200, 404, 403] == [answer.status_code for answer in answers]
+    assert "viewer of shop" in answers[0].text
+
+
 @pytest.mark.parametrize(
     ("data", "told"),
     [
