@@ -19,7 +19,6 @@ from models.fields.app_bounds import AppBounds, get_bounds
 from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
 from models.units import format_age, show_instant
-from operations.adapters.identity_provider import describe
 from operations.mail.server_pauses import fetch_pauses
 from overview.doctor.finding import (
     MAIL_FORGOTTEN_AFTER,
@@ -62,6 +61,11 @@ def look_at_sign_in(view: View) -> Iterator[Finding]:
     issuer = view.settings.oidc_issuer
     if issuer is None:
         return
+    # What sends requests takes long to load, which every command would wait for.
+    from operations.adapters.identity_provider import (  # noqa: PLC0415
+        describe,
+    )
+
     try:
         describe(issuer)
     except UnreachableError as error:
