@@ -26,10 +26,18 @@ def fetch_step_states(installation: Installation, operation_id: UUID) -> list[st
     return [step.state for step in steps[operation_id]]
 
 
-def test_poison_stops_after_its_attempts(scheduled: Installation) -> None:
-    """A step that kills its process is tried three times, each loss noticed at once."""
-    # Far away, so that it is not the lease that ends.
+def test_poison_and_time_limits_end_in_a_final_state(scheduled: Installation) -> None:
+    """
+    A step that kills its process is tried three times, each loss noticed at once; the
+    soft time limit asks, the hard one kills; both fail with the reason, and once.
+    """
+    # Far enough from each other for a machine that has much else to do, and the lease
+    # far away, so that it is not what ends.
+    scheduled.options |= {"QUICK_SOFT_LIMIT": "PT2S", "QUICK_HARD_LIMIT": "PT9S"}
     scheduled.options["OPERATION_LEASE"] = "PT1H"
+    never = str(scheduled.folder / "never")
+    soft = scheduled.run("wait_for", never)
+    hard = scheduled.run("wait_deaf", never)
     with scheduled.worker():
         poison = scheduled.run("die")
         for attempt in (1, 2, 3):
@@ -43,23 +51,11 @@ def test_poison_stops_after_its_attempts(scheduled: Installation) -> None:
         healthy = scheduled.run("sleep", 0)
 
         assert scheduled.wait_until_final(healthy).state == OperationState.SUCCEEDED
+        rows = [scheduled.wait_until_final(each) for each in (soft, hard)]
     assert (row.state, row.reason) == (OperationState.FAILED, Reason.WORKER_LOST)
     assert row.attempt == 3
     assert scheduled.count_effects(poison) == 3
     assert fetch_step_states(scheduled, poison) == [StepState.FAILED]
-
-
-def test_time_limits_end_in_a_final_state(scheduled: Installation) -> None:
-    """The soft one asks, the hard one kills; both fail with the reason, and once."""
-    # Far enough from each other for a machine that has much else to do.
-    scheduled.options |= {"QUICK_SOFT_LIMIT": "PT2S", "QUICK_HARD_LIMIT": "PT9S"}
-    scheduled.options["OPERATION_LEASE"] = "PT1H"
-    never = str(scheduled.folder / "never")
-    soft = scheduled.run("wait_for", never)
-    hard = scheduled.run("wait_deaf", never)
-    with scheduled.worker():
-        rows = [scheduled.wait_until_final(each) for each in (soft, hard)]
-
     assert [OperationState.FAILED] * 2 == [row.state for row in rows]
     assert [Reason.TIME_LIMIT] * 2 == [row.reason for row in rows]
     assert [1, 1] == [scheduled.count_effects(each) for each in (soft, hard)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -60,29 +61,37 @@ def push(installation: Installation, texts: Sequence[bytes]) -> None:
     with app.connection_for_write() as connection:
         channel = connection.default_channel
         app.amqp.queues[Queue.QUICK.value](channel).declare()
-        if isinstance(channel, RedisChannel):
+        if isinstance(channel, RedisChannel) and texts:
             channel.client.lpush(QUICK, *texts)
             return
         for text in texts:
             channel.basic_publish(make_amqp(text), exchange="", routing_key=QUICK)
 
 
-def run_beside(installation: Installation, texts: Sequence[bytes]) -> None:
-    """Assert that twenty operations run with *texts* between them, in one worker."""
-    if texts:
-        push(installation, texts[::2])
-    with installation.worker(concurrency=1) as worker:
-        with installation.scheduler():
-            ids = record_many(installation, 20)
-            if texts:
-                push(installation, texts[1::2])
-            wait_until(
-                lambda: installation.count_live() == 0, timeout_s=60, what="ours to run"
-            )
-        assert worker.poll() is None
+@contextmanager
+def at_work(installation: Installation) -> Iterator[Callable[[Sequence[bytes]], None]]:
+    """
+    Run a scheduler and one worker, which must never end.
 
-    assert {"succeeded": 20} == count_states(installation)
-    assert dict.fromkeys(map(str, ids), 1) == count_effects(installation)
+    Yields:
+        Asserts that twenty operations run, with the messages that it is given.
+    """
+    recorded: list[UUID] = []
+
+    def run_beside(texts: Sequence[bytes]) -> None:
+        push(installation, texts[::2])
+        recorded.extend(record_many(installation, 20))
+        push(installation, texts[1::2])
+        wait_until(
+            lambda: installation.count_live() == 0, timeout_s=60, what="ours to run"
+        )
+        assert worker.poll() is None
+        assert {"succeeded": len(recorded)} == count_states(installation)
+        assert dict.fromkeys(map(str, recorded), 1) == count_effects(installation)
+
+    with installation.worker(concurrency=1) as worker, installation.scheduler():
+        yield run_beside
+        assert worker.poll() is None
 
 
 def count_aside(installation: Installation) -> int:
@@ -91,74 +100,66 @@ def count_aside(installation: Installation) -> int:
         return aside.count()
 
 
-def test_what_cannot_be_read_is_put_aside_once(installation: Installation) -> None:
+def test_no_stranger_ends_a_worker(installation: Installation) -> None:
     """
-    People see what it was, where it came from and what is wrong; then it is deleted.
+    What cannot be read is put aside once, what is changed in a message is tried or goes
+    back, and commands are refused; ours run beside all of it, in one worker.
     """
     envelope = make_envelope(make_app(installation.settings), NOBODY)
     is_redis = installation.broker_url.startswith("redis")
-    texts = [
+    unreadable = [
         make(envelope).encode(errors="surrogateescape")
         for name, make in {**FORMS, **MORE}.items()
         if is_redis or name not in OF_REDIS
     ]
+    random = Random(22)
+    changed = [mutate(random, envelope) for _ in range(150)]
+    with at_work(installation) as run_beside:
+        run_beside(unreadable)
+        check_what_lies_aside(installation, len(unreadable))
+        run_beside(changed)
+        wait_until(lambda: count_aside(installation) > 30, what="some to be unreadable")
+        check_commands(installation)
+        run_beside([])
 
-    run_beside(installation, texts)
 
+def check_what_lies_aside(installation: Installation, count: int) -> None:
+    """
+    People see what it was, where it came from and what is wrong; then it is deleted.
+    """
+    wait_until(lambda: count_aside(installation) >= count, what="all to lie aside")
     with open_aside(installation.settings) as aside:
         found = aside.look()
-        assert len(found) == aside.count() == aside.empty()
+        assert len(found) == count == aside.count() == aside.empty()
         assert 0 == aside.count()
     assert {QUICK} == {each.queue for each in found}
     assert all(each.problem and len(each.text) <= 10_000 for each in found)
-    assert len(found) == len(texts)
 
 
-def test_whatever_is_changed_in_a_message_ends_no_worker(
-    installation: Installation,
-) -> None:
-    """What is still a message of ours is tried, what may be somebody's goes back."""
-    random = Random(22)
-    envelope = make_envelope(make_app(installation.settings), NOBODY)
-
-    run_beside(installation, [mutate(random, envelope) for _ in range(150)])
-
-    assert count_aside(installation) > 30
-
-
-def test_commands_of_strangers_are_refused(installation: Installation) -> None:
+def check_commands(installation: Installation) -> None:
     """
     Who sends one is told so, and doctor tells who operates; questions are answered.
     """
     app = make_app(installation.settings)
-    with installation.worker(concurrency=1) as worker:
-        wait_until(lambda: ping(installation), what="our worker to answer")
-        before = ask(app, "active_queues", {})
-        answers = {name: ask(app, name, given) for name, given in COMMANDS.items()}
-        for body in BODIES:
-            tell_workers(app, body, {"clock": "x"})
-        tell_workers(app, BODIES[0], {"clock": 2**60})
-        after = ask(app, "active_queues", {})
-        with installation.scheduler():
-            [ran] = record_many(installation, 1)
-            row = installation.wait_until_final(ran)
+    wait_until(lambda: ping(installation), what="our worker to answer")
+    before = ask(app, "active_queues", {})
+    answers = {name: ask(app, name, given) for name, given in COMMANDS.items()}
+    for body in BODIES:
+        tell_workers(app, body, {"clock": "x"})
+    tell_workers(app, BODIES[0], {"clock": 2**60})
 
-        assert worker.poll() is None
-    with reading(installation.engine) as connection:
-        told = fetch_strangers(connection)
-
-    assert row.state == "succeeded"
-    assert before == after
+    assert before == ask(app, "active_queues", {})
     assert len(before["worker@tests"]) > 1
     assert [] == [
         name
         for name, answer in answers.items()
         if "refused" not in answer["worker@tests"].get("error", "")
     ]
-    assert {(StrangerReason.COMMAND, "minutehand.pidbox")} == {
-        (each.reason, each.queue) for each in told
-    }
-    assert "shutdown" in {each.name for each in told}
+    with reading(installation.engine) as connection:
+        told = fetch_strangers(connection)
+    commands = [each for each in told if each.reason is StrangerReason.COMMAND]
+    assert {"minutehand.pidbox"} == {each.queue for each in commands}
+    assert "shutdown" in {each.name for each in commands}
 
 
 def ask(app: Celery, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +180,8 @@ def test_what_goes_back_goes_nowhere_else(rabbit_installation: Installation) -> 
         channel.basic_publish(message, exchange="", routing_key=QUICK)
         channel.queue_declare("bystander", durable=True, auto_delete=False)
 
-    run_beside(rabbit_installation, [])
+    with at_work(rabbit_installation) as run_beside:
+        run_beside([])
 
     with app.connection_for_read() as connection:
         assert measure_queue(connection, "bystander").message_count == 0

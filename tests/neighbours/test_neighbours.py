@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.chaos.installation import PATIENT, Installation
-from tests.neighbours.meeting import check_remote_control, check_that_none_is_lost
+from tests.neighbours.meeting import check_that_each_minds_its_own
 from tests.neighbours.project import make_projects
 from tests.neighbours.strangers import (
     check_that_strangers_stay,
@@ -15,20 +15,16 @@ from tests.neighbours.strangers import (
 )
 
 
-def test_no_task_is_lost_on_either_side(installation: Installation) -> None:
+def test_no_task_is_lost_and_remote_control_stays_at_home(
+    installation: Installation,
+) -> None:
     """
-    Two projects, one of them with a default queue called like ours, and hundreds each.
+    Two projects, one of them with a default queue called like ours, and hundreds each;
+    a neighbour that tells all workers to stop stops its own.
     """
     projects = make_projects(installation.broker_url, installation.folder)
 
-    check_that_none_is_lost(installation, projects)
-
-
-def test_remote_control_stays_at_home(installation: Installation) -> None:
-    """A neighbour that tells all workers to stop stops its own."""
-    projects = make_projects(installation.broker_url, installation.folder)
-
-    check_remote_control(installation, projects)
+    check_that_each_minds_its_own(installation, projects)
 
 
 def test_what_is_not_ours_stays_in_the_queue(installation: Installation) -> None:
