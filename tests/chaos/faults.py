@@ -23,12 +23,13 @@ from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
 from models.database.engine import reading
-from models.database.tables import breakers, deliveries
+from models.database.tables import breakers, deliveries, operations
 from models.errors import UnreachableError
-from models.operation_state import DeliveryState, Queue
+from models.operation_state import DeliveryState, OperationState, Queue, Trigger
 from operations.sending.order import Message
 from tests.chaos.apps import DATA, MAIL, SEND, TASK, find_source
 from tests.chaos.case import Case
+from tests.chaos.ledger import LATE
 from tests.chaos.mails import Mood
 from tests.chaos.servers import Victim
 from tests.chaos.world import ROLE, World
@@ -51,6 +52,9 @@ MOST_AT_ONCE = 3
 FROZEN_S = (0.3, 12.0)
 DOWN_S = (0.0, 3.0)
 PAUSE_S = (0.2, 1.5)
+
+#: How long a deploy takes, so that each program meets several minutes.
+_DEPLOY_S = 300
 
 #: How long the clock of the database is wrong: a minute begins at least once.
 _CLOCK_S = 60
@@ -141,13 +145,47 @@ def take_leader(world: World, case: Case, *, freezes: bool) -> Iterator[None]:
 
 @contextmanager
 def deploy(world: World, case: Case) -> Iterator[None]:
-    """Replace every process in turn, as the installation of a new version does."""
-    for process in world.processes:
+    """
+    Replace every process in turn, as the installation of a new version does.
+
+    The standby comes before the leader, which goes just before a minute begins. No
+    minute may be late because of that.
+    """
+    leader, _fence = world.wait_for_leader()
+    world.wait_for_workers()
+    processes = sorted(world.processes, key=lambda each: each is leader)
+    case.start()
+    begun_at = datetime.now(UTC)
+    for number, process in enumerate(processes, start=1):
         case.must_end += world.ask_for(SEND, 2)
+        if process is leader:
+            world.wait(lambda: time.time() % 60 > 59, what="a minute", every_s=0.05)
         world.replace(process, signal.SIGTERM)
+        world.pause(number * _DEPLOY_S / len(processes) - case.age_s)
     world.wait_for_leader()
     world.wait_for_workers()
     yield
+    _judge_minutes(world, case, begun_at)
+
+
+def _judge_minutes(world: World, case: Case, since: datetime) -> None:
+    """Find what was due since then and was missed, or recorded late."""
+    kept = operations.c
+    is_due = kept.trigger == Trigger.SCHEDULE, kept.occurrence >= since
+    query = sa.select(kept.occurrence, kept.recorded_at, kept.state)
+    with reading(world.engine) as connection:
+        rows = connection.execute(query.where(*is_due)).all()
+    missed = sum(row.state == OperationState.MISSED for row in rows)
+    recorded = [row.recorded_at - row.occurrence for row in rows]
+    latest = max(recorded, default=LATE)
+    minutes = len({row.occurrence.replace(second=0) for row in rows})
+    case.notes.append(
+        f"{len(rows)} due in {minutes} minutes, {missed} missed, recorded"
+        f" {latest.total_seconds():.2f} s late at most"
+    )
+    expected = int(case.age_s // 60)
+    if missed or latest > LATE or minutes < expected:
+        case.wrong.append(f"of {expected} minutes: {case.notes[-1]}")
 
 
 @contextmanager
