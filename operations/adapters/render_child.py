@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from models.errors import StepError
+from operations.adapters.confinement import confine
 from operations.mail.template import CPU_S, MEMORY_BYTES, MailTemplate
 
 #: CPU for each mail beyond the first, in seconds; a plain one takes a hundredth of it.
@@ -29,6 +30,7 @@ def main() -> None:
     # A worker that is stopped finishes what it runs, and needs us for that.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    confine()
     _limit(resource.RLIMIT_AS, _get_address_space() + MEMORY_BYTES)
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_CORE, 0)

@@ -24,9 +24,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from models.errors import StepError
+from operations.adapters.confinement import confine
 from operations.adapters.polars_io import (
     convert_to_parquet,
     explain_too_large,
+    load_polars,
     make_scratch,
     read_schema,
     write_batches,
@@ -181,6 +183,13 @@ def _answer(job: Mapping[str, Any]) -> dict[str, object]:
         if job["work"] == "query":
             rows = _query(job, target, shown, limits)
         else:
+            # A query needs its driver's files and the network.
+            load_polars()
+            known = (job["path"], job["before"])
+            confine(
+                readable=[Path(each) for each in known if each is not None],
+                writable=[target.parent],
+            )
             tell = _Reporter()
             plain = _undo_compression(Path(job["path"]), target, shown, limits, tell)
             rows = convert_to_parquet(

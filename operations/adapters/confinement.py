@@ -1,0 +1,98 @@
+"""
+Take from this process what it may open (Landlock, of Linux 5.13 and later).
+
+What reads a tenant's source or renders a template is the same user as the worker, who
+may read the secrets: to become another user takes a right that neither has. But a
+process may always give up its own. Where the kernel or a container's profile does not
+know that, it keeps them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+#: The same number on every architecture: create a ruleset, add to it, obey it.
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+
+#: What there is to open files by, in the order in which kernels learnt it: execute,
+#: write, read, list, remove and make; then to move elsewhere, and to cut off.
+_FIRST, _REFER, _TRUNCATE = (1 << 13) - 1, 1 << 13, 1 << 14
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_READ, _OF_FILES = _READ_FILE | _READ_DIR, _WRITE_FILE | _READ_FILE | _TRUNCATE
+
+#: To listen on TCP and connect; then to reach others by abstract sockets and signals.
+#: Versions of the interface from which on they are known.
+_NETWORK, _KNOWS_NETWORK = 3, 4
+_OTHERS, _KNOWS_OTHERS = 3, 6
+
+#: Python and what it loads, time zones, and what Polars looks at before it begins. Not
+#: all that is imported from: a checkout has settings and secrets beside it.
+_OWN = (
+    *(sys.prefix, sys.base_prefix, "/lib", "/lib64", "/usr/lib", "/usr/local/lib"),
+    *(each for each in sys.path if each.endswith("-packages")),
+    *("/etc/ld.so.cache", "/usr/share/zoneinfo", "/sys"),
+    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo"),
+)
+
+_VERSION_FLAG, _BENEATH, _NO_NEW_PRIVILEGES = 1, 1, 38
+
+
+def confine(*, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> bool:
+    """
+    Let this thread, and those it begins, open nothing more but what is given.
+
+    What is open stays open. Python, its packages and time zones can be read; no program
+    is started, no TCP connection made, and no other process seen or sent a signal.
+
+    Args:
+        readable: Files and folders that can be read, with what is in them.
+        writable: The same, and written.
+
+    Returns:
+        Whether that is so: False if this system knows no such thing.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    system = ctypes.CDLL(None, use_errno=True)
+    version = system.syscall(_CREATE, None, ctypes.c_size_t(0), _VERSION_FLAG)
+    if version < 1:
+        return False
+    files = _FIRST | (_REFER if version > 1 else 0) | (_TRUNCATE if version > 2 else 0)
+    handled = struct.pack("=Q", files)
+    if version >= _KNOWS_NETWORK:
+        handled += struct.pack("=Q", _NETWORK)
+    if version >= _KNOWS_OTHERS:
+        handled += struct.pack("=Q", _OTHERS)
+    ruleset = system.syscall(_CREATE, handled, ctypes.c_size_t(len(handled)), 0)
+    if ruleset < 0:
+        return False
+    for path in (*map(Path, _OWN), *readable):
+        _allow(system, ruleset, path, _READ)
+    for path in writable:
+        _allow(system, ruleset, path, files & ~_EXECUTE)
+    obeys: bool = (
+        system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0
+        and system.syscall(_RESTRICT, ruleset, 0) == 0
+    )
+    os.close(ruleset)
+    return obeys
+
+
+def _allow(system: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
+    """Allow *rights* to *path* and what is beneath; what is not there needs none."""
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        rule = struct.pack(
+            "=Qi", rights if path.is_dir() else rights & _OF_FILES, place
+        )
+        system.syscall(_ADD, ruleset, _BENEATH, rule, 0)
+    finally:
+        os.close(place)

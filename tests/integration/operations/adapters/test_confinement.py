@@ -1,0 +1,119 @@
+"""What a process that handles a tenant's file can still open: Landlock, for real."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from operations.adapters.renderer import ChildRenderer
+from operations.mail.message import Template
+from tests.servers import ROOT
+
+#: Tells what it may do, once it is confined.
+_PROGRAM = """
+import json, os, socket, subprocess, sys
+from pathlib import Path
+from operations.adapters.confinement import confine
+
+folder, secret, given, port = sys.argv[1:]
+held = os.open(given, os.O_RDONLY)
+known = confine(readable=[Path(f"/dev/fd/{held}")], writable=[Path(folder)])
+
+def work():
+    made = Path(folder) / "made"
+    made.write_text("1")
+    made.rename(Path(folder) / "moved").unlink()
+
+def load():
+    import polars
+    polars.DataFrame({"a": [1]}).lazy().sink_parquet(Path(folder) / "a.parquet")
+    assert polars.scan_parquet(Path(folder) / "a.parquet").collect().height == 1
+
+tries = {
+    "given": lambda: Path(f"/dev/fd/{held}").read_text(),
+    "work": work,
+    "polars": load,
+    "secret": lambda: Path(secret).read_text(),
+    "beside": lambda: Path(given).with_name("other").write_text("1"),
+    "parent": lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes(),
+    "program": lambda: subprocess.run([sys.executable, "-c", "1"], check=True),
+    "network": lambda: socket.create_connection(("127.0.0.1", int(port)), 5),
+}
+may = {}
+for name, attempt in tries.items():
+    try:
+        attempt()
+    except PermissionError:
+        may[name] = False
+    else:
+        may[name] = True
+print(json.dumps([known, may]))
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _landlock() -> None:
+    """Need a kernel that knows it."""
+    asks = "from operations.adapters.confinement import confine; print(confine())"
+    done = subprocess.run(
+        [sys.executable, "-c", asks],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    if done.stdout.strip() != "True":
+        pytest.skip("this system has no Landlock")
+
+
+def test_nothing_but_what_is_given_can_be_opened(tmp_path: Path):
+    """No secret, no other process, no program, and no server."""
+    folder, secret, given = (tmp_path / name for name in ("folder", "secret", "given"))
+    folder.mkdir()
+    secret.write_text("password")
+    given.write_text("day,amount")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        places = (folder, secret, given, server.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, *map(str, places)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 0, done.stderr
+    known, may = json.loads(done.stdout)
+    assert known
+    network = may.pop("network")  # since Linux 6.7
+    assert {name for name, is_allowed in may.items() if is_allowed} == {
+        *("given", "work", "polars")
+    }
+    assert not network or not _knows_network()
+
+
+def _knows_network() -> bool:
+    release = Path("/proc/sys/kernel/osrelease").read_text()
+    major, minor = (int(each) for each in release.split(".")[:2])
+    return (major, minor) >= (6, 7)
+
+
+def test_templates_are_rendered_by_a_confined_process():
+    """Its status says that it gave up its rights."""
+    renderer = ChildRenderer()
+    renderer.render(Template("hello", "Hi", "Hi", None), [{}])
+    (child,) = (
+        each
+        for each in psutil.Process().children()
+        if "operations.adapters.render_child" in each.cmdline()
+    )
+    status = Path(f"/proc/{child.pid}/status").read_text()
+    renderer.close()
+
+    assert "NoNewPrivs:\t1" in status
