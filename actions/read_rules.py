@@ -109,6 +109,7 @@ class NextDue:
         event: What it waits for; None: it is driven by time.
         due: The occurrence that comes next, and when it is sent; None: it is driven by
             an event.
+        zone: In which its rule is read.
     """
 
     uid: str
@@ -118,6 +119,7 @@ class NextDue:
     occurrence: datetime | None
     event: str | None
     due: Due | None = field(metadata=ASIDE)
+    zone: ZoneInfo = field(metadata=ASIDE)
 
 
 def fetch_next_due(
@@ -152,5 +154,5 @@ def fetch_next_due(
         due = next(iter(find_next_due(row, count=1)), None)
         occurrence = None if due is None else due.occurrence
         known = row.uid, row.app, row.name, row.next_due_at
-        found.append(NextDue(*known, occurrence, row.event, due))
+        found.append(NextDue(*known, occurrence, row.event, due, find_zone(row)))
     return found

@@ -79,7 +79,7 @@ def _warn_of_silent(found: Sequence[ListedAction]) -> None:
 def _format_next(shown: ShownAction) -> str:
     if shown.waits_for_event:
         return "on event"
-    return format_due(shown.following[0]) if shown.following else "-"
+    return format_due(shown.following[0], shown.zone) if shown.following else "-"
 
 
 _STYLES = {"active": "green", "paused": "yellow", "quarantined": "bold red"}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.text import Text
@@ -123,7 +124,7 @@ def _post_one(
         print_json(found)
     else:
         _print(action, found)
-    _warn(found.superseded, found.warnings)
+    _warn(found.superseded, found.zone, found.warnings)
 
 
 def _post_many(
@@ -171,17 +172,19 @@ def _print(action: ScheduledActionModel, posted: PostedAction) -> None:
     if posted.next:
         print_line("Next:")
     for at in posted.next:
-        print_line(f"  {format_both(at)}")
+        print_line(f"  {format_both(at, posted.zone)}")
     if posted.state != "active":
         print_note(f"The action is {posted.state}, so its schedule does not run.")
 
 
-def _warn(superseded: Sequence[datetime], doubts: Sequence[Problem]) -> None:
+def _warn(
+    superseded: Sequence[datetime], zone: ZoneInfo, doubts: Sequence[Problem]
+) -> None:
     """Warn of superseded occurrences, silent mails and unknown names."""
     for at in superseded:
         err().print(
             Text("superseded: ", style="yellow").append(
-                f"{format_both(at)} was due before this edit and will not run.",
+                f"{format_both(at, zone)} was due before this edit and will not run.",
                 style="default",
             )
         )
@@ -199,20 +202,23 @@ def _show_changes(
         print_json(foretold)
     else:
         print_line(describe(action))
-        _print_changes(foretold)
-    _warn(foretold.superseded, foretold.doubts)
+        _print_changes(foretold, foretold.zone)
+    _warn(foretold.superseded, foretold.zone, foretold.doubts)
     print_note("Nothing was stored (--dry-run).")
 
 
-def _print_changes(changes: RunChanges) -> None:
-    added = [(f"+ {format_both(at)}", "green") for at in changes.added]
-    removed = [(f"- {format_both(at)}", "red") for at in changes.removed]
+def _print_changes(changes: RunChanges, zone: ZoneInfo) -> None:
+    added = [(f"+ {format_both(at, zone)}", "green") for at in changes.added]
+    removed = [(f"- {format_both(at, zone)}", "red") for at in changes.removed]
     moved = [
-        (f"~ {format_both(each.was)} moves to {format_both(each.is_now)}", "yellow")
+        (f"~ {was} moves to {is_now}", "yellow")
         for each in changes.moved
+        for was, is_now in [
+            (format_both(each.was, zone), format_both(each.is_now, zone))
+        ]
     ]
     if not (added or removed or moved):
-        print_line(f"Nothing changes until {format_both(changes.until)}.")
+        print_line(f"Nothing changes until {format_both(changes.until, zone)}.")
     for lines, word in ((added, "added"), (removed, "removed"), (moved, "moved")):
         for line, style in lines[:_LISTED]:
             out().print(Text(line, style=style))

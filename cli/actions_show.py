@@ -83,9 +83,13 @@ def _print_action(shown: DetailedAction, now: datetime) -> None:
             ("updated", format_both(shown.updated_at)),
             ("last", None if last is None else format_last(last, now)),
             ("operation", None if last is None else str(last.operation)),
-            ("next", "\n".join(format_due(each) for each in shown.following) or None),
+            ("next", _tell_following(shown)),
         ]
     )
+
+
+def _tell_following(shown: DetailedAction) -> str | None:
+    return "\n".join(format_due(e, shown.zone) for e in shown.following) or None
 
 
 def _tell_follower(each: FollowingAction) -> str:

@@ -20,6 +20,7 @@ from cli.output import (
 )
 from dispatch.operation_filters import resolve_filter
 from models.decision import get_action_name
+from models.fields.zone import load_zone
 from models.operation_state import LIVE_STATES, OperationState, Reason
 from models.requests.operations import OperationFilterModel
 from operations.following import FollowingRun
@@ -92,7 +93,7 @@ def print_operation(shown: ShownOperation) -> None:
             ("trigger", shown.trigger),
             ("after", shown.after),
             ("then", "\n".join(map(_tell_following, shown.followed_by)) or None),
-            ("occurrence", format_both(shown.occurrence)),
+            ("occurrence", format_both(shown.occurrence, load_zone(shown.zone))),
             ("state", _explain_state(shown.state)),
             ("reason", _explain_reason(shown)),
             ("missed", _describe_missed(shown.missed)),

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, TypeVar
+from zoneinfo import ZoneInfo
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -23,6 +24,7 @@ from rich.text import Text
 
 from models.errors import Problem
 from models.json_form import write_json
+from models.units import show_instant
 
 if TYPE_CHECKING:
     from actions.occurrences import Due
@@ -121,10 +123,19 @@ def format_local(local: datetime) -> str:
     return f"{local:%a %Y-%m-%d %H:%M:%S %z}"
 
 
-def format_both(instant: datetime | None, *, dash: str = "-") -> str:
-    """Return *instant* (aware) by this host's clock, with UTC if that differs."""
+def format_both(
+    instant: datetime | None, zone: ZoneInfo | None = None, *, dash: str = "-"
+) -> str:
+    """
+    Return *instant* (aware) by a clock, with UTC if that differs.
+
+    Args:
+        zone: That of the rule for which it is an occurrence. None: that of this host.
+    """
     if instant is None:
         return dash
+    if zone is not None:
+        return show_instant(instant, zone)
     local = instant.astimezone()
     utc = instant.astimezone(UTC)
     if local.utcoffset() == timedelta(0):
@@ -134,11 +145,12 @@ def format_both(instant: datetime | None, *, dash: str = "-") -> str:
     return f"{local:%Y-%m-%d %H:%M:%S} ({shown})"
 
 
-def format_due(due: Due) -> str:
+def format_due(due: Due, zone: ZoneInfo) -> str:
     """Return an occurrence as ``format_both`` does, and when jitter delays sending."""
+    shown = format_both(due.occurrence, zone)
     if due.due_at == due.occurrence:
-        return format_both(due.occurrence)
-    return f"{format_both(due.occurrence)}, sent {due.due_at.astimezone(UTC):%H:%M:%S}Z"
+        return shown
+    return f"{shown}, sent {due.due_at.astimezone(UTC):%H:%M:%S}Z"
 
 
 def describe_pause(pause: Pause) -> str:

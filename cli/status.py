@@ -235,7 +235,9 @@ def _describe_paused(paused: Paused) -> str | None:
 
 def _format_next(due: NextDue) -> str:
     """Return the next occurrence, as ``actions list`` shows it."""
-    return format_both(due.next_due_at) if due.due is None else format_due(due.due)
+    if due.due is None:
+        return format_both(due.next_due_at, due.zone)
+    return format_due(due.due, due.zone)
 
 
 #: Colours; the words say the same without them.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, TypeVar
 
 import typer
 
+from actions.explaining.why import WhyAnswer
 from actions.lookup import find_action
 from cli.connection import read_database
 from cli.options import ActionArgument, AppOption, JsonOption
@@ -55,10 +56,14 @@ def why(
                 (answer.verdict.value, answer.text),
                 ("operation", _show(answer.operation_id, str)),
                 ("lag", _show(answer.lag_s, _show_age)),
-                ("due before", _show(answer.previous, format_both)),
-                ("due after", _show(answer.following, format_both)),
+                ("due before", _tell(answer, answer.previous)),
+                ("due after", _tell(answer, answer.following)),
             ]
         )
+
+
+def _tell(answer: WhyAnswer, at: datetime | None) -> str | None:
+    return None if at is None else format_both(at, answer.zone)
 
 
 def _show_age(seconds: float) -> str:

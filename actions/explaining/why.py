@@ -36,6 +36,7 @@ from models.decision import tell_cause, tell_end
 from models.errors import RuleError
 from models.expectations import tell_late
 from models.fields.zone import load_zone
+from models.json_form import ASIDE
 from models.operation_state import OperationState, Reason, Trigger
 from models.revision import Change
 from models.scheduled_action import ScheduledActionModel
@@ -127,6 +128,7 @@ class WhyAnswer:
         lag_s: From the occurrence to the start of the run.
         previous: Nearest occurrence before. None: none since the action exists.
         following: Nearest occurrence after. None: there is none.
+        zone: In which the rule is read. None: it cannot be.
     """
 
     action_uid: str
@@ -136,6 +138,7 @@ class WhyAnswer:
     lag_s: float | None
     previous: datetime | None
     following: datetime | None
+    zone: ZoneInfo | None = field(metadata=ASIDE)
 
 
 def _answer(
@@ -147,7 +150,9 @@ def _answer(
     near: tuple[datetime | None, datetime | None] = (None, None),
 ) -> WhyAnswer:
     lag_s = None if lag is None else lag.total_seconds()
-    return WhyAnswer(history.uid, verdict, text, operation_id, lag_s, *near)
+    return WhyAnswer(
+        history.uid, verdict, text, operation_id, lag_s, *near, history.zone
+    )
 
 
 #: The answer for an action that no tick looks at, by the change that took it out.

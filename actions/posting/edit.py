@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from pydantic import JsonValue
@@ -29,7 +30,7 @@ from actions.posting.post import (
 from actions.posting.references import References, fetch_references
 from actions.posting.revisions import get_app_of, lock_action, refuse_stale
 from actions.read_actions import fetch_rows, get_action_state
-from actions.read_rules import find_next
+from actions.read_rules import find_next, find_zone
 from models.database.engine import reading
 from models.database.journal import rolled_back
 from models.database.tables import scheduled_action_revisions
@@ -65,6 +66,7 @@ class PostedEntry:
         created: Whether it is new.
         next: The next occurrences; none if it waits for events, or does not run.
         superseded: Occurrences that were due before this edit, and will not run.
+        zone: In which its rule is read.
     """
 
     uid: str | None
@@ -76,6 +78,7 @@ class PostedEntry:
     created: bool
     next: list[datetime]
     superseded: list[datetime]
+    zone: ZoneInfo = field(metadata=ASIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,6 +420,7 @@ def _describe(
         "created": posted.created,
         "next": find_next(row, count=count),
         "superseded": list(posted.superseded),
+        "zone": find_zone(row),
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Self
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from pydantic import JsonValue, ValidationError
@@ -28,7 +29,7 @@ from actions.read_actions import (
     fetch_revisions,
     get_action_state,
 )
-from actions.read_rules import find_next_due, find_problem
+from actions.read_rules import find_next_due, find_problem, find_zone
 from models.database.tables import scheduled_actions
 from models.errors import MinutehandError
 from models.fields.delay import split_delay
@@ -58,6 +59,7 @@ class ShownAction:
         paused_at: As *pause* has it.
         problem: Why its rule cannot be read. None: it can.
         following: The next occurrences, with when jitter sends each.
+        zone: In which its rule is read.
         written: Its document; in lists, only the parts that say when.
     """
 
@@ -87,6 +89,7 @@ class ShownAction:
     updated_at: datetime
     deleted_at: datetime | None
     following: tuple[Due, ...] = field(metadata=ASIDE)
+    zone: ZoneInfo = field(metadata=ASIDE)
     written: Mapping[str, Any] = field(metadata=ASIDE)
 
     @property
@@ -315,6 +318,7 @@ def _describe_row(
         "pause": get_pause(row),
         "problem": problem,
         "following": following,
+        "zone": find_zone(row),
         "written": document,
     }
 

@@ -28,7 +28,7 @@ from actions.posting.post import Posting, fetch_holidays, post_action
 from actions.posting.references import fetch_references
 from actions.posting.refusals import find_refusals
 from actions.previews.preview import Preview, make_preview
-from actions.read_rules import read_schedule, runs_when_resumed
+from actions.read_rules import find_zone, read_schedule, runs_when_resumed
 from models.database.engine import read_clock
 from models.database.journal import rolled_back
 from models.door.documents import read_action_object
@@ -63,12 +63,14 @@ class ForetoldPost(RunChanges):
     Args:
         uid: Null: it would be new.
         superseded: As of ``Posted``.
+        zone: In which the rule is read.
         doubts: What may be a mistake.
     """
 
     uid: str | None
     revision: int
     superseded: tuple[datetime, ...]
+    zone: ZoneInfo = field(metadata=ASIDE)
     doubts: list[Problem] = field(metadata=ASIDE)
 
 
@@ -93,6 +95,7 @@ def foretell_post(
     holidays = fetch_holidays(connection, app)
     with rolled_back(connection):
         posted = post_action(connection, app, action, how)
+        zone = find_zone(get_action(connection, posted.uid))
     action = action.model_copy(update={"uid": posted.uid})
     changes = foretell_edit(connection, app, old, action, now=now, holidays=holidays)
     known = fetch_references(connection, app, [action])
@@ -102,6 +105,7 @@ def foretell_post(
         uid=None if posted.created else posted.uid,
         revision=posted.revision,
         superseded=posted.superseded,
+        zone=zone,
         doubts=find_doubts(known, action),
     )
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.integration.cli.calling import Call, write_action
 from tests.servers import ROOT
@@ -179,3 +182,27 @@ def test_deleted_action_is_listed_if_asked_for(call: Call, shop: Path):
     assert "Deleted hello (uid hello).\n" == deleted
     assert "No scheduled actions." in call("actions", "list").err
     assert "deleted" in call("actions", "list", "--deleted").out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "actions post {path} --app shop --replace",
+        "actions list",
+        "actions show hello",
+        "status",
+        "why hello",
+    ],
+)
+def test_occurrences_are_told_by_the_clock_of_their_rule(
+    call: Call, shop: Path, line: str
+):
+    """First, whatever the clock of the host; then in UTC."""
+    when = {"cron_rule": "0 7 * * *", "timezone": "Asia/Tokyo"}
+    path = write_action(shop, when=when)
+    assert 0 == call("actions", "post", path, "--app", "shop").code
+
+    answer = call(*line.format(path=path).split())
+
+    told = " ".join(answer.out.split())  # where a line is broken does not matter
+    assert re.search(r" 07:00:00 \+09:00 \(\d{4}-\d\d-\d\d 22:00:00Z\)", told)
