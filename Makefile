@@ -73,6 +73,10 @@ seeded: $(STAMP) ## Show the pages on a month of twenty invented small apps (ARG
 screenshots: $(STAMP) ## Take the pictures of the pages anew, for docs/images (ARGS="--only now")
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
+.PHONY: trace
+trace: $(STAMP) ## Draw a trace that was really received anew, for docs/images
+	$(BIN)/python -m tests.trace_picture
+
 .PHONY: fast
 fast: $(STAMP) ## Run the unit tests with few examples, in seconds (ARGS=...)
 	$(PYTEST) tests/unit -m "not slow" --hypothesis-profile fast $(ARGS)

@@ -94,10 +94,18 @@ class Installation:
         self.environ = {f"MINUTEHAND_{name}": value for name, value in given.items()}
         if endpoint is not None:
             self.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = endpoint
+        add_app(engine)
+
+    def post_due(self, name: str = "daily") -> str:
+        """Post an action of two steps that is due at once; return its uid."""
+        now = get_now(self.engine).replace(second=0, microsecond=0)
+        steps = {"refresh": True, **TASK}
+        return self.post(
+            name=name, operations=steps, when={"due_date": f"{now:%FT%TZ}"}
+        )
 
     def post(self, **changes: Any) -> str:
         """Post an action by the command line; return its uid."""
-        add_app(self.engine)
         document = self.folder / "action.json"
         document.write_text(json.dumps(make_document(**changes)))
         done = subprocess.run(
@@ -146,10 +154,7 @@ def test_one_trace_leads_from_a_post_to_the_task_of_a_user(
     too; and what they log about it has the same ids.
     """
     installation = Installation(tmp_path, postgres_engine, redis_url, collector.url)
-    now = get_now(postgres_engine).replace(second=0, microsecond=0).isoformat()
-    uid = installation.post(
-        operations={"refresh": True, **TASK}, when={"due_date": now}
-    )
+    uid = installation.post_due()
 
     message = installation.run(SCHEDULER, WORKER)
 
