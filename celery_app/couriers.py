@@ -2,9 +2,10 @@
 Threads that send tasks of the users' own, one for each connection.
 
 The scheduler's thread does not do it: a broker of somebody's that hangs would keep it
-from the next minute. It waits a moment for a courier that answers promptly, so that
-what was sent is marked at once; one that is late is not waited for again until it has
-delivered. Each call has the deadline of a broker, and what is with a courier a bound.
+from the next minute. When it has nothing else to do, it waits a moment for a courier
+that answers promptly, so that what was sent is marked at once; one that is late is not
+waited for again until it has delivered all. Each call has the deadline of a broker, and
+what is with a courier a bound.
 """
 
 from __future__ import annotations
@@ -64,23 +65,30 @@ class Courier:
         self._batches: SimpleQueue[Sequence[Ready]] = SimpleQueue()
         self._lock = threading.Condition()
         self._held = 0
+        self._is_late = False
         self._silence: tuple[float, str] | None = None
         threading.Thread(target=self._run, name="courier", daemon=True).start()
 
     def take(self, batch: Sequence[Ready]) -> str | None:
-        """Take *batch*, and wait a moment; or return why it cannot be taken now."""
+        """Take *batch*; or return why it cannot be taken now."""
         with self._lock:
             if self._silence is not None and self._monotonic() < self._silence[0]:
                 return self._silence[1]
-            was_idle = self._held == 0
-            if self._held + len(batch) > MOST and not was_idle:
+            if self._held and self._held + len(batch) > MOST:
                 one, many = "task is on its way", "tasks are on their way"
                 return f"{format_count(self._held, one, many)} over it"
             self._held += len(batch)
             self._batches.put(batch)
-            if was_idle:
-                self._lock.wait_for(lambda: self._held == 0, timeout=PATIENCE_S)
         return None
+
+    def settle(self) -> None:
+        """Wait until nothing is held, but not again for one that was late."""
+        with self._lock:
+            if not self._is_late:
+                self._is_late = not self._lock.wait_for(self._is_idle, PATIENCE_S)
+
+    def _is_idle(self) -> bool:
+        return not self._held
 
     def _run(self) -> None:
         while True:
@@ -89,6 +97,7 @@ class Courier:
             with self._lock:
                 self._deliver(delivery)
                 self._held -= len(batch)
+                self._is_late = self._is_late and not self._is_idle()
                 if delivery.error is not None:
                     until = self._monotonic() + SILENCE_S
                     self._silence = until, delivery.error
@@ -152,6 +161,11 @@ class TaskCouriers:
                 connection, self._sender, self._deliveries.append, self._monotonic
             )
         return courier.take(batch)
+
+    def settle(self) -> None:
+        """Wait a moment for couriers that are prompt."""
+        for each in self._couriers.values():
+            each.settle()
 
     def collect(self) -> Sequence[Delivery]:
         """Return what became of tasks since the last call."""

@@ -39,8 +39,9 @@ _LEVELS = 3
 
 _NOT_PLAIN = re.compile(r'[\\"]')
 
-#: Of a text half of what ``json.dumps`` takes.
-_write = json.JSONEncoder().encode
+#: What ``json.dumps`` does, with a text or with all, at a part of its time.
+_write = json.encoder.encode_basestring_ascii
+_write_all = json.JSONEncoder().encode
 
 Publish = Callable[[ForeignTask, str | None], None]
 
@@ -63,11 +64,11 @@ class _Form:
     def fill(self, task: ForeignTask, tag: str) -> str:
         embed = self.embed % {"token": task.token}
         body = f"{task.given[:-1]}, {embed}]"
-        more = _write(dict(task.headers))[1:-1]
+        more = _write_all(dict(task.headers))[1:-1]
         return self.text % {
             "id": task.id,
             "name": _write(task.name),
-            "args": _write(show_arguments(list(task.args) or ())),
+            "args": _write(show_arguments(list(task.args)) if task.args else "()"),
             "kwargs": _write(show_arguments(dict(task.kwargs))),
             "expires": "null"
             if (at := task.expires_at) is None

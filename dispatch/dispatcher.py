@@ -113,7 +113,7 @@ class Dispatcher:
         self.drop()
         self._go_on_leading()
         with writing(self.engine) as connection:
-            written, _ = self._write(AtOnce(connection), decisions, _find_nothing)
+            written = self._write(AtOnce(connection), decisions)
         recorded = written.count_recorded()
         return Dispatched(recorded, self._send_all(written.found()))
 
@@ -154,16 +154,16 @@ class Dispatcher:
         with departing(self.engine) as flight:
             self._departing = flight
 
-            def choose_landed() -> Sequence[Message]:
+            def choose_landed() -> None:
                 land()
                 if self._departing is not flight:
                     msg = "dropped, for the chunk before it did not land"
                     raise RuntimeError(msg)
                 # Taken from here: after an error, it is for the next look to find.
                 choose, self._choose_landed = self._choose_landed, _find_nothing
-                return choose()
+                self._ready = choose()
 
-            written, self._ready = self._write(flight, decisions, choose_landed)
+            written = self._write(flight, decisions, choose_landed)
         self._departing = None
         self._flying = flight, written
 
@@ -171,6 +171,11 @@ class Dispatcher:
         """Send what landed before the last launch."""
         ready, self._ready = self._ready, ()
         self._sent += self.outbox.send(ready)
+
+    def _hand_over_tasks(self) -> None:
+        """Give couriers their part of what is ready: they keep nobody waiting."""
+        sent, self._ready = self.outbox.send_tasks(self._ready)
+        self._sent += sent
 
     def land(self) -> Dispatched:
         """
@@ -253,22 +258,24 @@ class Dispatcher:
         self,
         transaction: Transaction,
         decisions: Sequence[Decision],
-        choose_landed: Callable[[], Sequence[Message]],
-    ) -> tuple[_Written, Sequence[Message]]:
+        choose_landed: Callable[[], object] = _find_nothing,
+    ) -> _Written:
         """
         Record *decisions* under the fence, and look into the outbox.
 
+        Args:
+            choose_landed: Chooses what is ready of the chunk before.
+
         Returns:
-            What is written, to be read when it is committed; and what *choose_landed*
-            chose of the chunk before.
+            What is written, to be read when it is committed.
         """
         span = tracing.begin("flight", due=len(decisions))
         check = self.leader.ask_check(transaction)
         advanced = ask_advance(transaction, decisions)
-        ready = choose_landed()  # while the database is at it
+        choose_landed()  # while the database is at it
         # Before what is new is recorded: a run that a mark ends is in nobody's way.
         confirm = self.outbox.mark(transaction)
-        transaction.wait()
+        transaction.wait(self._hand_over_tasks)
         fence, moved = check(), advanced()
         new = [
             operation
@@ -281,8 +288,8 @@ class Dispatcher:
         wanted = _name_longer_outages(transaction.connection, wanted)
         recorded = ask_record(transaction, wanted, fence=fence)
         # In the same transaction, because the query costs less than a transaction.
-        found = self.outbox.look(transaction, confirm, beside=len(ready))
-        return _Written(recorded, found, span), ready
+        found = self.outbox.look(transaction, confirm, beside=len(self._ready))
+        return _Written(recorded, found, span)
 
     def _send_all(self, found: Sequence[Message]) -> int:
         """Send and mark *found*; whatever else waits is for the upkeep."""

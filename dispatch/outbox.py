@@ -199,12 +199,27 @@ class Outbox:
         """
         if self.tasks is None:
             return self._send([_give_to_worker(each) for each in messages])
-        straight = [each for each in messages if each.queue is Queue.TASKS]
-        if not straight:
-            return self._send(messages)
         sent = self._send([each for each in messages if each.queue is not Queue.TASKS])
+        taken, left = self.send_tasks(
+            [each for each in messages if each.queue is Queue.TASKS]
+        )
+        if taken:
+            self.tasks.settle()
+        return sent + taken + self._send(left)
+
+    def send_tasks(self, messages: Sequence[Message]) -> tuple[int, Sequence[Message]]:
+        """
+        Give couriers the tasks among *messages*; wait for nobody.
+
+        Returns:
+            How many were taken; and what is left for queues of ours.
+        """
+        straight = [each for each in messages if each.queue is Queue.TASKS]
+        if self.tasks is None or not straight:
+            return 0, messages
+        others = [each for each in messages if each.queue is not Queue.TASKS]
         taken, left = self.tasks.hand_over(straight)
-        return sent + taken + self._send([_give_to_worker(each) for each in left])
+        return taken, others + [_give_to_worker(each) for each in left]
 
     def _send(self, messages: Sequence[Message]) -> int:
         if not messages or self._is_silent():

@@ -77,6 +77,9 @@ class Couriers(Protocol):
     def take(self, connection: str | None, batch: Sequence[Ready]) -> str | None:
         """Take *batch*; or return why it cannot be taken now."""
 
+    def settle(self) -> None:
+        """Wait a moment for couriers that are prompt."""
+
     def collect(self) -> Sequence[Delivery]:
         """Return what became of tasks since the last call."""
 
@@ -162,8 +165,12 @@ class TaskOutbox:
             else:
                 batches[placed.task.connection].append(placed)
         taken = sum(self._hand(name, batch) for name, batch in batches.items())
-        self._collect()
         return taken + len(unfit), left
+
+    def settle(self) -> None:
+        """Wait a moment, so that what was sent is marked at once."""
+        self.couriers.settle()
+        self._collect()
 
     def _place(self, ready: Ready, batch: tracing.TraceSpan) -> Ready:
         """Give a task its queue, and its place in the trace of its operation."""

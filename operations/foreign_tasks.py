@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -33,12 +34,14 @@ def make_token(secret: str, operation_id: UUID, attempt: int) -> str:
     Return what an answer must bring that is to end *operation_id*.
 
     Args:
-        secret: Of the installation.
+        secret: Of the installation, at most 64 bytes.
         operation_id: Whose task it is.
         attempt: In which it is sent, from 1; an answer to a former one counts nothing.
     """
     said = f"{operation_id}.{attempt}"
-    return f"{said}.{hmac.digest(secret.encode(), said.encode(), 'sha256')[:16].hex()}"
+    # Keyed BLAKE2 (RFC 7693): HMAC would take a twentieth of the time of a tick.
+    signed = blake2b(said.encode(), key=secret.encode(), digest_size=16)
+    return f"{said}.{signed.hexdigest()}"
 
 
 def read_token(secret: str, token: str) -> tuple[UUID, int] | None:

@@ -351,8 +351,12 @@ class PipelinedFlight:
                 self._send(query, values, answer)
             self._send("COMMIT", None, Answer())
 
-    def wait(self) -> None:
-        """Wait for all answers."""
+    def wait(self, meanwhile: Callable[[], object]) -> None:
+        """Call *meanwhile*, then wait for all answers."""
+        meanwhile()
+        self._wait()
+
+    def _wait(self) -> None:
         asked, self._asked = self._asked, []
         try:
             self._pipeline.close()
@@ -367,7 +371,7 @@ class PipelinedFlight:
     def land(self) -> None:
         """Wait for all answers, that of the commit being the last."""
         with _dropping(self.abandon):
-            self.wait()
+            self._wait()
         self.connection.close()
 
     def abandon(self) -> None:

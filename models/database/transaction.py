@@ -7,7 +7,7 @@ waited for; see ``Flight``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -70,8 +70,13 @@ class Transaction(Protocol):
         executes nothing more, and would not commit.
         """
 
-    def wait(self) -> None:
-        """Wait for the answers to all that was asked."""
+    def wait(self, meanwhile: Callable[[], object]) -> None:
+        """
+        Wait for the answers to all that was asked.
+
+        Args:
+            meanwhile: Called before, if there is anything to wait for.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class AtOnce:
         """Execute *statement*: its answer is read before the commit."""
         return self.ask(statement, values)
 
-    def wait(self) -> None:
+    def wait(self, meanwhile: Callable[[], object]) -> None:
         """Do nothing: there is nothing to wait for."""
 
     def land(self) -> None:

@@ -125,8 +125,7 @@ def _read(document: dict[str, Any]) -> TaskRevision:
     return TaskRevision(kept, asked, back_off=read_back_off(document))
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """An operation whose task is to be sent; see ``obstacles.Stoppable``."""
 
     app: str

@@ -197,14 +197,17 @@ class SimulatedCouriers:
         return task._replace(queue=task.queue or "default")
 
     def take(self, connection: str | None, batch: Sequence[Ready]) -> str | None:
-        """Send *batch* in a task of its own, and wait a moment for it."""
+        """Send *batch* in a task of its own."""
         del connection
         if self.busy > 1:
             return "simulated: many are on their way"
         self.busy += 1
         self.world.loop.spawn(self.process, partial(self._send, batch))
-        self.world.loop.sleep(self.world.rng.randrange(1, SECOND // 3))
         return None
+
+    def settle(self) -> None:
+        """Wait a moment."""
+        self.world.loop.sleep(self.world.rng.randrange(1, SECOND // 3))
 
     def _send(self, batch: Sequence[Ready]) -> None:
         world = self.world

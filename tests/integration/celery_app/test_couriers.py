@@ -6,6 +6,7 @@ import json
 import socket
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -14,6 +15,7 @@ import pytest
 import redis
 from celery import signals
 
+from celery_app import couriers as couriers_module
 from celery_app.couriers import MOST, TaskCouriers
 from celery_app.task_sender import CeleryTaskSender
 from dispatch.task_outbox import Delivery
@@ -71,9 +73,9 @@ def fetch(url: str, queue: str = "reports") -> list[dict[str, Any]]:
     return messages
 
 
-@pytest.fixture
-def silent_broker() -> Iterator[str]:
-    """Give the URL of what accepts connections and never answers."""
+@contextmanager
+def hanging() -> Iterator[str]:
+    """Give the URL of what accepts connections and does not answer within the block."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
 
@@ -117,14 +119,16 @@ def test_filled_messages_are_those_of_celery(redis_url: str, kind: dict[str, Any
     assert [each.task.id for each in batch] == [m["headers"]["id"] for m in filled]
 
 
-def test_what_was_sent_is_told(redis_url: str):
-    """At once, if the broker answers promptly."""
+def test_what_was_sent_is_told(redis_url: str, monkeypatch: pytest.MonkeyPatch):
+    """At once, if the broker answers while somebody is patient."""
+    monkeypatch.setattr(couriers_module, "PATIENCE_S", 60)
     couriers = make(redis_url)
     batch = [make_ready(), make_ready(queue="mail")]
 
     assert couriers.take("shop", batch) is None
+    couriers.settle()
 
-    (delivery,) = wait_for(couriers)
+    (delivery,) = couriers.collect()
     assert (batch, {}, None) == (delivery.batch, delivery.refused, delivery.error)
     assert [1, 1] == [len(fetch(redis_url, each)) for each in ("reports", "mail")]
 
@@ -142,23 +146,29 @@ def test_broker_that_is_away_is_left_alone_for_a_while():
     assert refusal == delivery.error
 
 
-def test_broker_that_hangs_holds_up_nobody_else(redis_url: str, silent_broker: str):
+def test_broker_that_hangs_holds_up_nobody_else(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+):
     """Its courier takes a bounded number meanwhile, and tells what became of them."""
-    couriers = make(
-        redis_url,
-        MINUTEHAND_TASK_CONNECTIONS=f"shop={redis_url},hung={silent_broker}",
-    )
+    monkeypatch.setattr(couriers_module, "PATIENCE_S", 0.001)
     task = make_ready(connection="hung")
-    assert couriers.take("hung", [task]) is None
-    refusal = couriers.take("hung", [task] * MOST)
-    assert couriers.take("shop", [make_ready()]) is None
-
-    first = wait_for(couriers)[0]
+    with hanging() as url:
+        couriers = make(
+            redis_url,
+            MINUTEHAND_BROKER_TIMEOUT="PT59S",
+            MINUTEHAND_TASK_CONNECTIONS=f"shop={redis_url},hung={url}",
+        )
+        assert couriers.take("hung", [task]) is None
+        couriers.settle()
+        refusal = couriers.take("hung", [task] * MOST)
+        assert couriers.take("shop", [make_ready()]) is None
+        [first] = wait_for(couriers)
 
     assert "on its way over it" in str(refusal)
-    assert "shop" == first.batch[0].task.connection
-    hung = [each for each in wait_for(couriers) if each.error]
-    assert [task] == list(hung[0].batch)
+    assert ("shop", None) == (first.batch[0].task.connection, first.error)
+    [hung] = wait_for(couriers)
+    assert [task] == list(hung.batch)
+    assert hung.error is not None
 
 
 def test_one_that_nobody_expected_ends_no_courier(redis_url: str):

@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.posting.post import delete_action
+from actions.tick import run_tick
 from dispatch.manual_runs import run_now
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import PUT_OFF, Delivery, TaskOutbox
@@ -85,6 +86,9 @@ class FakeCouriers:
         (self.late if self.is_late else self.done).append(delivery)
         return None
 
+    def settle(self) -> None:
+        """Have delivered already, or be late."""
+
     def deliver(self) -> None:
         """Deliver what is late."""
         self.done, self.late = [*self.done, *self.late], []
@@ -111,10 +115,11 @@ class Case:
         self.dispatcher.outbox.tasks = tasks
         self.dispatcher.outbox.monotonic = clock
 
-    def add(self, **task: Any) -> str:
+    def add(self, named: str = "report", **task: Any) -> str:
         """Post an action that is due, and whose only step is a task."""
         when = {"cron_rule": "* * * * *"}
-        uid = post(self.engine, operations={"run_task": TASK | task}, when=when).uid
+        steps = {"run_task": TASK | task}
+        uid = post(self.engine, name=named, operations=steps, when=when).uid
         backdate(self.engine, uid)
         return uid
 
@@ -176,6 +181,37 @@ def test_tick_sends_a_task_straight_to_its_queue(engine: sa.Engine, case: Case):
     assert ("run_task", "succeeded", 1) == (step.name, step.state, step.attempt)
     assert (7, "reports") == (step.result["returned"], step.result["queue"])
     assert row.started_at == step.started_at
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_tasks_that_fly_are_of_what_is_committed(
+    engine: sa.Engine, case: Case, *, is_late: bool
+):
+    """Couriers get them while the next chunk is written; each once, and all marked."""
+    for number in range(9):
+        case.add(f"action {number}")
+    take, committed = case.couriers.take, []
+
+    def look(connection: str | None, batch: Sequence[Ready]) -> str | None:
+        known = {row.id for row in fetch_all(engine)}
+        committed.append({each.message.id for each in batch} <= known)
+        return take(connection, batch)
+
+    case.couriers.take = look  # type: ignore[method-assign]
+    case.couriers.is_late = is_late
+    now = get_now(engine)
+    report = run_tick(now, engine=engine, dispatcher=case.dispatcher, chunk=2)
+    case.couriers.deliver()
+    case.send()
+
+    assert (9, 9) == (report.recorded, report.sent)
+    assert all(committed)
+    assert len(committed) > 3
+    assert 9 == len({task.id for task in case.couriers.sent}) == len(case.couriers.sent)
+    assert {("pending", 1, 1)} == {
+        (row.state, row.attempt, row.sends) for row in fetch_all(engine)
+    }
+    assert not case.dispatcher.outbox.has_news
 
 
 def test_task_that_is_not_waited_for_has_succeeded_when_it_is_sent(
