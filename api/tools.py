@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
@@ -50,7 +50,7 @@ POST = "post"
 #: How long a post may be confirmed after its preview: runs that were shown pass by.
 CONFIRM_WITHIN = timedelta(minutes=15)
 
-#: Bytes of a path with its query; a server's edge takes no more, either.
+#: Bytes of a path with its query, and of the arguments that it is made of.
 _LONGEST_PATH = 16 << 10
 
 _POST_MORE = """
@@ -136,6 +136,7 @@ class _Route:
         Raises:
             _ProblemError: An argument is missing, or cannot be part of a path.
         """
+        _demand_short(_write(given))
         rest = {name: each for name, each in given.items() if each is not None}
         path = self.path
         for name in re.findall(r"{(\w+)}", path):
@@ -150,10 +151,7 @@ class _Route:
             for each in (value if isinstance(value, list) else [value])
         ]
         found = f"{path}?{urlencode(pairs, errors='replace')}" if pairs else path
-        if len(found) > _LONGEST_PATH:
-            msg = f"the arguments are longer than {_LONGEST_PATH:,} bytes."
-            raise _refuse(msg, status=HTTPStatus.REQUEST_URI_TOO_LONG)
-        return found
+        return _demand_short(found)
 
 
 class Tools:
@@ -359,6 +357,17 @@ def _close(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
         text = json.dumps({**schema, "$defs": found})
     closed: dict[str, Any] = json.loads(text.replace(prefix, "#/$defs/"))
     return closed
+
+
+_Text = TypeVar("_Text", str, bytes)
+
+
+def _demand_short(text: _Text) -> _Text:
+    """Return *text*, unless it is longer than a path with its query may be."""
+    if len(text) > _LONGEST_PATH:
+        msg = f"the arguments are longer than {_LONGEST_PATH:,} bytes."
+        raise _refuse(msg, status=HTTPStatus.REQUEST_URI_TOO_LONG)
+    return text
 
 
 def _write(value: object) -> bytes:

@@ -44,13 +44,16 @@ from cli.web_app import make_app
 from models.errors import UsageError
 from models.fields.strict_model import show, suggest
 from serving.access.keys import read_key
-from serving.apart import LARGEST_HERE
 from serving.context import Viewer
 from serving.services import Services, make_services
 from settings import Settings, is_color_wanted
 from telemetry import configure_logging
 
 PATH = "/mcp"
+
+#: Bytes of a request over HTTP: some ten times an action. It is read several times, by
+#: the package and by the API, and so holds up all others for up to 100 ms.
+_LARGEST = 32 << 10
 
 _INSTRUCTIONS = (
     "Minutehand runs scheduled actions of small apps. Actions have uids, which"
@@ -167,7 +170,7 @@ def make_app_with_tools(services: Services) -> FastAPI:
         json_response=True,
         stateless=True,
         security_settings=_make_security(services.settings),
-        max_request_body_size=LARGEST_HERE,
+        max_request_body_size=_LARGEST,
     )
     inner = app.router.lifespan_context
 
@@ -193,7 +196,7 @@ def _make_security(settings: Settings) -> TransportSecuritySettings:
 
 
 @router.post(PATH, include_in_schema=False)
-@takes({"type": "object"}, examples={}, largest=LARGEST_HERE)
+@takes({"type": "object"}, examples={}, largest=_LARGEST)
 async def speak(context: Viewer) -> Response:
     """Answer one message of the protocol."""
     manager: StreamableHTTPSessionManager = context.request.app.state.mcp

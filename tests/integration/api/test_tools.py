@@ -232,6 +232,9 @@ def test_bad_arguments_are_refused(agent: Agent):
         ("list_actions", {"limit": float("nan")}, 422),
         ("list_actions", {"text": "a\0"}, 422),
         ("list_actions", {"text": "x" * 20_000}, 414),
+        ("list_actions", {"state": [1] * 20_000}, 414),
+        ("list_operations", {"recorded_until": [1] * 8_000}, 414),
+        ("show_action", {"uid": "é" * 5_000}, 414),
         ("preview", {"document": {"\ud800": 1}}, 422),
         ("preview", {"document": {"name": "x" * 2_000_000}}, 413),
     ]
