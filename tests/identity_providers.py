@@ -20,7 +20,7 @@ import httpx2
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from tests.servers import find_free_port, run_process, wait_for_port
+from tests.servers import PATIENCE_S, find_free_port, run_process, wait_for_port
 
 #: Its first one; to make one takes long.
 KEY: RSAKey = RSAKey.generate_key(parameters={"kid": "first"})
@@ -36,7 +36,9 @@ class RealProvider:
 
     def add(self, sub: str, **claims: Any) -> None:
         """Let there be somebody."""
-        answer = httpx2.put(f"{self.issuer}/users/{sub}", json=claims)
+        answer = httpx2.put(
+            f"{self.issuer}/users/{sub}", json=claims, timeout=PATIENCE_S
+        )
         answer.raise_for_status()
 
     def sign_in(self, address: str, sub: str) -> str:
@@ -48,7 +50,7 @@ class RealProvider:
         return self._send(address, {"action": "deny"})
 
     def _send(self, address: str, form: dict[str, str]) -> str:
-        answer = httpx2.post(address, data=form)
+        answer = httpx2.post(address, data=form, timeout=PATIENCE_S)
         assert 302 == answer.status_code, answer.text
         return str(answer.headers["location"])
 

@@ -15,8 +15,9 @@ class Caller:
     Somebody who asks, and what they may do.
 
     Args:
-        key_id: The API key that they ask with, or signed in with. None: they signed in
-            by a link of the command line, or through a proxy.
+        key_id: The API key that they ask with, or signed in with, or were invited
+            with. None: they signed in by a link of the command line, with the
+            company's provider, or through a proxy.
         name: What the record of changes calls them.
         role: What they may do.
         app: Uid of the one small app that they may see. None: the installation.

@@ -17,6 +17,8 @@ _PATIENCE = (
     "actions.load.forecast.QUIET_PATIENCE",
     "web.now.fetch_minutes.PATIENCE",
     "cli.connection._PEEK_WITHIN",
+    "operations.adapters.identity_provider.TIMEOUT",
+    "operations.adapters.identity_provider._PATIENCE",
 )
 
 
