@@ -71,7 +71,7 @@ PAGES = {
 
 #: What only whoever has a shell on the hosts does, and what only a shell needs.
 OPERATORS = {
-    *("up", "demo", "scheduler", "worker", "web", "migrate", "restored", "tick"),
+    *("up", "demo", "scheduler", "worker", "web", "mcp", "migrate", "restored", "tick"),
     *("audit", "schema", "queues aside"),
     # They read what another scheduler has on its hosts.
     *("import", "shadow"),
