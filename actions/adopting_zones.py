@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 import structlog
 
-from actions.due_action import ActionRevision
+from actions.decide import ActionRevision
 from actions.due_rows import advance, quarantine
 from actions.leader import LEASE_NAME
 from actions.occurrences import Due, Schedule, walk_due

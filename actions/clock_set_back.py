@@ -9,8 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.decide import EventCandidate
-from actions.due_action import DueAction
+from actions.decide import DueAction, EventCandidate
 from actions.due_rows import advance
 from actions.leader import get_set_back
 from actions.occurrences import next_due_at, parse_timing

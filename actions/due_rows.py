@@ -15,8 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.decide import EventCandidate
-from actions.due_action import ActionRevision, DueAction
+from actions.decide import ActionRevision, DueAction, EventCandidate
 from actions.posting.revisions import SCHEDULER, change_action
 from actions.when.event import event_window
 from models.database.engine import (

@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from actions.due_action import DueAction
+from actions.decide import DueAction
 from actions.due_rows import fetch_due
 from actions.leader import LEASE_NAME
 from actions.lookup import SYSTEM_APP

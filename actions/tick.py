@@ -19,8 +19,14 @@ import structlog
 from pydantic import ValidationError
 
 from actions.clock_set_back import drop_decided, skip_decided
-from actions.decide import EventCandidate, Memo, decide_event, decide_time
-from actions.due_action import ActionRevision, DueAction
+from actions.decide import (
+    ActionRevision,
+    DueAction,
+    EventCandidate,
+    Memo,
+    decide_event,
+    decide_time,
+)
 from actions.due_rows import (
     FIRST_TURNS,
     fetch_due,

@@ -19,7 +19,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from api.problems import answer_error
+from api.answers import answer_error
 from models.door.json_text import LARGEST_TEXT
 from models.errors import MinutehandError, UnreachableError
 from models.fields.strict_model import DocumentModel

@@ -20,9 +20,9 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
+from api.answers import MEDIA_TYPE, ProblemJson
 from api.guarding import ApiRoute
 from api.parameters import KNOWN
-from api.problems import MEDIA_TYPE, ProblemJson
 from api.routes import PUBLIC_ROUTERS, ROUTERS
 from serving.guarding import Body
 

@@ -24,8 +24,8 @@ import anyio
 import httpx2
 from starlette.types import ASGIApp
 
+from api.answers import answer_error
 from api.openapi import make_document
-from api.problems import answer_error
 from models.fields.strict_model import show, suggest
 from models.json_form import write_json
 from serving.refusals import HttpError

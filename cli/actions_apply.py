@@ -21,9 +21,16 @@ from actions.posting.changes import CountedChanges
 from actions.posting.edit import MOST_ACTIONS, tell_superseded
 from actions.posting.post import Posting, delete_action
 from actions.posting.revisions import refuse_action
-from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
 from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import AllOption, AppOption, JsonOption, read_file
+from cli.options import (
+    AllOption,
+    AppOption,
+    DryRunOption,
+    JsonOption,
+    YesOption,
+    confirm_change_of_many,
+    read_file,
+)
 from cli.output import (
     format_both,
     out,

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from actions.leader import fetch_leader
-from cli.confirming import YesOption, confirm
 from cli.connection import get_actor, get_engine, get_settings, read_database
 from cli.operations_watch import follow
-from cli.options import ActionArgument, AppOption, JsonOption, takes
+from cli.options import ActionArgument, AppOption, JsonOption, YesOption, confirm, takes
 from cli.output import out, print_json, print_note, print_warning
 from dispatch.manual_runs import find_runnable, run_now
 from models.database.engine import Author

@@ -12,14 +12,20 @@ from actions.small_apps.check_settings import (
 )
 from actions.small_apps.delete import delete_small_app
 from actions.small_apps.export import fetch_document
-from cli.confirming import YesOption, confirm
 from cli.connection import (
     get_actor,
     get_settings,
     read_database,
     write_database,
 )
-from cli.options import AppArgument, JsonOption, complete_app, shorten
+from cli.options import (
+    AppArgument,
+    JsonOption,
+    YesOption,
+    complete_app,
+    confirm,
+    shorten,
+)
 from cli.output import (
     describe_pause,
     format_both,

@@ -9,7 +9,6 @@ import typer
 
 from actions.leader import fetch_leader
 from actions.lookup import find_action, find_filtered
-from cli.confirming import ChangeTerms, confirm_change_of_many, takes_terms
 from cli.connection import (
     get_actor,
     get_settings,
@@ -20,10 +19,13 @@ from cli.options import (
     ActionArgument,
     ActionOption,
     AppOption,
+    ChangeTerms,
     JsonOption,
+    confirm_change_of_many,
     read_period,
     shorten,
     takes,
+    takes_terms,
 )
 from cli.output import (
     format_both,

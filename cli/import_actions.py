@@ -7,8 +7,10 @@ options and shows what became of each entry.
 
 from __future__ import annotations
 
+import json
+import os
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +19,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from actions.importing.files import write_files
 from actions.importing.origins.apscheduler import APSCHEDULER
 from actions.importing.origins.celery_schedules import CELERY_BEAT, DJANGO_CELERY_BEAT
 from actions.importing.origins.crontab import CRONTAB, read_crontab
@@ -31,14 +32,13 @@ from actions.importing.origins.kubernetes import KUBERNETES, read_cron_jobs
 from actions.importing.origins.redbeat import REDBEAT
 from actions.importing.readers.apscheduler_jobs import read_jobs
 from actions.importing.readers.celery_module import read_beat_schedule
-from actions.importing.readers.databases import read_periodic_tasks
-from actions.importing.readers.redbeat_keys import read_redbeat
+from actions.importing.readers.databases import read_periodic_tasks, read_redbeat
 from actions.importing.report import Report, make_report
 from cli.connection import get_settings
 from cli.options import JsonOption, read_file, takes
 from cli.output import err, out, print_json, print_note, print_warning
 from models.database.engine import read_host_clock
-from models.errors import RuleError, UsageError
+from models.errors import ConflictError, RuleError, UsageError
 from models.fields.zone import load_zone
 from models.units import format_count
 
@@ -354,3 +354,58 @@ def _cut(text: str, width: int) -> str:
     line = " ".join(text.split())
     room = width - _INDENT
     return line if len(line) <= room else line[: room - 1] + "…"
+
+
+def write_files(
+    folder: Path, entries: Iterable[Imported], *, overwrite: bool = False
+) -> int:
+    """
+    Write the document of each of *entries* into *folder*, which is made if missing.
+
+    Args:
+        folder: Other files in it are left alone.
+        entries: Those without a document are left out.
+        overwrite: Whether files of the same names are replaced.
+
+    Returns:
+        How many were written.
+
+    Raises:
+        ConflictError: If there are files of the same names; nothing was written.
+        UsageError: If *folder* cannot be written to; files from before are whole.
+    """
+    texts = {
+        folder / each.file: _write(each)
+        for each in entries
+        if each.file is not None and each.document is not None
+    }
+    taken = [path.name for path in texts if os.path.lexists(path)]
+    if taken and not overwrite:
+        named = ", ".join(taken[:5]) + (", ..." if len(taken) > 5 else "")
+        msg = (
+            f"{folder} already has {named}. Nothing was written. Choose another folder,"
+            " or add --overwrite to replace them."
+        )
+        raise ConflictError(msg)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            _replace(path, text)
+    except OSError as error:
+        msg = f"{error.filename or folder}: {error.strerror or error}"
+        raise UsageError(msg) from None
+    return len(texts)
+
+
+def _write(entry: Imported) -> str:
+    return json.dumps(entry.document, indent=4, ensure_ascii=False) + "\n"
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write *path* whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -8,28 +8,23 @@ from typing import Annotated
 import typer
 
 from actions.lookup import find_filtered
-from cli.confirming import ChangeTerms, confirm_change_of_many, takes_terms
 from cli.connection import get_actor, get_engine, read_database
 from cli.options import (
     ActionOption,
     AllOption,
     AppOption,
+    ChangeTerms,
     JsonOption,
     OptionalOperation,
     complete_operation,
+    confirm_change_of_many,
     read_operation_id,
     read_period,
     shorten,
     takes,
+    takes_terms,
 )
-from cli.output import (
-    format_both,
-    out,
-    print_json,
-    print_line,
-    print_note,
-    print_table,
-)
+from cli.output import format_both, out, print_json, print_line, print_note, print_table
 from models.database.engine import Author
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.operation_state import DeliveryState

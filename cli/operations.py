@@ -1,17 +1,34 @@
-"""The commands ``operations list`` and ``operations show``."""
+"""The commands ``operations list|show``, and which operations a command is about."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from cli.connection import read_database
-from cli.operation_options import format_took, make_steps_table, takes_filter
-from cli.options import JsonOption, OperationArgument, read_operation_id, shorten
+from cli.options import (
+    ActionOption,
+    AppOption,
+    JsonOption,
+    OccurrencesFromOption,
+    OccurrencesUntilOption,
+    OperationArgument,
+    QueueOption,
+    ReasonOption,
+    StatesOption,
+    read_operation_id,
+    read_period,
+    shorten,
+    takes,
+)
 from cli.output import (
     format_both,
+    make_table,
     out,
     print_fields,
     print_found,
@@ -21,16 +38,105 @@ from cli.output import (
 from dispatch.operation_filters import resolve_filter
 from models.decision import get_action_name
 from models.fields.zone import load_zone
-from models.operation_state import LIVE_STATES, OperationState, Reason
+from models.operation_state import (
+    LIVE_STATES,
+    OperationState,
+    Reason,
+    StepState,
+    Trigger,
+)
 from models.requests.operations import OperationFilterModel
+from models.units import format_age
 from operations.following import FollowingRun
 from operations.reasons import STATES, read_reason
 from overview.operations import (
     MissedRange,
     ShownOperation,
+    ShownStep,
+    describe_result,
     fetch_shown_operation,
     fetch_shown_operations,
 )
+
+#: By the names of ``OperationFilterModel``, in the order of the help.
+_OPTIONS: Mapping[str, Any] = {
+    "app": AppOption,
+    "action": ActionOption,
+    "state": StatesOption,
+    "queue": QueueOption,
+    "trigger": Annotated[
+        Trigger | None,
+        typer.Option("--trigger", help="Only operations that this caused."),
+    ],
+    "reason": ReasonOption,
+    "text": Annotated[
+        str | None,
+        typer.Option(
+            "--text",
+            help="Only operations with this text in what triggered them, the uid of"
+            " their action, their user, reason or error; or with this id.",
+        ),
+    ],
+    "since": OccurrencesFromOption,
+    "until": OccurrencesUntilOption,
+}
+
+
+def _make_filter(**given: Any) -> OperationFilterModel:
+    given["since"], given["until"] = read_period(given["since"], given["until"])
+    said = {name: value for name, value in given.items() if value is not None}
+    return OperationFilterModel(**said)
+
+
+#: Gives a command, which takes ``wanted``, the options that this is made of.
+takes_filter = takes("wanted", _make_filter, _OPTIONS)
+
+#: Width of a progress bar, in characters.
+_BAR = 16
+
+_MINUTE = timedelta(minutes=1)
+
+
+def format_progress(progress: Mapping[str, Any] | None) -> str:
+    """Return how far a step has come, such as ``2/3 countries``, with a bar."""
+    if not progress or not progress.get("total"):
+        return ""
+    done, total = progress["done"], progress["total"]
+    filled = round(_BAR * done / total)
+    bar = "━" * filled + "╌" * (_BAR - filled)
+    return f"{bar} {done}/{total} {progress.get('note') or ''}".rstrip()
+
+
+def make_steps_table(steps: Sequence[ShownStep]) -> Table:
+    """Return *steps* as a table."""
+    table = make_table(("step", "state", "attempt", "started", "took", "what"))
+    for step in steps:
+        what = step.error or describe_result(step.result)
+        if step.state is StepState.RUNNING:
+            told = (format_progress(step.progress), _describe_eta(step))
+            what = "; ".join(each for each in told if each)
+        table.add_row(
+            step.name,
+            style_state(step.state),
+            str(step.attempt or "-"),
+            format_both(step.started_at),
+            format_took(step.took),
+            Text(what, style="red" if step.error else ""),
+        )
+    return table
+
+
+def _describe_eta(step: ShownStep) -> str:
+    if step.eta is None or step.usual is None:
+        return ""
+    usual = step.usual.took
+    took = f"{usual.total_seconds():.1f} s" if usual < _MINUTE else format_age(usual)
+    return f"usually takes {took}, so should end about {format_both(step.eta)}"
+
+
+def format_took(took: timedelta | None) -> str:
+    """Return a duration in seconds; a dash if it has not begun or still runs."""
+    return "-" if took is None else f"{took.total_seconds():.1f} s"
 
 
 @takes_filter

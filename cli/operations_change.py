@@ -9,10 +9,16 @@ from uuid import UUID
 import structlog
 import typer
 
-from cli.confirming import ChangeTerms, confirm_change_of_many, takes_terms
 from cli.connection import read_database, use_engine, write_database
-from cli.operation_options import takes_filter
-from cli.options import AllOption, OptionalOperation, read_operation_id
+from cli.operations import takes_filter
+from cli.options import (
+    AllOption,
+    ChangeTerms,
+    OptionalOperation,
+    confirm_change_of_many,
+    read_operation_id,
+    takes_terms,
+)
 from cli.output import print_json, print_line, print_note
 from dispatch.bulk.requests import (
     ShownBulk,

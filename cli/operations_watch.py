@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cli.connection import read_database, use_engine
-from cli.operation_options import make_steps_table
+from cli.operations import make_steps_table
 from cli.options import (
     JsonOption,
     OperationArgument,

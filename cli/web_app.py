@@ -27,9 +27,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import api.routes
 import web.routes
-from api.answers import ROOT
+from api.answers import ROOT, make_problem
 from api.openapi import describe
-from api.problems import make_problem
 from dispatch.bulk.runner import BulkRunner
 from serving.refusals import HttpError
 from serving.services import Services

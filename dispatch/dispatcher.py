@@ -18,7 +18,7 @@ import sqlalchemy as sa
 import structlog
 
 import tracing
-from actions.due_action import ActionRevision
+from actions.decide import ActionRevision
 from actions.due_rows import ask_advance, quarantine
 from actions.leader import Leader, LeadershipLostError
 from actions.tick import Dispatched

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from actions.decide import decide_time
-from actions.due_action import ActionRevision
+from actions.decide import ActionRevision, decide_time
 from actions.own_actions import (
     MAINTENANCE_UID,
     ForeseenMaintenance,

@@ -16,7 +16,15 @@ from pydantic import (
 )
 
 from models.errors import RuleError
-from models.fields.field_types import Day, Name, RuleText, drop_repeated, read_day
+from models.fields.field_types import (
+    WEEKDAYS,
+    Day,
+    Name,
+    RuleText,
+    drop_repeated,
+    read_day,
+    read_weekday,
+)
 from models.fields.strict_model import (
     MOST_PROBLEMS,
     DocumentModel,
@@ -24,7 +32,6 @@ from models.fields.strict_model import (
     find_near,
     show,
 )
-from models.fields.weekday import WEEKDAYS, read_weekday
 
 #: Working days of a month, at most: one of 31 days whose weeks have six of them.
 MOST_WORKING_DAYS = 27

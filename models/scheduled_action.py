@@ -30,7 +30,14 @@ from models.days_off import (
 )
 from models.errors import Problem, RuleError
 from models.fields.duration import Duration
-from models.fields.field_types import Name, RuleText, Uid, parsed_by, refuse_seconds
+from models.fields.field_types import (
+    WEEKDAYS,
+    Name,
+    RuleText,
+    Uid,
+    parsed_by,
+    refuse_seconds,
+)
 from models.fields.instants import parse_due_date
 from models.fields.ping import check_ping
 from models.fields.placeholders import OF_EVENTS
@@ -43,7 +50,6 @@ from models.fields.strict_model import (
     refuse_all,
     show,
 )
-from models.fields.weekday import WEEKDAYS
 from models.fields.zone import load_zone
 from models.operation import (
     MAILING_STEPS,

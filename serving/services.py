@@ -2,37 +2,289 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 import sqlalchemy as sa
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from prometheus_client import CollectorRegistry, generate_latest
 
 from actions.load.forecast import QUIET, Load, forecast_load
 from actions.load.quiet import Away
 from actions.posting.edit import Terms
 from models.database.engine import Author, make_engine, reading, reading_once, writing
+from models.errors import MinutehandError, UnreachableError
+from models.operation_state import FINAL_STATES, OperationState
 from operations.adapters.app_users import RealDirectory
 from operations.adapters.identity_provider import IdentityProvider, Registration
 from operations.adapters.renderer import ChildRenderer
 from operations.adapters.smtp import make_mailer
 from operations.mail.message import Senders
 from operations.mail.trial import Trials
+from operations.state import LOOK_EVERY_S, read_operation_states
 from overview.doctor.checks import FAR, NEAR
 from overview.doctor.examine import find_obstacle, find_trouble
 from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.metrics import WorkMetrics
 from serving.apart import AT_ONCE, Apart
 from serving.limits import RequestLimits, Turns
-from serving.shared import Kept, Shared
 from serving.stream import Hub, make_hub
-from serving.waiting import Waiters, make_waiters
 from settings import Settings
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made(Generic[_Answer]):
+    outcome: _Answer | MinutehandError
+    at: float
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@dataclass(slots=True)
+class Shared(Generic[_Answer]):
+    """
+    An answer that is kept for a while, and made again when somebody asks after that.
+
+    Args:
+        make: Called in a thread of its own, which is none of those of requests.
+        kept_for: How old the answer may be; errors are kept as well.
+        patience_s: For how long ``get`` waits for a new one.
+    """
+
+    make: Callable[[], _Answer]
+    kept_for: timedelta
+    patience_s: float = 1.0
+    _made: _Made[_Answer] | None = None
+    _making: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _meanwhile: asyncio.Task[object] | None = None
+    _thread: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+
+    async def ask(self) -> tuple[_Answer, float]:
+        """
+        Return the answer, and how many seconds old it is.
+
+        Raises:
+            MinutehandError: What *make* raised.
+        """
+        async with self._making:
+            made = self._made
+            if made is None or self._is_old(made):
+                outcome = await to_thread.run_sync(self._try, limiter=self._thread)
+                made = self._made = _Made(outcome, _now_s())
+            age_s = _now_s() - made.at
+        if isinstance(made.outcome, MinutehandError):
+            raise made.outcome
+        return made.outcome, age_s
+
+    async def get(self) -> tuple[_Answer, float] | None:
+        """
+        Return the last answer, however old, and how many seconds old it is.
+
+        If it is too old, another is made, for which nobody waits for long. None: none
+        was made yet, or the last attempt failed.
+        """
+        if self._made is None or self._is_old(self._made):
+            if self._meanwhile is None or self._meanwhile.done():
+                self._meanwhile = asyncio.create_task(self._make_quietly())
+            await asyncio.wait({self._meanwhile}, timeout=self.patience_s)
+        made = self._made
+        if made is None or isinstance(made.outcome, MinutehandError):
+            return None
+        return made.outcome, _now_s() - made.at
+
+    async def _make_quietly(self) -> None:
+        with suppress(MinutehandError):  # it is kept for whoever asks
+            await self.ask()
+
+    def _is_old(self, made: _Made[_Answer]) -> bool:
+        return _now_s() - made.at >= self.kept_for.total_seconds()
+
+    def _try(self) -> _Answer | MinutehandError:
+        try:
+            return self.make()
+        except MinutehandError as error:
+            return error
+
+
+#: What took less is made anew for everybody.
+LONG = timedelta(milliseconds=100)
+
+#: How old an answer may be.
+KEPT_FOR = timedelta(seconds=30)
+
+#: Answers at most: those that were asked for longest ago are forgotten.
+MOST = 64
+
+
+@dataclass(slots=True)
+class _Entry:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    answer: Any = None
+    made_at: float | None = None
+
+
+@dataclass(slots=True)
+class Kept:
+    """
+    Answers by what was asked.
+
+    Args:
+        monotonic: Returns seconds that never jump.
+    """
+
+    monotonic: Callable[[], float] = time.monotonic
+    _entries: OrderedDict[Hashable, _Entry] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def ask(
+        self, key: Hashable, make: Callable[[], _Answer]
+    ) -> tuple[_Answer, timedelta]:
+        """
+        Return the answer, and how old it is.
+
+        Args:
+            key: What is asked; with whatever the asker may see, and with the kind of
+                the answer.
+            make: Makes it. Whoever asks the same meanwhile waits for it.
+
+        Raises:
+            Exception: What *make* raised; then nothing is kept.
+        """
+        entry = self._find(key)
+        with entry.lock:
+            if entry.made_at is not None:
+                age = timedelta(seconds=self.monotonic() - entry.made_at)
+                if age < KEPT_FOR:
+                    return entry.answer, age
+            began = self.monotonic()
+            answer = make()
+            took = timedelta(seconds=self.monotonic() - began)
+            entry.answer, entry.made_at = None, None
+            if took >= LONG:
+                entry.answer, entry.made_at = answer, self.monotonic()
+        return answer, timedelta()
+
+    def _find(self, key: Hashable) -> _Entry:
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            while len(self._entries) > MOST:
+                self._entries.popitem(last=False)
+            return entry
+
+
+#: Returns the states of those operations that exist.
+Look = Callable[[Collection[UUID]], Mapping[UUID, OperationState]]
+
+
+class _Waiter:
+    """Somebody who waits; *state* is the last one that was seen."""
+
+    def __init__(self, operation_id: UUID, state: OperationState) -> None:
+        self.operation_id = operation_id
+        self.state: OperationState | None = state
+        self.is_over = asyncio.Event()
+
+
+@dataclass(slots=True)
+class Waiters:
+    """
+    All who wait for operations in one process.
+
+    Args:
+        look: Called in a thread, by nobody else at the same time.
+        every: Between two looks.
+        most: Who comes beyond so many is answered at once.
+    """
+
+    look: Look
+    every: timedelta = timedelta(seconds=LOOK_EVERY_S)
+    most: int = 2_000
+    _waiting: set[_Waiter] = field(default_factory=set, init=False)
+    _looking: asyncio.Task[None] | None = field(default=None, init=False)
+    _is_closed: bool = field(default=False, init=False)
+
+    @property
+    def count(self) -> int:
+        """How many wait now."""
+        return len(self._waiting)
+
+    async def wait(
+        self, operation_id: UUID, state: OperationState, *, at_most: timedelta
+    ) -> OperationState | None:
+        """
+        Wait until an operation is final, and return its state.
+
+        Args:
+            state: What it is now.
+            at_most: How long to wait.
+
+        Returns:
+            The state at the end, which is not final if *at_most* was reached, too many
+            wait already, or the server ends. None if there is no such operation any
+            more.
+        """
+        if state in FINAL_STATES or self._is_closed or len(self._waiting) >= self.most:
+            return state
+        waiter = _Waiter(operation_id, state)
+        self._waiting.add(waiter)
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._go_on())
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(waiter.is_over.wait(), at_most.total_seconds())
+        finally:
+            self._waiting.discard(waiter)
+        return waiter.state
+
+    def close(self) -> None:
+        """Let nobody wait any longer; the server is ending."""
+        self._is_closed = True
+        for each in self._waiting:
+            each.is_over.set()
+
+    async def _go_on(self) -> None:
+        """Look again and again, while somebody waits."""
+        loop = asyncio.get_running_loop()
+        while self._waiting and not self._is_closed:
+            next_at = loop.time() + self.every.total_seconds()
+            asked = {each.operation_id for each in self._waiting}
+            # If the database is away, the look after this one finds what it would have.
+            with suppress(UnreachableError):
+                # Not one of the threads of requests: however busy these are, it looks.
+                found = await asyncio.to_thread(self.look, asked)
+                self._tell(asked, found)
+            await asyncio.sleep(max(0.0, next_at - loop.time()))
+
+    def _tell(
+        self, asked: Collection[UUID], found: Mapping[UUID, OperationState]
+    ) -> None:
+        for each in list(self._waiting):
+            if each.operation_id not in asked:
+                continue  # came while we looked
+            each.state = found.get(each.operation_id)
+            if each.state is None or each.state in FINAL_STATES:
+                self._waiting.discard(each)
+                each.is_over.set()
+
+
+def make_waiters(engine: sa.Engine) -> Waiters:
+    """Return waiters who look into the database of *engine*."""
+    return Waiters(partial(read_operation_states, engine))
+
 
 #: How often doctor looks outside of the database, however many ask.
 FAR_EVERY = timedelta(seconds=10)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.due_action import ActionRevision
+from actions.decide import ActionRevision
 from actions.leader import Leader
 from actions.posting.post import Posted, Posting, post_action
 from actions.tick import Dispatched, TickReport, run_tick

@@ -202,7 +202,7 @@ def test_celery_app_is_about_celery() -> None:
     }
 
     # a channel of py-amqp or kombu is handed in
-    assert others <= {"celery_app/confirms.py", "celery_app/task_answers.py"}
+    assert others <= {"celery_app/broker_link.py", "celery_app/task_answers.py"}
 
 
 def test_only_the_command_line_imports_the_scheduler() -> None:

@@ -1,19 +1,22 @@
-"""Pages from templates: the frame, the components, and what they all know."""
+"""Pages from templates, what they all know, and the files that they load."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 from zoneinfo import ZoneInfo
 
 import jinja2
 import sqlalchemy as sa
-from fastapi import Request
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from actions.leader import fetch_holder, get_last_tick_at
@@ -39,7 +42,55 @@ from web.preferences import (
     read_preferences,
 )
 from web.query import Unread, read_part
-from web.static_files import STATIC
+
+_FOLDER = Path(__file__).parent / "static"
+
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """
+    A file that browsers keep.
+
+    Args:
+        address: With the digest of its content, so that another content has another.
+    """
+
+    address: str
+    content: bytes
+    media_type: str
+
+
+def _read(path: Path) -> StaticFile:
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    return StaticFile(f"/static/{path.name}?v={digest}", content, _TYPES[path.suffix])
+
+
+#: By name.
+STATIC: Mapping[str, StaticFile] = {
+    path.name: _read(path)
+    for path in sorted(_FOLDER.iterdir())
+    if path.suffix in _TYPES
+}
+
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/static/{name}")
+async def read_static(request: Request, name: str) -> Response:
+    """Return a file; its address has its digest, so it may be kept for good."""
+    found = STATIC.get(name)
+    if found is None:
+        raise HTTPException(404)
+    is_exact = found.address.endswith(f"?{request.url.query}")
+    kept = "public, max-age=31536000, immutable" if is_exact else "no-cache"
+    return Response(
+        found.content, media_type=found.media_type, headers={"Cache-Control": kept}
+    )
+
 
 #: Nothing from elsewhere, and nothing that is written into the page. With the referrer,
 #: browsers would leave out the Origin of forms, too.

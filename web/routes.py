@@ -22,11 +22,11 @@ from web.now import begin
 from web.now import routes as now
 from web.operation import routes as operation
 from web.operations import routes as operations
+from web.rendering import router as static_files
 from web.search import routes as search
 from web.settings import routes as settings
 from web.sign_in import company
 from web.sign_in import routes as sign_in
-from web.static_files import router as static_files
 from web.timeline import routes as timeline
 from web.workers import routes as workers
 

@@ -10,8 +10,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from typing_extensions import TypedDict
 
-from api.answers import answer
-from api.problems import MEDIA_TYPE, RETRY_AFTER, make_problem
+from api.answers import MEDIA_TYPE, RETRY_AFTER, answer, make_problem
 from models.door.action_schema import make_action_schema
 from serving.services import Services
 

@@ -18,7 +18,7 @@ from actions.tick import TickReport
 from cli.connection import read_database
 from cli.demo.data import APP, MISSED, REPORT, shorten_path
 from cli.demo.scenes import KilledWorker, describe_missed
-from cli.operation_options import format_progress, format_took
+from cli.operations import format_progress, format_took
 from cli.output import STATE_STYLES, make_table, out, style_state
 from models.database.engine import read_host_clock
 from models.decision import get_action_name

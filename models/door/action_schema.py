@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from models.fields.weekday import DAY_NAMES
+from models.fields.field_types import DAY_NAMES
 from models.operation import EVERY_DOMAIN
 from models.scheduled_action import ScheduledActionModel
 from models.when import MOST_RULES

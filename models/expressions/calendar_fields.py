@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from models.errors import RuleError
-from models.fields.weekday import DAY_NAMES, WEEKDAYS
+from models.fields.field_types import DAY_NAMES, WEEKDAYS
 
 _MICROSECONDS = 1_000_000
 

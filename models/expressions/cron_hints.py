@@ -16,8 +16,8 @@ from models.errors import RuleError
 from models.expressions.calendar import CalendarExpression
 from models.expressions.cron_fields import FIELDS, CronField, parse_fields
 from models.fields.duration import write_elapsed
+from models.fields.field_types import DAY_NAMES, WEEKDAYS
 from models.fields.instants import parse_due_date
-from models.fields.weekday import DAY_NAMES, WEEKDAYS
 from models.fields.zone import load_zone
 
 #: Tells whether a text is a cron rule that is due some day.

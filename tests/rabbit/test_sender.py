@@ -11,7 +11,7 @@ import amqp
 import pytest
 
 from celery_app.app import make_app
-from celery_app.confirms import SLICE
+from celery_app.broker_link import SLICE
 from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
 from models.errors import BrokerUnreachableError

@@ -15,7 +15,6 @@ from typing import Any
 from unittest.mock import patch
 
 import actions.decide
-import actions.due_action
 import actions.leader
 import actions.tick
 import dispatch.dispatcher
@@ -148,7 +147,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "random ids",
         "decision",
-        _with(actions.due_action, "make_operation_id", mistakes.make_own_id),
+        _with(actions.decide, "make_operation_id", mistakes.make_own_id),
         first=2,
         emphasis=Emphasis(clock_jumps=True, outages=("make_clock_jump",) * 8),
     ),

@@ -29,7 +29,7 @@ from actions.importing.origins.clock_times import (
 from actions.importing.origins.imported import ActionDraft, Stored, Table, refuse
 from actions.importing.origins.tasks import make_plain, run_task
 from models.fields.duration import write_elapsed
-from models.fields.weekday import WEEKDAYS
+from models.fields.field_types import WEEKDAYS
 from models.fields.zone import first_instant_at, load_zone
 from models.occurrence import LOOKBACK
 

@@ -19,7 +19,7 @@ from actions.importing.origins.imported import refuse
 from models.errors import RuleError
 from models.expressions.cron import CronExpression
 from models.expressions.cron_fields import FIELDS
-from models.fields.weekday import WEEKDAYS
+from models.fields.field_types import WEEKDAYS
 
 EVERY_MINUTE = frozenset(range(60))
 EVERY_HOUR = frozenset(range(24))

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from actions.due_action import DueAction
+from actions.decide import DueAction
 from actions.due_rows import fetch_due, fetch_events, fetch_first_turns, fetch_turns
 from actions.tick import Dispatched, run_tick
 from dispatch.dispatcher import Dispatcher

@@ -20,8 +20,7 @@ from models.database.engine import make_engine, writing
 from models.errors import UnreachableError
 from serving.access.callers import Role
 from serving.limits import RequestLimits
-from serving.services import Services
-from serving.shared import Shared
+from serving.services import Services, Shared
 from telemetry import Event
 from tests.integration.api.conftest import APP, OTHER, Web, make_settings
 from tests.presence import give_sign, make_worker

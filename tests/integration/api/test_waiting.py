@@ -11,7 +11,7 @@ import pytest
 
 from models.errors import UnreachableError
 from models.operation_state import FINAL_STATES, OperationState
-from serving.waiting import Waiters
+from serving.services import Waiters
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 PENDING, RUNNING = OperationState.PENDING, OperationState.RUNNING

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from actions.decide import EventCandidate, decide_event, decide_time
-from actions.due_action import DueAction
+from actions.decide import DueAction, EventCandidate, decide_event, decide_time
 from models.decision import Decision, NewOperation
 from models.door.documents import read_action_object
 from models.fields.delay import join_delay

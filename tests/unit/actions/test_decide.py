@@ -7,8 +7,7 @@ from typing import cast
 
 import pytest
 
-from actions.decide import Memo, _sort_out, decide_time
-from actions.due_action import CATCH_UP_LIMIT
+from actions.decide import CATCH_UP_LIMIT, Memo, _sort_out, decide_time
 from actions.occurrences import Schedule, parse_timing
 from actions.when.rule import Rule
 from models.occurrence import make_missed_id, make_operation_id

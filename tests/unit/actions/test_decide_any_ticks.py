@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.due_action import CATCH_UP_LIMIT
+from actions.decide import CATCH_UP_LIMIT
 from actions.occurrences import parse_timing
 from actions.when.searching import find_occurrences
 from models.operation_state import OperationState, Queue

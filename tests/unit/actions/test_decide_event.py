@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.decide import EventCandidate
-from actions.due_action import CATCH_UP_LIMIT
+from actions.decide import CATCH_UP_LIMIT, EventCandidate
 from actions.when.event import (
     earliest_occurrence,
     event_due_at,

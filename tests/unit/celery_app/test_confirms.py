@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from celery_app.confirms import Confirms
+from celery_app.broker_link import Confirms
 from models.errors import BrokerUnreachableError
 
 

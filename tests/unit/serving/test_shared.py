@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from models.errors import UnreachableError
-from serving.shared import KEPT_FOR, LONG, MOST, Kept
+from serving.services import KEPT_FOR, LONG, MOST, Kept
 
 
 class Work:

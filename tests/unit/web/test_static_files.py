@@ -11,7 +11,7 @@ import pytest
 from models.operation_state import Mark, OperationState
 from operations.operation_log import LogLevel
 from web.calendar.local_days import HourKind
-from web.static_files import STATIC
+from web.rendering import STATIC
 
 WEB = Path(__file__).parents[3] / "web"
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 import sqlalchemy as sa
 
-from actions.due_action import ActionRevision
+from actions.decide import ActionRevision
 from actions.due_rows import quarantine
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action

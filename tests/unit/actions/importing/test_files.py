@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from actions.importing.files import write_files
 from actions.importing.origins.imported import Imported, ImportVerdict
+from cli.import_actions import write_files
 from models.errors import ConflictError, UsageError
 
 BOTH = [
