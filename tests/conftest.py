@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import psycopg
 import pytest
 import redis
 import sqlalchemy as sa
@@ -211,19 +212,23 @@ _EMPTY_ALL = "; ".join(
 
 
 @pytest.fixture
-def postgres_url(_postgres_emptied: sa.Engine) -> str:
+def postgres_url(_postgres_emptied: sa.Engine, _postgres_shared: _Shared) -> str:
     """
     Give a migrated, empty PostgreSQL database that only this test uses.
 
     Emptying one is many times faster than copying the template for each test.
     """
+    _postgres_shared.renew()
+    ours = [each.info.backend_pid for each in _postgres_shared.find_sessions()]
     with _postgres_emptied.begin() as connection:
         # what a former test left behind would hold locks, or write on
         connection.execute(
             sa.text(
                 "select pg_terminate_backend(pid) from pg_stat_activity where"
                 " datname = current_database() and pid <> pg_backend_pid()"
-            )
+                " and not pid = any(:ours)"
+            ),
+            {"ours": ours},
         )
         connection.exec_driver_sql(_EMPTY_ALL)
         unpaused = dict.fromkeys(
@@ -262,20 +267,86 @@ def unmigrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[s
         yield _text(url)
 
 
+class _Shared:
+    """
+    An engine that tests use in turn: a new connection costs more than most of them do.
+
+    Nothing of a session stays from one test to the next, and the engine itself ends
+    with the test that listens to its connections, or leaves one of them open.
+    """
+
+    _engine: sa.Engine | None = None
+    _listeners = 0
+
+    def give(self, url: str) -> sa.Engine:
+        """Return it, with listeners of its own for statements."""
+        if self._engine is None:
+            self._engine = make_engine(url)
+            self._listeners = self._count_listeners(self._engine)
+        return self._engine.execution_options()
+
+    def find_sessions(self) -> list[Any]:
+        """Return its connections, of which nobody uses any."""
+        pool: Any = None if self._engine is None else self._engine.pool
+        records = [] if pool is None else [*pool._pool.queue]
+        return [each.dbapi_connection for each in records if each.dbapi_connection]
+
+    def renew(self) -> None:
+        """Let the next test find it as if it were new; a former one may have cut it."""
+        try:
+            for each in self.find_sessions():
+                each._prepared.clear()
+                vars(each).pop("deadline_s", None)
+                each.execute(
+                    "reset all; reset role; unlisten *; select pg_advisory_unlock_all()"
+                )
+                each.commit()
+        except psycopg.Error:
+            self.end()
+
+    def take_back(self) -> None:
+        """End it, if it is not as it was given."""
+        engine = self._engine
+        assert engine is not None  # it was given
+        pool: Any = engine.pool
+        if pool.checkedout() or self._count_listeners(engine) != self._listeners:
+            self.end()
+
+    def end(self) -> None:
+        """Close it."""
+        if self._engine is not None:
+            _dispose(self._engine)
+        self._engine = None
+
+    def _count_listeners(self, engine: sa.Engine) -> int:
+        pool: Any = engine.pool
+        return len(pool.dispatch.connect) + len(pool.dispatch.checkout)
+
+
+@pytest.fixture(scope="session")
+def _postgres_shared() -> Iterator[_Shared]:
+    """Give what tests on the one PostgreSQL database connect with."""
+    shared = _Shared()
+    yield shared
+    shared.end()
+
+
 @pytest.fixture
-def engine(database_url: str) -> Iterator[sa.Engine]:
+def engine(request: pytest.FixtureRequest, database_url: str) -> sa.Engine:
     """Give an engine on a migrated, empty database, once for each dialect."""
-    made = make_engine(database_url)
-    yield made
-    _dispose(made)
+    is_postgres = database_url.startswith("postgresql")
+    name = "postgres_engine" if is_postgres else "sqlite_engine"
+    made: sa.Engine = request.getfixturevalue(name)
+    return made
 
 
 @pytest.fixture
-def postgres_engine(postgres_url: str) -> Iterator[sa.Engine]:
+def postgres_engine(
+    postgres_url: str, _postgres_shared: _Shared
+) -> Iterator[sa.Engine]:
     """Give an engine on a migrated, empty PostgreSQL database."""
-    made = make_engine(postgres_url)
-    yield made
-    _dispose(made)
+    yield _postgres_shared.give(postgres_url)
+    _postgres_shared.take_back()
 
 
 def _dispose(engine: sa.Engine) -> None:
