@@ -232,30 +232,31 @@ def run(
     log.info(Event.SCHEDULER_STARTED)
     leader, leading = scheduler.leader, scheduler.leading
     presence = make_presence(scheduler.settings, scheduler.engine)
-    try:
-        with (
-            giving_metrics(scheduler.settings, leads=lambda: leader.fence is not None),
-            reading_answers(scheduler.settings),
-            pinging(
-                scheduler.settings,
-                leads=lambda: leader.fence is not None,
-                on_tick=scheduler.on_tick,
-            ),
-        ):
-            while not stop.is_set():
-                pause_s = scheduler.wake()
-                presence.keep()
-                tell_systemd("WATCHDOG=1")
-                if leader.fence is None:
-                    leading.stand_by(wait=wait_for_lease)
-                else:
-                    scheduler.ensure()
-                stop.wait(pause_s)
-    finally:
-        tell_systemd("STOPPING=1")
-        scheduler.stop()
-        presence.end()
-        log.info(Event.SCHEDULER_STOPPED)
+    # Around all: a collector that hangs must not keep the lease from a standby.
+    with giving_metrics(scheduler.settings, leads=lambda: leader.fence is not None):
+        try:
+            with (
+                reading_answers(scheduler.settings),
+                pinging(
+                    scheduler.settings,
+                    leads=lambda: leader.fence is not None,
+                    on_tick=scheduler.on_tick,
+                ),
+            ):
+                while not stop.is_set():
+                    pause_s = scheduler.wake()
+                    presence.keep()
+                    tell_systemd("WATCHDOG=1")
+                    if leader.fence is None:
+                        leading.stand_by(wait=wait_for_lease)
+                    else:
+                        scheduler.ensure()
+                    stop.wait(pause_s)
+        finally:
+            tell_systemd("STOPPING=1")
+            scheduler.stop()
+            presence.end()
+            log.info(Event.SCHEDULER_STOPPED)
 
 
 def _try_to_make(settings: Settings) -> Scheduler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
@@ -10,11 +11,14 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client import REGISTRY
 
+from actions.leader import Leader
 from overview.installation.metrics import giving_metrics
+from scheduler_server import run
 from settings import Settings, read_settings
 from telemetry import METRICS_OF_WORK, TICKS
 from tests.collector import Collector, collecting
-from tests.scheduling import make_operation, record_all
+from tests.scheduling import make_operation, make_scheduler, record_all
+from tests.servers import PATIENCE_S
 
 #: Labels and value of each series, by its name.
 Series = set[tuple[str, frozenset[tuple[str, str]], float]]
@@ -119,6 +123,26 @@ def test_collector_that_hangs_holds_up_no_end(
         with giving_metrics(settings, leads=lambda: True):
             pass
         assert not has_answered(collector)
+
+
+def test_collector_that_hangs_keeps_no_lease_from_a_standby(
+    engine: sa.Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """It is asked for the last time when the lease is free."""
+    stop = threading.Event()
+    scheduler = make_scheduler(engine)
+    scheduler.settings = settings
+    assert scheduler.leading.hold()
+    stop.set()
+    with collecting(hangs=True) as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        stopping = threading.Thread(target=run, args=(scheduler, stop))
+        stopping.start()
+        assert collector.asked.wait(PATIENCE_S)
+
+        assert Leader(engine).hold()
+        stopping.join(PATIENCE_S)
+    assert not stopping.is_alive()
 
 
 def has_answered(collector: Collector) -> bool:
