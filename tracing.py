@@ -24,12 +24,6 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 from uuid import UUID
 
-import structlog
-
-from telemetry import Event
-
-log = structlog.get_logger()
-
 #: Seconds that the end of a process waits for its last spans to be sent.
 FLUSH_S = 2.0
 
@@ -181,7 +175,7 @@ class _Traced(TraceSpan):
         place = self.place
         assert place is not None  # set above
         entered = _own.context.attach(_own.api.set_span_in_context(self._span))
-        bound = structlog.contextvars.bind_contextvars(
+        bound = _own.log_context.bind_contextvars(
             trace_id=f"{place.trace_id:032x}", span_id=f"{place.span_id:016x}"
         )
         self._left = [entered, bound]
@@ -195,7 +189,7 @@ class _Traced(TraceSpan):
     ) -> None:
         entered, bound = self._left
         _own.context.detach(entered)
-        structlog.contextvars.reset_contextvars(**bound)
+        _own.log_context.reset_contextvars(**bound)
         self.end(None if error is None or isinstance(error, self._calm) else error)
 
 
@@ -228,6 +222,7 @@ class _Own:
         self.ids: Any = _Ids()
         self.api: Any = None
         self.context: Any = None
+        self.log_context: Any = None
         self._tracer: Any = None
         self._pid = 0
         self._lock = threading.Lock()
@@ -264,8 +259,9 @@ class _Own:
         )
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+        from structlog import contextvars  # noqa: PLC0415 - commands post without a log
 
-        self.api, self.context = trace, context
+        self.api, self.context, self.log_context = trace, context, contextvars
         provider = TracerProvider(
             resource=make_resource(), shutdown_on_exit=False, id_generator=self.ids
         )
@@ -380,6 +376,11 @@ def try_otlp(protocol: str | None, make: Callable[[], _Made]) -> _Made | None:
             problem = "the extra is not installed: pip install 'minutehand[otel]'"
         except ValueError as error:
             problem = str(error)
+    import structlog  # noqa: PLC0415 - commands post without a log
+
+    from telemetry import Event  # noqa: PLC0415 - as above
+
+    log = structlog.get_logger()
     log.warning(Event.OTLP_OFF, error=problem)
     return None
 
