@@ -90,7 +90,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """What a tool answers: the JSON of the API, perhaps a problem."""
 
     text: str
@@ -196,7 +196,7 @@ class Tools:
 
     async def call(
         self, name: str, given: dict[str, Any], authorization: str | None
-    ) -> Answer:
+    ) -> ToolAnswer:
         """
         Call a tool.
 
@@ -212,13 +212,13 @@ class Tools:
                     text = await self._post(asker, given)
                 else:
                     text = (await asker.ask(READING[name], given)).text
-            return Answer(text, is_refused=False)
+            return ToolAnswer(text, is_refused=False)
         except _ProblemError as error:
-            return Answer(str(error), is_refused=True)
+            return ToolAnswer(str(error), is_refused=True)
         except TimeoutError:
             msg = f"there was no answer within {self._within.total_seconds():g} s"
             late = _refuse(msg, status=HTTPStatus.GATEWAY_TIMEOUT)
-            return Answer(str(late), is_refused=True)
+            return ToolAnswer(str(late), is_refused=True)
 
     async def _post(self, asker: _Asker, given: dict[str, Any]) -> str:
         """Tell what a post would do; post if that was confirmed."""

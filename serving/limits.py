@@ -155,7 +155,7 @@ class RequestLimits:
             kind: OrderedDict() for kind in rates
         }
 
-    def take(self, caller: str, kind: RequestClass) -> Allowance:
+    def take(self, caller: str, kind: RequestClass, amount: int = 1) -> Allowance:
         """
         Take one token of *caller*, if there is one.
 
@@ -163,6 +163,7 @@ class RequestLimits:
             caller: Id of the API key or session; of callers without a key, what
                 ``name_address`` makes of their address.
             kind: The class of the route; ANONYMOUS for callers without a key.
+            amount: 0: only look whether there is one.
         """
         rate = self._rates[kind]
         with self._lock:
@@ -173,7 +174,7 @@ class RequestLimits:
             bucket.at = now
             is_allowed = bucket.tokens >= 1
             if is_allowed:
-                bucket.tokens -= 1
+                bucket.tokens -= amount
             left = bucket.tokens
         return Allowance(
             kind=kind,

@@ -92,17 +92,20 @@ def demand_own_page(settings: Settings, request: Request) -> None:
     raise HttpError(HTTPStatus.FORBIDDEN, msg)
 
 
-def count_attempt(services: Services, request: Request) -> None:
+def count_attempt(services: Services, request: Request, amount: int = 1) -> None:
     """
     Let nobody try keys for long: count an attempt that failed.
 
     Those who share an address with somebody who tries get in all the same.
 
+    Args:
+        amount: 0: only refuse whose attempts are used up, before others are asked.
+
     Raises:
         HttpError: There were too many attempts from this address: 429.
     """
     address = name_address(_find_address(services.settings, request))
-    refuse_too_many(services.limits.take(address, RequestClass.ANONYMOUS))
+    refuse_too_many(services.limits.take(address, RequestClass.ANONYMOUS, amount))
 
 
 def _find_address(settings: Settings, request: Request) -> str | None:

@@ -7,6 +7,7 @@ Time is moved by editing rows, never by sleeping: the databases have real clocks
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -277,10 +278,14 @@ BROKER_DOWN = BrokerUnreachableError("the broker is down")
 
 
 def make_dispatcher(
-    engine: sa.Engine, sender: FakeSender | None = None, **options: Any
+    engine: sa.Engine,
+    sender: FakeSender | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    **options: Any,
 ) -> Dispatcher:
-    """Return a dispatcher that leads."""
-    leader = Leader(engine)
+    """Return a dispatcher that leads, for as long as *clock* stands still."""
+    leader = Leader(engine, monotonic=clock)
     assert leader.hold()
     outbox = Outbox(sender or FakeSender(), 500, **options)
     return Dispatcher(engine, leader, outbox)

@@ -8,6 +8,7 @@ taken over by posting its action active, from an instant on at which it is not d
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -223,9 +224,9 @@ def _match(
     """Pair each of *due* with the first of *sent* that may be its own."""
     differences, left = [], list(sent)
     for at in due:
-        own = next((each for each in left if at - _EARLY <= each <= at + late), None)
-        if own is not None:
-            left.remove(own)
+        first = bisect_left(left, at - _EARLY)
+        if first < len(left) and left[first] <= at + late:
+            del left[first]
         elif log.since <= at <= log.until:
             told = "due here; beat did not send it"
             differences.append(ShadowDifference(at, told))

@@ -117,7 +117,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class SignInAttempt:
     """
     One sign-in, from leaving for the provider to coming back.
 
@@ -163,7 +163,7 @@ class IdentityProvider:
         self._monotonic = monotonic
         self._kept: dict[str, tuple[float, Json]] = {}
 
-    def find_sign_in(self, attempt: Attempt) -> str:
+    def find_sign_in(self, attempt: SignInAttempt) -> str:
         """
         Return where somebody signs in.
 
@@ -194,7 +194,7 @@ class IdentityProvider:
             )
         )
 
-    def identify(self, attempt: Attempt, code: str, *, now: datetime) -> Person:
+    def identify(self, attempt: SignInAttempt, code: str, *, now: datetime) -> Person:
         """
         Return who came back with *code*.
 
@@ -251,7 +251,7 @@ class IdentityProvider:
         return kept[1]
 
     def _redeem(
-        self, client: BoundedClient, address: str, attempt: Attempt, code: str
+        self, client: BoundedClient, address: str, attempt: SignInAttempt, code: str
     ) -> Json:
         """Return what the provider gives for *code*."""
         ours = self.registration
@@ -314,7 +314,7 @@ class IdentityProvider:
             self._refuse_token(getattr(error, "claim", None) or error.error)
         except _RUBBISH as error:
             self._refuse_token(type(error).__name__)
-        if claims["exp"] <= now.timestamp():
+        if not claims["exp"] > now.timestamp():  # nor if it is no number
             self._refuse_token("exp")  # for a session, no leeway
         return dict(claims)
 

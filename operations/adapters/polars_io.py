@@ -99,11 +99,6 @@ def convert_to_parquet(
     return _explaining(shown, kind, convert)
 
 
-def load_polars() -> None:
-    """Load it with its libraries, wherever they are."""
-    import polars as pl  # noqa: F401, PLC0415 - see the module's docstring
-
-
 def read_schema(path: Path) -> tuple[tuple[str, str], ...]:
     """
     Return the names and types of the columns of a Parquet file of ours, in order.

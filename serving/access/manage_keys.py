@@ -22,6 +22,7 @@ from models.database.lists import fetch_latest
 from models.database.tables import api_keys
 from models.errors import ConflictError, ForbiddenError, NotFoundError, UsageError
 from models.fields.duration import Duration
+from models.fields.field_types import LONGEST_NAME
 from models.json_form import get_members
 from models.paging import Page, Part
 from serving.access.callers import Caller, Role
@@ -149,7 +150,8 @@ def invite(
     if until - now > LONGEST_INVITED:
         msg = f"an invitation ends within {LONGEST_INVITED.days} days. Write P30D."
         raise UsageError(msg)
-    by = _get_maker_name(connection, maker)
+    # Bounded, for who was invited may invite.
+    by = _get_maker_name(connection, maker)[:LONGEST_NAME]
     key_id = None if maker is None else maker.key_id
     name = f"{wanted.name} (invited by {by})"
     caller = Caller(key_id, name, wanted.role, wanted.app)

@@ -23,7 +23,11 @@ from starlette.responses import RedirectResponse, Response
 from models.database.engine import read_clock
 from models.errors import ForbiddenError, MinutehandError, NotFoundError
 from models.fields.sql_connection import EVERY_APP
-from operations.adapters.identity_provider import Attempt, IdentityProvider, Person
+from operations.adapters.identity_provider import (
+    IdentityProvider,
+    Person,
+    SignInAttempt,
+)
 from serving.access.callers import Caller, Role
 from serving.access.keys import is_secret, make_secret
 from serving.access.sign_ins import (
@@ -49,6 +53,9 @@ _COMPANY = f"{SIGN_IN}/company"
 
 router = APIRouter(prefix=_COMPANY, include_in_schema=False)
 
+#: Letters of an address that a cookie keeps; browsers drop one of more than 4,096.
+_LONGEST_GOAL = 2_000
+
 _Answer = TypeVar("_Answer")
 
 
@@ -65,7 +72,7 @@ async def leave_for_provider(request: Request, next: str = "") -> Response:  # n
     response = RedirectResponse(address, HTTPStatus.SEE_OTHER.value)
     response.set_cookie(
         _name_pending(request),
-        attempt.secret + quote(goal, safe=""),
+        attempt.secret + _keep_goal(goal),
         max_age=int(PENDING_FOR.total_seconds()),
         httponly=True,
         samesite="lax",
@@ -109,7 +116,7 @@ async def leave_provider(request: Request) -> Response:
     return RedirectResponse(address, HTTPStatus.SEE_OTHER.value)
 
 
-async def _enter(request: Request, attempt: Attempt, goal: str) -> Response:
+async def _enter(request: Request, attempt: SignInAttempt, goal: str) -> Response:
     """
     Return what follows a sign-in.
 
@@ -149,7 +156,7 @@ async def _enter(request: Request, attempt: Attempt, goal: str) -> Response:
     return response
 
 
-def _read_code(request: Request, attempt: Attempt) -> str:
+def _read_code(request: Request, attempt: SignInAttempt) -> str:
     """
     Return the code with which the provider sent the browser back.
 
@@ -198,7 +205,7 @@ def find_callers(
 
 
 def _begin(
-    request: Request, attempt: Attempt, until: datetime, callers: list[Caller]
+    request: Request, attempt: SignInAttempt, until: datetime, callers: list[Caller]
 ) -> Session | list[str]:
     """
     Begin the session; of somebody who must choose, return a link for each choice.
@@ -233,11 +240,18 @@ def _find_provider(request: Request) -> IdentityProvider:
 async def _ask(request: Request, work: Callable[[], _Answer]) -> _Answer:
     """Ask the provider, a few at a time: it may hang."""
     services: Services = request.app.state.services
+    count_attempt(services, request, amount=0)
     return await services.signing_in.run(request.state.request_id, work)
 
 
-def _make_attempt(request: Request, secret: str) -> Attempt:
-    return Attempt(secret, f"{find_address(request)}{_COMPANY}/back")
+def _make_attempt(request: Request, secret: str) -> SignInAttempt:
+    return SignInAttempt(secret, f"{find_address(request)}{_COMPANY}/back")
+
+
+def _keep_goal(goal: str) -> str:
+    """Return *goal* for a cookie; empty if browsers would drop one as long."""
+    kept = quote(goal, safe="")
+    return kept if len(kept) <= _LONGEST_GOAL else ""
 
 
 def _name_pending(request: Request) -> str:

@@ -28,7 +28,6 @@ from operations.adapters.confinement import confine
 from operations.adapters.polars_io import (
     convert_to_parquet,
     explain_too_large,
-    load_polars,
     make_scratch,
     read_schema,
     write_batches,
@@ -123,12 +122,24 @@ _on_end: list[Callable[[], None]] = []
 
 def main() -> None:
     """Do the job on standard input."""
-    text = _read_line()
+    job = json.loads(_read_line())
+    # Before there is another thread, of ours or of Polars: it would keep all it has.
+    _confine(job)
     threading.Thread(target=_end_with_worker, daemon=True).start()
-    answer = _answer(json.loads(text))
+    answer = _answer(job)
     _write(json.dumps(answer))
     # Exit without clean-up: Polars has threads, and nothing here needs it.
     os._exit(0)
+
+
+def _confine(job: Mapping[str, Any]) -> None:
+    """Give up what *job* needs not; a query needs its driver's files, and a network."""
+    if job["work"] != "query":
+        known = (job["path"], job["before"])
+        confine(
+            readable=[Path(each) for each in known if each is not None],
+            writable=[Path(job["target"]).parent],
+        )
 
 
 def _write(text: str) -> None:
@@ -183,13 +194,6 @@ def _answer(job: Mapping[str, Any]) -> dict[str, object]:
         if job["work"] == "query":
             rows = _query(job, target, shown, limits)
         else:
-            # A query needs its driver's files and the network.
-            load_polars()
-            known = (job["path"], job["before"])
-            confine(
-                readable=[Path(each) for each in known if each is not None],
-                writable=[target.parent],
-            )
             tell = _Reporter()
             plain = _undo_compression(Path(job["path"]), target, shown, limits, tell)
             rows = convert_to_parquet(

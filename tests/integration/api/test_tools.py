@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from starlette.types import Receive, Scope, Send
 
-from api.tools import CONFIRM_WITHIN, POST, READING, Answer, Tools
+from api.tools import CONFIRM_WITHIN, POST, READING, ToolAnswer, Tools
 from serving.access.callers import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.integration.api.test_actions import create
@@ -35,7 +35,7 @@ class Agent:
         role: Role = Role.EDITOR,
         app: str | None = APP,
         **given: Any,
-    ) -> Answer:
+    ) -> ToolAnswer:
         """Return what a tool answers."""
         authorization = f"Bearer {self._web.keys[app, role]}"
         return asyncio.run(self._tools.call(name, given, authorization))
@@ -52,7 +52,7 @@ def agent(web: Web) -> Agent:
     return Agent(web)
 
 
-def read(answer: Answer) -> tuple[int, str]:
+def read(answer: ToolAnswer) -> tuple[int, str]:
     """Return the status of a refusal and its words."""
     problem = json.loads(answer.text)
     assert answer.is_refused
@@ -106,7 +106,7 @@ def test_answers_are_those_of_the_api(web: Web, agent: Agent):
         ),
     }
     for name, (answer, given) in asked.items():
-        assert Answer(answer.text, is_refused=False) == agent.call(name, **given)
+        assert ToolAnswer(answer.text, is_refused=False) == agent.call(name, **given)
     found = agent.call("doctor", role=Role.ADMIN, app=None)
     assert "findings" in json.loads(found.text)
     unknown = agent.call("show_operation", operation_id="x")

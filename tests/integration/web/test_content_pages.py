@@ -100,6 +100,7 @@ def test_empty_pages_say_how_to_begin(browse: Browser, engine: sa.Engine):
         connection.execute(sa.insert(small_apps).values(uid="new", name="New"))
     person = _sign_in_at(browser, engine, "https://minutehand.example.org")
 
+    assert "Send the first one" in person.look("/events")
     data = person.look("/apps/new")
     assert 'href="/apps/new/parts/domains"' in data
     assert "No mail yet" in person.look("/mails")

@@ -98,6 +98,35 @@ def test_nothing_but_what_is_given_can_be_opened(tmp_path: Path):
     assert not network or not _knows_network()
 
 
+#: Is given a job, and tells what there is when it is confined.
+_JOB = """
+import os, sys
+from operations.adapters.sources import ingest
+
+def tell(**_):
+    print(len(os.listdir("/proc/self/task")), "polars" in sys.modules, flush=True)
+    os._exit(0)
+
+ingest.confine = tell
+ingest.main()
+"""
+
+
+def test_files_are_read_by_a_process_that_is_confined_first(tmp_path: Path):
+    """A thread that was there before, of ours or of Polars, would keep all it has."""
+    work = {"work": "file", "path": "a", "before": None, "target": str(tmp_path / "b")}
+    done = subprocess.run(
+        [sys.executable, "-c", _JOB],
+        input=f"{json.dumps(work)}\n",
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout == "1 False\n", done.stderr
+
+
 def _knows_network() -> bool:
     release = Path("/proc/sys/kernel/osrelease").read_text()
     major, minor = (int(each) for each in release.split(".")[:2])
