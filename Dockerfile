@@ -6,8 +6,9 @@ ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE} AS build
 WORKDIR /src
 RUN python -m venv /opt/minutehand
-COPY requirements.lock ./
-RUN /opt/minutehand/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
+# With the extras: signing in with a company, traces, agents.
+COPY requirements-image.lock ./
+RUN /opt/minutehand/bin/pip install --no-cache-dir --require-hashes -r requirements-image.lock
 COPY . .
 RUN /opt/minutehand/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 

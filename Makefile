@@ -155,9 +155,9 @@ image: ## Build and push the image for two platforms, with provenance (IMAGE=reg
 
 # What the lock installs, and nothing else: of this are the bill of materials and the licences.
 RUNTIME := build/runtime
-$(RUNTIME)/.installed: requirements.lock requirements-release.lock $(STAMP)
+$(RUNTIME)/.installed: requirements-image.lock requirements-release.lock $(STAMP)
 	$(BIN)/python -m venv --clear $(RUNTIME)
-	$(RUNTIME)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(RUNTIME)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-image.lock
 	$(PIP_INSTALL) --require-hashes -r requirements-release.lock
 	@touch $@
 
@@ -170,7 +170,7 @@ sbom: $(RUNTIME)/.installed ## Write the bill of materials of the run-time packa
 .PHONY: licenses
 licenses: $(RUNTIME)/.installed ## Write docs/licenses.md: the licence of each run-time package
 	@{ printf '%s\n' "# Licences of the run-time packages" "" \
-		"Minutehand itself is under the [MIT licence](../LICENSE). \`make licenses\` writes this page from what requirements.lock installs." ""; \
+		"Minutehand itself is under the [MIT licence](../LICENSE). \`make licenses\` writes this page from what requirements-image.lock installs." ""; \
 		$(BIN)/pip-licenses --python $(RUNTIME)/bin/python --from mixed --with-urls --with-system --format markdown \
 			--ignore-packages pip setuptools; } > docs/licenses.md
 
@@ -200,7 +200,7 @@ openapi: $(STAMP) ## Write docs/openapi.json from the routes
 .PHONY: lock
 lock: $(STAMP) ## Resolve the newest allowed versions into the lock files
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	for lock in "dev --extra build --extra check --extra docs --extra mcp --extra oidc --extra otel --extra test" "bench --extra bench" "release --extra release" "runtime --extra build"; do \
+	for lock in "dev --extra build --extra check --extra docs --extra mcp --extra oidc --extra otel --extra test" "bench --extra bench" "release --extra release" "image --extra build --extra mcp --extra oidc --extra otel" "runtime --extra build"; do \
 		set -- $$lock; name=$$1; shift; \
 		file=requirements-$$name.lock; constraint=(); \
 		if [ $$name = runtime ]; then file=requirements.lock; fi; \

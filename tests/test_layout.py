@@ -356,6 +356,7 @@ def test_tests_stand_where_their_subject_does(tier: str) -> None:
     ("lock", "extras"),
     [
         ("requirements.lock", ()),
+        ("requirements-image.lock", ("build", "mcp", "oidc", "otel")),
         (
             "requirements-dev.lock",
             ("build", "check", "docs", "mcp", "oidc", "otel", "test"),

@@ -280,7 +280,7 @@ def test_image_has_all_that_runs() -> None:
     }
     sources = {path.name for path in ROOT.glob("*.py")}
 
-    assert packages | sources | {"pyproject.toml", "requirements.lock"} <= allowed
+    assert packages | sources | {"pyproject.toml", "requirements-image.lock"} <= allowed
 
 
 def test_image_does_not_run_as_root() -> None:

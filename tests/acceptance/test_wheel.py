@@ -129,7 +129,7 @@ def test_wheel_of_the_sdist_is_the_same_bytes(built: dict[str, Path], tmp_path: 
 def test_licenses_are_those_of_what_is_installed():
     """docs/licenses.md has each package of the lock, in its version."""
     page = (ROOT / "docs/licenses.md").read_text()
-    lock = (ROOT / "requirements.lock").read_text()
+    lock = (ROOT / "requirements-image.lock").read_text()
     pinned = _PINNED.findall(lock)
     rows = {
         (re.sub(r"[-_.]+", "-", name).lower(), version)
