@@ -313,7 +313,7 @@ def _show(
     steps = _fetch_steps(connection, rows) if with_steps else {}
     circumstances = fetch_circumstances(connection, rows, now=now)
     # The kinds of ``when`` take a while to import, and lists for people need none.
-    zones = import_module("web.now.fetch_running").fetch_zones(
+    zones = import_module("actions.read_rules").fetch_zones(
         connection, {(row.action_uid, row.action_revision) for row in rows}
     )
     shown = []

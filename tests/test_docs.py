@@ -382,6 +382,13 @@ def test_every_kind_of_when_is_described() -> None:
     )
 
 
+def test_readme_fits_a_terminal() -> None:
+    """No line of it is above 120 characters: people read it in one, too."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+
+    assert [] == [line for line in lines if len(line) > 120]
+
+
 def test_the_example_of_an_action_is_accepted() -> None:
     """The whole document at the top of docs/actions.md has every optional field."""
     text = (ROOT / "docs/actions.md").read_text(encoding="utf-8")

@@ -38,6 +38,7 @@ def name_of(path: Path) -> str:
 PURE = (
     "actions/importing/origins/",
     "actions/importing/report.py",
+    "actions/importing/shadow.py",
     "actions/occurrences.py",
     "actions/tally.py",
     "actions/when/",
@@ -429,3 +430,23 @@ def test_files_that_are_named_exist(path: Path) -> None:
     ]
 
     assert missing == []
+
+
+def test_what_is_imported_late_is_no_higher() -> None:
+    """The linter of imports does not see what `import_module` is given."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    ranks = {
+        name: rank
+        for rank, layer in enumerate(layers)
+        for name in re.findall(r"\w+", layer)
+    }
+    upwards = [
+        f"{name_of(path)} imports {module}"
+        for path in SOURCES
+        for module in re.findall(r'import_module\(\s*"([\w.]+)"', path.read_text())
+        if ranks.get(module.split(".")[0], len(ranks))
+        < ranks.get(path.relative_to(ROOT).parts[0], 0)
+    ]
+
+    assert not upwards

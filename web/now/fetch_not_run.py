@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
+from actions.read_rules import Zones, fetch_zones
 from models.database.engine import read_clock
 from models.database.tables import (
     TROUBLED,
@@ -29,7 +30,6 @@ from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Why, tell_why
 from web.now.fetch_failures import WITHIN
 from web.now.fetch_late import LateRuns, fetch_late
-from web.now.fetch_running import Zones, fetch_zones
 
 #: The most entries of each kind that are listed.
 LISTED = 10
