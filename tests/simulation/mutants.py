@@ -179,13 +179,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "task marked before it is sent",
         "task",
         _with(TaskOutbox, "_hand", mistakes.mark_before_sending),
-        first=5,
+        first=15,
     ),
     Mutant(
         "answer to a former attempt",
         "task",
         _with(operations.task_ends, "_is_answered", mistakes.answered_whenever),
-        first=10,
+        first=15,
     ),
     Mutant(
         "answer before its mark lost",
