@@ -78,7 +78,7 @@ def test_viewers_may_look_and_admins_manage():
     """What changes something needs an operator; keys and the record, an admin."""
     assert {"GET"} == {method for method, _path in find_fits(Role.VIEWER)}
     assert {
-        *("changes", "changes/verify", "installation", "support-bundle"),
+        *("changes", "changes/verify", "installation", "support-bundle", "invite"),
         *("keys/new", "keys/{key_id}/rotate", "keys/{key_id}/revoke"),
     } == {
         path.removeprefix("/settings/")
