@@ -49,6 +49,8 @@ class Case:
         wrong: What should not have been; none is a PASS.
 
         must_end: Operations that were asked for because of it.
+
+        is_left_out: Whether it could not be made on this machine.
     """
 
     name: str
@@ -57,12 +59,18 @@ class Case:
     notes: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     must_end: list[UUID] = field(default_factory=list)
+    is_left_out: bool = False
     monotonic: Callable[[], float] = time.monotonic
     _started_s: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Count the time of the fault from now on."""
         self.start()
+
+    def leave_out(self, why: str) -> None:
+        """Note that it did not happen, and *why*: it has not passed."""
+        self.is_left_out = True
+        self.notes.append(f"left out, for {why}")
 
     def start(self) -> None:
         """Count the time of the fault from now on."""

@@ -109,7 +109,7 @@ def take(
     """Kill or freeze what is called *name*."""
     found = [each for each in world.whole if each.name == name]
     if not found:
-        case.notes.append("left out, for it is not installed")
+        case.leave_out("it is not installed")
         yield
         return
     (world.freeze if freezes else world.kill)(found[0])
@@ -331,7 +331,7 @@ def _execute(world: World, statement: str) -> None:
 def fill_disk(world: World, case: Case) -> Iterator[None]:
     """Leave no room in the workspace, while new data is to be kept."""
     if not world.space.enter:
-        case.notes.append("left out, for no file system can be made here")
+        case.leave_out("no file system can be made here")
         yield
         return
     world.space.fill()
@@ -352,7 +352,7 @@ def set_clock(
 ) -> Iterator[None]:
     """Let the database live at another time for a while, and come back."""
     if world.clock is None:
-        case.notes.append("left out, for it needs Debian's libfaketime")
+        case.leave_out("it needs Debian's libfaketime")
         yield
         return
     case.must_end += world.ask_for(SEND, 5)

@@ -253,7 +253,8 @@ def _describe(case: Case) -> str:
     found = case.wrong[:_MOST_WRONG] if case.wrong else case.notes
     more = len(case.wrong) - _MOST_WRONG
     text = "; ".join([*found, *([f"and {more} more"] if more > 0 else [])])
-    return f"{'FAIL' if case.wrong else 'PASS'}  {case.name}: {text}"
+    verdict = "FAIL" if case.wrong else "LEFT" if case.is_left_out else "PASS"
+    return f"{verdict}  {case.name}: {text}"
 
 
 def _count(counter: Counter[str]) -> str:
