@@ -90,7 +90,7 @@ class ShadowDifference:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """From when to when nothing of an entry is due; aware UTC, both exclusive."""
+    """From when until before when nothing of an entry is due; aware UTC."""
 
     since: datetime
     until: datetime
@@ -277,11 +277,12 @@ def _find_gap(
     schedule: Schedule, sent: Sequence[datetime], now: datetime, at_least: timedelta
 ) -> Gap | None:
     """Return the first gap after *now*; None: there is none among the next runs."""
-    before = now.replace(microsecond=0) + _SECOND  # as a `starts_at` may be
-    for due in islice(_list_next(schedule, sent, before), _MOST_LOOKED_AT):
-        if due - before >= at_least:
-            return Gap(before, due)
-        before = due
+    # Whoever writes this as `starts_at` has none of the run before it, which is beat's.
+    since = now.replace(microsecond=0) + _SECOND
+    for due in islice(_list_next(schedule, sent, since), _MOST_LOOKED_AT):
+        if due - since >= at_least - _SECOND:
+            return Gap(since, due)
+        since = due + _SECOND
     return None
 
 
