@@ -160,16 +160,21 @@ def test_worker_whose_answers_are_not_read_is_named(redis_url: str, tmp_path: Pa
         "task_serializer": "pickle",
         "accept_content": ["json", "pickle"],
     }
-    with (
-        run_project(tmp_path, redis_url, "mails", name="odd", settings=odd),
-        run_project(tmp_path, redis_url, "reports"),
-    ):
-        wait_until(lambda: "odd@tests" in say("mails"), what="the odd worker")
+    # In this order: a worker that begins beside the odd one asks it, and ends by the
+    # answer, which it may not read either.
+    with run_project(tmp_path, redis_url, "reports"):
         wait_until(lambda: "None" == say("reports"), what="the other worker")
-        unknown = say("reports", "shop.no_such_report")
-
-    assert "no worker that takes queue reports" in unknown
-    assert "What odd@tests answers is not read: it is not JSON" in unknown
+        with run_project(tmp_path, redis_url, "mails", name="odd", settings=odd):
+            wait_until(lambda: "odd@tests" in say("mails"), what="the odd worker")
+            wait_until(
+                lambda: (
+                    "no worker that takes queue reports"
+                    in (said := say("reports", "no"))
+                    and "What odd@tests answers is not read: it is not JSON" in said
+                ),
+                what="both in one sentence",
+            )
+            wait_until(lambda: "None" == say("reports"), what="the other worker")
 
 
 def test_options_of_a_project_are_taken_over(redis_url: str, tmp_path: Path):
