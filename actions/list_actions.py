@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from actions.read_actions import is_one_of
+from models.database.lists import belongs_to
 from models.database.tables import (
     DELETED_ACTIONS,
     DUE_ACTIONS,
@@ -194,8 +195,7 @@ def _match_quickly(
 ) -> list[sa.ColumnElement[bool] | sa.TextClause]:
     """Return the conditions that an index serves."""
     conditions = _match_state(wanted.state)
-    if wanted.app is not None:
-        conditions.append(_kept.app == wanted.app)
+    conditions += belongs_to(wanted.app, _kept.app)
     if wanted.trouble is not None:
         conditions.append(_match_trouble(connection, wanted.trouble, wanted.app))
     if wanted.uids is not None:
@@ -230,12 +230,10 @@ def _match_trouble(
     if trouble in {Trouble.QUARANTINED, Trouble.ANY}:
         query = (
             sa.select(_kept.uid)
-            .where(*_match_state(ActionState.QUARANTINED))
+            .where(*_match_state(ActionState.QUARANTINED), *belongs_to(app, _kept.app))
             .order_by(_kept.app, _kept.name)
             .limit(TROUBLES_LOOKED_AT)
         )
-        if app is not None:
-            query = query.where(_kept.app == app)
         chosen.update(connection.execute(query).scalars())
     return is_one_of(connection, chosen, "chosen")
 
@@ -307,9 +305,9 @@ def fetch_troubled(
     Only the latest TROUBLES_LOOKED_AT failed and missed operations are looked at.
     """
     kept = operations.c
-    found = sa.select(kept.action_uid, kept.occurrence, kept.state).where(TROUBLED.of())
-    if app is not None:
-        found = found.where(kept.app == app)
+    found = sa.select(kept.action_uid, kept.occurrence, kept.state).where(
+        TROUBLED.of(), *belongs_to(app)
+    )
     recent = (
         found.order_by(kept.finished_at.desc()).limit(TROUBLES_LOOKED_AT)
     ).subquery("recent")

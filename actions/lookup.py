@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import sqlalchemy as sa
 
+from models.database.lists import belongs_to
 from models.database.tables import scheduled_actions, small_apps, users
 from models.errors import ConflictError, NotFoundError
 from models.fields.strict_model import find_near
@@ -89,9 +90,7 @@ def find_action(
         _kept.uid == given,
         sa.and_(_kept.name == given, _kept.deleted_at.is_(None)),
     )
-    query = sa.select(scheduled_actions).where(same)
-    if app is not None:
-        query = query.where(_kept.app == app)
+    query = sa.select(scheduled_actions).where(same, *belongs_to(app, _kept.app))
     rows = connection.execute(query).all()
     kept = [row for row in rows if row.deleted_at is None] or rows
     exact = [row for row in kept if row.uid == given] or kept
@@ -118,9 +117,9 @@ def get_action(
     Raises:
         NotFoundError: There has never been such an action.
     """
-    query = sa.select(scheduled_actions).where(_kept.uid == uid)
-    if app is not None:
-        query = query.where(_kept.app == app)
+    query = sa.select(scheduled_actions).where(
+        _kept.uid == uid, *belongs_to(app, _kept.app)
+    )
     row = connection.execute(query).one_or_none()
     if row is None:
         raise NotFoundError(_describe_missing(connection, uid, app))
@@ -138,12 +137,10 @@ def _describe_missing(connection: sa.Connection, given: str, app: str | None) ->
     )
     query = (
         sa.select(_kept.name, _kept.uid)
-        .where(_kept.deleted_at.is_(None))
+        .where(_kept.deleted_at.is_(None), *belongs_to(app, _kept.app))
         .order_by(sa.case((begins_alike, 0), else_=1), _kept.uid)
         .limit(_COMPARED)
     )
-    if app is not None:
-        query = query.where(_kept.app == app)
     known = [each for row in connection.execute(query) for each in row]
     return (
         f"there is no scheduled action {given!r}. {_suggest(given, known)}"
@@ -203,10 +200,10 @@ def suggest_actions(
     found: list[Suggestion] = []
     for word, about in ((_kept.uid, _kept.name), (_kept.name, _kept.uid)):
         query = sa.select(word.label("word"), about.label("about")).where(
-            _kept.deleted_at.is_(None), word.startswith(start, autoescape=True)
+            _kept.deleted_at.is_(None),
+            word.startswith(start, autoescape=True),
+            *belongs_to(app, _kept.app),
         )
-        if app is not None:
-            query = query.where(_kept.app == app)
         rows = connection.execute(query.order_by(word).limit(_SUGGESTED))
         found += [make_plain(*row) for row in rows if _is_plain(row.word)]
     return list({each.word: each for each in reversed(found)}.values())[::-1]

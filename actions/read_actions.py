@@ -15,6 +15,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import json_rows, make_rows_json
+from models.database.lists import belongs_to
 from models.database.tables import (
     operations,
     scheduled_action_revisions,
@@ -43,9 +44,7 @@ def fetch_actions(
     connection: sa.Connection, *, app: str | None = None, deleted: bool = False
 ) -> list[sa.Row[Any]]:
     """Return the actions of *app* (None: of all apps), the next due first."""
-    query = sa.select(scheduled_actions)
-    if app is not None:
-        query = query.where(_kept.app == app)
+    query = sa.select(scheduled_actions).where(*belongs_to(app, _kept.app))
     if not deleted:
         query = query.where(_kept.deleted_at.is_(None))
     return list(
@@ -112,7 +111,7 @@ def fetch_left_behind(
         .where(
             *(_kept.follows.is_not(None), _kept.deleted_at.is_(None), _kept.active),
             former.c.deleted_at.is_not(None),
-            *(() if app is None else (_kept.app == app,)),
+            *belongs_to(app, _kept.app),
         )
         .order_by(_kept.app, _kept.name)
         .limit(limit)
@@ -261,7 +260,7 @@ def fetch_quarantined(
         .where(
             _kept.quarantined_at.is_not(None),
             _kept.deleted_at.is_(None),
-            *(() if app is None else (_kept.app == app,)),
+            *belongs_to(app, _kept.app),
         )
         .order_by(_kept.quarantined_at)
     )

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from actions.occurrences import Due, Schedule, find_due, parse_timing
 from actions.read_actions import get_action_state
+from models.database.lists import belongs_to
 from models.database.tables import (
     DUE_ACTIONS,
     scheduled_action_revisions,
@@ -149,7 +150,7 @@ def fetch_next_due(
         )
         .where(
             DUE_ACTIONS.of(scheduled_actions.name),
-            *(() if app is None else (_kept.app == app,)),
+            *belongs_to(app, _kept.app),
         )
         .order_by(_kept.next_due_at)
         .limit(limit)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from actions.lookup import find_action, refuse_unknown_user
 from actions.posting.doubts import find_silent_steps
-from actions.posting.revisions import lock_action
+from actions.posting.revisions import require_action
 from models.database.engine import Author, read_clock, writing
 from models.database.journal import note_change
 from models.database.tables import operations
@@ -115,7 +115,7 @@ def run_now(  # noqa: PLR0913 - all but two have a default
             version would run all.
     """
     with writing(engine, author=author) as connection:
-        action = lock_action(connection, action_uid, app=app)
+        action = require_action(connection, action_uid, app=app, lock=True)
         details = _check(connection, action, user_id, steps)
         if force:
             details["force"] = True

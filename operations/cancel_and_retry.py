@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from models.back_off import ATTEMPTS
 from models.database.engine import Identifier, db_now, json_rows, make_rows_json
 from models.database.journal import note_change
+from models.database.lists import belongs_to
 from models.database.tables import (
     IS_REVISION,
     LIVE,
@@ -38,7 +39,6 @@ from models.operation_state import (
 )
 from operations.following import record_following
 from operations.list_operations import make_unknown
-from operations.operation_filter import belongs_to
 from operations.record import QUEUE_LIMIT, count_live
 from operations.retry_from_step import find_repeated, repeat_steps
 from operations.running.step_records import skip_steps_of

@@ -19,6 +19,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import db_now
+from models.database.lists import belongs_to
 from models.database.tables import (
     LIVE,
     PENDING,
@@ -42,7 +43,6 @@ from operations.operation_filter import (
     Columns,
     Conditions,
     OperationFilter,
-    belongs_to,
     find_place,
     match,
     match_period,

@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from models.database.lists import comes_after
+from models.database.lists import belongs_to, comes_after
 from models.database.tables import (
     RECORDED_APART,
     RECORDED_WITHIN,
@@ -61,11 +61,6 @@ class OperationFilter:
     is_retrying: bool = False
     is_uncertain: bool = False
     ids: frozenset[UUID] | None = None
-
-
-def belongs_to(app: str | None) -> Conditions:
-    """Return the condition that an operation is one of *app*; None: of any."""
-    return [] if app is None else [operations.c.app == app]
 
 
 def match_period(

@@ -16,11 +16,10 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import reading
-from models.database.lists import find_by_prefix
+from models.database.lists import belongs_to, find_by_prefix
 from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState
 from operations.list_operations import make_unknown
-from operations.operation_filter import belongs_to
 
 #: Seconds between two looks of somebody who waits.
 LOOK_EVERY_S = 1.0

@@ -21,6 +21,7 @@ from actions.explaining.recorded import (
 from actions.explaining.why import History
 from actions.leader import get_last_tick_at
 from models.database.engine import read_clock, reading
+from models.database.lists import belongs_to
 from models.database.tables import (
     DELETED_ACTIONS,
     TROUBLED,
@@ -172,9 +173,7 @@ def _fetch_known(
         kept.quarantine_reason,
         kept.next_due_at,
         sa.case((sa.and_(kept.paused_at.is_not(None), ~held), kept.paused_until)),
-    ).where(kept.uid == uid)
-    if app is not None:
-        query = query.where(kept.app == app)
+    ).where(kept.uid == uid, *belongs_to(app, kept.app))
     action = connection.execute(query).one_or_none()
     if action is None:
         msg = f"there is no scheduled action {uid!r}"

@@ -34,10 +34,9 @@ from actions.pausing.pause_state import (
 )
 from actions.posting.revisions import (
     change_actions,
-    get_app_of,
-    lock_action,
     lock_actions,
     refuse_action,
+    require_action,
     start_from,
 )
 from actions.read_actions import get_action_state, is_one_of
@@ -167,9 +166,9 @@ def set_paused(  # noqa: PLR0913 - all but two have a default
         InvalidDocumentError: If it is to be resumed but its stored rule can no longer
             be read, whether it is paused or not.
     """
-    owner = get_app_of(connection, uid, app=app)
+    owner = require_action(connection, uid, app=app).app
     above = hold_pause(connection, owner)
-    row = lock_action(connection, uid, app=app)
+    row = require_action(connection, uid, app=app, lock=True)
     refuse_other_pause(f"action {uid!r}", get_pause(row), expected)
     if paused:
         given = begin_pause(connection, until, note, by)

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from models.database.engine import read_clock
 from models.database.journal import note_change
+from models.database.lists import belongs_to
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.errors import StaleError, UsageError
 from models.fields.instants import format_instant
@@ -260,11 +261,9 @@ def fetch_paused_apps(
     """Return the pause of each small app that has one, by the uid of the app."""
     query = (
         sa.select(small_apps.c.uid, *(small_apps.c[name] for name in UNPAUSED))
-        .where(small_apps.c.paused_at.is_not(None))
+        .where(small_apps.c.paused_at.is_not(None), *belongs_to(app, small_apps.c.uid))
         .order_by(small_apps.c.uid)
     )
-    if app is not None:
-        query = query.where(small_apps.c.uid == app)
     rows = connection.execute(query)
     return {row.uid: pause for row in rows if (pause := get_pause(row, APP))}
 

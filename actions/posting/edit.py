@@ -28,7 +28,7 @@ from actions.posting.post import (
     replace_action,
 )
 from actions.posting.references import References, fetch_references
-from actions.posting.revisions import get_app_of, lock_action, refuse_stale
+from actions.posting.revisions import refuse_stale, require_action
 from actions.read_actions import fetch_rows, get_action_state
 from actions.read_rules import find_next, find_zone
 from models.database.engine import reading
@@ -232,7 +232,7 @@ def replace_text(
         NotFoundError, StaleError, ConflictError, InvalidDocumentError: As
             ``read_action`` and ``replace_action``.
     """
-    owner = get_app_of(connection, seen.uid, app=seen.app)
+    owner = require_action(connection, seen.uid, app=seen.app).app
     action = _read(connection, owner, text, terms)
     with rolled_back(connection) if dry_run else nullcontext():
         return _replace(connection, seen, action, terms.post())
@@ -252,7 +252,7 @@ def patch_text(
         NotFoundError, StaleError, ConflictError, InvalidDocumentError: As
             ``replace_text``; or *text* is no object.
     """
-    owner = get_app_of(connection, seen.uid, app=seen.app)
+    owner = require_action(connection, seen.uid, app=seen.app).app
     patch = decode_json(text)
     if not isinstance(patch, dict):
         message = f"{show(patch)} is not an object."
@@ -260,7 +260,7 @@ def patch_text(
         raise InvalidDocumentError((Problem("", message, hint),))
     # before the action: a pause locks in this order
     hold_bounds(connection, owner, terms.bounds)
-    row = lock_action(connection, seen.uid, app=seen.app)
+    row = require_action(connection, seen.uid, app=seen.app, lock=True)
     refuse_stale(connection, seen.uid, seen.revision)
     action = read_action_object(
         apply_merge_patch(_keep_waiting_as_it_is(row.document), patch),
@@ -288,7 +288,7 @@ def roll_back(
         NotFoundError: There is no such action, or the revision was pruned.
         StaleError, ConflictError, InvalidDocumentError: As ``replace_text``.
     """
-    owner = get_app_of(connection, seen.uid, app=seen.app)
+    owner = require_action(connection, seen.uid, app=seen.app).app
     action = read_action_object(
         _keep_waiting_as_it_is(fetch_document(connection, seen.uid, revision)),
         default_timezone=_get_zone(connection, owner, terms),

@@ -29,11 +29,10 @@ from actions.posting.refusals import (
 )
 from actions.posting.revisions import (
     change_action,
-    get_app_of,
-    lock_action,
     log_posted,
     refuse_action,
     refuse_stale,
+    require_action,
     start_from,
 )
 from actions.zone_changes import get_zone_names_of, remember_zones
@@ -201,7 +200,7 @@ def replace_action(
     if other is not None:
         raise InvalidDocumentError((other,))
     named = action.model_copy(update={"uid": seen.uid})
-    owner = get_app_of(connection, seen.uid, app=seen.app)
+    owner = require_action(connection, seen.uid, app=seen.app).app
     pause = hold_bounds(connection, owner, how.bounds)
     taken = Taken(connection, owner, [named])
     if not taken.has(seen.uid):  # it was deleted since we looked
@@ -454,7 +453,7 @@ def delete_action(
         NotFoundError: There is no such action, or it was deleted before.
         StaleError: Its document was changed since the caller read it.
     """
-    row = lock_action(connection, uid, app=app)
+    row = require_action(connection, uid, app=app, lock=True)
     refuse_stale(connection, uid, expected_revision)
     gone = {"deleted_at": read_clock(connection), "next_due_at": None}
     change_action(connection, uid, Change.DELETED, by=by, note=note, **gone)

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from actions.occurrences import Schedule, next_due_at
 from models.database.engine import UtcDateTime, json_rows, make_rows_json, read_clock
+from models.database.lists import belongs_to
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import NotFoundError, StaleError
 from models.revision import OF_DOCUMENT, Change
@@ -26,23 +27,30 @@ SCHEDULER = "scheduler"
 _RESOLUTION = timedelta.resolution
 
 
-def lock_action(
-    connection: sa.Connection, uid: str, *, app: str | None = None
+def require_action(
+    connection: sa.Connection, uid: str, *, app: str | None = None, lock: bool = False
 ) -> sa.Row[Any]:
     """
-    Return the row of an action, locked against changes until the commit.
+    Return the row of an action.
 
     Args:
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
+        lock: Whether against changes until the commit. Whoever changes an action locks
+            the pause of its app first: see ``hold_pause``.
 
     Raises:
         NotFoundError: If there is no such action, or it is deleted.
     """
-    row = connection.execute(
-        _select_action(uid, app).with_for_update(of=scheduled_actions)
-    ).one_or_none()
+    kept = scheduled_actions.c
+    query = sa.select(scheduled_actions).where(
+        kept.uid == uid, *belongs_to(app, kept.app)
+    )
+    is_left = query.where(kept.deleted_at.is_(None))
+    if lock:
+        is_left = is_left.with_for_update(of=scheduled_actions)
+    row = connection.execute(is_left).one_or_none()
     if row is None:
-        _refuse_missing(connection, uid, app)
+        refuse_action(uid, deleted=connection.execute(query).first() is not None)
     return row
 
 
@@ -60,39 +68,6 @@ def lock_actions(
         .limit(at_most)
         .with_for_update(of=scheduled_actions)
     ).all()
-
-
-def get_app_of(connection: sa.Connection, uid: str, *, app: str | None = None) -> str:
-    """
-    Return the uid of the small app of an action, which is not locked.
-
-    Whoever changes an action locks the pause of its app first: see ``hold_pause``.
-
-    Raises:
-        NotFoundError: As ``lock_action``.
-    """
-    row = connection.execute(_select_action(uid, app)).one_or_none()
-    if row is None:
-        _refuse_missing(connection, uid, app)
-    found: str = row.app
-    return found
-
-
-def _select_action(uid: str, app: str | None) -> sa.Select[Any]:
-    kept = scheduled_actions.c
-    query = sa.select(scheduled_actions).where(
-        kept.uid == uid, kept.deleted_at.is_(None)
-    )
-    return query if app is None else query.where(kept.app == app)
-
-
-def _refuse_missing(connection: sa.Connection, uid: str, app: str | None) -> NoReturn:
-    kept = scheduled_actions.c
-    query = sa.select(kept.uid).where(kept.uid == uid, kept.deleted_at.is_not(None))
-    if app is not None:
-        query = query.where(kept.app == app)
-    deleted = connection.execute(query).one_or_none() is not None
-    refuse_action(uid, deleted=deleted)
 
 
 def refuse_action(uid: str, *, deleted: bool = True) -> NoReturn:

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from actions.lookup import fetch_app
 from actions.posting.post import fetch_holidays
+from models.database.lists import belongs_to
 from models.database.tables import (
     app_documents,
     domains,
@@ -66,12 +67,10 @@ def fetch_apps(
             count(domains),
             count(scheduled_actions, _kept.deleted_at.is_(None)),
         )
-        .where(small_apps.c.deleted_at.is_(None))
+        .where(small_apps.c.deleted_at.is_(None), *belongs_to(app, small_apps.c.uid))
         .order_by(small_apps.c.uid)
         .limit(limit)
     )
-    if app is not None:
-        query = query.where(small_apps.c.uid == app)
     if after is not None:
         query = query.where(small_apps.c.uid > after)
     return list(connection.execute(query))

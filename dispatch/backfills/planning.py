@@ -14,6 +14,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.occurrences import Schedule, parse_timing
+from actions.posting.revisions import require_action
 from actions.read_actions import get_action_state
 from actions.read_rules import find_problem
 from actions.when.searching import find_occurrences
@@ -23,8 +24,8 @@ from models.database.engine import (
     make_rows_json,
     read_clock,
 )
-from models.database.tables import operations, scheduled_actions
-from models.errors import ConflictError, NotFoundError, UsageError
+from models.database.tables import operations
+from models.errors import ConflictError, UsageError
 from models.fields.instants import format_instant
 from models.json_form import ASIDE
 from models.occurrence import make_operation_id
@@ -142,7 +143,7 @@ def plan_backfill(
             after it begins, or there are more than MOST_OCCURRENCES.
         ConflictError: The rule of the action can no longer be read.
     """
-    row = _fetch_action(connection, uid, app)
+    row = require_action(connection, uid, app=app)
     now = read_clock(connection)
     since, until = asked.since, asked.until or now
     schedule = _read_schedule(row)
@@ -170,20 +171,6 @@ def plan_backfill(
         occurrences=occurrences,
         action_name=row.name,
     )
-
-
-def _fetch_action(connection: sa.Connection, uid: str, app: str | None) -> sa.Row[Any]:
-    kept = scheduled_actions.c
-    query = sa.select(scheduled_actions).where(
-        kept.uid == uid, kept.deleted_at.is_(None)
-    )
-    if app is not None:
-        query = query.where(kept.app == app)
-    row = connection.execute(query).one_or_none()
-    if row is None:
-        msg = f"there is no scheduled action {uid!r}"
-        raise NotFoundError(msg)
-    return row
 
 
 def _read_schedule(row: sa.Row[Any]) -> Schedule:

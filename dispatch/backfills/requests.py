@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
-from actions.posting.revisions import lock_action
+from actions.posting.revisions import require_action
 from dispatch.backfills.planning import Plan, PlannedOccurrence, plan_backfill
 from dispatch.backfills.shown_backfills import (
     LEFT,
@@ -66,7 +66,8 @@ def start_backfill(
     """
     _refuse_at_once(asked.at_once)
     plan = plan_backfill(connection, uid, asked, retention=retention, app=app)
-    lock_action(connection, uid)  # it is not deleted until this is committed
+    # it is not deleted until this is committed
+    require_action(connection, uid, lock=True)
     chosen = plan.chosen
     refuse_other_count(len(chosen), asked.expected_count)
     _refuse_nothing(plan)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from models.database.tables import operations
 from models.errors import ConflictError, NotFoundError
 from models.paging import LARGEST_NUMBER, Page, Part
 
@@ -18,6 +19,13 @@ Key = Sequence[sa.Column[Any]]
 
 #: The largest number that a column of eight bytes takes.
 _LARGEST = 2**63 - 1
+
+
+def belongs_to(
+    app: str | None, column: sa.ColumnElement[Any] = operations.c.app
+) -> list[sa.ColumnElement[bool]]:
+    """Return the condition that *column* names *app*; None: any, so there is none."""
+    return [] if app is None else [column == app]
 
 
 def fetch_latest(

@@ -18,7 +18,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import read_clock
-from models.database.lists import cut_part, select_latest
+from models.database.lists import belongs_to, cut_part, select_latest
 from models.database.tables import (
     FAILED_MAILS,
     UNCERTAIN,
@@ -272,7 +272,7 @@ def fetch_mail(
             _MARKS.operation_id == operation_id,
             _MARKS.step == step,
             _MARKS.recipient == recipient,
-            *(() if app is None else (_OPERATIONS.app == app,)),
+            *belongs_to(app, _OPERATIONS.app),
         )
     )
     row: Any = connection.execute(query).one_or_none()

@@ -22,6 +22,7 @@ from pydantic import Field
 
 from models.database.engine import Author, db_now, reading, writing
 from models.database.journal import note_change
+from models.database.lists import belongs_to
 from models.database.tables import deliveries, operation_steps, operations
 from models.errors import (
     ConflictError,
@@ -317,9 +318,9 @@ def _note(
 
 def _lock(connection: sa.Connection, wanted: MailFilter) -> sa.Row[Any]:
     """Lock an operation: until the commit, its worker cannot change any mark."""
-    query = sa.select(operations).where(operations.c.id == wanted.operation_id)
-    if wanted.app is not None:
-        query = query.where(operations.c.app == wanted.app)
+    query = sa.select(operations).where(
+        operations.c.id == wanted.operation_id, *belongs_to(wanted.app)
+    )
     row = connection.execute(query.with_for_update()).one_or_none()
     if row is None:
         msg = f"there is no operation {wanted.operation_id}"

@@ -22,6 +22,7 @@ from pydantic import JsonValue
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from models.database.engine import UtcDateTime
+from models.database.lists import belongs_to
 from models.database.sql_time import seconds_between
 from models.database.tables import CLAIMED_HEAVY, operation_steps, operations
 from models.operation_state import OperationState, StepState
@@ -108,10 +109,8 @@ def fetch_working(
             operation_steps.c.started_at,
         )
         .join_from(operations, operation_steps, running, isouter=True)
-        .where(CLAIMED_HEAVY.of())
+        .where(CLAIMED_HEAVY.of(), *belongs_to(app))
     )
-    if app is not None:
-        query = query.where(operations.c.app == app)
     return {
         row.app: Working(
             row.id, row.action_uid, _VERBS.get(row.name, "at work"), row.started_at

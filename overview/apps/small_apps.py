@@ -25,6 +25,7 @@ from actions.small_apps.export import (
     fetch_names,
 )
 from models.database.engine import db_now
+from models.database.lists import belongs_to
 from models.database.tables import (
     IDLE_ACTIONS,
     TROUBLED,
@@ -462,10 +463,8 @@ def fetch_app_choices(
     """
     query = (
         sa.select(small_apps.c.uid, small_apps.c.name, small_apps.c.timezone)
-        .where(small_apps.c.deleted_at.is_(None))
+        .where(small_apps.c.deleted_at.is_(None), *belongs_to(app, small_apps.c.uid))
         .order_by(small_apps.c.uid)
         .limit(MOST_CHOICES)
     )
-    if app is not None:
-        query = query.where(small_apps.c.uid == app)
     return [AppChoice(*row) for row in connection.execute(query)]

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from actions.lookup import SYSTEM_APP
 from models.database.engine import db_now, read_clock
+from models.database.lists import belongs_to
 from models.database.sql_time import minute_of, seconds_between
 from models.database.tables import (
     LIVE,
@@ -42,7 +43,6 @@ from models.operation_state import (
     Trigger,
 )
 from operations.fleet.processes import ProcessRole, Seen
-from operations.operation_filter import belongs_to
 from operations.running.pace import seconds_taken
 
 #: Operations among which the last success is looked for.
@@ -296,9 +296,9 @@ def fetch_data_updated(
     connection: sa.Connection, *, app: str | None = None
 ) -> datetime | None:
     """Return when data (of *app*) were last published; None: never."""
-    query = sa.select(sa.func.max(domains.c.published_at))
-    if app is not None:
-        query = query.where(domains.c.app == app)
+    query = sa.select(sa.func.max(domains.c.published_at)).where(
+        *belongs_to(app, domains.c.app)
+    )
     found: datetime | None = connection.execute(query).scalar_one()
     return found
 
@@ -379,7 +379,7 @@ def find_scheduled_queues(
         kept.quarantined_at.is_(None),
         kept.deleted_at.is_(None),
         sa.or_(kept.next_due_at.is_not(None), kept.event.is_not(None)),
-        *(() if app is None else (kept.app == app,)),
+        *belongs_to(app, kept.app),
     )
     # Nothing else is on that queue, and in most installations one action is: an index
     # finds it, while all the others would be looked at.

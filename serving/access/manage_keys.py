@@ -18,7 +18,7 @@ from actions.lookup import fetch_app
 from actions.small_apps.app_row import lock_app
 from models.database.engine import get_author, read_clock
 from models.database.journal import note_change
-from models.database.lists import fetch_latest
+from models.database.lists import belongs_to, fetch_latest
 from models.database.tables import api_keys
 from models.errors import ConflictError, ForbiddenError, NotFoundError, UsageError
 from models.fields.duration import Duration
@@ -173,9 +173,7 @@ def fetch_keys(
         app: Uid of a small app; only its keys. None: all.
         page: Which part; positions are (created_at, id).
     """
-    query = sa.select(*_SHOWN)
-    if app is not None:
-        query = query.where(api_keys.c.app == app)
+    query = sa.select(*_SHOWN).where(*belongs_to(app, api_keys.c.app))
     key = (api_keys.c.created_at, api_keys.c.id)
     part = fetch_latest(connection, query, page, key)
     return Part([_make_shown(row) for row in part.entries], part.following)
@@ -374,9 +372,7 @@ def _lock(connection: sa.Connection, key_id: str, maker: Caller | None) -> Shown
 def _fetch(
     connection: sa.Connection, query: sa.Select[Any], key_id: str, app: str | None
 ) -> ShownKey:
-    query = query.where(api_keys.c.id == key_id)
-    if app is not None:
-        query = query.where(api_keys.c.app == app)
+    query = query.where(api_keys.c.id == key_id, *belongs_to(app, api_keys.c.app))
     row = connection.execute(query).one_or_none()
     if row is None:
         msg = f"there is no API key {key_id!r}. List them with: minutehand keys list"

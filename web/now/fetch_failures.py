@@ -12,10 +12,10 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import read_clock
+from models.database.lists import belongs_to
 from models.database.tables import TROUBLED, operations
 from models.decision import get_action_name
 from models.operation_state import OperationState, Reason
-from operations.operation_filter import belongs_to
 from operations.reasons import find_cause, make_cause_key
 
 #: How far back failures are looked for.

@@ -10,12 +10,12 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from models.database.lists import belongs_to
 from models.database.sql_time import seconds_between
 from models.database.tables import operations, scheduled_action_revisions
 from models.decision import get_action_name
 from models.operation_state import OperationState, Trigger
 from models.units import format_age
-from operations.operation_filter import belongs_to
 from overview.doctor.finding import BEGAN_LATE_AFTER
 
 #: The most operations that are looked at, the latest first: some 20 ms. Those of one

@@ -15,6 +15,7 @@ from actions.lookup import find_filtered
 from actions.occurrences import Schedule, parse_timing
 from actions.when.searching import find_each, find_occurrences
 from models.database.engine import UtcDateTime, read_clock
+from models.database.lists import belongs_to
 from models.database.sql_time import minute_of
 from models.database.tables import (
     TROUBLED,
@@ -24,7 +25,6 @@ from models.database.tables import (
 )
 from models.errors import RuleError
 from models.operation_state import OperationState, Trigger
-from operations.operation_filter import belongs_to
 from overview.installation.leaders import Unled, fetch_unled
 
 #: How far the minutes reach, back and ahead.
@@ -260,7 +260,7 @@ def _count_planned(
             _kept.quarantined_at.is_(None),
             _kept.deleted_at.is_(None),
             _kept.timing.is_not(None),
-            *(() if app is None else (_kept.app == app,)),
+            *belongs_to(app, _kept.app),
         )
         .group_by(_kept.timing, _kept.next_due_at, uid)
         .limit(_RULES + 1)

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from actions.read_rules import Zones, fetch_zones
 from models.database.engine import read_clock
+from models.database.lists import belongs_to
 from models.database.tables import (
     TROUBLED,
     UNCERTAIN,
@@ -24,7 +25,6 @@ from models.database.tables import (
 )
 from models.decision import get_action_name
 from models.operation_state import OperationState, Reason
-from operations.operation_filter import belongs_to
 from overview.installation.leaders import Unled, fetch_unled, find_first_missed
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Why, tell_why

@@ -12,6 +12,7 @@ from actions.leader import Holder, get_last_tick_at
 from actions.lookup import SYSTEM_APP, fetch_app
 from actions.pausing.pause_state import Pause
 from models.database.engine import read_clock
+from models.database.lists import belongs_to
 from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
 from operations.fleet.processes import ProcessRole, Seen
@@ -137,9 +138,7 @@ def count_scheduled(connection: sa.Connection, *, app: str | None = None) -> int
     An index alone knows how many there are; of the few that are idle, all are read, and
     of the scheduler's own, which no pause stops.
     """
-    alive: list[sa.ColumnElement[bool]] = [_kept.deleted_at.is_(None)]
-    if app is not None:
-        alive.append(_kept.app == app)
+    alive = [_kept.deleted_at.is_(None), *belongs_to(app, _kept.app)]
     count = sa.select(sa.func.count()).select_from(scheduled_actions).where(*alive)
     rests = sa.or_(~_kept.active, _kept.paused_at.is_not(None))
     resting = count.where(IDLE_ACTIONS.of(scheduled_actions.name), rests)

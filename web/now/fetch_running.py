@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from actions.occurrences import parse_timing
 from actions.read_rules import find_next_due, find_zone_at
 from models.database.engine import read_clock
+from models.database.lists import belongs_to
 from models.database.tables import (
     DUE_ACTIONS,
     LIVE,
@@ -24,7 +25,7 @@ from models.database.tables import (
 from models.decision import get_action_name
 from models.operation_state import OperationState, Queue, StepState, Trigger
 from operations.list_operations import fetch_steps
-from operations.operation_filter import belongs_to, is_tried_before
+from operations.operation_filter import is_tried_before
 from operations.running.pace import Usual, UsualRun, fetch_usual
 from overview.operations import ProgressJson
 
@@ -251,7 +252,7 @@ def fetch_coming(
         .where(
             DUE_ACTIONS.of(scheduled_actions.name),
             _kept.timing.is_not(None),
-            *(() if app is None else (_kept.app == app,)),
+            *belongs_to(app, _kept.app),
         )
         .order_by(_kept.next_due_at, _kept.uid)
         .limit(count)

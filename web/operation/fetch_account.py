@@ -14,6 +14,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import read_clock
+from models.database.lists import belongs_to
 from models.database.tables import TROUBLED, deliveries, domains, operations
 from models.decision import AFTER_KEY
 from models.occurrence import (
@@ -25,7 +26,6 @@ from models.occurrence import (
 )
 from models.operation_state import OperationState, StepState, Trigger
 from models.paging import Page
-from operations.operation_filter import belongs_to
 from operations.reasons import CausePattern, has_cause, make_cause
 from operations.running.past_attempts import AttemptOutcome, read_attempts
 from overview.changes import ChangeFilter, fetch_changes

@@ -17,11 +17,11 @@ import sqlalchemy as sa
 
 from actions.list_actions import LONGEST_TEXT
 from actions.read_actions import get_action_state, is_one_of
+from models.database.lists import belongs_to
 from models.database.tables import operations, scheduled_actions, small_apps
 from models.decision import get_action_name
 from models.operation_state import OperationState
 from models.revision import ActionState
-from operations.operation_filter import belongs_to
 
 #: The most hits of each kind.
 HITS = 20
@@ -180,7 +180,7 @@ def _find_apps(
                 kept.uid.icontains(query, autoescape=True),
                 kept.name.icontains(query, autoescape=True),
             ),
-            *(() if app is None else (kept.uid == app,)),
+            *belongs_to(app, kept.uid),
         )
         .order_by(kept.uid)
         .limit(limit + 1)
@@ -204,9 +204,7 @@ def _find_actions(
 ) -> _Found:
     """Return actions; the one whose uid it is also if it was deleted."""
     named = connection.execute(
-        sa.select(*_SHOWN).where(
-            _kept.uid == query, *(() if app is None else (_kept.app == app,))
-        )
+        sa.select(*_SHOWN).where(_kept.uid == query, *belongs_to(app, _kept.app))
     ).all()
     fitting = [
         *_fetch_by_name(connection, query, app, limit),
@@ -237,7 +235,7 @@ def _fetch_by_name(
     kept = scheduled_actions.alias("looked_at").c
     seen = (
         sa.select(kept.app, kept.name)
-        .where(kept.deleted_at.is_(None), *(() if app is None else (kept.app == app,)))
+        .where(kept.deleted_at.is_(None), *belongs_to(app, kept.app))
         .order_by(kept.app, kept.name)
         .limit(LOOKED_AT)
         .subquery("seen")
@@ -264,7 +262,7 @@ def _fetch_by_uid(
 ) -> Sequence[sa.Row[Any]]:
     """Return the first actions with *query* in their uids, one more than *limit*."""
     fits = _kept.uid.icontains(query, autoescape=True)
-    belongs = () if app is None else (_kept.app == app,)
+    belongs = belongs_to(app, _kept.app)
     # Of all apps: an index has the uids alone.
     seen = sa.select(_kept.uid).order_by(_kept.uid).limit(LOOKED_AT).subquery("seen")
     uids = sa.select(seen.c.uid).where(seen.c.uid.icontains(query, autoescape=True))

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from actions.load.foresee import Whose
 from models.database.engine import UtcDateTime
+from models.database.lists import belongs_to
 from models.database.sql_time import number_of
 from models.database.tables import LIVE, operations
 from models.operation_state import (
@@ -56,8 +57,7 @@ class Window:
         """Return the operations that were under way, or decided, in the window."""
         begins = sa.func.coalesce(_kept.started_at, _kept.occurrence).label("begins_at")
         asked = [begins < sa.literal(self.until, UtcDateTime)]
-        if self.whose.app is not None:
-            asked.append(_kept.app == self.whose.app)
+        asked += belongs_to(self.whose.app)
         if self.whose.queue is not None:
             asked.append(_kept.queue == self.whose.queue.value)
         columns = (

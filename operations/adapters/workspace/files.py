@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 
 from models.database.engine import reading, writing
+from models.database.lists import belongs_to
 from models.database.tables import app_documents, domain_versions, domains
 from models.errors import StepError
 from operations.domains import Move, MoveKind
@@ -97,9 +98,7 @@ def prune_versions(
             order_by=domain_versions.c.version.desc(),
         )
         .label("rank"),
-    )
-    if app is not None:
-        ranked_versions = ranked_versions.where(domain_versions.c.app == app)
+    ).where(*belongs_to(app, domain_versions.c.app))
     ranked = ranked_versions.subquery("ranked")
     in_use = sa.exists().where(
         domains.c.app == ranked.c.app,

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from actions.clock_set_back import recompute_due
 from actions.posting.post import delete_action
-from actions.posting.revisions import lock_action
+from actions.posting.revisions import require_action
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import scheduled_action_revisions
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError
@@ -333,7 +333,7 @@ def test_an_edit_that_waits_for_a_tick_takes_effect_after_it(
     )
     waits = sa.text("select 1 from pg_stat_activity where wait_event_type = 'Lock'")
     with writing(engine) as connection:
-        lock_action(connection, uid)
+        require_action(connection, uid, lock=True)
         edit.start()
         wait_until(lambda: ask(engine, waits), what="the edit")
         decided_at = read_clock(connection)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from actions.posting.revisions import lock_action
+from actions.posting.revisions import require_action
 from models.database.engine import writing
 from tests.integration.dispatch.backfills.backfilling import (
     fetch_outcomes,
@@ -23,7 +23,7 @@ def test_action_that_is_locked_has_its_turn_later(postgres_engine: sa.Engine):
     backfill = start(engine, uid, at_once=7)
     backfiller = make_backfiller(engine)
     with writing(engine) as connection:
-        lock_action(connection, uid)
+        require_action(connection, uid, lock=True)
         backfiller.look()
     assert [None] * 7 == fetch_outcomes(engine, backfill)
 
