@@ -27,6 +27,12 @@ log = structlog.get_logger()
 #: How long requests may take to end when the server stops.
 _GRACE_S = 5
 
+#: Between two requests of a connection.
+_IDLE_S = 15
+
+#: Of a request's head, and of what comes between parts of a body.
+_HEAD_BYTES = 16 << 10
+
 
 class WebServer:
     """
@@ -73,6 +79,8 @@ class WebServer:
             server_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
+            timeout_keep_alive=_IDLE_S,
+            h11_max_incomplete_event_size=_HEAD_BYTES,
             timeout_graceful_shutdown=_GRACE_S,
         )
         self._server = EdgeServer(config, before_shutdown=services.send_away)
