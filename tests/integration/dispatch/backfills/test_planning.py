@@ -241,7 +241,7 @@ def test_rule_that_cannot_be_read_is_refused(engine: sa.Engine):
 
 
 def test_another_tenants_action_is_unknown(engine: sa.Engine):
-    """In the very words in which one is that never was, or is deleted."""
+    """In the very words in which one is that never was; of a deleted one it says so."""
     uid = post_daily(engine)
     with pytest.raises(NotFoundError) as foreign:
         plan(engine, uid, app="other")
@@ -253,4 +253,5 @@ def test_another_tenants_action_is_unknown(engine: sa.Engine):
         plan(engine, uid, app="app")
 
     texts = {str(e.value).replace("x" * len(uid), uid) for e in (foreign, unknown)}
-    assert {str(deleted.value)} == texts
+    assert {f"there is no scheduled action {uid!r}"} == texts
+    assert f"there is no scheduled action {uid!r}: it was deleted" == str(deleted.value)
