@@ -10,7 +10,6 @@ import typer
 from actions.leader import fetch_leader
 from actions.lookup import find_action, find_filtered
 from cli.connection import (
-    get_actor,
     get_settings,
     read_database,
     write_database,
@@ -122,7 +121,6 @@ def backfill(
             uid,
             asked.model_copy(update=seen),
             retention=retention,
-            by=get_actor(),
         )
         shown = fetch_shown_backfill(connection, backfill_id)
         leader = fetch_leader(connection)
@@ -274,7 +272,7 @@ def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
     """
     with write_database() as connection:
         backfill_id = find_backfill_id(connection, backfill)
-        count = cancel_backfill(connection, backfill_id, by=get_actor())
+        count = cancel_backfill(connection, backfill_id)
         shown = fetch_shown_backfill(connection, backfill_id)
     if json:
         print_json(shown)

@@ -64,7 +64,6 @@ def make_backfill(context: Operator, uid: str) -> Response:
             uid,
             asked,
             retention=retention,
-            by=context.caller.name,
             app=context.app,
         )
         shown = fetch_shown_backfill(connection, backfill_id)
@@ -91,8 +90,6 @@ def stop_backfill(context: Operator, backfill_id: UUID) -> Response:
     What a worker has taken goes on.
     """
     with context.writing() as connection:
-        cancel_backfill(
-            connection, backfill_id, by=context.caller.name, app=context.app
-        )
+        cancel_backfill(connection, backfill_id, app=context.app)
         shown = fetch_shown_backfill(connection, backfill_id)
     return answer(shown)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import sqlalchemy as sa
 
 from actions.posting.revisions import require_action
 from dispatch.backfills.planning import Plan, PlannedOccurrence, plan_backfill
 from dispatch.backfills.shown_backfills import (
+    BACKFILLS,
     LEFT,
     TAKEN,
     OccurrenceOutcome,
@@ -19,18 +20,13 @@ from dispatch.backfills.shown_backfills import (
 from models.database.engine import (
     Identifier,
     UtcDateTime,
-    db_now,
     json_rows,
     make_rows_json,
     read_clock,
 )
-from models.database.journal import note_change
-from models.database.tables import (
-    backfill_occurrences,
-    backfills,
-    leases,
-)
-from models.errors import ConflictError, NotFoundError, UsageError
+from models.database.journal import find_author
+from models.database.tables import backfill_occurrences, leases
+from models.errors import ConflictError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import OperationState
 from models.requests.actions import BackfillModel
@@ -47,7 +43,6 @@ def start_backfill(
     asked: BackfillModel,
     *,
     retention: timedelta,
-    by: str,
     app: str | None = None,
 ) -> UUID:
     """
@@ -57,7 +52,6 @@ def start_backfill(
         uid: As for ``plan_backfill``, as are *retention* and *app*.
         asked: What is wanted; at once as many of its operations are live as it says,
             from 1 to MOST_AT_ONCE. If runs of the action must not overlap, it is one.
-        by: Who asks for it, such as ``root@host``.
 
     Raises:
         NotFoundError, UsageError: As ``plan_backfill``, or *at_once* is out of bounds.
@@ -71,7 +65,6 @@ def start_backfill(
     chosen = plan.chosen
     refuse_other_count(len(chosen), asked.expected_count)
     _refuse_nothing(plan)
-    backfill_id = uuid4()
     values: dict[str, Any] = {
         "action_uid": uid,
         "from_at": plan.since,
@@ -80,26 +73,18 @@ def start_backfill(
         "total": len(chosen),
         "at_once": asked.at_once,
     }
-    connection.execute(
-        sa.insert(backfills).values(
-            id=backfill_id,
-            app=plan.app,
-            note=asked.note,
-            requested_by=by,
-            created_at=read_clock(connection),
-            **values,
-        )
-    )
-    _insert_occurrences(connection, backfill_id, chosen)
-    note_change(
+    backfill_id = BACKFILLS.store(
         connection,
-        "backfill",
-        str(backfill_id),
-        "started",
-        app=plan.app,
-        after=values,
+        {
+            **values,
+            "app": plan.app,
+            "note": asked.note,
+            "created_at": read_clock(connection),
+        },
+        told=values,
         note=asked.note,
     )
+    _insert_occurrences(connection, backfill_id, chosen)
     return backfill_id
 
 
@@ -148,7 +133,7 @@ def _insert_occurrences(
 
 
 def cancel_backfill(
-    connection: sa.Connection, backfill_id: UUID, *, by: str, app: str | None = None
+    connection: sa.Connection, backfill_id: UUID, *, app: str | None = None
 ) -> int:
     """
     Stop a backfill: no more of it is recorded, and what waits is canceled.
@@ -156,6 +141,7 @@ def cancel_backfill(
     What a worker has taken goes on; cancel that one by one.
 
     Args:
+        connection: Of ``writing``, which knows who asks.
         app: Uid of a small app; backfills of others are unknown. None: any.
 
     Returns:
@@ -165,38 +151,20 @@ def cancel_backfill(
         NotFoundError: There is no such backfill.
         ConflictError: It is over already.
     """
-    query = sa.select(backfills).where(backfills.c.id == backfill_id)
-    if app is not None:
-        query = query.where(backfills.c.app == app)
-    row = connection.execute(query).one_or_none()
-    if row is not None:
-        # The leader's transactions lock the lease first, and many rows after it. It
-        # does not wait for whoever names a backfill that is not there.
-        connection.execute(sa.select(leases.c.name).with_for_update())
-        row = connection.execute(query.with_for_update()).one_or_none()
-    if row is None:
-        msg = f"there is no backfill {backfill_id}"
-        raise NotFoundError(msg)
-    if row.finished_at is not None or row.canceled_at is not None:
-        word = "over" if row.canceled_at is None else "canceled"
-        msg = f"backfill {backfill_id} is already {word}"
-        raise ConflictError(msg)
+    BACKFILLS.fetch(connection, backfill_id, app=app)
+    # The leader's transactions lock the lease first, and many rows after it. It does
+    # not wait for whoever names a backfill that is not there.
+    connection.execute(sa.select(leases.c.name).with_for_update())
+    row = BACKFILLS.fetch_open(connection, backfill_id, app=app)
     left = settle_waiting(
         connection, backfill_id, f"{LEFT}{OccurrenceOutcome.CANCELED}"
     )
     canceled = _cancel_pending(connection, backfill_id)
-    connection.execute(
-        sa.update(backfills)
-        .where(backfills.c.id == backfill_id)
-        .values(canceled_at=db_now(), canceled_by=by)
-    )
-    note_change(
+    BACKFILLS.cancel(
         connection,
-        "backfill",
-        str(backfill_id),
-        "canceled",
-        app=row.app,
-        after={"canceled_operations": canceled, "never_recorded": left},
+        row,
+        {"canceled_by": find_author(connection).name},
+        told={"canceled_operations": canceled, "never_recorded": left},
     )
     return canceled
 

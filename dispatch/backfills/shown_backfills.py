@@ -15,8 +15,9 @@ import sqlalchemy as sa
 from actions.occurrences import parse_timing
 from actions.read_actions import get_action_state
 from actions.read_rules import find_problem
+from dispatch.stored_requests import RequestState, StoredRequests, make_shown
 from models.database.engine import UtcDateTime, db_now, read_clock
-from models.database.lists import fetch_latest, find_by_prefix
+from models.database.lists import belongs_to, fetch_latest, find_by_prefix
 from models.database.tables import (
     BACKFILL_WAITING,
     backfill_occurrences,
@@ -24,7 +25,6 @@ from models.database.tables import (
     operations,
     scheduled_actions,
 )
-from models.errors import NotFoundError
 from models.operation_state import Overlap, Queue
 from models.paging import Page, Part
 from models.requests.actions import Which
@@ -94,13 +94,7 @@ def _find_longest(connection: sa.Connection, uid: str) -> timedelta:
 WAITING, LEFT_OUT, PRUNED = "waiting", "left", "pruned"
 
 
-class BackfillState(StrEnum):
-    """Where a backfill stands."""
-
-    RUNNING = "running"
-    STOPPING = "stopping"  # canceled; a run that a worker had taken is not final yet
-    CANCELED = "canceled"
-    FINISHED = "finished"
+BACKFILLS = StoredRequests(backfills, "backfill", "backfill")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +116,7 @@ class ShownBackfill:
     id: UUID
     app: str
     action_uid: str
-    state: BackfillState
+    state: RequestState
     since: datetime = field(metadata={"serialization_alias": "from"})
     until: datetime
     which: Which
@@ -155,10 +149,10 @@ def fetch_shown_backfill(
     Raises:
         NotFoundError: There is no such backfill.
     """
-    shown = _make_shown(_fetch_one(connection, backfill_id, app))
+    shown = _make_shown(BACKFILLS.fetch(connection, backfill_id, app=app))
     progress = _count(connection, backfill_id)
     shown = replace(shown, progress=progress)
-    if shown.state is not BackfillState.RUNNING or WAITING not in progress:
+    if shown.state is not RequestState.RUNNING or WAITING not in progress:
         return shown
     action = connection.execute(
         sa.select(scheduled_actions).where(
@@ -169,19 +163,6 @@ def fetch_shown_backfill(
     if action is None:
         return shown
     return replace(shown, waits_for=find_wait(connection, action))
-
-
-def _fetch_one(
-    connection: sa.Connection, backfill_id: UUID, app: str | None
-) -> sa.Row[Any]:
-    query = sa.select(backfills).where(backfills.c.id == backfill_id)
-    if app is not None:
-        query = query.where(backfills.c.app == app)
-    row = connection.execute(query).one_or_none()
-    if row is None:
-        msg = f"there is no backfill {backfill_id}"
-        raise NotFoundError(msg)
-    return row
 
 
 def _count(connection: sa.Connection, backfill_id: UUID) -> dict[str, int]:
@@ -222,9 +203,7 @@ def fetch_shown_backfills(
         app: Only those of this small app. None: of all.
         action_uid: Only those of this action. None: of all.
     """
-    query = sa.select(backfills)
-    if app is not None:
-        query = query.where(backfills.c.app == app)
+    query = sa.select(backfills).where(*belongs_to(app, backfills.c.app))
     if action_uid is not None:
         query = query.where(backfills.c.action_uid == action_uid)
     key = (backfills.c.created_at, backfills.c.id)
@@ -233,26 +212,15 @@ def fetch_shown_backfills(
 
 
 def _make_shown(row: sa.Row[Any]) -> ShownBackfill:
-    values = dict(row._mapping)  # noqa: SLF001 - public, by the documentation
-    return ShownBackfill(
-        **values
-        | {
-            "state": _find_state(row),
-            "since": values.pop("from_at"),
-            "until": values.pop("until_at"),
-            "which": Which(row.which),
-            "progress": None,
-            "waits_for": None,
-        }
+    return make_shown(
+        ShownBackfill,
+        row,
+        since=row.from_at,
+        until=row.until_at,
+        which=Which(row.which),
+        progress=None,
+        waits_for=None,
     )
-
-
-def _find_state(row: sa.Row[Any]) -> BackfillState:
-    if row.canceled_at is None:
-        is_over = row.finished_at is not None
-        return BackfillState.FINISHED if is_over else BackfillState.RUNNING
-    is_over = row.finished_at is not None
-    return BackfillState.CANCELED if is_over else BackfillState.STOPPING
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +262,7 @@ def fetch_backfilled_occurrences(
     Raises:
         NotFoundError: There is no such backfill.
     """
-    _fetch_one(connection, backfill_id, app)
+    BACKFILLS.fetch(connection, backfill_id, app=app)
     noted = backfill_occurrences.c
     query = (
         sa.select(

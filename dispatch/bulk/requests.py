@@ -7,21 +7,21 @@ Also which operations or actions it is about, counted and in batches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import sqlalchemy as sa
 
 from actions.list_actions import match, name_state
 from actions.lookup import find_filtered
 from dispatch.operation_filters import resolve_filter
-from models.database.engine import db_now, get_author, read_clock
-from models.database.journal import note_change
+from dispatch.stored_requests import RequestState, StoredRequests, make_shown
+from models.database.engine import db_now, read_clock
+from models.database.journal import find_author
 from models.database.tables import OPEN_BULK_CHANGES, bulk_changes, scheduled_actions
-from models.errors import ConflictError, NotFoundError, UsageError
+from models.errors import UsageError
 from models.fields.instants import format_instant
 from models.requests.actions import ActionFilterModel
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
@@ -37,8 +37,7 @@ from operations.selecting import (
     tally,
 )
 
-#: Who asks if nobody is named.
-_NOBODY = "minutehand"
+BULK_CHANGES = StoredRequests(bulk_changes, "bulk", "bulk change")
 
 
 def count_bulk(
@@ -104,38 +103,22 @@ def start_bulk(
     """
     at = read_clock(connection) if at is None else at
     counted, cause = _count(connection, asked, app, at)
-    author = get_author(connection)
-    bulk_id = uuid4()
-    own = app or asked.filter.app
-    connection.execute(
-        sa.insert(bulk_changes).values(
-            id=bulk_id,
-            app=own,
-            kind=asked.kind,
-            filter=asked.chosen,
-            arguments={
-                "note": asked.note,
-                "until": None if asked.until is None else asked.until.isoformat(),
-                # Retried, the failure that was named has no cause any more.
-                "cause": None if cause is None else asdict(cause),
-            },
-            requested_by=_NOBODY if author is None else author.name,
-            key_id=None if author is None else author.key_id,
-            request_id=None if author is None else author.request_id,
-            created_at=counted.at,
-            total=counted.total,
-        )
-    )
-    note_change(
-        connection,
-        "bulk",
-        str(bulk_id),
-        "started",
-        app=own,
-        after={"kind": asked.kind, "filter": asked.chosen, "total": counted.total},
-        note=asked.note,
-    )
-    return bulk_id
+    author = find_author(connection)
+    what = {"kind": asked.kind, "filter": asked.chosen, "total": counted.total}
+    values = {
+        **what,
+        "app": app or asked.filter.app,
+        "arguments": {
+            "note": asked.note,
+            "until": None if asked.until is None else asked.until.isoformat(),
+            # Retried, the failure that was named has no cause any more.
+            "cause": None if cause is None else asdict(cause),
+        },
+        "key_id": author.key_id,
+        "request_id": author.request_id,
+        "created_at": counted.at,
+    }
+    return BULK_CHANGES.store(connection, values, told=what, note=asked.note)
 
 
 def cancel_bulk(
@@ -152,28 +135,12 @@ def cancel_bulk(
         NotFoundError: There is no such bulk change.
         ConflictError: It is over already.
     """
-    query = sa.select(bulk_changes).where(bulk_changes.c.id == bulk_id)
-    if app is not None:
-        query = query.where(bulk_changes.c.app == app)
-    row = connection.execute(query.with_for_update()).one_or_none()
-    if row is None:
-        msg = f"there is no bulk change {bulk_id}"
-        raise NotFoundError(msg)
-    if row.finished_at is not None:
-        msg = f"bulk change {bulk_id} is already over"
-        raise ConflictError(msg)
-    connection.execute(
-        sa.update(bulk_changes)
-        .where(bulk_changes.c.id == bulk_id)
-        .values(canceled_at=db_now(), finished_at=db_now(), claim_token=None)
-    )
-    note_change(
+    row = BULK_CHANGES.fetch_open(connection, bulk_id, app=app)
+    BULK_CHANGES.cancel(
         connection,
-        "bulk",
-        str(bulk_id),
-        "canceled",
-        app=row.app,
-        after={"done": row.done, "total": row.total},
+        row,
+        {"finished_at": db_now(), "claim_token": None},
+        told={"done": row.done, "total": row.total},
     )
 
 
@@ -268,15 +235,6 @@ def fetch_action_page(
     return [ChosenAction(*row) for row in connection.execute(query)]
 
 
-class BulkState(StrEnum):
-    """Where a bulk change stands."""
-
-    RUNNING = "running"
-    CANCELED = "canceled"
-    FAILED = "failed"  # it met an error that would come again
-    FINISHED = "finished"
-
-
 @dataclass(frozen=True, slots=True)
 class CountedBulk:
     """What a bulk change would change."""
@@ -306,7 +264,7 @@ class ShownBulk:
     id: UUID
     app: str | None
     kind: BulkKind
-    state: BulkState
+    state: RequestState
     filter: Mapping[str, Any]
     note: str | None
     until: datetime | None
@@ -333,33 +291,14 @@ def fetch_shown_bulk(
     Raises:
         NotFoundError: There is no such bulk change.
     """
-    query = sa.select(bulk_changes).where(bulk_changes.c.id == bulk_id)
-    if app is not None:
-        query = query.where(bulk_changes.c.app == app)
-    row = connection.execute(query).one_or_none()
-    if row is None:
-        msg = f"there is no bulk change {bulk_id}"
-        raise NotFoundError(msg)
-    return _make_shown(row)
-
-
-def _make_shown(row: sa.Row[Any]) -> ShownBulk:
+    row = BULK_CHANGES.fetch(connection, bulk_id, app=app)
     arguments = row.arguments or {}
     until = arguments.get("until")
-    given: dict[str, Any] = {
-        "kind": BulkKind(row.kind),
-        "state": _find_state(row),
-        "note": arguments.get("note"),
-        "until": None if until is None else datetime.fromisoformat(until),
-        "refused": row.refused or {},
-    }
-    names = [each.name for each in fields(ShownBulk) if each.name not in given]
-    return ShownBulk(**given, **{name: getattr(row, name) for name in names})
-
-
-def _find_state(row: sa.Row[Any]) -> BulkState:
-    if row.canceled_at is not None:
-        return BulkState.CANCELED
-    if row.finished_at is None:
-        return BulkState.RUNNING
-    return BulkState.FINISHED if row.error is None else BulkState.FAILED
+    return make_shown(
+        ShownBulk,
+        row,
+        kind=BulkKind(row.kind),
+        note=arguments.get("note"),
+        until=None if until is None else datetime.fromisoformat(until),
+        refused=row.refused or {},
+    )

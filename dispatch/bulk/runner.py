@@ -27,6 +27,7 @@ from pydantic import BaseModel, ValidationError
 
 from actions.pausing.pause_and_resume import Refusal, pause_many, resume_many
 from dispatch.bulk.requests import (
+    BULK_CHANGES,
     ChosenAction,
     choose_operations,
     fetch_action_page,
@@ -39,7 +40,6 @@ from models.database.engine import (
     reading,
     writing,
 )
-from models.database.journal import note_change
 from models.database.tables import OPEN_BULK_CHANGES, bulk_changes
 from models.database.transaction import keep_leader_out
 from models.errors import (
@@ -382,12 +382,7 @@ def _finish(
         .values(finished_at=db_now(), claim_token=None, error=error)
         .returning(_bulk.app, _bulk.done, _bulk.refused, _bulk.total)
     ).one()
-    note_change(
-        connection,
-        "bulk",
-        str(bulk_id),
-        "finished" if error is None else "failed",
-        app=row.app,
-        after={"done": row.done, "refused": row.refused, "total": row.total},
-    )
+    word = "finished" if error is None else "failed"
+    told = {"done": row.done, "refused": row.refused, "total": row.total}
+    BULK_CHANGES.note(connection, bulk_id, row.app, word, told)
     log.info(Event.BULK_CHANGE_ENDED, bulk=str(bulk_id), done=row.done)

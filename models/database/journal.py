@@ -48,9 +48,6 @@ _MOVE_HEAD = sa.update(change_head).where(change_head.c.id == _HEAD)
 #: Made once: json.dumps would make one for each row.
 _ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), sort_keys=True)
 
-#: Who changes things if nobody is named.
-_NOBODY = Author("minutehand")
-
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
@@ -127,6 +124,11 @@ def compute_hash(row: Mapping[str, Any]) -> str:
     return hashlib.sha256(_ENCODER.encode(values).encode()).hexdigest()
 
 
+def find_author(connection: sa.Connection) -> Author:
+    """Return who makes the changes of this transaction; if nobody is named, we do."""
+    return get_author(connection) or Author("minutehand")
+
+
 def _append(connection: sa.Connection, noted: list[_Noted]) -> None:
     """Lock the head of the chain, and append all that was noted."""
     if not noted:  # it was all a dry run
@@ -138,7 +140,7 @@ def _append(connection: sa.Connection, noted: list[_Noted]) -> None:
             " has lost its one row. Look what else is lost: minutehand changes verify"
         )
         raise UnreachableError(msg)
-    author = get_author(connection) or _NOBODY
+    author = find_author(connection)
     by = make_plain_text(author.name)
     at = read_clock(connection)
     number, previous = head.number, head.hash

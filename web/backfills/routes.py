@@ -15,10 +15,10 @@ from actions.read_rules import find_zone
 from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
 from dispatch.backfills.shown_backfills import (
-    BackfillState,
     fetch_backfilled_occurrences,
     fetch_shown_backfill,
 )
+from dispatch.stored_requests import RequestState
 from models.errors import MinutehandError
 from models.fields.instants import format_instant
 from models.requests.actions import BackfillModel, Which
@@ -80,7 +80,6 @@ def begin(context: Operator, form: Form, uid: str) -> Response:
             uid,
             _read(form, zone),
             retention=context.services.settings.retention,
-            by=context.caller.name,
             app=context.app,
         )
     told = "The backfill has begun; live work always goes first."
@@ -126,8 +125,8 @@ def show_backfill(context: Viewer, backfill_id: UUID) -> Response:
         "zone": find_zone(row).key,
         "cursor": query.find_next(part),
         "is_first": query.is_first,
-        "is_open": shown.state in {BackfillState.RUNNING, BackfillState.STOPPING},
-        "may_cancel": shown.state is BackfillState.RUNNING
+        "is_open": shown.state in {RequestState.RUNNING, RequestState.STOPPING},
+        "may_cancel": shown.state is RequestState.RUNNING
         and context.caller.role >= Role.OPERATOR,
     }
     return render(context, "backfills/backfill.html", values)
@@ -145,9 +144,7 @@ def _ask_cancel(context: Context, backfill_id: UUID) -> tuple[str, dict[str, Any
 def cancel(context: Operator, backfill_id: UUID) -> Response:
     """Cancel a backfill: what has not begun does not run."""
     with context.writing() as connection:
-        cancel_backfill(
-            connection, backfill_id, by=context.caller.name, app=context.app
-        )
+        cancel_backfill(connection, backfill_id, app=context.app)
     return go_to(f"/backfills/{backfill_id}", "The backfill is canceled.")
 
 

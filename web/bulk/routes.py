@@ -14,12 +14,12 @@ from starlette.responses import Response
 
 from actions.list_actions import select_part
 from dispatch.bulk.requests import (
-    BulkState,
     cancel_bulk,
     count_bulk,
     fetch_shown_bulk,
     start_bulk,
 )
+from dispatch.stored_requests import RequestState
 from models.database.engine import read_clock
 from models.door.json_text import decode_json
 from models.errors import (
@@ -266,7 +266,7 @@ def show_bulk(context: Viewer, bulk_id: UUID) -> Response:
     with context.reading() as connection:
         shown = fetch_shown_bulk(connection, bulk_id, app=context.app)
     _, doing, done = _WORDS[shown.kind]
-    is_running = shown.state is BulkState.RUNNING
+    is_running = shown.state is RequestState.RUNNING
     values = {
         "shown": shown,
         "doing": doing,

@@ -80,9 +80,7 @@ def start(
     """Start a backfill of the week, and return its id."""
     asked = ask(**{"at_once": 3, **changes})
     with writing(engine, author=ANN) as connection:
-        return start_backfill(
-            connection, uid, asked, retention=KEPT, by=ANN.name, app=app
-        )
+        return start_backfill(connection, uid, asked, retention=KEPT, app=app)
 
 
 def make_backfiller(engine: sa.Engine) -> Backfiller:

@@ -557,7 +557,7 @@ def test_cancel_by_hand_counts_as_final(engine: sa.Engine):
 
     assert ["canceled", "pending"] == [row.state for row in fetch_all(engine)]
     with writing(engine) as connection:
-        cancel_backfill(connection, backfill, by=ANN.name)
+        cancel_backfill(connection, backfill)
         assert reopen(connection, row.id)
 
 

@@ -92,7 +92,7 @@ def test_cancel_stops_recording_and_what_no_worker_has(engine: sa.Engine):
     edit(engine, queued.id, state="queued")
 
     with writing(engine, author=ANN) as connection:
-        assert 2 == cancel_backfill(connection, backfill, by=ANN.name)
+        assert 2 == cancel_backfill(connection, backfill)
     backfiller.look()
 
     assert ["running", "canceled", "canceled"] == [r.state for r in fetch_all(engine)]
@@ -117,7 +117,7 @@ def test_cancel_leaves_what_others_recorded(engine: sa.Engine):
     backfiller.look()
 
     with writing(engine) as connection:
-        assert 0 == cancel_backfill(connection, second, by=ANN.name)
+        assert 0 == cancel_backfill(connection, second)
 
     assert ["pending"] * 7 == [row.state for row in fetch_all(engine)]
 
@@ -127,7 +127,7 @@ def test_cancel_twice_or_too_late_is_refused(engine: sa.Engine):
     first = start(engine, post_daily(engine))
     second = start(engine, post_daily(engine, name="other"))
     with writing(engine) as connection:
-        cancel_backfill(connection, first, by=ANN.name)
+        cancel_backfill(connection, first)
         connection.execute(
             sa.text("update backfills set finished_at = created_at where id = :id"),
             {"id": second if engine.dialect.name == "postgresql" else str(second)},
@@ -135,7 +135,7 @@ def test_cancel_twice_or_too_late_is_refused(engine: sa.Engine):
 
     for backfill, word in ((first, "canceled"), (second, "over")):
         with pytest.raises(ConflictError, match=word), writing(engine) as connection:
-            cancel_backfill(connection, backfill, by=ANN.name)
+            cancel_backfill(connection, backfill)
 
 
 def test_another_tenants_backfill_is_unknown(engine: sa.Engine):
@@ -144,7 +144,7 @@ def test_another_tenants_backfill_is_unknown(engine: sa.Engine):
 
     with pytest.raises(NotFoundError, match=f"no backfill {backfill}"):  # noqa: SIM117
         with writing(engine) as connection:
-            cancel_backfill(connection, backfill, by=ANN.name, app="other")
+            cancel_backfill(connection, backfill, app="other")
     assert get_backfill(engine, backfill).canceled_at is None
 
 
@@ -158,7 +158,7 @@ def test_unknown_backfill_locks_no_lease(engine: sa.Engine):
 
     for unknown, app in ((uuid4(), None), (backfill, "other")):
         with writing(engine) as connection, pytest.raises(NotFoundError):
-            cancel_backfill(connection, unknown, by=ANN.name, app=app)
+            cancel_backfill(connection, unknown, app=app)
 
     assert any("FROM backfills" in text for text in asked)
     assert not any("FROM leases" in text for text in asked)
@@ -168,7 +168,7 @@ def test_start_and_cancel_are_on_record(engine: sa.Engine):
     """Who, and what."""
     backfill = start(engine, post_daily(engine), note="why")
     with writing(engine, author=ANN) as connection:
-        cancel_backfill(connection, backfill, by=ANN.name)
+        cancel_backfill(connection, backfill)
 
     with reading(engine) as connection:
         rows = connection.execute(

@@ -292,7 +292,7 @@ def test_cancel_stops_before_the_next_batch(engine: sa.Engine):
     shown = show(engine, bulk)
     assert ("canceled", 2) == (shown.state, shown.done)
     assert shown.finished_at is not None
-    with pytest.raises(ConflictError, match="already over"):  # noqa: SIM117
+    with pytest.raises(ConflictError, match="already canceled"):  # noqa: SIM117
         with writing(engine) as connection:
             cancel_bulk(connection, bulk)
 
