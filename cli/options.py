@@ -22,9 +22,12 @@ from cli.connection import peek_at_database, read_database
 from cli.output import print_note
 from models.database.engine import read_host_clock
 from models.database.lists import SHOWN_DIGITS
+from models.door.documents import read_model
 from models.errors import RuleError, UsageError
 from models.fields.instants import format_instant, parse_typed_instant
+from models.json_form import write_json
 from models.operation_state import OperationState, Queue, Reason
+from models.requests.actions import PauseModel
 from operations.state import find_operation_id
 from overview.suggestions import suggest_operations, suggest_workers
 
@@ -255,6 +258,17 @@ def _echo(text: str | None, instant: datetime) -> str:
     """Return a bound as it was written, and in UTC if that is another text."""
     in_utc = format_instant(instant)
     return str(text) if str(text).endswith("Z") else f"{text} ({in_utc})"
+
+
+def _read_pause(*, note: NoteOption = None, until: UntilOption = None) -> PauseModel:
+    said = {} if not note else {"note": note}
+    asked = read_model(PauseModel, write_json(said).encode(), noun="pause")
+    end = None if until is None else read_instant("--until", until)
+    return asked.model_copy(update={"until": end})
+
+
+#: Gives a command, which takes ``asked``, the options that a pause is made of.
+takes_pause = takes("asked", _read_pause)
 
 
 def read_file(name: str) -> bytes:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from actions.lookup import find_action
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing import pause_and_resume
 from actions.pausing.pause_state import APP
 from actions.pausing.targets import pause_target, resume_target
-from cli.connection import get_actor, write_database
+from cli.connection import write_database
 from cli.options import (
     ActionArgument,
     AppOption,
     JsonOption,
-    NoteOption,
-    UntilOption,
     complete_app,
-    read_optional_instant,
+    takes_pause,
 )
 from cli.output import (
     describe_pause,
@@ -29,6 +26,7 @@ from cli.output import (
     say_until,
 )
 from models.errors import UsageError
+from models.requests.actions import PauseModel
 from models.units import format_count
 from overview.actions.shown import fetch_shown_action
 
@@ -49,12 +47,12 @@ _MEANING = (
 )
 
 
+@takes_pause
 def pause_action(
     action: ActionArgument,
     *,
     app: AppOption = None,
-    note: NoteOption = None,
-    until: UntilOption = None,
+    asked: PauseModel,
     json: JsonOption = False,
 ) -> None:
     """
@@ -63,14 +61,20 @@ def pause_action(
     Operations that are already recorded still run. Occurrences that come due during
     the pause are not recorded and never run, whatever catch_up says.
     """
-    _switch(
-        action,
-        app,
-        paused=True,
-        until=read_optional_instant("--until", until),
-        note=note,
-        json=json,
-    )
+    with write_database() as connection:
+        uid = find_action(connection, action, app=app).uid
+        changed = pause_and_resume.pause_action(connection, uid, asked)
+        shown = fetch_shown_action(connection, uid)
+    if json:
+        print_json(shown)
+        return
+    pause = shown.pause
+    end = "" if pause is None or pause.until is None else say_until(pause.until)
+    print_line(f"Paused {shown.name} (uid {uid}){end}.")
+    if changed:
+        print_note(f"{_MEANING} To undo: minutehand actions resume {uid}")
+    else:
+        print_note("It was already paused.")
 
 
 def resume_action(
@@ -81,52 +85,33 @@ def resume_action(
 
     It takes effect now: occurrences that came due during the pause do not run.
     """
-    _switch(action, app, paused=False, json=json)
-
-
-def _switch(
-    given: str,
-    app: str | None,
-    *,
-    paused: bool,
-    json: bool,
-    until: datetime | None = None,
-    note: str | None = None,
-) -> None:
     with write_database() as connection:
-        uid = find_action(connection, given, app=app).uid
-        changed = set_paused(
-            connection, uid, paused=paused, until=until, note=note, by=get_actor()
-        )
+        uid = find_action(connection, action, app=app).uid
+        changed = pause_and_resume.resume_action(connection, uid)
         shown = fetch_shown_action(connection, uid)
     if json:
         print_json(shown)
         return
-    pause = shown.pause
-    if not paused and pause is not None:
-        whose = "its app" if pause.scope == APP else "the installation"
+    if shown.pause is not None:
+        whose = "its app" if shown.pause.scope == APP else "the installation"
         print_line(f"{shown.name} (uid {uid}) stays paused with {whose}:")
-        print_line(f"  {describe_pause(pause)}")
+        print_line(f"  {describe_pause(shown.pause)}")
         return
-    word = "Paused" if paused else "Resumed"
-    end = "" if pause is None or pause.until is None else say_until(pause.until)
-    print_line(f"{word} {shown.name} (uid {uid}){end}.")
+    print_line(f"Resumed {shown.name} (uid {uid}).")
     if not changed:
-        print_note("It was already paused." if paused else "It was not paused.")
-    elif paused:
-        print_note(f"{_MEANING} To undo: minutehand actions resume {uid}")
-    if not paused and not shown.active:
+        print_note("It was not paused.")
+    if not shown.active:
         print_note(
             'The action is inactive. To let it run, post it again with "active": true.'
         )
 
 
+@takes_pause
 def pause_apps(
     app: _OptionalApp = None,
     *,
     everything: _AllOption = False,
-    note: NoteOption = None,
-    until: UntilOption = None,
+    asked: PauseModel,
     json: JsonOption = False,
 ) -> None:
     """
@@ -137,9 +122,8 @@ def pause_apps(
     recorded and never run, whatever catch_up says.
     """
     _refuse_neither(app, everything=everything)
-    end, by = read_optional_instant("--until", until), get_actor()
     with write_database() as connection:
-        paused = pause_target(connection, app, until=end, note=note, by=by)
+        paused = pause_target(connection, app, asked)
     if json:
         print_json(paused)
         return
@@ -164,7 +148,7 @@ def resume_apps(
     """
     _refuse_neither(app, everything=everything)
     with write_database() as connection:
-        resumed = resume_target(connection, app, by=get_actor())
+        resumed = resume_target(connection, app)
     if json:
         print_json(resumed)
         return

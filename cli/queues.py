@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from actions.pausing.queues import pause_queue, resume_queue
-from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import JsonOption, NoteOption, UntilOption, read_optional_instant
+from cli.connection import get_settings, read_database, write_database
+from cli.options import JsonOption, takes_pause
 from cli.output import (
     describe_pause,
     print_json,
@@ -21,6 +21,7 @@ from cli.output import (
 )
 from models.fields.zone import load_zone
 from models.operation_state import Queue
+from models.requests.actions import PauseModel
 from models.units import format_age, format_count, show_instant
 from overview.installation.queues import ShownQueue, fetch_queues
 
@@ -66,11 +67,11 @@ def _show_end(shown: ShownQueue) -> str:
     return "no end" if shown.empty_in_s is None else _show_age(shown.empty_in_s)
 
 
+@takes_pause
 def pause(
     queue: _QueueArgument,
     *,
-    note: NoteOption = None,
-    until: UntilOption = None,
+    asked: PauseModel,
     json: JsonOption = False,
 ) -> None:
     """
@@ -80,9 +81,8 @@ def pause(
     lost; an action with "overlap": "skip" skips those that come while a former one
     waits.
     """
-    end = read_optional_instant("--until", until)
     with write_database() as connection:
-        paused = pause_queue(connection, queue, until=end, note=note, by=get_actor())
+        paused = pause_queue(connection, queue, asked)
     if json:
         print_json(paused)
         return

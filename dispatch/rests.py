@@ -14,7 +14,7 @@ import sqlalchemy as sa
 import structlog
 
 from actions.leader import Leader
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from actions.posting.revisions import SCHEDULER
 from dispatch.noticer import Noticer
 from models.database.engine import Author, UtcDateTime, read_clock, reading, writing
@@ -25,6 +25,7 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.operation_state import OperationState, Trigger
+from models.requests.actions import PauseModel
 from operations.notices.grouping import NoticeKind, make_trouble
 from operations.notices.stored import OVERLAP
 from operations.reasons import find_cause
@@ -100,7 +101,7 @@ class Rester:
         in_a_row = "" if row.rest_after == 1 else " in a row"
         cause = find_cause(last.reason, last.error)
         note = f"paused after {times}{in_a_row}; last: {cause}"
-        if not set_paused(connection, row.uid, paused=True, note=note, by=SCHEDULER):
+        if not pause_action(connection, row.uid, PauseModel.model_construct(note=note)):
             return
         trouble = make_trouble(last, NoticeKind.RESTED, cause=note, at=now)
         self.noticer.add(connection, [trouble], now=now)

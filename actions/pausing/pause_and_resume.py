@@ -26,6 +26,7 @@ from actions.pausing.pause_state import (
     Pause,
     PauseSubject,
     begin_pause,
+    find_name,
     get_pause,
     hold_pause,
     note_pause,
@@ -45,6 +46,7 @@ from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
 from models.json_form import ASIDE
+from models.requests.actions import UNTIL_RESUMED, PauseModel
 from models.revision import ActionState, Change
 
 
@@ -125,56 +127,62 @@ def fetch_action_pause(
     return ActionPause(uid, get_action_state(row), told, tag_pause(pause))
 
 
-def set_paused(  # noqa: PLR0913 - all but two have a default
+def pause_action(
     connection: sa.Connection,
     uid: str,
+    asked: PauseModel = UNTIL_RESUMED,
     *,
-    paused: bool,
-    until: datetime | None = None,
-    note: str | None = None,
-    by: str | None = None,
     app: str | None = None,
     expected: str | None = None,
     as_it_is: bool = True,
 ) -> bool:
     """
-    Pause an action (its occurrences are not recorded), or resume it from now on.
+    Pause an action: its occurrences are not recorded.
 
-    Resuming also ends a quarantine if the action can be read again. Pausing a paused
-    action gives it the new *until* and *note*; if it was paused with its app, it is
-    then paused on its own. An action that is resumed while its app is paused stays
-    paused with its app.
+    A paused action gets the new end and note; if it was paused with its app, it is then
+    paused on its own.
 
     Args:
-        paused: True to pause it, False to resume it.
-        until: When the pause ends by itself, aware, exclusive.
-        note: Why it is paused, or resumed.
-        by: Who asks for it, such as ``root@host``.
+        connection: Of ``writing``, which knows who asks.
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
-        as_it_is: Whether a pause of its own stays as it is if neither *until* nor
-            *note* is given. Otherwise it loses those that are not given.
         expected: The ``tag_pause`` of the pause that the caller has seen. None: any.
+        as_it_is: Whether a pause of its own stays as it is if neither an end nor a note
+            is given. Otherwise it loses those that are not given.
 
     Returns:
         False if nothing had to be changed.
 
     Raises:
         NotFoundError: If there is no such action, or it is deleted.
-        UsageError: If *until* is not in the future.
+        UsageError: If its end is not in the future.
         StaleError: If its pause is not the *expected* one.
-        ConflictError: If it is paused with its app or the installation, not on its own.
-        InvalidDocumentError: If it is to be resumed but its stored rule can no longer
-            be read, whether it is paused or not.
     """
-    owner = require_action(connection, uid, app=app).app
-    above = hold_pause(connection, owner)
-    row = require_action(connection, uid, app=app, lock=True)
-    refuse_other_pause(f"action {uid!r}", get_pause(row), expected)
-    if paused:
-        given = begin_pause(connection, until, note, by)
-        switched = _pause(connection, [row], given, as_it_is=as_it_is)
-    else:
-        switched = _resume(connection, [row], {owner: above}, note=note, by=by)
+    row, _ = _hold(connection, uid, app, expected)
+    given = begin_pause(connection, asked, ACTION)
+    return bool(_pause(connection, [row], given, as_it_is=as_it_is).done)
+
+
+def resume_action(
+    connection: sa.Connection,
+    uid: str,
+    note: str | None = None,
+    *,
+    app: str | None = None,
+    expected: str | None = None,
+) -> bool:
+    """
+    Resume an action from now on; as ``pause_action``.
+
+    It also ends a quarantine if the action can be read again. An action that is resumed
+    while its app is paused stays paused with its app.
+
+    Raises:
+        ConflictError: If it is paused with its app or the installation, not on its own.
+        InvalidDocumentError: If its stored rule can no longer be read, whether it is
+            paused or not.
+    """
+    row, above = _hold(connection, uid, app, expected)
+    switched = _resume(connection, [row], {row.app: above}, note)
     if Refusal.UNREADABLE in switched.refused:
         message = f"the stored rule cannot be read: {find_problem(row)}"
         command = f"minutehand actions post FILE --replace --app {row.app}"
@@ -192,25 +200,29 @@ def set_paused(  # noqa: PLR0913 - all but two have a default
     return bool(switched.done)
 
 
+def _hold(
+    connection: sa.Connection, uid: str, app: str | None, expected: str | None
+) -> tuple[sa.Row[Any], Pause | None]:
+    """Lock an action; return it, and the pause that its app gives it."""
+    owner = require_action(connection, uid, app=app).app
+    above = hold_pause(connection, owner)
+    row = require_action(connection, uid, app=app, lock=True)
+    refuse_other_pause(f"action {uid!r}", get_pause(row), expected)
+    return row, above
+
+
 def pause_many(
-    connection: sa.Connection,
-    uids: Sequence[str],
-    *,
-    until: datetime | None,
-    note: str | None,
-    by: str | None,
+    connection: sa.Connection, uids: Sequence[str], asked: PauseModel
 ) -> Switched:
     """
-    Pause actions, as ``set_paused`` does with each; what it refuses is counted.
+    Pause actions, as ``pause_action`` does with each; what it refuses is counted.
 
     Args:
         connection: In a transaction that keeps the leader out; it locks many actions.
         uids: Of the actions, some hundreds at most.
-        until: When the pauses end by themselves, aware, exclusive.
-        note: Why they are paused.
     """
     try:
-        given = begin_pause(connection, until, note, by)
+        given = begin_pause(connection, asked, ACTION)
     except UsageError:
         return Switched(0, Counter({str(Refusal.TOO_LATE): len(uids)}))
     rows = lock_actions(connection, is_one_of(connection, uids))
@@ -219,26 +231,15 @@ def pause_many(
 
 
 def resume_many(
-    connection: sa.Connection,
-    uids: Sequence[str],
-    *,
-    note: str | None,
-    by: str | None,
+    connection: sa.Connection, uids: Sequence[str], note: str | None
 ) -> Switched:
-    """
-    Resume actions from now on, as ``set_paused`` does with each of them.
-
-    Args:
-        connection: As for ``pause_many``, as are the others.
-        uids: Of the actions.
-        note: Why they are resumed.
-    """
+    """Resume actions from now on, as ``resume_action`` does; as ``pause_many``."""
     apps = connection.execute(
         sa.select(_kept.app).distinct().where(is_one_of(connection, uids))
     ).scalars()
     above = {app: hold_pause(connection, app) for app in sorted(apps)}
     rows = lock_actions(connection, is_one_of(connection, uids))
-    switched = _resume(connection, rows, above, note=note, by=by)
+    switched = _resume(connection, rows, above, note)
     return _count_gone(switched, len(uids) - len(rows))
 
 
@@ -275,11 +276,9 @@ def _resume(
     connection: sa.Connection,
     rows: Sequence[sa.Row[Any]],
     above: Mapping[str, Pause | None],
-    *,
     note: str | None,
-    by: str | None,
 ) -> Switched:
-    switched, now = Switched(), read_clock(connection)
+    switched, now, by = Switched(), read_clock(connection), find_name(connection)
     resumed: list[tuple[sa.Row[Any], dict[str, object]]] = []
     for row in rows:
         if refusal := _refuse_to_resume(row):

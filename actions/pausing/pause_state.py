@@ -16,13 +16,14 @@ from typing import Any, Final, Literal, NamedTuple
 
 import sqlalchemy as sa
 
-from models.database.engine import read_clock
+from models.database.engine import get_author, read_clock
 from models.database.journal import note_change
 from models.database.lists import belongs_to
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.errors import StaleError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import Queue
+from models.requests.actions import UNTIL_RESUMED, PauseModel
 from models.revision import Change
 
 PauseScope = Literal["action", "app", "installation", "queue"]
@@ -270,21 +271,36 @@ def fetch_paused_apps(
 
 def begin_pause(
     connection: sa.Connection,
-    until: datetime | None,
-    note: str | None,
-    by: str | None,
-    scope: PauseScope = ACTION,
+    asked: PauseModel,
+    scope: PauseScope,
+    known: Pause | None = None,
 ) -> Pause:
     """
-    Return a pause that begins now; nothing is written.
+    Return the pause that is *asked* for; nothing is written.
+
+    Args:
+        connection: Of ``writing``, which knows who asks.
+        scope: Of what it is.
+        known: That of the same scope that it replaces, as of the same instant. Asked
+            for neither an end nor a note, it is this one.
 
     Raises:
-        UsageError: If *until* is not in the future.
+        UsageError: If it would end before now.
     """
     now = read_clock(connection)
-    if until is not None and until <= now:
+    if asked.until is not None and asked.until <= now:
         msg = (
-            f"--until: {format_instant(until)} has passed. Write a time in the future."
+            f"--until: {format_instant(asked.until)} has passed. Write a time in the"
+            " future."
         )
         raise UsageError(msg)
-    return Pause(now, until, by, note, scope)
+    if known is not None and asked == UNTIL_RESUMED:
+        return known
+    at = now if known is None else known.at
+    return Pause(at, asked.until, find_name(connection), asked.note, scope)
+
+
+def find_name(connection: sa.Connection) -> str | None:
+    """Return the name of whoever pauses or resumes in this transaction."""
+    author = get_author(connection)
+    return None if author is None else author.name

@@ -7,8 +7,7 @@ what it records waits. operations/turns.py is where the pause takes effect.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -27,6 +26,7 @@ from models.database.tables import PENDING, QUEUED, operations, queue_pauses
 from models.database.transaction import keep_leader_out
 from models.errors import ConflictError
 from models.operation_state import Queue
+from models.requests.actions import UNTIL_RESUMED, PauseModel
 
 _kept = queue_pauses.c
 
@@ -51,45 +51,40 @@ class ResumedQueue:
 def pause_queue(
     connection: sa.Connection,
     queue: Queue,
+    asked: PauseModel = UNTIL_RESUMED,
     *,
-    until: datetime | None = None,
-    note: str | None = None,
-    by: str | None = None,
     expected: str | None = None,
 ) -> PausedQueue:
     """
     Pause *queue*: what runs goes on, and nothing more of it is sent or claimed.
 
-    To pause a paused queue gives it the new *until* and *note*; without either, its
-    pause stays as it is.
+    To pause a paused queue gives it the new end and note; without either, its pause
+    stays as it is.
 
     Args:
+        connection: Of ``writing``, which knows who asks.
         queue: As people name it.
-        until: When it ends by itself, aware, exclusive; None: when it is resumed.
-        by: Who asks for it, such as ``root@host``.
         expected: The ``tag_pause`` of the pause that the author has seen. None: any.
 
     Raises:
-        UsageError: *until* is not to come.
+        UsageError: Its end is not to come.
         StaleError: Its pause is not the *expected* one.
     """
     keep_leader_out(connection)
-    pause = begin_pause(connection, until, note, by, QUEUE)
     known = fetch_queue_pause(connection, queue)
     refuse_other_pause(f"queue {queue.value}", known, expected)
-    if known is not None:
-        if (until, note) == (None, None):
-            return PausedQueue(queue, _count_waiting(connection, queue), known)
-        pause = replace(pause, at=known.at)
+    pause = begin_pause(connection, asked, QUEUE, known)
+    waiting = _count_waiting(connection, queue)
+    if pause is known:
+        return PausedQueue(queue, waiting, known)
     values = pause.as_columns()
     connection.execute(
         insert(queue_pauses)
         .values(queue=queue.value, **values)
         .on_conflict_do_update(index_elements=["queue"], set_=values)
     )
-    waiting = _count_waiting(connection, queue)
     subject = PauseSubject(QUEUE, queue.value, None)
-    note_pause(connection, subject, known, pause, note, waiting=waiting)
+    note_pause(connection, subject, known, pause, asked.note, waiting=waiting)
     return PausedQueue(queue, waiting, pause)
 
 

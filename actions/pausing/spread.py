@@ -25,9 +25,11 @@ from actions.pausing.pause_state import (
     Pause,
     PauseScope,
     fetch_pause,
+    find_name,
     get_pause,
 )
 from actions.posting.revisions import lock_actions
+from models.database.engine import read_clock
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.operation_state import Queue
 
@@ -38,21 +40,14 @@ _kept = scheduled_actions.c
 
 
 def begin_spread(
-    connection: sa.Connection,
-    app: str | None,
-    pause: Pause | None,
-    *,
-    at: datetime,
-    by: str | None,
+    connection: sa.Connection, app: str | None, pause: Pause | None
 ) -> int:
     """
-    Begin to write that *app* (None: the installation) is paused, or resumed.
+    Begin to write that *app* (None: the installation) is paused, or resumed, from now.
 
     Args:
         connection: In the transaction that has changed its row.
         pause: None: it is resumed.
-        at: From when on that holds, aware UTC.
-        by: Who has changed it.
 
     Returns:
         How many actions there are to write.
@@ -68,8 +63,8 @@ def begin_spread(
         .where(_kept.deleted_at.is_(None), *_select(app, is_paused=is_paused))
     ).scalar_one()
     change = {
-        "at": at.isoformat(),
-        "by": OPERATOR if app is None else by,
+        "at": read_clock(connection).isoformat(),
+        "by": OPERATOR if app is None else find_name(connection),
         "pause": None if pause is None else _write_down(pause),
         "until": "",
     }

@@ -8,8 +8,7 @@ is paused on its own stays paused when its app is resumed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 import sqlalchemy as sa
@@ -20,6 +19,7 @@ from actions.pausing.pause_state import (
     INSTALLATION,
     UNPAUSED,
     Pause,
+    PauseScope,
     PauseSubject,
     begin_pause,
     fetch_pause,
@@ -28,11 +28,11 @@ from actions.pausing.pause_state import (
     refuse_other_pause,
 )
 from actions.pausing.spread import begin_spread
-from models.database.engine import read_clock
 from models.database.tables import installation, small_apps
 from models.database.transaction import keep_leader_out
 from models.errors import ConflictError
 from models.json_form import ASIDE
+from models.requests.actions import UNTIL_RESUMED, PauseModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,8 @@ class ResumedTarget:
 def pause_target(
     connection: sa.Connection,
     app: str | None,
+    asked: PauseModel = UNTIL_RESUMED,
     *,
-    until: datetime | None = None,
-    note: str | None = None,
-    by: str | None = None,
     expected: str | None = None,
 ) -> PausedTarget:
     """
@@ -79,27 +77,21 @@ def pause_target(
     Actions that are paused on their own (or, with None, with their app) stay so.
 
     Args:
-        until: When it ends by itself, aware, exclusive; None: when it is resumed.
-        by: Who asks for it, such as ``root@host``.
+        connection: Of ``writing``, which knows who asks.
         expected: The tag of the pause that the author has seen; None: any.
 
     Raises:
         NotFoundError: No such small app.
-        UsageError: *until* is not to come.
+        UsageError: Its end is not to come.
         StaleError: Its pause is not the *expected* one.
     """
     keep_leader_out(connection)
     known = _hold(connection, app, expected)
-    pause = begin_pause(
-        connection, until, note, by, INSTALLATION if app is None else APP
-    )
-    if known is not None:
-        pause = replace(pause, at=known.at)
-        if (until, note) == (None, None):
-            pause = known
+    scope: PauseScope = INSTALLATION if app is None else APP
+    pause = begin_pause(connection, asked, scope, known)
     _write(connection, app, pause.as_columns())
-    actions = begin_spread(connection, app, pause, at=read_clock(connection), by=by)
-    note_pause(connection, _name(app), known, pause, note, actions=actions)
+    actions = begin_spread(connection, app, pause)
+    note_pause(connection, _name(app), known, pause, asked.note, actions=actions)
     return PausedTarget(app, actions, pause)
 
 
@@ -107,7 +99,6 @@ def resume_target(
     connection: sa.Connection,
     app: str | None,
     *,
-    by: str | None = None,
     expected: str | None = None,
 ) -> ResumedTarget:
     """
@@ -122,7 +113,7 @@ def resume_target(
     known = _hold(connection, app, expected)
     above = None if app is None else fetch_pause(connection, None, lock=False)
     _write(connection, app, UNPAUSED)
-    actions = begin_spread(connection, app, None, at=read_clock(connection), by=by)
+    actions = begin_spread(connection, app, None)
     if known is None and not actions:
         _refuse_unpaused(app, above)
     note_pause(connection, _name(app), known, None, None, actions=actions)

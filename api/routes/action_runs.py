@@ -5,6 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -14,11 +15,8 @@ from actions.explaining.occurrence_list import (
     fetch_occurrence_part,
 )
 from actions.explaining.why import WhyAnswer
-from actions.pausing.pause_and_resume import (
-    ActionPause,
-    fetch_action_pause,
-    set_paused,
-)
+from actions.pausing import pause_and_resume
+from actions.pausing.pause_and_resume import ActionPause, fetch_action_pause
 from actions.read_actions import RevisionNote
 from actions.read_revisions import (
     ShownRevision,
@@ -203,7 +201,12 @@ def pause_action(context: Operator, uid: str) -> Response:
     recorded before still runs.
     """
     wanted = context.read(PauseModel, "pause") if context.body else PauseModel()
-    return _switch(context, uid, wanted)
+    app, expected = context.app, context.expected
+    with context.writing() as connection:
+        pause_and_resume.pause_action(
+            connection, uid, wanted, app=app, expected=expected, as_it_is=False
+        )
+        return _answer_pause(connection, context, uid)
 
 
 @router.delete("/pause", response_model=ActionPause)
@@ -213,26 +216,16 @@ def resume_action(context: Operator, uid: str, note: NoteQuery = None) -> Respon
 
     An action that is paused with its small app is resumed with that.
     """
-    return _switch(context, uid, None, note)
-
-
-def _switch(
-    context: Context, uid: str, wanted: PauseModel | None, note: str | None = None
-) -> Response:
-    expected = context.expected
+    app, expected = context.app, context.expected
     with context.writing() as connection:
-        set_paused(
-            connection,
-            uid,
-            paused=wanted is not None,
-            until=None if wanted is None else wanted.until,
-            note=note if wanted is None else wanted.note,
-            by=context.caller.name,
-            app=context.app,
-            expected=expected,
-            as_it_is=False,
+        pause_and_resume.resume_action(
+            connection, uid, note, app=app, expected=expected
         )
-        found = fetch_action_pause(connection, uid, app=context.app)
+        return _answer_pause(connection, context, uid)
+
+
+def _answer_pause(connection: sa.Connection, context: Context, uid: str) -> Response:
+    found = fetch_action_pause(connection, uid, app=context.app)
     return answer(found, etag=found.tag)
 
 

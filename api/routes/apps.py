@@ -184,22 +184,13 @@ def resume_all(context: Operator) -> Response:
 def _pause(context: Context, app: str | None) -> Response:
     asked = context.read(PauseModel, "pause")
     with context.writing() as connection:
-        paused = pause_target(
-            connection,
-            app,
-            until=asked.until,
-            note=asked.note,
-            by=context.caller.name,
-            expected=context.expected,
-        )
+        paused = pause_target(connection, app, asked, expected=context.expected)
     return answer(paused, etag=tag_pause(paused.pause))
 
 
 def _resume(context: Context, app: str | None) -> Response:
     with context.writing() as connection:
-        resumed = resume_target(
-            connection, app, by=context.caller.name, expected=context.expected
-        )
+        resumed = resume_target(connection, app, expected=context.expected)
     return answer(resumed, etag=tag_pause(None))
 
 

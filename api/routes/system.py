@@ -159,14 +159,7 @@ def pause_one_queue(context: Operator, queue: Queue) -> Response:
     context.demand_installation(_SHARED)
     asked = context.read(PauseModel, "pause")
     with context.writing() as connection:
-        paused = pause_queue(
-            connection,
-            queue,
-            until=asked.until,
-            note=asked.note,
-            by=context.caller.name,
-            expected=context.expected,
-        )
+        paused = pause_queue(connection, queue, asked, expected=context.expected)
     return answer(paused, etag=tag_pause(paused.pause))
 
 

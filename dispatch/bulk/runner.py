@@ -48,7 +48,7 @@ from models.errors import (
     NotFoundError,
     UnreachableError,
 )
-from models.requests.actions import ActionFilterModel
+from models.requests.actions import ActionFilterModel, PauseModel
 from models.requests.bulk_changes import BulkKind
 from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import Changed, OperationChange, change_page
@@ -339,19 +339,15 @@ def _change_page(
     if kind.is_of_operations:
         return change_page(connection, page.operations, OperationChange(kind.value))
     arguments = row.arguments or {}
-    note, by = arguments.get("note"), row.requested_by
+    note = arguments.get("note")
     uids = [action.uid for action in page.actions]
     if kind is BulkKind.PAUSE:
         until = arguments.get("until")
-        switched = pause_many(
-            connection,
-            uids,
-            until=None if until is None else datetime.fromisoformat(until),
-            note=note,
-            by=by,
-        )
+        ends = None if until is None else datetime.fromisoformat(until)
+        asked = PauseModel.model_construct(note=note, until=ends)
+        switched = pause_many(connection, uids, asked)
     else:
-        switched = resume_many(connection, uids, note=note, by=by)
+        switched = resume_many(connection, uids, note)
     return Changed(switched.done, switched.refused)
 
 

@@ -71,6 +71,10 @@ class PauseModel(DocumentModel):
     until: Instant | None = Field(default=None, examples=["2035-01-01T00:00:00Z"])
 
 
+#: Until somebody resumes it, for no reason that is said.
+UNTIL_RESUMED = PauseModel()
+
+
 class NoteModel(DocumentModel):
     """
     What somebody says about what they do.

@@ -15,13 +15,14 @@ from actions.leader import (
     record_send_failure,
 )
 from actions.own_actions import fetch_watch, record_watch
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import SILENCE_S
 from dispatch.upkeep import NOTICE_AFTER_S, RESCUE_EVERY_S
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases, scheduled_actions
 from models.errors import BrokerUnreachableError, UnreachableError
+from models.requests.actions import PauseModel
 from scheduler_server import PAUSE_S, Scheduler
 from tests.scheduling import (
     BROKER_DOWN,
@@ -382,7 +383,7 @@ def test_tick_ends_pauses_before_it_decides(engine: sa.Engine):
     uid = post(engine, when={"every": "PT1M"}).uid
     until = get_now(engine).replace(second=0, microsecond=0) + 2 * MINUTE
     with writing(engine) as connection:
-        set_paused(connection, uid, paused=True, until=until)
+        pause_action(connection, uid, PauseModel(until=until))
     scheduler = make_scheduler(engine)
     assert scheduler.leader.hold()
 

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from actions.leader import Leader
 from actions.own_actions import MaintenancePlan, ensure_maintenance
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.posting.post import Posting, delete_action, post_action
 from actions.user_events import NewEvent, record_events
 from celery_app.answer_reader import AnswerReader
@@ -287,7 +287,8 @@ class People:
                         scheduled_actions.c.uid == uid
                     )
                 ).one()
-                set_paused(connection, uid, paused=row.paused_at is None)
+                switch = pause_action if row.paused_at is None else resume_action
+                switch(connection, uid)
             elif change == 1 and uid == "publish":
                 delete_action(connection, uid)
             else:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from actions.explaining.audit import AuditFault, Fault, audit_action, audit_event_action
 from actions.explaining.history import fetch_histories
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from models.database.engine import reading, writing
 from models.database.tables import (
     IS_REVISION,
@@ -62,7 +62,7 @@ def pause_all(world: World) -> None:
     query = sa.select(kept.uid).where(kept.deleted_at.is_(None))
     with writing(world.engine) as connection:
         for uid in connection.execute(query).scalars().all():
-            set_paused(connection, uid, paused=True)
+            pause_action(connection, uid)
 
 
 def check_ending(world: World) -> None:

@@ -31,6 +31,7 @@ from models.decision import NewOperation
 from models.door.documents import read_action_object
 from models.occurrence import make_manual_id
 from models.operation_state import Overlap, Queue, Trigger
+from models.requests.actions import PauseModel
 from operations.record import record
 from tests.simulation.scenario import APP, OTHER_APP, PEOPLE, SIGNUP
 
@@ -74,7 +75,7 @@ def strain(engine: sa.Engine, start: datetime) -> None:
             .where(scheduled_actions.c.uid.startswith("rest-0"))
             .values(paused_at=start, paused_until=start + _UNTIL)
         )
-        pause_target(connection, OTHER_APP, until=start + 2 * _UNTIL)
+        pause_target(connection, OTHER_APP, PauseModel(until=start + 2 * _UNTIL))
         record(connection, [_make(n, start) for n in range(3 * MANY)])
         lost = {"state": "queued", "sent_at": start - 2 * _HOUR}
         failed = {"state": "failed", "finished_at": start}

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from actions.explaining.why import WhyAnswer
 from actions.lookup import get_action
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing import pause_and_resume
 from actions.posting.edit import fetch_document
 from actions.posting.post import delete_action
 from actions.posting.revisions import refuse_action
@@ -403,15 +403,8 @@ def pause_action(context: Operator, form: Form, uid: str) -> Response:
     with context.writing() as connection:
         subject = _fetch(connection, context, uid)
         wanted = form.read_pause(subject.zone)
-        set_paused(
-            connection,
-            uid,
-            paused=True,
-            until=wanted.until,
-            note=wanted.note,
-            by=context.caller.name,
-            app=context.app,
-            as_it_is=False,
+        pause_and_resume.pause_action(
+            connection, uid, wanted, app=context.app, as_it_is=False
         )
     told = f"{subject.action.name} is paused."
     return go_to(_path(uid), told, undo=_path(uid, "/resume"))
@@ -422,13 +415,9 @@ def resume_action(context: Operator, form: Form, uid: str) -> Response:
     """Resume an action from now on."""
     with context.writing() as connection:
         subject = _fetch(connection, context, uid)
-        is_changed = set_paused(
-            connection,
-            uid,
-            paused=False,
-            note=form.read(NoteModel, "note").note,
-            by=context.caller.name,
-            app=context.app,
+        note = form.read(NoteModel, "note").note
+        is_changed = pause_and_resume.resume_action(
+            connection, uid, note, app=context.app
         )
     words = "is resumed" if is_changed else "was not paused on its own"
     return go_to(_path(uid), f"{subject.action.name} {words}.")

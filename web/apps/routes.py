@@ -134,9 +134,7 @@ def pause(context: Operator, form: Form, app: str) -> Response:
     context.own(app)
     asked = form.read_pause(None)
     with context.writing() as connection:
-        paused = pause_target(
-            connection, app, until=asked.until, note=asked.note, by=context.caller.name
-        )
+        paused = pause_target(connection, app, asked)
     return go_to(
         f"/apps/{quote(app)}",
         f"Paused {app}: {_count(paused.actions)} with it.",
@@ -149,7 +147,7 @@ def resume(context: Operator, app: str) -> Response:
     """Resume a small app."""
     context.own(app)
     with context.writing() as connection:
-        resumed = resume_target(connection, app, by=context.caller.name)
+        resumed = resume_target(connection, app)
     told = f"Resumed {app}: {_count(resumed.actions)} with it."
     if resumed.still_paused:
         told += f" {_count(resumed.still_paused)} paused otherwise."

@@ -147,13 +147,7 @@ def pause_all(context: Operator, form: Form) -> Response:
     zone = _find_zone(context)
     asked = form.read_pause(zone)
     with context.writing() as connection:
-        done = pause_target(
-            connection,
-            context.app,
-            until=asked.until,
-            note=asked.note,
-            by=context.caller.name,
-        )
+        done = pause_target(connection, context.app, asked)
     what = "everything" if context.app is None else f"small app {context.app}"
     actions = format_count(done.actions, "action rests", "actions rest")
     end = "" if asked.until is None else f" until {_tell(asked.until, zone)}"
@@ -165,7 +159,7 @@ def pause_all(context: Operator, form: Form) -> Response:
 def resume_all(context: Operator) -> Response:
     """Let everything go on from now."""
     with context.writing() as connection:
-        done = resume_target(connection, context.app, by=context.caller.name)
+        done = resume_target(connection, context.app)
     actions = format_count(done.actions, "action runs", "actions run")
     left = f" {done.still_paused:,} are still paused." if done.still_paused else ""
     return go_to("/", f"Resumed: {actions} again from now on.{left}")

@@ -87,13 +87,7 @@ def pause(context: Operator, form: Form, queue: Queue) -> Response:
     context.demand_installation(_SHARED)
     asked = form.read(PauseModel, "pause")
     with context.writing() as connection:
-        paused = pause_queue(
-            connection,
-            queue,
-            until=asked.until,
-            note=asked.note,
-            by=context.caller.name,
-        )
+        paused = pause_queue(connection, queue, asked)
     return go_to(
         "/workers",
         f"Paused {queue.value}; {_count(paused.waiting, 'waits', 'wait')}.",

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.list_actions import Order, select_part
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from actions.posting.post import delete_action
 from models.database.engine import reading, writing
 from models.errors import UsageError
@@ -43,7 +43,7 @@ def _app(engine: sa.Engine) -> None:
         post(engine, app, uid=f"{app}-paused", name="paused")
         post(engine, app, uid=f"{app}-gone", name="gone")
         with writing(engine) as connection:
-            set_paused(connection, f"{app}-paused", paused=True)
+            pause_action(connection, f"{app}-paused")
             delete_action(connection, f"{app}-gone")
         post(engine, app, uid=f"{app}-bad", name="bad")
         edit_action(engine, f"{app}-bad", quarantined_at=MONDAY)

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from actions.pausing.targets import pause_target
 from models.database.engine import Author, writing
 from models.database.tables import small_apps
+from models.requests.actions import PauseModel
 from serving.access.callers import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import make_document, make_operation, record_all
@@ -37,7 +38,7 @@ def test_who_paused_everything_is_told_to_operators_alone(web: Web):
     """A tenant sees since when and why, in each place that tells of the pause."""
     post(web, APP)
     with writing(web.engine, author=Author(OPERATOR)) as connection:
-        pause_target(connection, None, note="disks", by=OPERATOR)
+        pause_target(connection, None, PauseModel(note="disks"))
     places = ("/status", "/actions")
 
     seen = {path: web.get(path).text for path in places}

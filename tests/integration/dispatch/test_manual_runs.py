@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from actions.posting.post import delete_action
 from dispatch.manual_runs import find_requested_id, run_now
 from models.database.engine import reading, writing
@@ -159,7 +159,7 @@ def test_paused_action_runs_by_hand_and_a_deleted_one_does_not(engine: sa.Engine
     """Pause stops the clock, not people."""
     uid = post(engine).uid
     with writing(engine) as connection:
-        set_paused(connection, uid, paused=True)
+        pause_action(connection, uid)
     run_now(engine, uid)
     with writing(engine) as connection:
         delete_action(connection, uid)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from actions.leader import Leader, LeadershipLostError, expire_lease
 from actions.lookup import SYSTEM_APP
 from actions.own_actions import NOTICES_UID, record_watch
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from actions.posting.post import delete_action
 from actions.small_apps.apply import apply_small_app
 from dispatch import noticer as looking
@@ -527,7 +527,7 @@ def test_paused_notices_are_silent(engine: sa.Engine):
     fail(engine, 0)
     noticer.look()
     with writing(engine) as connection:
-        set_paused(connection, NOTICES_UID, paused=True)
+        pause_action(connection, NOTICES_UID)
     fail(engine, 1, error="another cause")
 
     assert 0 == noticer.look()
@@ -625,7 +625,7 @@ def test_test_notice_to_nobody_is_refused(engine: sa.Engine):
     ask_for_notices(engine, "app", mail=["ann@example.org"])
     with writing(engine) as connection:
         send_test_notice(connection, "app")
-        set_paused(connection, "minutehand-notices", paused=True)
+        pause_action(connection, "minutehand-notices")
     with writing(engine) as connection, pytest.raises(ConflictError) as paused:
         send_test_notice(connection, "app")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -9,12 +10,13 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError, expire_lease
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action, resume_action
 from dispatch import rests
 from dispatch.noticer import Noticer
 from dispatch.rests import Rester
 from models.database.engine import writing
 from models.operation_state import Trigger
+from models.requests.actions import PauseModel
 from tests.integration.dispatch.test_noticer import fail, fetch_notices, succeed
 from tests.scheduling import add_app, edit, edit_action, fetch_action, get_now, post
 
@@ -32,10 +34,12 @@ def rester(engine: sa.Engine) -> Rester:
     return Rester(engine, leader, Noticer(engine, leader, mail=("ops@example.org",)))
 
 
-def change(engine: sa.Engine, uid: str, **how: Any) -> None:
+def change(
+    engine: sa.Engine, uid: str, how: Callable[..., bool], *asked: PauseModel
+) -> None:
     """Pause or resume an action."""
     with writing(engine) as connection:
-        assert set_paused(connection, uid, **how)
+        assert how(connection, uid, *asked)
 
 
 def test_third_failure_in_a_row_pauses_once(engine: sa.Engine, rester: Rester):
@@ -74,7 +78,7 @@ def test_resume_begins_anew(engine: sa.Engine, rester: Rester):
     fail(engine, 0, 1, 2)
     rester.look()
 
-    change(engine, "daily", paused=False)
+    change(engine, "daily", resume_action)
     revision = fetch_action(engine, "daily").revision
     fail(engine, 3, 4, action_revision=revision)
 
@@ -129,7 +133,7 @@ def test_others_are_left_alone(engine: sa.Engine, rester: Rester):
     post(engine, uid="other", name="other")
     fail(engine, *range(9), action_uid="other")
     fail(engine, 0, 1, 2)
-    change(engine, "daily", paused=True, note="mine")
+    change(engine, "daily", pause_action, PauseModel(note="mine"))
 
     assert 0 == rester.look()
     assert "mine" == fetch_action(engine, "daily").pause_note

@@ -20,6 +20,7 @@ from models.decision import NewOperation
 from models.errors import StepError
 from models.occurrence import make_after_id
 from models.operation_state import Trigger
+from models.requests.actions import PauseModel
 from operations.cancel_and_retry import cancel, cancel_each, reopen
 from operations.claiming.claim import claim_operation
 from operations.fleet.processes import fetch_secret
@@ -280,14 +281,14 @@ def test_backfill_and_what_was_skipped_start_nothing(first: sa.Engine):
 
 def pause(engine: sa.Engine) -> None:
     with writing(engine) as connection:
-        pause_many(connection, ["next"], until=None, note=None, by=None)
+        pause_many(connection, ["next"], PauseModel())
 
 
 def pause_and_resume_after(engine: sa.Engine) -> None:
     pause(engine)
     run(engine)
     with writing(engine) as connection:
-        resume_many(connection, ["next"], note=None, by=None)
+        resume_many(connection, ["next"], None)
 
 
 def deactivate(engine: sa.Engine) -> None:

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.occurrences import make_schedule, parse_timing
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.posting.revisions import start_from
 from actions.user_events import _wake
 from actions.when.event import event_due_at, event_occurrence
@@ -143,7 +143,7 @@ def change(engine: sa.Engine, rng: random.Random, model: Model, now: datetime) -
     kind = rng.choice(["edit", "touch", "pause"]) if is_on else "pause"
     if kind == "pause":
         with writing(engine) as connection:
-            set_paused(connection, model.uid, paused=is_on)
+            (pause_action if is_on else resume_action)(connection, model.uid)
         settle(engine, model, now, None if is_on else model.document)
     elif kind == "touch":
         post(engine, replace_it=True, **{**model.document, "overlap": "allow"})

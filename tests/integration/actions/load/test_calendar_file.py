@@ -10,7 +10,7 @@ import sqlalchemy as sa
 import actions.load.calendar_file
 from actions.load.calendar_file import AHEAD, CalendarFile, make_calendar_file
 from actions.occurrences import find_due, parse_timing
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from models.database.engine import reading, writing
 from models.errors import NotFoundError
 from models.occurrence import make_operation_id
@@ -92,7 +92,7 @@ def test_what_does_not_run_is_not_there(engine: sa.Engine):
     post(engine, "shop", name="events", when={"on": "app.x"})
     edit_action(engine, "broken", timing='{"when":1}')
     with writing(engine) as connection:
-        set_paused(connection, "paused", paused=True)
+        pause_action(connection, "paused")
 
     assert 0 == make(engine).entries
 

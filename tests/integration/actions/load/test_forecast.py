@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from actions.load.forecast import HOT_MINUTES, NAMED, AppLoad, Load, forecast_load
 from actions.load.quiet import Away
 from actions.occurrences import find_due, parse_timing
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from models.database.engine import reading, writing
 from models.errors import NotFoundError, UsageError
 from tests.scheduling import (
@@ -159,7 +159,7 @@ def test_what_is_not_foreseen_is_told(engine: sa.Engine):
     post_many(engine, 4)
     post(engine, "shop", name="events", when={"on": "app.x"})
     with writing(engine) as connection:
-        set_paused(connection, "shop-None-0", paused=True)
+        pause_action(connection, "shop-None-0")
     edit_action(engine, "shop-None-1", timing='{"when": 1}')
     edit_action(engine, "shop-None-2", active=False)
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from actions.decide import ActionRevision
 from actions.due_rows import quarantine
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.posting.post import delete_action
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_action_revisions
@@ -42,7 +42,7 @@ def _app(request: pytest.FixtureRequest) -> None:
 
 def pause(engine: sa.Engine, uid: str, *, paused: bool = True) -> bool:
     with writing(engine) as connection:
-        return set_paused(connection, uid, paused=paused)
+        return (pause_action if paused else resume_action)(connection, uid)
 
 
 def delete(engine: sa.Engine, uid: str) -> None:
@@ -209,7 +209,7 @@ def test_each_change_keeps_what_was_undecided(engine: sa.Engine, change: str):
     uid = post_at(engine, at("07:00"), when=MINUTELY, name="daily")
     with writing(engine) as connection:
         if change == "paused":
-            set_paused(connection, uid, paused=True)
+            pause_action(connection, uid)
         elif change == "deleted":
             delete_action(connection, uid)
         elif change == "quarantined":

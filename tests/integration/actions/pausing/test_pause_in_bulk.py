@@ -10,13 +10,14 @@ import sqlalchemy as sa
 
 from actions.pausing.pause_and_resume import (
     Refusal,
+    pause_action,
     pause_many,
     resume_many,
-    set_paused,
 )
 from actions.pausing.targets import pause_target
-from models.database.engine import reading, writing
+from models.database.engine import Author, reading, writing
 from models.database.tables import changes, scheduled_action_revisions
+from models.requests.actions import PauseModel
 from tests.scheduling import add_app, edit_action, fetch_action, get_now, post
 
 #: How an action may be when it is paused or resumed.
@@ -34,8 +35,8 @@ def _forms(engine: sa.Engine) -> None:
     edit_action(engine, "unreadable", timing='{"when": 1}')
     edit_action(engine, "deleted", deleted_at=get_now(engine))
     with writing(engine) as connection:
-        set_paused(connection, "paused", paused=True)
-        set_paused(connection, "noted", paused=True, note="why")
+        pause_action(connection, "paused")
+        pause_action(connection, "noted", PauseModel(note="why"))
 
 
 def fetch_last(engine: sa.Engine, uid: str) -> tuple[object, ...]:
@@ -70,9 +71,9 @@ def test_many_are_paused_on_their_own(
     """Also those that are paused with their app; those that are so already stay."""
     if with_app:
         with writing(engine) as connection:
-            pause_target(connection, "app", note="all")
-    with writing(engine) as connection:
-        switched = pause_many(connection, FORMS, until=None, note=note, by="ann")
+            pause_target(connection, "app", PauseModel(note="all"))
+    with writing(engine, author=Author("ann")) as connection:
+        switched = pause_many(connection, FORMS, PauseModel(note=note))
 
     refused = Counter({Refusal.GONE: 1, Refusal.ALREADY_PAUSED: len(left)})
     assert (6 - len(left), +refused) == (switched.done, switched.refused)
@@ -90,8 +91,8 @@ def test_many_are_resumed_from_now(engine: sa.Engine, *, with_app: bool):
     if with_app:
         with writing(engine) as connection:
             pause_target(connection, "app")
-    with writing(engine) as connection:
-        switched = resume_many(connection, FORMS, note="on", by="ann")
+    with writing(engine, author=Author("ann")) as connection:
+        switched = resume_many(connection, FORMS, "on")
 
     left = {"plain", "events", "quarantined"} if with_app else {"plain", "events"}
     why = Refusal.PAUSED_ABOVE if with_app else Refusal.NOT_PAUSED
@@ -112,6 +113,6 @@ def test_end_that_has_passed_refuses_all(engine: sa.Engine):
     passed = get_now(engine) - timedelta(hours=1)
 
     with writing(engine) as connection:
-        switched = pause_many(connection, FORMS, until=passed, note=None, by=None)
+        switched = pause_many(connection, FORMS, PauseModel(until=passed))
 
     assert (0, {Refusal.TOO_LATE: len(FORMS)}) == (switched.done, switched.refused)

@@ -15,7 +15,7 @@ from actions.explaining.why import Verdict, explain
 from actions.leader import Leader
 from actions.lookup import find_action
 from actions.own_actions import MAINTENANCE_UID, MaintenancePlan, ensure_maintenance
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.pausing.pause_state import (
     APP,
     INSTALLATION,
@@ -29,9 +29,10 @@ from actions.pausing.targets import pause_target, resume_target
 from actions.read_rules import find_next
 from dispatch.due_pauses import end_due_pauses, end_pauses, has_ended_pause
 from dispatch.upkeep import do_all
-from models.database.engine import reading, writing
+from models.database.engine import Author, reading, writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import ConflictError, NotFoundError, UsageError
+from models.requests.actions import PauseModel
 from tests.integration.test_budget import counting
 from tests.scheduling import (
     MINUTE,
@@ -60,10 +61,13 @@ def _app(request: pytest.FixtureRequest) -> None:
         post(engine, app, uid=f"{app}-1", name="one", when=HOURLY)
 
 
-def call(engine: sa.Engine, function: Any, *arguments: Any, **options: Any) -> Any:
-    """Call *function* in a transaction of its own."""
-    with writing(engine) as connection:
-        return function(connection, *arguments, **options)
+def call(
+    engine: sa.Engine, function: Any, *arguments: Any, by: str | None = None, **how: Any
+) -> Any:
+    """Call *function* in a transaction of its own, in which *by* asks for it."""
+    author = None if by is None else Author(by)
+    with writing(engine, author=author) as connection:
+        return function(connection, *arguments, **how)
 
 
 def scopes(engine: sa.Engine) -> dict[str, str | None]:
@@ -101,7 +105,7 @@ def test_pause_of_an_app_reaches_its_actions_alone(engine: sa.Engine):
     until = get_now(engine) + HOUR
 
     count = call(
-        engine, pause_target, "app", until=until, note="deploy", by="ada"
+        engine, pause_target, "app", PauseModel(until=until, note="deploy"), by="ada"
     ).actions
 
     assert 1 == count
@@ -135,7 +139,7 @@ def test_revisions_do_not_name_who_paused_all(engine: sa.Engine):
 
 def test_what_is_posted_meanwhile_is_paused_too(engine: sa.Engine):
     """Its pause is that of the app, and ends with it."""
-    call(engine, pause_target, "app", note="deploy", by="ada")
+    call(engine, pause_target, "app", PauseModel(note="deploy"), by="ada")
 
     posted = post(engine, uid="new", name="new", when=HOURLY)
     post(engine, "other", uid="free", name="free", when=HOURLY)
@@ -160,9 +164,9 @@ def test_resuming_an_app_leaves_what_is_paused_on_its_own(engine: sa.Engine):
     """Also what was paused on its own while the app was."""
     post(engine, uid="app-2", name="two", when=HOURLY)
     post(engine, uid="app-3", name="three", when=HOURLY)
-    call(engine, set_paused, "app-1", paused=True)
+    call(engine, pause_action, "app-1")
     call(engine, pause_target, "app")
-    call(engine, set_paused, "app-2", paused=True)
+    call(engine, pause_action, "app-2")
 
     resumed = call(engine, resume_target, "app").actions
 
@@ -175,10 +179,10 @@ def test_action_alone_is_not_resumed_out_of_its_app(engine: sa.Engine):
     call(engine, pause_target, "app")
 
     with pytest.raises(ConflictError, match="minutehand apps resume app"):
-        call(engine, set_paused, "app-1", paused=False)
-    call(engine, set_paused, "app-1", paused=True, note="mine")
+        call(engine, resume_action, "app-1")
+    call(engine, pause_action, "app-1", PauseModel(note="mine"))
     assert {"app-1": "own"} == scopes(engine)
-    assert call(engine, set_paused, "app-1", paused=False)
+    assert call(engine, resume_action, "app-1")
 
     assert {"app-1": APP} == scopes(engine)
 
@@ -191,14 +195,14 @@ def test_pause_of_all_leaves_the_maintenance_and_the_pauses_of_apps(
     ensure_maintenance(engine, plan)
     call(engine, pause_target, "app")
 
-    assert 1 == call(engine, pause_target, None, note="move").actions
+    assert 1 == call(engine, pause_target, None, PauseModel(note="move")).actions
 
     assert {"app-1": APP, "other-1": INSTALLATION} == scopes(engine)
     assert fetch_action(engine, MAINTENANCE_UID).paused_at is None
     post(engine, "other", uid="new", name="new", when=HOURLY)
     assert INSTALLATION == scopes(engine)["new"]
     with pytest.raises(ConflictError, match="apps resume --all"):
-        call(engine, set_paused, "other-1", paused=False)
+        call(engine, resume_action, "other-1")
     with pytest.raises(ConflictError, match="apps resume --all"):
         call(engine, resume_target, "other")
     assert 1 == call(engine, resume_target, "app").actions
@@ -242,11 +246,11 @@ def test_pause_with_an_end_ends_by_itself(engine: sa.Engine, level: str):
     """At that very instant, however late the tick: what is due then is in effect."""
     until = next_hour(engine)
     if level == "action":
-        call(engine, set_paused, "app-1", paused=True, until=until)
+        call(engine, pause_action, "app-1", PauseModel(until=until))
     elif level == "app":
-        call(engine, pause_target, "app", until=until)
+        call(engine, pause_target, "app", PauseModel(until=until))
     else:
-        call(engine, pause_target, None, until=until)
+        call(engine, pause_target, None, PauseModel(until=until))
     with reading(engine) as connection:
         row = find_action(connection, "app-1")
         assert not has_ended_pause(connection, now=until - MINUTE)
@@ -278,8 +282,8 @@ def test_own_pause_that_ends_goes_on_with_that_of_the_app(engine: sa.Engine):
     """And that of the app with that of the installation."""
     until = next_hour(engine)
     call(engine, pause_target, None)
-    call(engine, pause_target, "app", until=until + HOUR)
-    call(engine, set_paused, "app-1", paused=True, until=until)
+    call(engine, pause_target, "app", PauseModel(until=until + HOUR))
+    call(engine, pause_action, "app-1", PauseModel(until=until))
 
     call(engine, end_pauses, now=until)
     assert APP == scopes(engine)["app-1"]
@@ -292,7 +296,7 @@ def test_why_knows_that_the_app_is_paused_beyond_the_end_of_an_own_pause(
 ):
     """An end that leads into another pause is none."""
     until = next_hour(engine)
-    call(engine, set_paused, "app-1", paused=True, until=until)
+    call(engine, pause_action, "app-1", PauseModel(until=until))
     call(engine, pause_target, "app")
     with reading(engine) as connection:
         history = fetch_history(connection, "app-1", since=until, until=until + HOUR)
@@ -303,13 +307,13 @@ def test_why_knows_that_the_app_is_paused_beyond_the_end_of_an_own_pause(
 def test_pause_that_is_given_again_has_the_new_end(engine: sa.Engine):
     """It is paused since the first time; the same again changes nothing."""
     until = get_now(engine) + HOUR
-    assert call(engine, set_paused, "app-1", paused=True, until=until, note="a")
+    assert call(engine, pause_action, "app-1", PauseModel(until=until, note="a"))
     since = fetch_action(engine, "app-1").paused_at
 
-    assert not call(engine, set_paused, "app-1", paused=True)
-    assert call(engine, set_paused, "app-1", paused=True, note="b")
-    call(engine, pause_target, "other", note="x", until=until)
-    call(engine, pause_target, "other", note="y")
+    assert not call(engine, pause_action, "app-1")
+    assert call(engine, pause_action, "app-1", PauseModel(note="b"))
+    call(engine, pause_target, "other", PauseModel(until=until, note="x"))
+    call(engine, pause_target, "other", PauseModel(note="y"))
 
     row = fetch_action(engine, "app-1")
     assert (since, None, "b") == (row.paused_at, row.paused_until, row.pause_note)
@@ -321,13 +325,13 @@ def test_end_that_has_passed_is_refused(engine: sa.Engine):
     """It would be over before it began."""
     passed = get_now(engine) - MINUTE
 
-    for function, arguments in (
-        (set_paused, {"uid": "app-1", "paused": True}),
-        (pause_target, {"app": "app"}),
-        (pause_target, {"app": None}),
+    for function, whose in (
+        (pause_action, "app-1"),
+        (pause_target, "app"),
+        (pause_target, None),
     ):
         with pytest.raises(UsageError, match="has passed"):
-            call(engine, function, until=passed, **arguments)
+            call(engine, function, whose, PauseModel(until=passed))
     assert {} == scopes(engine)
 
 
@@ -346,7 +350,13 @@ def test_pause_of_nothing_is_refused(engine: sa.Engine):
 def test_why_names_who_paused_and_until_when(engine: sa.Engine):
     """After the end of a pause it says what is due, though no tick has seen the end."""
     until = next_hour(engine)
-    call(engine, pause_target, "app", until=until, note="deploy", by="ada@host")
+    call(
+        engine,
+        pause_target,
+        "app",
+        PauseModel(until=until, note="deploy"),
+        by="ada@host",
+    )
     in_between = get_now(engine).replace(minute=0, second=0, microsecond=0) + HOUR
     moment = min(in_between, until - HOUR)
     with reading(engine) as connection:
@@ -443,7 +453,7 @@ def test_pauses_end_beside_whoever_relies_on_two(postgres_engine: sa.Engine):
     """All lock apps before the installation, so that nobody waits in a circle."""
     engine = postgres_engine
     until = next_hour(engine)
-    call(engine, pause_target, "app", until=until)
+    call(engine, pause_target, "app", PauseModel(until=until))
     with ThreadPoolExecutor() as pool, writing(engine) as connection:
         hold_pause(connection, "app")
         ended = pool.submit(call, engine, end_pauses, now=until + MINUTE)
@@ -467,7 +477,7 @@ def test_pause_that_ends_before_it_is_written(postgres_engine: sa.Engine):
     engine = postgres_engine
     copy_to_thousands(engine)
     until = next_hour(engine)
-    call(engine, pause_target, "app", until=until)
+    call(engine, pause_target, "app", PauseModel(until=until))
     leader = Leader(engine)
     assert leader.hold()
 
@@ -495,9 +505,9 @@ def test_thousands_of_pauses_end_in_parts(postgres_engine: sa.Engine, level: str
                 .values(paused_at=until - HOUR, paused_until=until)
             )
     elif level == "app":
-        call(engine, pause_target, "app", until=until)
+        call(engine, pause_target, "app", PauseModel(until=until))
     else:
-        paused = call(engine, pause_target, None, until=until).actions
+        paused = call(engine, pause_target, None, PauseModel(until=until)).actions
     spread(engine)
 
     ended, costs = [], []

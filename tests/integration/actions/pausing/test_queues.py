@@ -19,6 +19,7 @@ from models.database.tables import operations, queue_pauses
 from models.errors import ConflictError, StaleError, UsageError
 from models.operation_state import OperationState, Queue
 from models.paging import Page
+from models.requests.actions import PauseModel
 from operations.claiming.claim import claim_operation
 from operations.sending.order import fetch_sendable, has_sendable
 from overview.changes import ChangeFilter, fetch_changes
@@ -56,7 +57,7 @@ def pause(
     until = None if lasts is None else get_now(engine) + lasts
     with writing(engine, author=Author("ada", None, None)) as connection:
         return pause_queue(
-            connection, queue, until=until, note=note, by="ada", expected=expected
+            connection, queue, PauseModel(until=until, note=note), expected=expected
         ).waiting
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from actions.posting.edit import (
     OneOutcome,
     Terms,
@@ -81,7 +81,7 @@ def get_tag(engine: sa.Engine, uid: str) -> int:
 
 def pause(engine: sa.Engine, uid: str) -> None:
     with writing(engine) as connection:
-        set_paused(connection, uid, paused=True)
+        pause_action(connection, uid)
 
 
 def fetch_notes(engine: sa.Engine) -> list[tuple[str, str, Any]]:
@@ -284,7 +284,7 @@ def test_actions_of_other_apps_are_unknown(engine: sa.Engine):
             delete_action(connection, each, app="app")
         told.append(str(caught.value).replace(each, "?"))
         with writing(engine) as connection, pytest.raises(NotFoundError) as caught:
-            set_paused(connection, each, paused=True, app="app")
+            pause_action(connection, each, app="app")
         told.append(str(caught.value).replace(each, "?"))
 
     assert 1 == len(set(told))

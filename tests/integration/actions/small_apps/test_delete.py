@@ -83,7 +83,7 @@ def test_deleted_app_is_nowhere(engine: sa.Engine):
     with writing(engine) as connection, pytest.raises(NotFoundError):
         receive_events(connection, "shop", [event])
     with writing(engine) as connection, pytest.raises(NotFoundError):
-        pause_target(connection, "shop", until=None, note=None, by=None)
+        pause_target(connection, "shop")
     with pytest.raises(NotFoundError):
         _delete(engine)
 
@@ -171,7 +171,7 @@ def test_applying_its_document_brings_it_back(engine: sa.Engine):
     apply(engine, WHOLE)
     post(engine, "shop")
     with writing(engine) as connection:
-        pause_target(connection, "shop", until=None, note=None, by=None)
+        pause_target(connection, "shop")
     before = export(engine)
     _delete(engine)
 

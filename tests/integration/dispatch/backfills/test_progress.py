@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.posting.post import delete_action
 from dispatch.backfills.progress import Backfiller
 from dispatch.backfills.requests import cancel_backfill
@@ -355,12 +355,12 @@ def test_backfill_goes_to_a_lane_behind(engine: sa.Engine):
 
 def pause(engine: sa.Engine, uid: str) -> None:
     with writing(engine) as connection:
-        set_paused(connection, uid, paused=True)
+        pause_action(connection, uid)
 
 
 def resume(engine: sa.Engine, uid: str) -> None:
     with writing(engine) as connection:
-        set_paused(connection, uid, paused=False)
+        resume_action(connection, uid)
 
 
 def switch_off(engine: sa.Engine, uid: str) -> None:

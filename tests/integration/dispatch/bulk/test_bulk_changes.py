@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from actions.pausing.targets import pause_target
 from dispatch.bulk import runner
 from dispatch.bulk.requests import (
@@ -147,7 +147,7 @@ def test_refused_ones_are_counted_and_stop_nobody(engine: sa.Engine):
     post_many(engine, 6)
     with writing(engine) as connection:
         for number in (1, 2, 3):
-            set_paused(connection, f"shop-{number}", paused=True)
+            pause_action(connection, f"shop-{number}")
         pause_target(connection, "shop")
     edit_action(engine, "shop-2", timing='{"when": 1}')
     edit_action(engine, "shop-5", paused_at=None, pause_scope=None)
@@ -245,7 +245,7 @@ def test_actions_are_chosen_by_filters(
     post(engine, "shop", name="events", when={"on": "app.x"})
     post_many(engine, 2, "books", operations=REFRESH)
     with writing(engine) as connection:
-        set_paused(connection, "shop-0", paused=True)
+        pause_action(connection, "shop-0")
     edit_action(engine, "shop-1", active=False)
     post(engine, "shop", name="gone", uid="gone")
     edit_action(engine, "gone", deleted_at=get_now(engine))

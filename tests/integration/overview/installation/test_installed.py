@@ -8,9 +8,10 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from actions.pausing.queues import pause_queue
-from models.database.engine import reading, writing
+from models.database.engine import Author, reading, writing
 from models.json_form import write_json
 from models.operation_state import Queue
+from models.requests.actions import PauseModel
 from overview.doctor.examine import find_trouble
 from overview.installation.installed import fetch_installed, make_bundle
 from settings import read_settings
@@ -35,8 +36,8 @@ def test_bundle_has_nothing_of_a_tenant_and_no_secret(
     """An app of which everything has its mark leaves none in it, and it stays small."""
     prepare(engine, tmp_path, "shop", "Qshopq", is_documented=True)
     give_sign(engine, make_worker())
-    with writing(engine) as connection:
-        pause_queue(connection, Queue.QUICK, note="Qshopq asked", by="Qshopq")
+    with writing(engine, author=Author("Qshopq")) as connection:
+        pause_queue(connection, Queue.QUICK, PauseModel(note="Qshopq asked"))
     findings = list(find_trouble(engine, SETTINGS))
     with reading(engine) as connection:
         text = write_json(make_bundle(connection, SETTINGS, findings))

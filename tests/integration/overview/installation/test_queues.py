@@ -9,9 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 from actions.pausing.queues import pause_queue
-from models.database.engine import reading, writing
+from models.database.engine import Author, reading, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
+from models.requests.actions import PauseModel
 from operations.fleet.draining import drain_worker
 from overview.doctor.checks.work import look_at_queues
 from overview.doctor.finding import View
@@ -154,8 +155,8 @@ def test_workers_say_what_they_do(engine: sa.Engine):
 def test_status_and_doctor_name_a_paused_queue(engine: sa.Engine):
     """Who did it, why, and how to end it."""
     record(engine, 1, ago=MINUTE)
-    with writing(engine) as connection:
-        pause_queue(connection, Queue.QUICK, note="new mail server", by="ada")
+    with writing(engine, author=Author("ada")) as connection:
+        pause_queue(connection, Queue.QUICK, PauseModel(note="new mail server"))
 
     with reading(engine) as connection:
         status = fetch_status(connection, SETTINGS)

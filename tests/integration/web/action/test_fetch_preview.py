@@ -8,11 +8,12 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from actions.posting.post import delete_action
 from actions.previews.preview import Preview
 from models.database.engine import reading, writing
 from models.errors import InvalidDocumentError, NotFoundError
+from models.requests.actions import PauseModel
 from tests.scheduling import MONDAY, add_app, edit_action, get_now, post
 from web.action.fetch_preview import preview_stored
 
@@ -52,10 +53,10 @@ def test_those_of_a_paused_action_begin_after_its_pause(engine: sa.Engine):
     """If it has no end, there are none, and the notes do not blame the rule."""
     until = get_now(engine) + timedelta(days=30)
     with writing(engine) as connection:
-        set_paused(connection, "nightly", paused=True, until=until)
+        pause_action(connection, "nightly", PauseModel(until=until))
     paused = preview(engine)
     with writing(engine) as connection:
-        set_paused(connection, "nightly", paused=True, as_it_is=False)
+        pause_action(connection, "nightly", as_it_is=False)
     held = preview(engine)
 
     assert until < paused.occurrences[0].at < until + timedelta(days=2)

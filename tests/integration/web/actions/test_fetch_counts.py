@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from models.database.engine import reading, writing
 from models.operation_state import Queue
 from models.requests.actions import (
@@ -46,7 +46,7 @@ def _actions(engine: sa.Engine) -> None:
     post(engine, "books", uid="four", name="seen", when={"on": "app.x"})
     post(engine, "books", uid="five", name="old invoices")
     with writing(engine) as connection:
-        set_paused(connection, "four", paused=True)
+        pause_action(connection, "four")
     edit_action(engine, "five", quarantined_at=MONDAY, quarantine_reason="no zone")
     for uid, state in (("one", "failed"), ("five", "missed")):
         (made,) = record_all(engine, make_operation(action_uid=uid))

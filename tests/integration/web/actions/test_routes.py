@@ -13,12 +13,13 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_and_resume import pause_action
 from actions.read_actions import fetch_revisions
 from dispatch.bulk.runner import BulkRunner
-from models.database.engine import reading, writing
+from models.database.engine import Author, reading, writing
 from models.database.tables import operations
 from models.operation_state import OperationState
+from models.requests.actions import PauseModel
 from serving.access.callers import Role
 from serving.access.manage_keys import create_key
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
@@ -74,8 +75,8 @@ def test_the_list_says_what_each_action_does_and_did(
 ):
     """Sentence, rule, next, last result, strip, median; and why those that rest do."""
     post(engine, "shop", uid="held", name="Held")
-    with writing(engine) as connection:
-        set_paused(connection, "held", paused=True, note="Freeze.", by="maria")
+    with writing(engine, author=Author("maria")) as connection:
+        pause_action(connection, "held", PauseModel(note="Freeze."))
     for number, state in enumerate(("succeeded", "failed")):
         (made,) = record_all(
             engine, make_operation(number, action_uid="nightly", app="shop")
@@ -327,7 +328,7 @@ def test_the_last_change_is_shown(page: TestClient, engine: sa.Engine):
     document: dict[str, Any] = {"uid": "nightly", "name": "Renamed", "when": PARIS}
     post(engine, "shop", replace_it=True, **document)
     with writing(engine) as connection:
-        set_paused(connection, "nightly", paused=True)
+        pause_action(connection, "nightly")
 
     shown = page.get("/actions/nightly").text
 

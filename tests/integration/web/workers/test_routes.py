@@ -10,9 +10,10 @@ from starlette.testclient import TestClient
 
 from actions.leader import Leader
 from actions.pausing.queues import fetch_queue_pause, pause_queue
-from models.database.engine import reading, writing
+from models.database.engine import Author, reading, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
+from models.requests.actions import PauseModel
 from operations.fleet.processes import fetch_processes
 from serving.access.callers import Role
 from serving.access.manage_keys import create_key
@@ -149,8 +150,8 @@ def test_tenant_sees_what_waits_of_its_app(browse: Browser, engine: sa.Engine):
     mine, other = make_operation(1), make_operation(2)
     record_all(engine, mine, other)
     edit(engine, mine.id, app="shop", send_at=get_now(engine) - timedelta(minutes=3))
-    with writing(engine) as connection:
-        pause_queue(connection, Queue.QUICK, note="update", by="root@secret")
+    with writing(engine, author=Author("root@secret")) as connection:
+        pause_queue(connection, Queue.QUICK, PauseModel(note="update"))
         key = create_key(connection, app="shop", role=Role.ADMIN).text
     browser = browse()
     enter(browser, key)
