@@ -21,6 +21,8 @@ import structlog
 from kombu import Connection
 from kombu.transport import redis, virtual
 from kombu.utils.encoding import bytes_to_str
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from celery_app import received
 from telemetry import Event
@@ -257,7 +259,24 @@ class SocketTransport(RedisTransport):
 
 
 class SentinelChannel(RedisChannel, redis.SentinelChannel):
-    """The same at the master that Sentinels name."""
+    """
+    The same at the master that Sentinels name.
+
+    By default each is tried eleven times, for seconds, before the next one is asked,
+    and without a deadline if there are options of its own, such as its password.
+    """
+
+    sentinel_kwargs: Any = None
+
+    def _sentinel_managed_pool(self, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002 - as kombu calls it
+        parameters = self._connparams()
+        deadlines = {k: parameters[k] for k in parameters if k.startswith("socket_")}
+        self.sentinel_kwargs = {
+            **(self.sentinel_kwargs or {}),
+            **deadlines,
+            "retry": Retry(NoBackoff(), 0),
+        }
+        return super()._sentinel_managed_pool(asynchronous)  # type: ignore[no-untyped-call]  # kombu has no hints
 
 
 class SentinelTransport(RedisTransport, redis.SentinelTransport):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -207,33 +208,40 @@ def test_options_of_a_project_are_taken_over(redis_url: str, tmp_path: Path):
 
 
 def test_sentinels_lead_to_their_master(redis_url: str, tmp_path: Path):
-    """Tasks go there, and their answers come from there; one of two is down."""
+    """
+    Tasks go there, and their answers come from there. One of the two hangs, which costs
+    its deadline, also where they have options of their own.
+    """
     master = redis_url.rpartition("//")[2].partition("/")[0].replace(":", " ")
     config = tmp_path / "sentinel.conf"
     config.write_text(f"sentinel monitor main {master} 1\n")
     options = {"master_name": "main"}
-    rules = json.dumps({"shop": {"transport_options": options}})
+    ours = {**options, "sentinel_kwargs": {"client_name": "shop"}}
+    rules = json.dumps({"shop": {"transport_options": ours}})
     kept: list[TaskAnswer] = []
-    with run_redis("--sentinel", config=config) as sentinel:
+    with run_redis("--sentinel", config=config) as sentinel, deaf_broker() as deaf:
         place = sentinel.url.replace("redis://", "sentinel://")
-        url = f"sentinel://127.0.0.1:{find_free_port()}/0;{place}"
+        url = f"{deaf.replace('redis://', 'sentinel://')};{place}"
         variables = {
+            "MINUTEHAND_BROKER_TIMEOUT": "PT1S",
             "MINUTEHAND_TASK_CONNECTIONS": f"shop={url}",
             "MINUTEHAND_TASK_RULES": rules,
         }
         settings = read_settings(variables, env_file=None)
         sender = CeleryTaskSender(settings, lambda: "installation")
 
-        def has_answered() -> bool:
-            sender.receive("shop", kept.extend, limit=10)
+        def has_come_back() -> bool:
+            with suppress(PlatformError):  # a busy machine takes longer, now and then
+                sender.send(task)
+                sender.receive("shop", kept.extend, limit=10)
             return bool(kept)
 
+        task = make_task(token="a token")
         theirs: dict[str, object] = {"broker_transport_options": options}
-        with run_project(tmp_path, url, "reports", settings=theirs):
-            sender.send(make_task(token="a token"))
-            wait_until(has_answered, what="the answer")
+        with run_project(tmp_path, place, "reports", settings=theirs):
+            wait_until(has_come_back, every_s=0.2, what="the answer")
 
-    assert [TaskAnswer("a token", succeeded=True)] == kept
+    assert {TaskAnswer("a token", succeeded=True)} == set(kept)
 
 
 def test_queue_that_is_full_takes_no_more(redis_url: str):
