@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import run_process
+from tests.servers import run_warm
 
 #: What such a project has: nothing of ours. Each task leaves a line.
 _SOURCE = """
@@ -91,5 +91,5 @@ def run_project(
     """
     project = make_project(folder, broker_url, *queues, name=name, settings=settings)
     log = folder / "shop.log"
-    with run_process(project.command, log=log, environ=project.environ, cwd=folder):
+    with run_warm(project.command, log=log, environ=project.environ, cwd=folder):
         yield project.done

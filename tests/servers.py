@@ -10,7 +10,6 @@ makes fixtures of it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import pwd
 import select
@@ -30,6 +29,7 @@ from typing import IO, Any, TextIO, TypeVar
 import psycopg
 
 from tests.programs import find_program
+from tests.warm import die_with_parent, start_warm
 
 _T = TypeVar("_T")
 
@@ -47,9 +47,6 @@ _POSTGRES_OPTIONS = (
     *("-c", "unix_socket_directories="),
     *("-c", "log_min_messages=fatal"),
 )
-#: Loaded before any fork: prctl(2) tells the kernel what a parent's death means.
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-_PR_SET_PDEATHSIG = 1
 #: How long a test waits for what must happen. It costs nothing where it does; a machine
 #: that eight others use as well is several times as slow, and sometimes stands still.
 PATIENCE_S = 120
@@ -179,7 +176,7 @@ def run_process(
             extra_groups=None if user is None else [],
             # It runs between fork and exec, after the change of user, which would
             # undo it. The one call it makes takes no lock.
-            preexec_fn=lambda: _die_with_parent(stop_signal),  # noqa: PLW1509
+            preexec_fn=lambda: die_with_parent(stop_signal),  # noqa: PLW1509
         )
     try:
         yield process
@@ -187,10 +184,27 @@ def run_process(
         _stop(process, stop_signal, stop_timeout_s)
 
 
-def _die_with_parent(stop_signal: signal.Signals) -> None:
-    """Have Linux stop this process when the tests are killed and cannot do so."""
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, int(stop_signal))
+@contextlib.contextmanager
+def run_warm(
+    command: Sequence[str],
+    *,
+    log: Path,
+    environ: Mapping[str, str],
+    cwd: Path = ROOT,
+    stop_timeout_s: float = 20,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a scheduler or a worker as `run_process` does, without its time to load."""
+    if sys.platform != "linux":  # elsewhere libraries may not outlive a fork
+        with run_process(
+            command, log=log, environ=environ, cwd=cwd, stop_timeout_s=stop_timeout_s
+        ) as process:
+            yield process
+        return
+    process = start_warm(command, log=log, environ={**os.environ, **environ}, cwd=cwd)
+    try:
+        yield process
+    finally:
+        _stop(process, signal.SIGTERM, stop_timeout_s)
 
 
 def _stop(

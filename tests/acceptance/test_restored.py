@@ -26,7 +26,7 @@ from operations.sending.order import Message
 from tests.chaos.installation import PATIENT, Installation
 from tests.mail_server import MailServer, run_mail_server
 from tests.scheduling import add_app, edit_action, fetch_all, get_now, post
-from tests.servers import ROOT, find_postgres_programs, run_process, wait_until
+from tests.servers import ROOT, find_postgres_programs, run_warm, wait_until
 
 MINUTE = timedelta(minutes=1)
 
@@ -73,7 +73,7 @@ def add_mailing(mailing: Installation) -> str:
 @contextmanager
 def worker(mailing: Installation) -> Iterator[None]:
     """Run a worker as users do."""
-    with run_process(
+    with run_warm(
         [sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "1"],
         log=mailing.folder / "worker.log",
         environ=mailing.environ,

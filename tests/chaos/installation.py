@@ -28,7 +28,7 @@ from models.operation_state import FINAL_STATES, Queue
 from settings import Settings, read_settings
 from tests.chaos.steps import EFFECTS
 from tests.scheduling import add_app, edit_action, fetch_action, get, post
-from tests.servers import PATIENCE_S, run_process, wait_until
+from tests.servers import PATIENCE_S, run_warm, wait_until
 
 #: In settings: what production has, but for seconds instead of minutes.
 QUICK_LEASES = {
@@ -111,7 +111,7 @@ class Installation:
     @contextmanager
     def scheduler(self, name: str = "scheduler") -> Iterator[subprocess.Popen[bytes]]:
         """Run a scheduler, whose log is *name*."""
-        with run_process(
+        with run_warm(
             SCHEDULER_COMMAND,
             log=self.folder / f"{name}.log",
             environ=self.environ,
@@ -123,7 +123,7 @@ class Installation:
         self, name: str = "worker", concurrency: int = 2
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Run a prefork worker as ``minutehand worker`` does, with steps of tests."""
-        with run_process(
+        with run_warm(
             make_worker_command(name, concurrency),
             log=self.folder / f"{name}.log",
             environ=self.environ,

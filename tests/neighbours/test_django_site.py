@@ -18,7 +18,7 @@ from tests.chaos.steps import EFFECTS
 from tests.neighbours.django_site.tasks import is_to_fail
 from tests.neighbours.meeting import record_runs
 from tests.neighbours.project import Project
-from tests.servers import ROOT, run_process, wait_until
+from tests.servers import ROOT, run_warm, wait_until
 
 #: Tasks of each side.
 COUNT = 50
@@ -28,7 +28,7 @@ COUNT = 50
 def run_real_worker(installation: Installation) -> Iterator[None]:
     """Run a worker whose steps are ours, not those of the other tests."""
     environ = {k: v for k, v in installation.environ.items() if k != EFFECTS}
-    with run_process(
+    with run_warm(
         make_worker_command("real", 2),
         log=installation.folder / "real.log",
         environ=environ,

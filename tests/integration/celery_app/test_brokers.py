@@ -22,7 +22,7 @@ from tests.integration.celery_app.test_operations import (
     wait_until_final,
 )
 from tests.scheduling import add_app, post
-from tests.servers import ROOT, make_folder, run_process, run_redis
+from tests.servers import ROOT, make_folder, run_redis, run_warm
 
 DOCS = ROOT / "docs" / "broker.md"
 MINUTEHAND = (sys.executable, "-m", "cli.main")
@@ -77,8 +77,8 @@ def test_operation_runs_over(
     uid = post(postgres_engine, operations={"maintenance": True}).uid
     environ = make_environ(postgres_url, url, tmp_path)
     with (
-        run_process(SCHEDULER, log=tmp_path / "scheduler.log", environ=environ),
-        run_process(WORKER, log=tmp_path / "worker.log", environ=environ),
+        run_warm(SCHEDULER, log=tmp_path / "scheduler.log", environ=environ),
+        run_warm(WORKER, log=tmp_path / "worker.log", environ=environ),
     ):
         (row,) = wait_until_final(postgres_engine, run_now(postgres_engine, uid))
         asked = subprocess.run(

@@ -43,7 +43,7 @@ from tests.scheduling import (
     get_now,
     post,
 )
-from tests.servers import run_process, wait_until
+from tests.servers import run_warm, wait_until
 
 LANES = find_broker_names(Queue.QUICK, "minutehand")
 QUICK = LANES[0]
@@ -141,8 +141,8 @@ def test_operations_run_for_real_and_once(
         tasks.delay(triggerrer="by hand", enforce_task_id=each)
     tasks.apply_async(enforce_task_id="no uuid")
     with (
-        run_process(SCHEDULER, log=tmp_path / "scheduler.log", environ=environ),
-        run_process(WORKER, log=tmp_path / "worker.log", environ=environ),
+        run_warm(SCHEDULER, log=tmp_path / "scheduler.log", environ=environ),
+        run_warm(WORKER, log=tmp_path / "worker.log", environ=environ),
     ):
         rows = wait_until_final(engine, *ids)
         last = run_now(engine, mail)
@@ -213,14 +213,14 @@ def test_scheduler_killed_between_commit_and_send(
     log = tmp_path / "scheduler.log"
     with deaf_broker() as deaf:
         deaf_environ = {**environ, "MINUTEHAND_BROKER_URL": deaf}
-        with run_process(SCHEDULER, log=log, environ=deaf_environ) as process:
+        with run_warm(SCHEDULER, log=log, environ=deaf_environ) as process:
             wait_until(lambda: len(fetch_all(engine)) >= 3, what="three rows")
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
     recorded = {row.id: row.state for row in fetch_all(engine)}
     assert {"pending"} == set(recorded.values())
 
-    with run_process(SCHEDULER, log=log, environ=environ):
+    with run_warm(SCHEDULER, log=log, environ=environ):
         wait_until(
             lambda: {"queued"} == {row.state for row in fetch_all(engine)},
             what="all rows to be sent",
