@@ -26,7 +26,6 @@ from operations.mail.message import (
     compute_message_id,
 )
 from operations.mail.summary.as_mail import make_html, make_text
-from operations.mail.summary.as_pdf import find_fonts, make_pdf
 from operations.mail.summary.content import (
     HEAD,
     Summary,
@@ -241,6 +240,9 @@ def _write(summary: Summary, words: Words) -> tuple[Rendered, Attachment]:
     # Readable in any mail program and on any disk.
     stem = re.sub(r"[^\w-]+", "-", summary.app_name).strip("-") or "summary"
     local = summary.now.astimezone(summary.zone)
+    # A fifth of all that a worker would load, for summaries alone.
+    from operations.mail.summary.as_pdf import find_fonts, make_pdf  # noqa: PLC0415
+
     pdf = Attachment(
         name=f"{stem}-{local:%Y-%m-%d}.pdf",
         subtype="pdf",
