@@ -79,6 +79,7 @@ def test_frozen_leader_demotes_itself_when_it_wakes(installation: Installation) 
     """It finds its lease taken, writes nothing and stands by."""
     with installation.scheduler("first") as first:
         wait_for_leader(installation, first.pid)
+        installation.options["LEASE_TTL"] = "PT1H"
         with installation.scheduler("second") as second:
             freeze(first)
             holder = wait_for_leader(installation, second.pid)
@@ -114,6 +115,7 @@ def test_leader_frozen_inside_a_transaction_blocks_nobody(
         freeze(first)
         connection.rollback()
 
+        installation.options["LEASE_TTL"] = "PT1H"
         second = stack.enter_context(installation.scheduler("second"))
         holder = wait_for_leader(installation, second.pid)
         wait_until(lambda: fetch_all(engine), what="the second to decide")
