@@ -10,7 +10,6 @@ everything else connects when it is used.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable
 from functools import partial
@@ -29,7 +28,7 @@ from celery_app.logs import configure_scheduler_logs
 from celery_app.operation_sender import CelerySender
 from celery_app.redis_cluster import refuse_cluster
 from celery_app.task_sender import CeleryTaskSender
-from celery_app.worker_start import refuse_memory_broker
+from celery_app.worker_start import refuse_memory_broker, spare_what_stays
 from dispatch.clocks import ZoneAdopter, read_compared_clock
 from dispatch.dispatcher import Dispatcher
 from dispatch.leading import Leading
@@ -70,10 +69,6 @@ def prepare_scheduler(settings: Settings) -> None:
     configure_scheduler_logs(settings)
     if settings.metrics_port is not None:
         serve_metrics(settings.metrics_address, settings.metrics_port)
-
-
-#: After so many new objects the scheduler looks for garbage among them: some MB.
-NEW_OBJECTS = 10_000
 
 
 class SchedulerParts:
@@ -156,12 +151,7 @@ class SchedulerParts:
             read_installation=partial(_read_installation, engine),
         )
         tracing.prepare()
-        # What is loaded by now stays. A large tick makes many objects and drops none
-        # for a while; without this, each collection would visit all of them again, and
-        # there would be one for every 700: a tenth of the tick's CPU.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(NEW_OBJECTS)
+        spare_what_stays()
         tasks = CeleryTaskSender(settings, partial(_read_installation, engine))
         couriers = TaskCouriers(settings, tasks)
         return cls(engine, leader, sender, settings, couriers=couriers)

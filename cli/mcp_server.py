@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
@@ -51,8 +51,8 @@ from telemetry import configure_logging
 
 PATH = "/mcp"
 
-#: Bytes of a request over HTTP: some ten times an action. It is read several times, by
-#: the package and by the API, and so holds up all others for up to 100 ms.
+#: Bytes of a message over HTTP: some ten times an action. It is read several times, by
+#: the package and by the API.
 _LARGEST = 32 << 10
 
 _INSTRUCTIONS = (
@@ -165,21 +165,15 @@ def make_app_with_tools(services: Services) -> FastAPI:
     """Return the application of a web process, with the tools at ``PATH``."""
     app = make_app(services)
     app.router.routes.extend(router.routes)
-    app.state.mcp = manager = StreamableHTTPSessionManager(
+    # One for each request: it keeps nothing, and may be of a process of its own.
+    app.state.mcp = partial(
+        StreamableHTTPSessionManager,
         make_server(Tools(app)),
         json_response=True,
         stateless=True,
         security_settings=_make_security(services.settings),
         max_request_body_size=_LARGEST,
     )
-    inner = app.router.lifespan_context
-
-    @asynccontextmanager
-    async def live(app: FastAPI) -> AsyncIterator[None]:
-        async with inner(app), manager.run():
-            yield
-
-    app.router.lifespan_context = live
     return app
 
 
@@ -199,7 +193,7 @@ def _make_security(settings: Settings) -> TransportSecuritySettings:
 @takes({"type": "object"}, examples={}, largest=_LARGEST)
 async def speak(context: Viewer) -> Response:
     """Answer one message of the protocol."""
-    manager: StreamableHTTPSessionManager = context.request.app.state.mcp
+    manager: StreamableHTTPSessionManager = context.request.app.state.mcp()
     body = [context.body]
     answer = Response()
     parts: list[bytes] = []
@@ -216,6 +210,7 @@ async def speak(context: Viewer) -> Response:
         else:
             parts.append(message.get("body", b""))
 
-    await manager.handle_request(context.request.scope, receive, send)
+    async with manager.run():
+        await manager.handle_request(context.request.scope, receive, send)
     answer.body = b"".join(parts)
     return answer

@@ -28,12 +28,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message
 
 import tracing
+from models.door.json_text import count_marks
 from serving.limits import Turns
 from serving.refusals import HttpError
 from settings import find_collector
 
-#: Bytes of a body that the server reads itself: some milliseconds.
-LARGEST_HERE = 128 * 1024
+#: Bytes of a body that the server reads itself, and its lists, objects and commas: some
+#: milliseconds, for a few bytes may be as many entries.
+LARGEST_HERE, MOST_HERE = 128 * 1024, 2_000
 
 #: How many such requests are answered at the same time, for different small apps.
 AT_ONCE = 2
@@ -60,6 +62,11 @@ _HANDED_OVER = (
     *("type", "asgi", "http_version", "method", "scheme", "path", "raw_path"),
     *("query_string", "root_path", "headers", "client", "server"),
 )
+
+
+def is_large(body: bytes) -> bool:
+    """Tell whether to read *body* would hold up those who ask the server meanwhile."""
+    return len(body) > LARGEST_HERE or count_marks(body.decode("latin-1")) > MOST_HERE
 
 
 class Apart:

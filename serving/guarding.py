@@ -27,7 +27,7 @@ from models.errors import MinutehandError, UnreachableError
 from models.fields.strict_model import DocumentModel
 from serving.access.callers import Role
 from serving.access.keys import note_use
-from serving.apart import LARGEST_HERE
+from serving.apart import is_large
 from serving.context import Context, Needs
 from serving.limits import RequestClass
 from serving.refusals import HttpError, find_status
@@ -171,7 +171,7 @@ class GuardedRoute(APIRoute):
 async def _answer_apart(request: Request, context: Context) -> Response | None:
     """Return what another process answers. None: the body is small."""
     apart = context.services.apart
-    if apart is None or len(context.body) <= LARGEST_HERE:
+    if apart is None or not is_large(context.body):
         return None
     return await apart.answer(request, context.tenant, context.body)
 

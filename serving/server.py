@@ -14,6 +14,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from celery_app.worker_start import spare_what_stays
 from models.door.documents import LARGEST_BULK
 from models.errors import UsageError
 from serving.apart import Apart
@@ -89,6 +90,7 @@ class WebServer:
     def run(self) -> None:
         """Answer until ``stop`` is called, or a signal comes to the main thread."""
         with closing(self._socket):
+            spare_what_stays()
             log.info(Event.WEB_STARTED, url=self.url)
             self._server.run(sockets=[self._socket])
 

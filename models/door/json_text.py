@@ -134,15 +134,15 @@ def _count_entries(text: str, most: int) -> None:
     # Nearly every text has few, even with the commas in its texts. What else is left
     # out of the others takes a while, so they may not have too many texts either:
     # an entry has a key and a value at most, with two quotes each.
-    if _count_marks(text) <= most:
+    if count_marks(text) <= most:
         return
     quotes = text.count('"') - text.count('\\"')
-    if quotes > 4 * (most + 1) or _count_marks(_TEXTS.sub("", text)) > most:
+    if quotes > 4 * (most + 1) or count_marks(_TEXTS.sub("", text)) > most:
         msg = f"It has more than {most:,} entries of lists and objects."
         raise TextTooLargeError((Problem("", msg, "Split it up.", (1, 1)),))
 
 
-def _count_marks(text: str) -> int:
+def count_marks(text: str) -> int:
     """Return how many lists and objects begin, and entries follow others."""
     return text.count("[") + text.count("{") + text.count(",")
 

@@ -188,4 +188,9 @@ async def check_edge(http: httpx2.AsyncClient, url: str) -> None:
     assert 405 == await ask("GET")
     assert 413 == await ask(content=many)
     assert 400 == await ask(content=b"[" * 30_000)
+    # What takes long to read is read by a process of its own, and told as the rest.
+    params = {"name": "preview", "arguments": {"document": [[]] * 4_000}}
+    bomb = {**message, "method": "tools/call", "params": params}
+    told = await http.post(url, json=bomb, headers=kind)
+    assert 422 == told.json()["result"]["structuredContent"]["status"]
     assert 400 == await ask(content=b"{")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
 
 import httpx2
+import psutil
 import pytest
 import sqlalchemy as sa
 from starlette.requests import Request
@@ -113,8 +114,9 @@ def test_what_is_said_of_a_defect_is_the_answer(apart: Apart):
     assert asyncio.run(test()).endswith(b" /defect 1")
 
 
-def test_a_large_body_is_answered_as_a_small_one(engine: sa.Engine, tmp_path: Path):
-    """Each header is there once, and the limits are those of the server."""
+@pytest.fixture
+def put(engine: sa.Engine, tmp_path: Path) -> Iterator[Callable[..., httpx2.Response]]:
+    """Give a function that sends users to a real server."""
     add_app(engine, "shop")
     with writing(engine) as connection:
         key = create_key(connection, app="shop", role=Role.EDITOR).text
@@ -122,24 +124,41 @@ def test_a_large_body_is_answered_as_a_small_one(engine: sa.Engine, tmp_path: Pa
     settings = settings.model_copy(update={"web_address": "127.0.0.1:0"})
     server = WebServer(settings, make_app)
     server.start()
-    try:
-        users = [{"id": "ada"}, {"id": "b" * LARGEST_HERE}]
-        answers = [
-            httpx2.put(
-                f"{server.url}/api/v1/apps/shop/users",
-                json={"users": users[:count]},
-                headers={"Authorization": f"Bearer {key}", "If-Match": "*"},
-                timeout=60,
-            )
-            for count in (1, 2)
-        ]
-    finally:
-        server.end()
+    yield lambda users: httpx2.put(
+        f"{server.url}/api/v1/apps/shop/users",
+        json={"users": users},
+        headers={"Authorization": f"Bearer {key}", "If-Match": "*"},
+        timeout=60,
+    )
+    server.end()
 
-    small, large = answers
+
+def count_forking() -> int:
+    """Return how many processes there are that fork for the server."""
+    children = psutil.Process().children()
+    return sum("serving.apart" in " ".join(each.cmdline()) for each in children)
+
+
+def test_a_large_body_is_answered_as_a_small_one(put: Callable[..., httpx2.Response]):
+    """Each header is there once, and the limits are those of the server."""
+    users = [{"id": "ada"}, {"id": "b" * LARGEST_HERE}]
+
+    small, large = put(users[:1]), put(users)
+
     assert (200, 422) == (small.status_code, large.status_code)
     assert "/users/1/id" == large.json()["errors"][0]["pointer"]
     assert large.json()["request_id"] == large.headers["x-request-id"]
     names = [name for name, _ in large.headers.multi_items()]
     assert sorted({*names}) == sorted(names)
     assert "ratelimit" in names
+
+
+def test_a_short_body_of_many_entries_is_a_large_one(
+    put: Callable[..., httpx2.Response],
+):
+    """What is read of it takes the time of its entries, whatever its bytes are."""
+    before = put([{"id": "ada"}]), count_forking()
+    after = put([[]] * 3_000), count_forking()
+
+    assert (200, 0) == (before[0].status_code, before[1])
+    assert (422, 1) == (after[0].status_code, after[1])
