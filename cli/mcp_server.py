@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from contextlib import closing
 from functools import partial
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -41,6 +43,7 @@ from api.tools import Tools
 from cli.connection import get_engine, get_settings
 from cli.web import serve
 from cli.web_app import make_app
+from models.door.json_text import LARGEST_TEXT
 from models.errors import UsageError
 from models.fields.strict_model import show, suggest
 from serving.access.keys import read_key
@@ -120,12 +123,24 @@ def make_server(tools: Tools, authorization: str | None = None) -> Server[Any]:
     )
 
 
+class _Lines(TextIOWrapper):
+    """Standard input; a line that is too long is its end."""
+
+    is_cut = False
+
+    # As typed as that of TextIOWrapper itself.
+    def readline(self, _size: int = -1, /) -> str:  # type: ignore[override]
+        line = super().readline(LARGEST_TEXT + 1)
+        self.is_cut = len(line) > LARGEST_TEXT
+        return "" if self.is_cut else line
+
+
 def serve_stdio() -> None:
     """
     Answer on standard input and output until the former ends.
 
     Raises:
-        UsageError: There is no key, or it has a typo.
+        UsageError: There is no key, or it has a typo; or a message is too long.
     """
     settings = get_settings()
     key = settings.mcp_key.get_secret_value() if settings.mcp_key else ""
@@ -152,8 +167,15 @@ async def _answer_stdio(services: Services, authorization: str) -> None:
     threads = services.settings.web_threads + _OWN_THREADS
     current_default_thread_limiter().total_tokens = threads
     server = make_server(Tools(make_app(services)), authorization)
-    async with stdio_server() as (incoming, outgoing):
+    lines = _Lines(sys.stdin.buffer, encoding="utf-8", errors="replace")
+    async with stdio_server(anyio.wrap_file(lines)) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
+    if lines.is_cut:
+        msg = (
+            f"a message is longer than {LARGEST_TEXT:,} characters, and so is no"
+            " action. Post what is as large by the API."
+        )
+        raise UsageError(msg)
 
 
 def serve_http() -> None:

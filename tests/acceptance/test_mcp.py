@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from models.database.engine import writing
+from models.door.json_text import LARGEST_TEXT
 from serving.access.callers import Role
 from serving.access.manage_keys import create_key
 from tests.chaos.installation import Installation
@@ -129,6 +131,24 @@ def test_process_answers_an_agent(installation: Installation, tmp_path: Path):
     ):
         key_file.write_text(make_key(installation, role) + "\n")
         run(converse(act))
+
+
+def test_message_without_end_ends_the_process(installation: Installation):
+    """It is not read on: nobody has memory for all that may come."""
+    add_app(installation.engine)
+    key = make_key(installation, Role.VIEWER)
+
+    done = subprocess.run(
+        [BIN / PASTED["command"], *PASTED["args"]],
+        input=b"[" * (2 * LARGEST_TEXT),
+        env={**installation.environ, "MINUTEHAND_MCP_KEY": key},
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+
+    assert (2, b"") == (done.returncode, done.stdout)
+    assert b"error: a message is longer than 1,048,576 characters" in done.stderr
 
 
 def test_server_answers_agents(installation: Installation):
