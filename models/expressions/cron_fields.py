@@ -265,7 +265,9 @@ class _Parser:
             self.refuse(
                 f"has the {spec.plural} {match['first']}-{match['last']}, "
                 "a range that runs backwards.",
-                f"To wrap around, write {spec.spell_wrapped(first, last)}.",
+                "To wrap around with a step, list the values."
+                if match["step"]
+                else f"To wrap around, write {spec.spell_wrapped(first, last)}.",
             )
         return first, last
 

@@ -2,7 +2,7 @@
 What to write instead of a rule that another scheduler would take. Pure.
 
 People bring rules of Quartz, Spring, AWS, Jenkins and Go libraries, which look alike
-and mean other things: a field of seconds or years, Sunday as 1, a hash for a number.
+and mean other things: a field of seconds or years, Sunday as 1.
 What is offered here was read before it is shown, so no hint is itself refused.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from models.errors import RuleError
 from models.expressions.calendar import CalendarExpression
@@ -27,18 +27,13 @@ Accepts = Callable[[str], bool]
 _LONGEST = 120
 
 _FIELD_COUNT = len(FIELDS)
-_HOUR, _DAY, _MONTH, _WEEKDAY = 1, 2, 3, 4
+_DAY, _WEEKDAY = 2, 4
 _WEEK = 7
-
-#: The last day that every month has, but one: its neighbour has to be there, too.
-_IN_EVERY_MONTH = 27
-_LONGEST_MONTH = 31
 
 #: Of an interval; longer ones are refused.
 _LONGEST_S = 800_000 * 3600
 
 _YEAR = re.compile(r"\*|(?:19|20|21)[0-9]{2}(?:[-,/][0-9,/-]*)?")
-_YEARS = re.compile(r"([0-9]{4})(?:-([0-9]{4}))?")
 #: What a field of a rule may look like, in any dialect; a user or command does not.
 _NAMES = "|".join(name for each in FIELDS for name in each.names)
 _LIKE_FIELD = re.compile(
@@ -57,10 +52,7 @@ _ELAPSED = re.compile(
 )
 _SECONDS_OF = {"D": 86_400, "H": 3600, "M": 60, "S": 1}
 
-_RANGE = re.compile(r"([0-9]+|[A-Z]{3})-([0-9]+|[A-Z]{3})(?:/([0-9]+))?")
 _FROM_END = re.compile(r"L-([0-9]{1,2})")
-_NEAREST = re.compile(r"(?:([1-9]|[12][0-9]|3[01])|L-([1-9]|1[0-9]|2[0-5]))W")
-_HASH = re.compile(r"[HR](?:\(([0-9]{1,2})-([0-9]{1,2})\))?(?:/([0-9]{1,2}))?")
 _NUMBER_OF_DAY = re.compile(r"(?<![/#0-9])(?<!#-)[1-7](?![0-9])")
 
 #: Terms of other dialects: the place of their field, what they look like, what was
@@ -81,9 +73,6 @@ _TERMS: tuple[tuple[int, str, str | Callable[[re.Match[str]], str]], ...] = (
         lambda found: str(FIELDS[_WEEKDAY].names.index(found[0])),
     ),
 )
-
-#: Minutes of one value of the fields that a hash may stand in.
-_SPREAD = (1, 60)
 
 
 def find_hint(text: str, accepts: Accepts) -> str:
@@ -163,37 +152,22 @@ class _Reading:
 
     def offer(self, accepts: Accepts) -> str:
         """Return what to write; "" if it would be refused, too."""
-        mended = _Mended()
         words = [
-            mended.mend(word, place, from_one=self.from_one)
+            _mend(word, place, from_one=self.from_one)
             for place, word in enumerate(self.words)
         ]
         rule = " ".join(words)
         exact = _make_calendar(words, self.second, self.year)
         if len(rule) > _LONGEST or not accepts(rule):
-            if nearest := _offer_nearest(words, self.second, self.year):
-                return nearest
             from_end = _FROM_END.fullmatch(words[_DAY])
             return f"Write {exact}" if exact and from_end else ""
         offered = f"{self.said} {rule!r}{self.where}".lstrip()
-        if mended.minutes:
-            jitter = write_elapsed(60 * mended.minutes)
-            offered += f', and "jitter": "{jitter}" beside "when" to spread the load'
-        keeps = (self.second or "0").isdecimal() and int(self.second or "0") > 0
-        if exact and (keeps or (self.year or "*") != "*"):
+        has_second = (self.second or "0").strip("0").isdecimal()
+        if not has_second and (self.year or "*") == "*":
+            return offered
+        if exact:
             return f"{offered}; or write {exact}"
-        return offered + self._offer_bounds()
-
-    def _offer_bounds(self) -> str:
-        """Return how to keep the years; "" if there are none, or no range."""
-        found = _YEARS.fullmatch(self.year or "")
-        if found is None:
-            return ""
-        first, after = found[1], int(found[2] or found[1]) + 1
-        return (
-            f'; the years are "starts_at": "{first}-01-01T00:00:00" and "ends_at":'
-            f' "{after}-01-01T00:00:00" beside "when"'
-        )
+        return f'{offered}; years are "starts_at" and "ends_at" beside "when"'
 
 
 def _find_readings(words: list[str]) -> Iterator[_Reading]:
@@ -236,56 +210,21 @@ def _find_readings_of_six(words: list[str]) -> Iterator[_Reading]:
     yield _Reading(words[1:], "", words[0], where=spring)
 
 
-@dataclass(slots=True)
-class _Mended:
-    """Puts fields of other dialects into ours, and counts the jitter they ask for."""
-
-    minutes: int = field(default=0)
-
-    def mend(self, word: str, place: int, *, from_one: bool) -> str:
-        """Return the field *word*, as we write it; unknown terms stay as they are."""
-        places = {place, _FROM_ONE} if from_one and place == _WEEKDAY else {place}
-        return ",".join(
-            self._mend_term(term, place, places) for term in word.split(",")
-        )
-
-    def _mend_term(self, term: str, place: int, places: set[int]) -> str:
-        for where, pattern, meant in _TERMS:
-            if where in places:
-                term = re.sub(pattern, meant, term)
-        if place <= _HOUR:
-            term = self._mend_hash(term, place)
-        return _unwrap(term, FIELDS[place])
-
-    def _mend_hash(self, term: str, place: int) -> str:
-        found = _HASH.fullmatch(term)
-        if found is None:
-            return term
-        spec = FIELDS[place]
-        first, last = (
-            (int(found[1]), int(found[2])) if found[1] else (spec.low, spec.high)
-        )
-        step = int(found[3]) if found[3] else None
-        if step is None:
-            self.minutes += (last - first) * _SPREAD[place]
-            return str(first)
-        self.minutes += (step - 1) * _SPREAD[place]
-        return f"{first}-{last}/{step}" if found[1] else f"*/{step}"
+def _mend(word: str, place: int, *, from_one: bool) -> str:
+    """Return the field *word*, as we write it; unknown terms stay as they are."""
+    places = {place, _FROM_ONE} if from_one and place == _WEEKDAY else {place}
+    terms = word.split(",")
+    for where, pattern, meant in _TERMS:
+        if where in places:
+            terms = [re.sub(pattern, meant, term) for term in terms]
+    return ",".join(_unwrap(term, FIELDS[place]) for term in terms)
 
 
 def _unwrap(term: str, spec: CronField) -> str:
-    """Return a range that runs backwards as two, or with a step as its values."""
-    found = _RANGE.fullmatch(term)
-    if found is None:
-        return term
-    first, last = _get_number(found[1], spec), _get_number(found[2], spec)
+    """Return a range that runs backwards as two."""
+    first, last = (_get_number(word, spec) for word in (*term.split("-"), "")[:2])
     if first is None or last is None or first <= last:
         return term
-    if found[3]:
-        values = range(first, last + spec.count + 1)[:: max(int(found[3]), 1)]
-        return ",".join(
-            str((each - spec.low) % spec.count + spec.low) for each in values
-        )
     return spec.spell_wrapped(first, last)
 
 
@@ -345,51 +284,6 @@ _WHOLE_RULES = (
     (r"AT\(\s*([0-9T:-]{1,30})\s*\)", _offer_due_date),
     (r"(?:CRON_)?TZ=(\S+)\s+(.+)", _offer_zone),
 )
-
-
-def _offer_nearest(words: Sequence[str], second: str | None, year: str | None) -> str:
-    """
-    Return how to ask for the working day nearest to a day of the month: "15W".
-
-    It is never in another month: before a Sunday the 1st there is none. So it is a
-    list of rules, one for that day, and one for each neighbour that stands in for it.
-    What Quartz does on the 28th and later, at the end of some months, has no rule.
-    """
-    found = _NEAREST.fullmatch(words[_DAY])
-    if found is None or words[_WEEKDAY] != "*":
-        return ""
-    is_from_end = found[1] is None
-    number = int(found[2] if is_from_end else found[1])
-    if number > _IN_EVERY_MONTH and not is_from_end:
-        # Quartz takes the 31st of a shorter month for its last day.
-        day = "LW" if number == _LONGEST_MONTH else str(number)
-        rule = repr(" ".join([*words[:_DAY], day, *words[_DAY + 1 :]]))
-        if day == "LW":
-            return f"Write {rule}"
-        return (
-            f"Write {rule}, with weekends in 'except' and 'before' as 'instead', if"
-            " Sundays may go to the Friday, too"
-        )
-    step = -1 if is_from_end else 1
-    stands_in: dict[str, tuple[int, ...]] = {
-        "5": (number - step,),
-        "1": (number + step,),
-    }
-    if number == 1 and not is_from_end:
-        stands_in = {"1": (2, 3)}
-    rules = []
-    for weekdays, days in (("1-5", (number,)), *stands_in.items()):
-        names = [_name_day(day, is_from_end=is_from_end) for day in days]
-        for name in names:
-            changed = [*words[:_DAY], name, words[_MONTH], weekdays]
-            rules.append(_make_calendar(changed, second, year, both=True))
-    return f"Write a list of rules: [{', '.join(rules)}]" if all(rules) else ""
-
-
-def _name_day(number: int, *, is_from_end: bool) -> str:
-    if not is_from_end:
-        return str(number)
-    return f"L-{number}" if number else "L"
 
 
 def _make_calendar(

@@ -132,7 +132,7 @@ def test_days_of_a_month(days: str, expected: list[int]):
         ("H 7 * * *", "cron has no 'H'.", "jitter"),
         ("H/15 7 * * *", "cron has no 'H'.", "jitter"),
         ("0 7 ? * 1", "cron has no '?'.", "Write '0 7 * * 1'."),
-        ("0 7 15W * *", "the nearest working day is not supported.", "a list of"),
+        ("0 7 15W * *", "the nearest working day is not supported.", "LW"),
         ("0 7 1,15W * *", "the nearest working day is not supported.", "LW"),
         ("0 7 L-3 * *", "count days from the end", "*-*~04 07:00:00"),
         ("0 7 * * L", "needs its number.", "Write 5L"),
