@@ -34,7 +34,6 @@ from models.fields.zone import first_instant_at, load_zone
 from models.occurrence import LOOKBACK
 
 _MINUTE_S = 60
-_ODD, _EVEN = frozenset(range(1, 54, 2)), frozenset(range(2, 54, 2))
 
 _OTHER_CLOCK = (
     "APScheduler goes by its own rules there, which leave some runs out and do others"
@@ -60,7 +59,7 @@ _EXPRESSIONS = {
     "WeekdayRangeExpression",
 }
 _BAD = "APScheduler refuses {} in a trigger. Write the action by hand."
-_DIALECT = Dialect(_BAD, _BAD, _BAD, has_open_steps=True)
+_DIALECT = Dialect(_BAD, has_open_steps=True)
 
 #: The places of a weekday in a month, in the order by which a store has them.
 _PLACES = {"1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5, "last": -1}
@@ -179,7 +178,7 @@ def _read_cron(draft: ActionDraft, state: _State) -> _Rules:
     draft.rule = f"{text} {zone}"
     draft.other_clock = _OTHER_CLOCK
     _add_bounds(draft, state)
-    years = _limit_years(draft, days.clock.years, zone)
+    years = _find_coming_years(draft, days.clock.years, zone)
     days = replace(days, clock=replace(days.clock, years=years))
     _add_jitter(draft, state)
     clock = days.clock
@@ -188,7 +187,11 @@ def _read_cron(draft: ActionDraft, state: _State) -> _Rules:
             f"Second {clock.second} is sent by the tick after it, at the full minute."
         )
     if days.weeks != _FIELDS["week"]:
-        return _make_fortnights(draft, days, zone)
+        weeks = spell(days.weeks, _FIELDS["week"])
+        refuse(
+            f"Weeks {weeks} of the year are no rule of ours. Name days and months, or a"
+            ' step from a day on: {"every": "P2W", "anchor": ...}.'
+        )
     found = _make_rules(days, zone)
     has_both = clock.weekdays != EVERY_WEEKDAY and clock.days != EVERY_DAY
     if has_both and any("calendar" in rule for rule in found):
@@ -281,58 +284,17 @@ def _make_rules(days: _CronDays, zone: str) -> list[dict[str, JsonValue]]:
     return found
 
 
-def _make_fortnights(draft: ActionDraft, days: _CronDays, zone: str) -> _Rules:
-    """Return a step of two weeks for each weekday and time, if it means that."""
-    clock = days.clock
-    plain = not (days.counted or days.is_last or clock.years or clock.second)
-    plain = plain and clock.days == EVERY_DAY and clock.months == EVERY_MONTH
-    if days.weeks not in (_ODD, _EVEN) or not plain:
-        weeks = spell(days.weeks, _FIELDS["week"])
-        refuse(
-            f"Weeks {weeks} of the year are no rule of ours. Name days and months, or a"
-            ' step from a day on: {"every": "P2W", "anchor": ...}.'
-        )
-    draft.differences.append(
-        "Every two weeks from its next run on; there the count starts again with each"
-        " year, which after a week 53 leaves one week or three between two runs."
-    )
-    today = draft.defaults.now.astimezone(load_zone(zone)).date()
-    coming = [today + timedelta(days=offset) for offset in range(14)]
-    return [
-        {
-            "every": "P2W",
-            "anchor": datetime.combine(day, time(hour, minute)).isoformat(),
-            "timezone": zone,
-        }
-        for day in coming
-        if day.isocalendar().week in days.weeks
-        and day.isoweekday() % 7 in clock.weekdays
-        for hour in sorted(clock.hours)
-        for minute in sorted(clock.minutes)
-    ]
-
-
-def _limit_years(
+def _find_coming_years(
     draft: ActionDraft, years: frozenset[int] | None, zone: str
 ) -> frozenset[int] | None:
-    """Turn years without a hole into bounds; return others, which stay in the rule."""
+    """Return those of the next hundred years in which it runs; None: in all."""
     if years is None:
         return None
     this_year = draft.defaults.now.astimezone(load_zone(zone)).year
-    coming = sorted(year for year in years if year >= this_year)
+    coming = years & frozenset(range(this_year, this_year + 100))
     if not coming:
         refuse("Its years have passed. Remove the job.")
-    first, last = coming[0], coming[-1]
-    if last - first + 1 != len(coming):
-        return frozenset(year for year in coming if year <= first + 100)
-    document = draft.document
-    if first > this_year:
-        starts_at = _midnight(date(first, 1, 1), zone)
-        document["starts_at"] = max(starts_at, str(document.get("starts_at", "")))
-    if last < 2199:
-        ends_at = _midnight(date(last + 1, 1, 1), zone)
-        document["ends_at"] = min(ends_at, str(document.get("ends_at", ends_at)))
-    return None
+    return coming
 
 
 def _midnight(day: date, zone: str) -> str:

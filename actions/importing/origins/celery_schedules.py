@@ -44,9 +44,7 @@ BOTH_DAYS = (
 CRONTAB = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 
 _DIALECT = Dialect(
-    unreadable="Celery cannot read {} in a crontab. Correct the entry first.",
-    unknown="Celery refuses {} in a crontab. Correct the entry first.",
-    stepless="{} has a step that is none. Correct the entry first.",
+    "Celery refuses {} in a crontab. Correct the entry first.",
     names=(WEEKDAY_NAMES | MONTH_NAMES,) * 5,
     wraps=True,
     letters=3,

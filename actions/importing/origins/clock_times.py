@@ -51,9 +51,7 @@ class Dialect:
     How an origin reads lists of numbers, ranges and steps.
 
     Args:
-        unreadable: Why a term is refused, as a sentence with room for it.
-        unknown: As *unreadable*, for a word that is no number or name of the field.
-        stepless: As *unreadable*, for a step that is not a number.
+        refusal: What is said of a term that it refuses, as a sentence with room for it.
         names: Of each field, lower-case.
         stars: What stands for all numbers.
         wraps: Whether a range may run backwards, over the end of its field.
@@ -61,9 +59,7 @@ class Dialect:
         letters: Of a name that count. None: all of them.
     """
 
-    unreadable: str
-    unknown: str
-    stepless: str
+    refusal: str
     names: Sequence[Mapping[str, int]] = ({}, {}, {}, {}, {})
     stars: str = "*"
     wraps: bool = False
@@ -91,7 +87,7 @@ class Dialect:
             named = names.get(word[: self.letters].lower())
             number = int(word) if word.isdecimal() else named
             if number not in every:
-                refuse(self.unknown.format(repr(word)))
+                refuse(self.refusal.format(repr(word)))
             return number
 
         low, high = min(every), max(every)
@@ -99,7 +95,7 @@ class Dialect:
         for term in text.split(","):
             match = _TERM.fullmatch(term)
             if match is None or not self._has_form(*match.groups()):
-                refuse(self.unreadable.format(repr(term)))
+                refuse(self.refusal.format(repr(term)))
             begin, end, step = match.groups()
             is_star = begin in self.stars
             first = low if is_star else read_number(begin)
@@ -109,10 +105,8 @@ class Dialect:
             numbers = [*range(first, last + 1)]
             if last < first and self.wraps:
                 numbers = [*range(first, high + 1), *range(low, last + 1)]
-            if step and not (step.isdecimal() and int(step)):
-                refuse(self.stepless.format(repr(term)))
-            if not numbers:
-                refuse(self.unreadable.format(repr(term)))
+            if not numbers or (step and not (step.isdecimal() and int(step))):
+                refuse(self.refusal.format(repr(term)))
             found.update(numbers[:: int(step or 1)])
         return frozenset(found)
 

@@ -8,24 +8,12 @@ from typing import Any
 
 from actions.importing.origins.imported import ActionDraft, Entry, Table, refuse
 from actions.importing.origins.tasks import run_task
-from actions.previews.clock_words import WEEKDAYS
-from models.errors import RuleError
-from models.expressions.cron import CronExpression
-from models.expressions.cron_hints import find_both_days
 
 _SETTING = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|\"[^\"]+\"|'[^']+')\s*=\s*(.*)")
 _USER = re.compile(r"[a-z_][a-z0-9_.-]*\$?")
 
 #: Settings that say when; all others are for the command.
 _ZONE, _SPREAD = "CRON_TZ", "RANDOM_DELAY"
-
-#: Settings of which there is more to say than that they are not copied.
-_SETTINGS = {
-    "MAILTO": (
-        "nobody gets the output of a task; notices tell of what fails (docs/notices.md)"
-    ),
-    "TZ": "it moves no rule, as in Debian's cron; CRON_TZ does, in cronie",
-}
 
 #: Users of a system that are no commands, and commands that take a path.
 _USERS = frozenset({"root", "nobody", "daemon", "www-data", "postgres"})
@@ -134,25 +122,23 @@ def _find_users(commands: Sequence[str]) -> tuple[bool, str]:
 
 def _explain_settings(text: str) -> list[str]:
     """Return what becomes of the settings of a crontab that are not about time."""
-    found: dict[str, list[int]] = {}
+    told: dict[str, list[str]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         setting = _SETTING.fullmatch(line)
-        if setting is not None:
-            found.setdefault(setting[1].strip("\"'"), []).append(number)
-    told = {
-        name: f"{name} (line {', '.join(map(str, numbers))})"
-        for name, numbers in found.items()
-        if name not in {_ZONE, _SPREAD}
-    }
-    notes = [
-        f"{told.pop(name)}: {what}." for name, what in _SETTINGS.items() if name in told
-    ]
-    if told:
-        notes.append(
-            f"{', '.join(told.values())}: set it where the task runs; values are not"
-            " copied."
+        name = "" if setting is None else setting[1].strip("\"'")
+        if name not in {"", _ZONE, _SPREAD}:
+            told.setdefault(name, []).append(str(number))
+    if not told:
+        return []
+    named = ", ".join(
+        f"{name} (line {', '.join(numbers)})" for name, numbers in told.items()
+    )
+    return [
+        (
+            f"{named}: values are not copied. Set where the task runs what it needs;"
+            " notices tell of what fails, and TZ moves no rule."
         )
-    return notes
+    ]
 
 
 def _read_rule(draft: ActionDraft, rule: str) -> None:
@@ -178,7 +164,6 @@ def _read_rule(draft: ActionDraft, rule: str) -> None:
             " leaves it to the command, and goes by the zone of its host (--timezone)."
         )
     draft.differences += _explain_foreign(rule)
-    draft.remarks += explain_days(rule)
 
 
 def _read_spread(draft: ActionDraft, minutes: str | None) -> None:
@@ -212,30 +197,6 @@ def _explain_foreign(rule: str) -> Iterator[str]:
                         f" there; here it is {meaning}."
                     )
                     break
-
-
-def explain_days(rule: str) -> list[str]:
-    """
-    Return what whoever wrote *rule* may not have meant, if it has two day fields.
-
-    >>> explain_days("0 9 1,15 * 5")[0][:47]
-    'It runs on days 1,15 and on every Friday as wel'
-    """
-    try:
-        canonical = CronExpression.parse(rule).canonical
-    except RuleError:
-        return []
-    instead = find_both_days(canonical)
-    if instead is None:
-        return []
-    _, _, day, _, weekday = rule.split()
-    number = canonical.split()[4]
-    note = (
-        f"It runs on days {day} and on every"
-        f" {WEEKDAYS[int(number) - 1] if number.isdecimal() else weekday} as well:"
-        " with two day fields either of them is enough."
-    )
-    return [f"{note} For days that match both, write {instead}." if instead else note]
 
 
 #: A line, with the CRON_TZ and RANDOM_DELAY that hold for it, and what is in doubt.

@@ -21,7 +21,11 @@ from typing import Any, NoReturn
 from pydantic import JsonValue
 
 from actions.occurrences import Schedule, make_schedule
-from actions.previews.preview_notes import find_touched_nights, make_read_rule
+from actions.previews.preview_notes import (
+    find_either_days,
+    find_touched_nights,
+    make_read_rule,
+)
 from models.door.documents import action_document, read_action_object
 from models.errors import InvalidDocumentError, RuleError
 from models.fields.field_types import LONGEST_NAME
@@ -277,7 +281,9 @@ def _finish(name: str, draft: ActionDraft, names: _Names, files: _Names) -> Impo
     document: dict[str, Any] = {"name": clean, **draft.document}
     action = read_action_object(document, default_timezone=draft.defaults.timezone)
     _look_ahead(draft, _make_schedule(action, draft.defaults.now))
-
+    draft.remarks += [
+        f"{each.message} {each.hint}" for each in find_either_days(action)
+    ]
     own = names.take(clean)
     if own != clean:
         draft.remarks.append(f"Named {own!r}: another entry is named {clean!r}.")

@@ -14,9 +14,7 @@ from actions.importing.origins.clock_times import (
     WEEKDAY_NAMES,
     ClockFields,
     Dialect,
-    read_interval,
 )
-from actions.importing.origins.crontab import explain_days
 from actions.importing.origins.imported import ActionDraft, Entry, Table, refuse
 from actions.importing.origins.tasks import run_task
 from models.errors import InvalidDocumentError, Problem
@@ -27,12 +25,8 @@ from models.occurrence import LOOKBACK
 #: Bytes of a file; manifests of a whole cluster are smaller.
 _LARGEST = 8 << 20
 
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_EVERY = re.compile(r"@every\s+((?:[0-9.]+(?:h|ms|m|s))+)")
-
-_REFUSED = "Kubernetes refuses {} in a schedule. Correct it first."
 _DIALECT = Dialect(
-    *(_REFUSED, _REFUSED, _REFUSED),
+    "Kubernetes refuses {} in a schedule. Correct it first.",
     names=({}, {}, {}, MONTH_NAMES, WEEKDAY_NAMES),
     stars="*?",
     has_open_steps=True,
@@ -106,19 +100,15 @@ def _read_schedule(draft: ActionDraft, schedule: Any) -> None:
     zone = draft.fields.get("timeZone")
     draft.rule = " ".join(filter(None, (schedule, zone)))
     zone = zone or draft.defaults.timezone
-    every = _EVERY.fullmatch(schedule.strip())
-    if every is None:
-        draft.document["when"] = _read_fields(schedule).make_rule(zone)
-        draft.other_clock = (
-            "The controller leaves out what is skipped, and may run a time of day that"
-            " comes twice in both passes."
-        )
-        draft.remarks += explain_days(schedule)
+    if schedule.startswith("@every"):
+        # the door refuses it, with the interval that is meant
+        draft.document["when"] = {"cron_rule": schedule}
         return
-    parts = re.findall(r"([0-9.]+)(h|ms|m|s)", every[1])
-    seconds = read_interval(sum(float(n) * _UNITS[unit] for n, unit in parts))
-    draft.document["when"] = {"every": write_elapsed(seconds), "timezone": zone}
-    draft.differences.append("It runs on a fixed grid from the post.")
+    draft.document["when"] = _read_fields(schedule).make_rule(zone)
+    draft.other_clock = (
+        "The controller leaves out what is skipped, and may run a time of day that"
+        " comes twice in both passes."
+    )
 
 
 def _read_fields(schedule: str) -> ClockFields:

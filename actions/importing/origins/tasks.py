@@ -50,15 +50,8 @@ def _serialize(draft: ActionDraft, _step: _Step, serializer: object) -> None:
         )
 
 
-def _say(text: str) -> Callable[[ActionDraft, _Step, Any], None]:
-    """Return what says *text* of an option, of which nothing is kept."""
-    return lambda draft, _step, value: draft.differences.append(text.format(value))
-
-
-_OF_SQS = "It has an option of SQS, {!r}, to which Minutehand does not send."
-
-#: What becomes of options of ``apply_async``: a key of run_task, or what writes or says
-#: something; of all others it is said that they are not kept.
+#: What becomes of options of ``apply_async``: a key of run_task, or what writes it; of
+#: all others it is said that they are not kept.
 _OPTIONS: Mapping[str, str | Callable[[ActionDraft, _Step, Any], None]] = {
     "priority": "priority",
     "headers": "headers",
@@ -66,19 +59,6 @@ _OPTIONS: Mapping[str, str | Callable[[ActionDraft, _Step, Any], None]] = {
     "time_limit": _limit("time_limit"),
     "soft_time_limit": _limit("soft_time_limit"),
     "serializer": _serialize,
-    "countdown": _say(
-        "Its task began {} s after it was due (countdown), and begins at once: let the"
-        " rule be due later."
-    ),
-    "eta": _say(
-        "Its task began at one instant, {} (eta), and begins at once: let the rule be"
-        " due then."
-    ),
-    "shadow": _say("Celery logged it as {!r} (shadow), and logs the name of its task."),
-    "MessageGroupId": _say(_OF_SQS),
-    "MessageDeduplicationId": _say(_OF_SQS),
-    "MessageAttributes": _say(_OF_SQS),
-    "DelaySeconds": _say(_OF_SQS),
 }
 
 
@@ -124,7 +104,8 @@ def run_task(
         read = _OPTIONS.get(option)
         if read is None:
             draft.differences.append(
-                f"The option {option!r} is not kept: set it in the task itself."
+                f"The option {option!r}, {given[option]!r:.80}, is not kept: let the"
+                " rule or the task itself do what it did."
             )
         elif isinstance(read, str):
             step[read] = given[option]

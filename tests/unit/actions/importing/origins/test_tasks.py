@@ -95,10 +95,7 @@ def test_what_is_not_kept_is_told():
     ("option", "value", "word"),
     [
         ("serializer", "pickle", "must accept that (accept_content)"),
-        ("countdown", 30, "began 30 s after it was due"),
-        ("eta", "2027-01-01T00:00:00", "began at one instant, 2027-01-01T00:00:00"),
-        ("shadow", "night", "logged it as 'night'"),
-        ("MessageGroupId", "a", "an option of SQS, 'a'"),
+        ("countdown", 30, "'countdown', 30, is not kept"),
     ],
 )
 def test_what_an_option_did_is_told(option: str, value: object, word: str):
