@@ -77,7 +77,10 @@ _UNITS = {
 _DAYS_OF_THE_YEAR = ("byyearday", "byweekno", "byeaster")
 #: Parts that name places within a step of weeks; the last three, within one of days.
 _FINER = ("byweekday", "byhour", "byminute", "bysecond")
-_HINT = "Split it into simpler rules, or let a program of yours post due dates."
+_HINT = (
+    "Split it into simpler rules, with an end (until) and no count, or let a program of"
+    " yours post due dates."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,12 @@ def add_recurrence(draft: ActionDraft, rule: Recurrence) -> None:
     expected = list(islice(rule.iterate(now), _COMPARED))
     if not expected:
         refuse("It is over, or not due for a long time. Leave it out.")
-    bounds = dict(_find_bounds(rule, now))
+    bounds = {}
+    if rule.dtstart > now:
+        bounds["starts_at"] = rule.dtstart.isoformat()
+    if rule.until is not None:
+        end = rule.until.replace(microsecond=0) + _SECOND
+        bounds["ends_at"] = end.isoformat()
     for rules in _propose(rule):
         if _find_ours({**bounds, "when": rules}, now, len(expected)) == expected:
             draft.document.update(bounds)
@@ -171,22 +179,6 @@ def _find_ours(
     return find_occurrences(schedule, now, _LATEST, limit=count)
 
 
-def _find_bounds(rule: Recurrence, now: datetime) -> Iterator[tuple[str, str]]:
-    if rule.dtstart > now:
-        yield "starts_at", rule.dtstart.isoformat()
-    last = rule.until
-    if rule.count is not None:
-        found = list(islice(rule.iterate(rule.dtstart), rule.count))
-        if len(found) < rule.count:
-            refuse(
-                f"It runs {rule.count} times, over more than 40 years."
-                " Leave out the count, or give it an end."
-            )
-        last = found[-1]
-    if last is not None:
-        yield "ends_at", (last.replace(microsecond=0) + _SECOND).isoformat()
-
-
 def _propose(rule: Recurrence) -> Iterator[list[JsonValue]]:
     """
     Yield rules that may mean the same, the likeliest first.
@@ -194,7 +186,7 @@ def _propose(rule: Recurrence) -> Iterator[list[JsonValue]]:
     What is compared may all be of one day, so parts of the rule that would count later
     are not left to that.
     """
-    if any(map(rule.get, _DAYS_OF_THE_YEAR)):
+    if rule.count or any(map(rule.get, _DAYS_OF_THE_YEAR)):
         return
     in_a_step = {"bysetpos", *_FINER[max(0, rule.freq - _WEEKLY) :]}
     is_step = rule.interval > 1 or rule.freq == _SECONDLY
