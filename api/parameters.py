@@ -13,9 +13,8 @@ from fastapi import Depends, Query
 from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.differences import AppDifference, foresee_apply
 from models.errors import UsageError
-from models.fields.field_types import Instant
+from models.fields.field_types import Instant, Note
 from models.fields.strict_model import DocumentModel
-from models.requests.actions import Note
 from models.small_app import SmallAppModel
 from serving.context import Context, Viewer
 

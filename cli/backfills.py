@@ -87,7 +87,7 @@ def _read_asked(
 ) -> BackfillModel:
     since, end = read_period(from_, until)
     values = {"from": since, "until": end, "which": which, "at_once": at_once}
-    text = write_json({**values, "note": note})
+    text = write_json({**values, "note": note or None})
     return read_model(BackfillModel, text.encode(), noun="backfill")
 
 

@@ -18,7 +18,7 @@ from api.parameters import read_query
 from dispatch.operation_filters import resolve_filter
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import OperationState
-from models.requests.operations import CancelModel, OperationFilterModel, RetryModel
+from models.requests.operations import NoteModel, OperationFilterModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.operation_log import (
     FIRST_KEPT,
@@ -282,7 +282,7 @@ def _read_state(context: Context, operation_id: UUID) -> OperationState:
     responses=_shows({**OPERATION, "state": "canceled", "reason": "canceled"}),
 )
 @takes(
-    CancelModel,
+    NoteModel,
     examples={"with a note": {"note": "the source is wrong"}, "nothing": {}},
     required=False,
 )
@@ -292,7 +292,7 @@ def cancel_operation(context: Operator, operation_id: _Id) -> Response:
 
     It is final at once; a worker that runs it stops at its next progress point.
     """
-    asked = context.read(CancelModel, "cancellation") if context.body else CancelModel()
+    asked = context.read(NoteModel, "cancellation") if context.body else NoteModel()
     with context.writing() as connection:
         cancel_or_refuse(connection, operation_id, app=context.app, note=asked.note)
         shown = fetch_shown_operation(connection, operation_id, app=context.app)

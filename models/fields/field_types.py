@@ -26,6 +26,9 @@ from models.fields.instants import parse_date, parse_due_date, parse_instant
 from models.fields.strict_model import Most, find_near, show
 from models.fields.zone import load_zone
 
+#: The longest note, in characters: some sentences.
+LONGEST_NOTE = 1000
+
 #: As they are stored and shown; Monday is 0, as ``date.weekday`` counts.
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -93,16 +96,22 @@ def check_name(text: str) -> str:
     if not name:
         msg = f"{show(text)} is empty."
         raise RuleError(msg, "Write a name of 1 to 200 characters.")
+    return check_note(name)
+
+
+def check_note(text: str) -> str:
+    """Refuse what a terminal or a list could not show."""
     # Of what is printable nothing is refused, and a look at all of it costs nothing.
-    for character in "" if name.isprintable() else name:
-        # Cc are control characters; Zl and Zp break lines. Of others, some turn the
-        # direction of all that follows, so that a name is read as another one.
+    for character in "" if text.isprintable() else text:
+        # Cc are control characters, Cs halves of one; Zl and Zp break lines. Of others,
+        # some turn the direction of all that follows, so that a name is read as
+        # another one.
         kind = unicodedata.category(character), unicodedata.bidirectional(character)
-        if kind[0] in {"Cc", "Zl", "Zp"} or kind[1] in _TURNING:
+        if kind[0] in {"Cc", "Cs", "Zl", "Zp"} or kind[1] in _TURNING:
             msg = f"{show(text)} contains the control character {character!r}."
             raise RuleError(msg, "Write it on one line, without tabs and the like.")
 
-    return name
+    return text
 
 
 def check_uid(text: str) -> str:
@@ -230,6 +239,10 @@ Day = Annotated[
     PlainValidator(read_day),
     WithJsonSchema({"type": "string", "format": "date"}),
 ]
+#: Why somebody does something, in their words.
+Note = Annotated[
+    str, Field(min_length=1, max_length=LONGEST_NOTE), AfterValidator(check_note)
+]
 Instant = Annotated[
     datetime,
     PlainValidator(read_instant),
@@ -242,6 +255,7 @@ __all__ = [
     "Instant",
     "Name",
     "Names",
+    "Note",
     "QueueName",
     "RuleText",
     "Uid",

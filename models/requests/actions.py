@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import unicodedata
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from models.errors import RuleError
-from models.fields.field_types import Instant, Name, Uid
-from models.fields.strict_model import DocumentModel, Most, show
+from models.fields.field_types import Instant, Name, Note, Uid
+from models.fields.strict_model import DocumentModel, Most
 from models.operation_state import Queue
 from models.requests.operations import LONGEST_TEXT, MOST_NAMED
 from models.revision import ActionState
 from models.when import KINDS
-
-#: The longest note, in characters: some sentences.
-LONGEST_NOTE = 1000
-
-
-def check_note(text: str) -> str:
-    """Refuse what a terminal or a list could not show."""
-    for character in text:
-        # Cc are control characters, Cs halves of one; Zl and Zp break lines.
-        if unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}:
-            msg = f"{show(text)} contains the control character {character!r}."
-            raise RuleError(msg, "Write it on one line, without tabs.")
-    return text
-
-
-#: Why somebody does something, in their words.
-Note = Annotated[
-    str, Field(min_length=1, max_length=LONGEST_NOTE), AfterValidator(check_note)
-]
 
 #: The most steps of one run; an action has fewer kinds.
 _MOST_STEPS = 20
@@ -73,17 +52,6 @@ class PauseModel(DocumentModel):
 
 #: Until somebody resumes it, for no reason that is said.
 UNTIL_RESUMED = PauseModel()
-
-
-class NoteModel(DocumentModel):
-    """
-    What somebody says about what they do.
-
-    Args:
-        note: Why, for the record of changes.
-    """
-
-    note: Note | None = Field(default=None, examples=["new kernel"])
 
 
 class Trouble(StrEnum):
@@ -132,9 +100,6 @@ class ActionFilterModel(DocumentModel):
 #: How many operations of a backfill are live at a time, unless somebody says so.
 DEFAULT_AT_ONCE = 1
 
-#: Characters of a note.
-_LONGEST_NOTE = 1000
-
 
 class Which(StrEnum):
     """Which of the occurrences a backfill runs."""
@@ -165,4 +130,4 @@ class BackfillModel(DocumentModel):
     at_once: Annotated[int, Field(strict=True)] = DEFAULT_AT_ONCE
     expected_count: Annotated[int, Field(ge=0, strict=True)] | None = None
     dry_run: bool = False
-    note: Annotated[str, Field(max_length=_LONGEST_NOTE)] | None = None
+    note: Note | None = None

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationInfo, WrapValidator, model_validator
 
 from models.errors import RuleError
-from models.fields.field_types import Instant
+from models.fields.field_types import Instant, Note
 from models.fields.strict_model import DocumentModel
 from models.json_form import write_json
 from models.requests.actions import ActionFilterModel
@@ -17,9 +17,6 @@ from models.requests.operations import (
     OperationFilterModel,
 )
 from models.revision import ActionState
-
-#: Characters of a note.
-LONGEST_NOTE = 1000
 
 
 class BulkKind(StrEnum):
@@ -80,7 +77,7 @@ class BulkChangeModel(DocumentModel):
     ] = Field(examples=[{"app": "shop"}])
     expected_count: Annotated[int, Field(ge=0, strict=True)] | None = None
     dry_run: bool = False
-    note: Annotated[str, Field(max_length=LONGEST_NOTE)] | None = None
+    note: Note | None = None
     until: Instant | None = None
 
     @model_validator(mode="after")

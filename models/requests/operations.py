@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from models.fields.field_types import Instant, Name, Uid
+from models.fields.field_types import Instant, Name, Note, Uid
 from models.fields.strict_model import DocumentModel, Most
 from models.operation_state import Mark, OperationState, Queue, Reason, Trigger
 
@@ -16,11 +16,6 @@ MOST_NAMED = 1000
 
 #: Characters of a text that is looked for.
 LONGEST_TEXT = 200
-
-#: Characters of a note.
-LONGEST_NOTE = 1000
-
-_Note = Annotated[str | None, Field(max_length=LONGEST_NOTE)]
 
 
 class OperationFilterModel(DocumentModel):
@@ -71,26 +66,24 @@ class OperationFilterModel(DocumentModel):
     )
 
 
-class CancelModel(DocumentModel):
+class NoteModel(DocumentModel):
     """
-    How to cancel an operation.
+    What somebody says about what they do.
 
     Args:
         note: Why, for the record of changes.
     """
 
-    note: _Note = None
+    note: Note | None = Field(default=None, examples=["new kernel"])
 
 
-class RetryModel(DocumentModel):
+class RetryModel(NoteModel):
     """
     How to run an operation again.
 
     Args:
         from_step: The step with which to begin: it and all after it run again, whether
             or not they succeeded. Left out: the first that has not succeeded.
-        note: Why, for the record of changes.
     """
 
     from_step: Name | None = None
-    note: _Note = None

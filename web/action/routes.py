@@ -37,7 +37,8 @@ from models.errors import (
 from models.fields.zone import load_zone
 from models.operation_state import OperationState
 from models.paging import Page
-from models.requests.actions import NoteModel, RunModel
+from models.requests.actions import RunModel
+from models.requests.operations import NoteModel
 from models.revision import OF_DOCUMENT
 from operations.operation_filter import OperationFilter
 from overview.actions.recent_runs import RecentRuns, fetch_runs_of_action

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from models.database.engine import read_clock
 from models.operation_state import OperationState
-from models.requests.operations import CancelModel, RetryModel
+from models.requests.operations import NoteModel, RetryModel
 from operations.cancel_and_retry import (
     RETRIED_STATES,
     cancel_or_refuse,
@@ -205,7 +205,7 @@ def _ask(
 @after_question(router, f"{_PATH}/cancel", partial(_ask, "operation/cancel.html"))
 def cancel(context: Operator, form: Form, operation_id: UUID) -> Response:
     """Cancel an operation."""
-    asked = form.read(CancelModel, "cancellation")
+    asked = form.read(NoteModel, "cancellation")
     with context.writing() as connection:
         cancel_or_refuse(connection, operation_id, app=context.app, note=asked.note)
     text = "Canceled. A worker that runs it stops at its next progress point."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.errors import InvalidDocumentError, Problem, UsageError
-from models.requests.operations import CancelModel
+from models.requests.operations import NoteModel
 from web.forms import make_refused, read_form
 
 
@@ -31,12 +31,12 @@ def test_form_passes_the_door_of_the_api():
     """So a page says what a program would be told."""
     form = read_form(b"note=" + b"x" * 3000)
     with pytest.raises(InvalidDocumentError) as caught:
-        form.read(CancelModel, "cancellation")
+        form.read(NoteModel, "cancellation")
     refused = make_refused(caught.value)
 
     assert ["note"] == [*refused.fields]
     assert "nothing was saved" in refused.told
-    assert CancelModel() == read_form(b"note=").read(CancelModel, "cancellation")
+    assert NoteModel() == read_form(b"note=").read(NoteModel, "cancellation")
 
 
 def test_problem_is_told_beside_its_field():

@@ -9,7 +9,10 @@ import pytest
 
 from models.door.documents import read_model
 from models.errors import InvalidDocumentError
+from models.fields.strict_model import DocumentModel
+from models.requests.actions import BackfillModel, PauseModel
 from models.requests.bulk_changes import BulkChangeModel
+from models.requests.operations import NoteModel, RetryModel
 
 
 def read(**given: Any) -> BulkChangeModel:
@@ -63,3 +66,28 @@ def test_what_is_wrong_is_told(given: dict[str, Any], pointer: str, words: str):
 def test_count_needs_no_expectation():
     """Who only counts changes nothing."""
     assert read(kind="pause", filter={}, dry_run=True).expected_count is None
+
+
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        (BulkChangeModel, {"kind": "run", "filter": {}, "dry_run": True}),
+        (BackfillModel, {"from": "2026-01-05T00:00:00Z"}),
+        (PauseModel, {}),
+        (RetryModel, {}),
+        (NoteModel, {}),
+    ],
+)
+@pytest.mark.parametrize(
+    "note", ["two\nlines", "a\x1b[2Jclear", "a\u202eturn", "x" * 1001]
+)
+def test_note_that_no_list_could_show_is_refused(
+    model: type[DocumentModel], given: dict[str, Any], note: str
+):
+    """Whatever it is about: a terminal that lists it would do as it says."""
+    assert read_model(model, json.dumps({**given, "note": "why"}), noun="request")
+
+    with pytest.raises(InvalidDocumentError) as refused:
+        read_model(model, json.dumps({**given, "note": note}), noun="request")
+
+    assert ["/note"] == [each.pointer for each in refused.value.problems]
