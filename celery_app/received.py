@@ -177,4 +177,5 @@ def make_anew(message: Any, name: str, make: Callable[..., Any]) -> None:
         if key != "application_headers"
     }
     message.body = json.dumps(made.body).encode()
+    message._decoded_cache = None  # noqa: SLF001 - else Celery asks what was read before
     message.content_type, message.content_encoding = _JSON, "utf-8"

@@ -1,8 +1,38 @@
-"""What is done at most so often."""
+"""What is done at most so often, and what is left of a message that is taken."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+from uuid import UUID
+
+from celery import Celery
+from celery.worker.request import Request
+
 from celery_app.consumer import Quota
+from celery_app.received import ReceivedMessage, make_anew, read_task
+
+
+def test_what_a_message_asks_for_besides_is_gone():
+    """
+    Celery would call it when a child dies, and settle nothing if it cannot be called.
+    """
+    with Celery(set_as_current=False) as app:
+        task = app.task(test_what_a_message_asks_for_besides_is_gone, name="ours")
+        besides = {"errbacks": [7], "chain": [7], "chord": {"a": 1}, "id": "another"}
+        message: Any = ReceivedMessage(
+            json.dumps([[1], {"triggerrer": "somebody", "a": 1}, besides]).encode(),
+            headers={"task": "ours", "id": str(UUID(int=7))},
+            content_type="application/json",
+            content_encoding="utf-8",
+            delivery_info={},
+        )
+        make_anew(message, read_task(message), app.amqp.as_task_v2)
+        request = Request(message, app=app, task=task)
+
+        assert (request.id, request.errbacks) == (str(UUID(int=7)), None)
+        assert [[], {"triggerrer": "somebody"}] == message.payload[:2]
+        assert not any(message.payload[2].values())
 
 
 def test_each_thing_is_done_once_within_the_while():
