@@ -20,7 +20,7 @@ import structlog
 from amqp import Message as AmqpMessage
 from celery.exceptions import WorkerShutdown
 from celery.worker import consumer as celery_consumer
-from celery.worker.state import maybe_shutdown
+from celery.worker.state import maybe_shutdown, successful_requests
 from kombu.exceptions import OperationalError
 
 from celery_app.aside import Aside, UnreadableMessage
@@ -122,6 +122,16 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """Put aside a message of which nothing can be read."""
         self._set_aside(message, str(exc))
+
+    def cancel_active_requests(self) -> None:
+        """
+        End what runs, for this worker stops and does not wait.
+
+        Celery spares an id that was done with here, and waits for it: a second message
+        of an operation is done with while the first still runs.
+        """
+        successful_requests.clear()
+        super().cancel_active_requests()
 
     def add_task_queue(self, queue: str, *_args: Any, **_options: Any) -> None:
         """Consume all lanes of *queue*, which is ours, again."""

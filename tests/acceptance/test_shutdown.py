@@ -6,7 +6,9 @@ import signal
 
 import pytest
 
-from models.operation_state import OperationState
+from celery_app.app import make_app
+from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK
+from models.operation_state import OperationState, Queue
 from tests.chaos.installation import Installation
 from tests.scheduling import get
 from tests.servers import PATIENCE_S, wait_until
@@ -71,6 +73,28 @@ def test_cold_shutdown_gives_back_what_runs(installation: Installation) -> None:
     # The other one came through in the two seconds that a soft shutdown waits here.
     assert get(installation.engine, short).state == OperationState.SUCCEEDED
     assert installation.count_effects(short) == 1
+
+
+def test_cold_shutdown_ends_what_came_twice(installation: Installation) -> None:
+    """A second message, which found its operation running, saves no child."""
+    running = installation.run("wait_deaf", str(installation.folder / "gate"))
+    with installation.worker("first") as first:
+        installation.wait_for_effects(running)
+        make_app(installation.settings).send_task(
+            EXECUTE_SCHEDULED_ACTION_QUICK,
+            kwargs={"triggerrer": "a test"},
+            task_id=str(running),
+            queue=Queue.QUICK.value,
+        )
+        wait_for_log(installation, "operation_not_claimed")
+        # It has the slot of the second, which is done with in the parent, too.
+        installation.wait_until_final(installation.run("sleep", 0))
+        first.send_signal(signal.SIGQUIT)
+        first.wait(PATIENCE_S)
+        left = get(installation.engine, running)
+
+    assert left.state in {OperationState.PENDING, OperationState.QUEUED}
+    assert left.attempt == 0
 
 
 def test_second_interrupt_gives_back_what_runs(installation: Installation) -> None:
