@@ -82,9 +82,7 @@ def at_work(installation: Installation) -> Iterator[Callable[[Sequence[bytes]], 
         push(installation, texts[::2])
         recorded.extend(record_many(installation, 20))
         push(installation, texts[1::2])
-        wait_until(
-            lambda: installation.count_live() == 0, timeout_s=60, what="ours to run"
-        )
+        wait_until(lambda: installation.count_live() == 0, what="ours to run")
         assert worker.poll() is None
         assert {"succeeded": len(recorded)} == count_states(installation)
         assert dict.fromkeys(map(str, recorded), 1) == count_effects(installation)
