@@ -77,7 +77,8 @@ def test_cold_shutdown_gives_back_what_runs(installation: Installation) -> None:
 
 def test_cold_shutdown_ends_what_came_twice(installation: Installation) -> None:
     """A second message, which found its operation running, saves no child."""
-    running = installation.run("wait_deaf", str(installation.folder / "gate"))
+    gate = installation.folder / "gate"
+    running = installation.run("wait_deaf", str(gate))
     with installation.worker("first") as first:
         installation.wait_for_effects(running)
         make_app(installation.settings).send_task(
@@ -92,6 +93,7 @@ def test_cold_shutdown_ends_what_came_twice(installation: Installation) -> None:
         first.send_signal(signal.SIGQUIT)
         first.wait(PATIENCE_S)
         left = get(installation.engine, running)
+        gate.touch()
 
     assert left.state in {OperationState.PENDING, OperationState.QUEUED}
     assert left.attempt == 0
