@@ -736,6 +736,7 @@ def _make_operations() -> None:
         sa.PrimaryKeyConstraint(
             "backfill_id", "occurrence", name=op.f("pk_backfill_occurrences")
         ),
+        postgresql_with=_VACUUM_SOONER,
     )
     _index(
         "ix_backfill_occurrences_waiting",
@@ -911,6 +912,7 @@ def _make_access() -> None:
         sa.Column("headers", Json),
         sa.Column("body", sa.Text()),
         sa.PrimaryKeyConstraint("caller", "key", name=op.f("pk_idempotency_keys")),
+        postgresql_with=_VACUUM_SOONER,
     )
     _index("ix_idempotency_keys_created_at", "idempotency_keys", ["created_at"])
     op.create_table(

@@ -997,6 +997,7 @@ idempotency_keys = sa.Table(
     Column("body", sa.Text),
     # maintenance: what is older than a day
     Index("ix_idempotency_keys_created_at", "created_at"),
+    postgresql_with=TURNS_OVER,
 )
 
 #: Who changed what: append-only, each row chained to the one before by its hash.
@@ -1131,4 +1132,5 @@ backfill_occurrences = sa.Table(
         "occurrence",
         where=BACKFILL_WAITING,
     ),
+    postgresql_with=TURNS_OVER,
 )
