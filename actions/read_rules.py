@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from actions.occurrences import Due, Schedule, find_due, parse_timing
-from actions.read_actions import get_action_state
+from actions.read_actions import fetch_rows, get_action_state
 from models.database.lists import belongs_to
 from models.database.tables import (
     DUE_ACTIONS,
@@ -56,6 +56,19 @@ def find_zone(row: sa.Row[Any]) -> ZoneInfo:
         return parse_timing(row.timing).rules[0].zone
     except RuleError:
         return load_zone("UTC")
+
+
+def fetch_named(
+    connection: sa.Connection, uids: Collection[str]
+) -> Mapping[str, tuple[str, ZoneInfo]]:
+    """
+    Return what actions are called, and the zone in which each is read, by uid.
+
+    An action that is no longer there is called by its uid, and read in UTC.
+    """
+    rows = fetch_rows(connection, [*uids])
+    known = {uid: (row.name, find_zone(row)) for uid, row in rows.items()}
+    return {uid: (uid, load_zone("UTC")) for uid in uids} | known
 
 
 def runs_when_resumed(row: sa.Row[Any] | None) -> bool:

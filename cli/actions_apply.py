@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.text import Text
@@ -179,7 +180,7 @@ def _list(names: list[str] | tuple[str, ...]) -> str:
 def _print(applied: AppliedFolder) -> None:
     for each in applied.items:
         out().print(_format(each))
-        if each.runs is not None and (said := _format_runs(each.runs)):
+        if each.runs is not None and (said := _format_runs(each.runs, each.zone)):
             out().print(f"            {said}", markup=False)
     counts = ", ".join(
         f"{count:,} {change}" for change, count in applied.counts.items() if count
@@ -198,17 +199,18 @@ def _format(entry: AppliedEntry) -> Text:
     if entry.pointers:
         line.append(f"  {' '.join(entry.pointers)}", style="default")
     if entry.next:
-        line.append(f"  next {format_both(entry.next[0])}", style="default")
+        line.append(f"  next {format_both(entry.next[0], entry.zone)}", style="default")
     return line
 
 
-def _format_runs(runs: CountedChanges) -> str:
+def _format_runs(runs: CountedChanges, zone: ZoneInfo | None) -> str:
     """Say what becomes of the runs that are to come; nothing if nothing does."""
     first = {
-        "added": [f"from {format_both(at)} on" for at in runs.added],
-        "removed": [f"from {format_both(at)} on" for at in runs.removed],
+        "added": [f"from {format_both(at, zone)} on" for at in runs.added],
+        "removed": [f"from {format_both(at, zone)} on" for at in runs.removed],
         "moved": [
-            f"the first from {format_both(each.was)} to {format_both(each.is_now)}"
+            f"the first from {format_both(each.was, zone)}"
+            f" to {format_both(each.is_now, zone)}"
             for each in runs.moved
         ],
     }

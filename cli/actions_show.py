@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from json import dumps
+from zoneinfo import ZoneInfo
 
 from rich.syntax import Syntax
 
-from actions.pausing.pause_state import APP, INSTALLATION, Pause
+from actions.pausing.pause_state import APP, INSTALLATION
 from actions.previews.sentences import describe_terms
 from actions.read_actions import FollowingAction, RevisionNote
 from cli.actions import format_last, style_action_state
@@ -53,7 +54,7 @@ def show_action(
         return
     _print_action(found, now)
     out().print()
-    _print_revisions(found.revisions)
+    _print_revisions(found.revisions, found.zone)
     out().print()
     text = dumps(found.document, ensure_ascii=False, indent=2)
     out().print(Syntax(text, "json", theme="ansi_dark", background_color="default"))
@@ -69,7 +70,7 @@ def _print_action(shown: DetailedAction, now: datetime) -> None:
             ("app", shown.app),
             ("name", shown.name),
             ("state", style_action_state(shown.state)),
-            ("paused", None if shown.pause is None else _describe_pause(shown.pause)),
+            ("paused", _describe_pause(shown)),
             ("why", shown.quarantine_reason or shown.problem),
             ("revision", str(shown.revision)),
             ("when", shown.sentence),
@@ -78,9 +79,9 @@ def _print_action(shown: DetailedAction, now: datetime) -> None:
             ("queue", shown.queue),
             ("overlap", shown.overlap),
             ("terms", "\n".join(describe_terms(shown.document)) or None),
-            ("effective", format_both(shown.effective_from)),
-            ("created", format_both(shown.created_at)),
-            ("updated", format_both(shown.updated_at)),
+            ("effective", format_both(shown.effective_from, shown.zone)),
+            ("created", format_both(shown.created_at, shown.zone)),
+            ("updated", format_both(shown.updated_at, shown.zone)),
             ("last", None if last is None else format_last(last, now)),
             ("operation", None if last is None else str(last.operation)),
             ("next", _tell_following(shown)),
@@ -97,19 +98,22 @@ def _tell_follower(each: FollowingAction) -> str:
     return f"{each.name} on {each.on}{later}"
 
 
-def _print_revisions(revisions: Sequence[RevisionNote]) -> None:
+def _print_revisions(revisions: Sequence[RevisionNote], zone: ZoneInfo) -> None:
     print_table(
         revisions,
         lambda each: {
             "number": str(each.revision),
             "change": each.change,
-            "at": format_both(each.recorded_at),
+            "at": format_both(each.recorded_at, zone),
             "by": each.changed_by or "-",
             "note": each.note or "",
         },
     )
 
 
-def _describe_pause(pause: Pause) -> str:
+def _describe_pause(shown: DetailedAction) -> str | None:
+    if shown.pause is None:
+        return None
     whose = {APP: "with its app, ", INSTALLATION: "with the installation, "}
-    return whose.get(pause.scope, "") + describe_pause(pause)
+    told = describe_pause(shown.pause, shown.zone)
+    return whose.get(shown.pause.scope, "") + told

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from actions.explaining.audit import AuditFault
-from cli.connection import get_settings, use_engine
+from actions.read_rules import fetch_named
+from cli.connection import get_settings, read_database, use_engine
 from cli.options import AppOption, JsonOption, read_period
 from cli.output import format_both, print_json, print_line, print_note, print_table
 from models.units import format_count
@@ -62,12 +63,14 @@ def audit(
 
 
 def _print(faults: Sequence[AuditFault]) -> None:
+    with read_database() as connection:
+        named = fetch_named(connection, {each.action_uid for each in faults})
     print_table(
         faults,
         lambda f: {
             "fault": f.fault.value,
-            "action": f.action_uid,
-            "occurrence": format_both(f.occurrence),
+            "action": named[f.action_uid][0],
+            "occurrence": format_both(f.occurrence, named[f.action_uid][1]),
             "detail": f.detail,
         },
         empty="No faults.",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
 
 from actions.leader import fetch_leader
 from actions.lookup import find_action, find_filtered
+from actions.read_rules import fetch_named, find_zone
 from cli.connection import (
     get_settings,
     read_database,
@@ -108,12 +110,16 @@ def backfill(
     """
     retention = get_settings().retention
     with read_database() as connection:
-        uid = find_action(connection, action, app=app).uid
+        row = find_action(connection, action, app=app)
+        uid, zone = row.uid, find_zone(row)
         plan = plan_backfill(connection, uid, asked, retention=retention)
     if terms.dry_run or not plan.total:
-        _print_plan(plan, json=terms.json)
+        _print_plan(plan, zone, json=terms.json)
         return
-    _confirm(plan, yes=terms.yes)
+    if not terms.yes:
+        _print_plan(plan, zone, json=False)
+    what = f"Run {_say_many(plan.total)} of {plan.action_name!r}"
+    confirm_change_of_many(what, yes=terms.yes)
     with write_database() as connection:
         seen = {"until": plan.until, "expected_count": plan.total}
         backfill_id = start_backfill(
@@ -125,13 +131,6 @@ def backfill(
         shown = fetch_shown_backfill(connection, backfill_id)
         leader = fetch_leader(connection)
     _print_started(shown, is_led=leader is not None, json=terms.json)
-
-
-def _confirm(plan: Plan, *, yes: bool) -> None:
-    if not yes:
-        _print_plan(plan, json=False)
-    what = f"Run {_say_many(plan.total)} of {plan.action_name!r}"
-    confirm_change_of_many(what, yes=yes)
 
 
 def _print_started(shown: ShownBackfill, *, is_led: bool, json: bool) -> None:
@@ -152,7 +151,7 @@ def _say_many(count: int) -> str:
     return format_count(count, "occurrence", "occurrences")
 
 
-def _print_plan(plan: Plan, *, json: bool) -> None:
+def _print_plan(plan: Plan, zone: ZoneInfo, *, json: bool) -> None:
     if json:
         print_json(plan)
         return
@@ -160,7 +159,7 @@ def _print_plan(plan: Plan, *, json: bool) -> None:
     print_table(
         found[:_SHOWN],
         lambda each: {
-            "occurrence": format_both(each.occurrence),
+            "occurrence": format_both(each.occurrence, zone),
             "recorded": style_state(each.recorded),
             "reason": each.reason or "",
             "": "would run" if each.runs else "",
@@ -168,7 +167,7 @@ def _print_plan(plan: Plan, *, json: bool) -> None:
     )
     if len(found) > _SHOWN:
         print_line(f"{len(found) - _SHOWN:,} more occurrences: see --json.")
-    period = f"{format_both(plan.since)} to {format_both(plan.until)}"
+    period = f"{format_both(plan.since, zone)} to {format_both(plan.until, zone)}"
     if not found:
         print_line(f"The rule is not due from {period}.")
         return
@@ -191,15 +190,16 @@ def list_backfills(
         found = fetch_shown_backfills(
             connection, Page(limit), app=app, action_uid=uid
         ).entries
+        named = fetch_named(connection, {each.action_uid for each in found})
     print_table(
         found,
         lambda each: {
             "id": shorten(each.id),
             "state": each.state,
-            "action": each.action_uid,
+            "action": named[each.action_uid][0],
             "occurrences": f"{each.total:,}",
             "which": each.which,
-            "started": format_both(each.created_at),
+            "started": format_both(each.created_at, named[each.action_uid][1]),
             "by": each.requested_by,
         },
         empty="There is no backfill.",
@@ -219,15 +219,17 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
         shown = fetch_shown_backfill(connection, backfill_id)
         limit = max(1, shown.total) if json else _SHOWN
         part = fetch_backfilled_occurrences(connection, backfill_id, Page(limit))
+        named = fetch_named(connection, [shown.action_uid])
+    name, zone = named[shown.action_uid]
     if json:
         print_json({**get_members(shown), "occurrences": part.entries})
         return
-    _print_shown(shown)
+    _print_shown(shown, name, zone)
     out().print()
     print_table(
         part.entries,
         lambda each: {
-            "occurrence": format_both(each.occurrence),
+            "occurrence": format_both(each.occurrence, zone),
             "what became of it": each.told,
             "id": shorten(each.operation_id),
         },
@@ -236,25 +238,25 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
         print_line(f"{shown.total - len(part.entries):,} more: see --json.")
 
 
-def _print_shown(shown: ShownBackfill) -> None:
-    progress = shown.progress or {}
+def _print_shown(shown: ShownBackfill, name: str, zone: ZoneInfo) -> None:
+    progress, started = shown.progress or {}, format_both(shown.created_at, zone)
     canceled = None
     if shown.canceled_at is not None:
-        canceled = f"{format_both(shown.canceled_at)} by {shown.canceled_by}"
+        canceled = f"{format_both(shown.canceled_at, zone)} by {shown.canceled_by}"
     print_fields(
         [
             ("state", shown.state),
-            ("action", f"{shown.action_uid} ({shown.app})"),
-            ("from", format_both(shown.since)),
-            ("until", format_both(shown.until)),
+            ("action", f"{name} ({shown.app})"),
+            ("from", format_both(shown.since, zone)),
+            ("until", format_both(shown.until, zone)),
             ("which", shown.which),
             ("occurrences", f"{shown.total:,}, {shown.at_once} at once"),
             ("progress", _count(progress)),
             ("waits for", shown.waits_for),
             ("note", shown.note),
-            ("started", f"{format_both(shown.created_at)} by {shown.requested_by}"),
+            ("started", f"{started} by {shown.requested_by}"),
             ("canceled", canceled),
-            ("finished", format_both(shown.finished_at)),
+            ("finished", format_both(shown.finished_at, zone)),
         ]
     )
 

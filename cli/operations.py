@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.table import Table
@@ -50,7 +51,6 @@ from models.units import format_age
 from operations.following import FollowingRun
 from operations.reasons import STATES, read_reason
 from overview.operations import (
-    MissedRange,
     ShownOperation,
     ShownStep,
     describe_result,
@@ -107,31 +107,31 @@ def format_progress(progress: Mapping[str, Any] | None) -> str:
     return f"{bar} {done}/{total} {progress.get('note') or ''}".rstrip()
 
 
-def make_steps_table(steps: Sequence[ShownStep]) -> Table:
-    """Return *steps* as a table."""
+def make_steps_table(steps: Sequence[ShownStep], zone: ZoneInfo) -> Table:
+    """Return *steps* as a table, whose times are those of *zone*."""
     table = make_table(("step", "state", "attempt", "started", "took", "what"))
     for step in steps:
         what = step.error or describe_result(step.result)
         if step.state is StepState.RUNNING:
-            told = (format_progress(step.progress), _describe_eta(step))
+            told = (format_progress(step.progress), _describe_eta(step, zone))
             what = "; ".join(each for each in told if each)
         table.add_row(
             step.name,
             style_state(step.state),
             str(step.attempt or "-"),
-            format_both(step.started_at),
+            format_both(step.started_at, zone),
             format_took(step.took),
             Text(what, style="red" if step.error else ""),
         )
     return table
 
 
-def _describe_eta(step: ShownStep) -> str:
+def _describe_eta(step: ShownStep, zone: ZoneInfo) -> str:
     if step.eta is None or step.usual is None:
         return ""
     usual = step.usual.took
     took = f"{usual.total_seconds():.1f} s" if usual < _MINUTE else format_age(usual)
-    return f"usually takes {took}, so should end about {format_both(step.eta)}"
+    return f"usually takes {took}, so should end about {format_both(step.eta, zone)}"
 
 
 def format_took(took: timedelta | None) -> str:
@@ -164,7 +164,7 @@ def list_operations(
             "id": shorten(each.id),
             "app": each.app,
             "what": get_action_name(each.triggered_by),
-            "occurrence": format_both(each.occurrence),
+            "occurrence": format_both(each.occurrence, load_zone(each.zone)),
             "queue": each.queue,
             "state": style_state(each.state),
             "took": format_took(each.took),
@@ -189,6 +189,7 @@ def show_operation(operation: OperationArgument, *, json: JsonOption = False) ->
 
 def print_operation(shown: ShownOperation) -> None:
     """Print *shown* for people."""
+    zone = load_zone(shown.zone)
     print_fields(
         [
             ("id", str(shown.id)),
@@ -199,16 +200,16 @@ def print_operation(shown: ShownOperation) -> None:
             ("trigger", shown.trigger),
             ("after", shown.after),
             ("then", "\n".join(map(_tell_following, shown.followed_by)) or None),
-            ("occurrence", format_both(shown.occurrence, load_zone(shown.zone))),
+            ("occurrence", format_both(shown.occurrence, zone)),
             ("state", _explain_state(shown.state)),
             ("reason", _explain_reason(shown)),
-            ("missed", _describe_missed(shown.missed)),
+            ("missed", _describe_missed(shown)),
             ("queue", shown.queue),
             ("attempt", f"{shown.attempt} of {shown.attempts_allowed}"),
-            ("recorded", format_both(shown.recorded_at)),
-            ("sent", format_both(shown.sent_at)),
-            ("started", format_both(shown.started_at)),
-            ("finished", format_both(shown.finished_at)),
+            ("recorded", format_both(shown.recorded_at, zone)),
+            ("sent", format_both(shown.sent_at, zone)),
+            ("started", format_both(shown.started_at, zone)),
+            ("finished", format_both(shown.finished_at, zone)),
             ("expected", shown.told_late),
             ("took", format_took(shown.took)),
             ("worker", shown.worker),
@@ -217,7 +218,7 @@ def print_operation(shown: ShownOperation) -> None:
     )
     if shown.steps:
         out().print()
-        out().print(make_steps_table(shown.steps))
+        out().print(make_steps_table(shown.steps, zone))
 
 
 def _tell_following(run: FollowingRun) -> str:
@@ -248,16 +249,17 @@ def _explain_reason(shown: ShownOperation) -> str | None:
 
 def _describe_reason(shown: ShownOperation) -> str:
     """Return the reason of an operation, and the range that a missed row covers."""
-    parts = (shown.reason, _describe_missed(shown.missed))
+    parts = (shown.reason, _describe_missed(shown))
     return ": ".join(each for each in parts if each)
 
 
-def _describe_missed(missed: MissedRange | None) -> str | None:
+def _describe_missed(shown: ShownOperation) -> str | None:
     """Return how many occurrences a missed row covers, and the first and last."""
+    missed, zone = shown.missed, load_zone(shown.zone)
     if missed is None:
         return None
     if missed.first == missed.last:
         return None  # it is the occurrence of the row
     more = " or more" if missed.is_more else ""
-    first, last = format_both(missed.first), format_both(missed.last)
+    first, last = format_both(missed.first, zone), format_both(missed.last, zone)
     return f"{missed.count:,}{more}, from {first} to {last}"

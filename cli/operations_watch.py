@@ -32,6 +32,7 @@ from cli.output import (
 from models.decision import get_action_name
 from models.errors import UsageError
 from models.fields.duration import read_elapsed
+from models.fields.zone import load_zone
 from models.operation_state import FINAL_STATES, OperationState
 from models.units import format_count
 from operations.list_operations import make_unknown
@@ -114,7 +115,7 @@ def _draw(shown: ShownOperation) -> Group:
     line = Text(f"{name}: ").append(style_state(shown.state))
     if shown.reason:
         line.append(f" ({shown.reason})")
-    return Group(line, make_steps_table(shown.steps))
+    return Group(line, make_steps_table(shown.steps, load_zone(shown.zone)))
 
 
 def _follow_in_lines(operation_id: UUID) -> ShownOperation:

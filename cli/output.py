@@ -1,8 +1,8 @@
 """
 How answers look: JSON for programs, tables for people, errors on standard error.
 
-JSON has times as RFC 3339 in UTC. People see each time on the clock of this host, with
-UTC beside it where the two differ.
+JSON has times as RFC 3339 in UTC. People see those of an action by the clock of its
+rule, all others by that of this host, with UTC beside it where the two differ.
 """
 
 from __future__ import annotations
@@ -153,20 +153,22 @@ def format_due(due: Due, zone: ZoneInfo) -> str:
     return f"{shown}, sent {due.due_at.astimezone(UTC):%H:%M:%S}Z"
 
 
-def describe_pause(pause: Pause) -> str:
-    """Say since when, by whom, until when and why something is paused."""
-    parts = [f"since {format_both(pause.at)}"]
+def describe_pause(pause: Pause, zone: ZoneInfo | None = None) -> str:
+    """Say since when, by whom, until when and why something (of *zone*) is paused."""
+    parts = [f"since {format_both(pause.at, zone)}"]
     if pause.by is not None:
         parts.append(f"by {pause.by}")
     if pause.until is not None:
-        parts.append(f"until {format_both(pause.until)}")
+        parts.append(f"until {format_both(pause.until, zone)}")
     text = " ".join(parts)
     return text if pause.note is None else f"{text}: {pause.note}"
 
 
-def say_until(until: datetime) -> str:
-    """Return when a pause ends, to follow what is paused."""
-    return f" until {format_both(until)}"
+def say_until(pause: Pause | None, zone: ZoneInfo | None = None) -> str:
+    """Return when a pause ends, to follow what (of *zone*) is paused."""
+    if pause is None or pause.until is None:
+        return ""
+    return f" until {format_both(pause.until, zone)}"
 
 
 def style_state(state: str) -> Text:

@@ -95,7 +95,7 @@ def resume_action(
     if shown.pause is not None:
         whose = "its app" if shown.pause.scope == APP else "the installation"
         print_line(f"{shown.name} (uid {uid}) stays paused with {whose}:")
-        print_line(f"  {describe_pause(shown.pause)}")
+        print_line(f"  {describe_pause(shown.pause, shown.zone)}")
         return
     print_line(f"Resumed {shown.name} (uid {uid}).")
     if not changed:
@@ -128,8 +128,7 @@ def pause_apps(
         print_json(paused)
         return
     what = "all small apps" if app is None else f"small app {app}"
-    ends = "" if paused.pause.until is None else say_until(paused.pause.until)
-    print_line(f"Paused {what}{ends}: {_count(paused.actions)}.")
+    print_line(f"Paused {what}{say_until(paused.pause)}: {_count(paused.actions)}.")
     command = "apps resume --all" if app is None else f"apps resume {app}"
     print_note(f"{_MEANING} To undo: minutehand {command}")
 

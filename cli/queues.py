@@ -86,7 +86,7 @@ def pause(
     if json:
         print_json(paused)
         return
-    ends = "" if paused.pause.until is None else say_until(paused.pause.until)
+    ends = say_until(paused.pause)
     print_line(f"Paused queue {queue.value}{ends}: {_count(paused.waiting)}.")
     print_note(
         "What runs goes on. Occurrences are recorded as before, and wait. To undo:"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 import typer
@@ -95,9 +96,9 @@ def shadow(
         msg = f"--timezone: {error}"
         raise UsageError(msg) from None
     with read_database() as connection:
+        actions = _fetch(connection, app)
         found = compare_with_beat(
-            log,
-            _fetch(connection, app),
+            *(log, actions),
             now=read_clock(connection),
             late=read_elapsed("--late", late),
             gap=read_elapsed("--gap", gap),
@@ -105,7 +106,7 @@ def shadow(
     if json:
         print_json({"since": log.since, "until": log.until, "entries": found})
     else:
-        _print(log, found)
+        _print(log, found, {e.uid: e.schedule.rules[0].zone for e in actions})
     if any(each.differences for each in found):
         raise typer.Exit(1)
 
@@ -127,15 +128,17 @@ def _make_action(row: sa.Row[Any]) -> ShadowAction:
     return ShadowAction(row.uid, row.name, schedule, runs_from)
 
 
-def _print(log: BeatLog, found: Sequence[ShadowEntry]) -> None:
+def _print(
+    log: BeatLog, found: Sequence[ShadowEntry], zones: Mapping[str | None, ZoneInfo]
+) -> None:
     print_table(
         found,
         lambda each: {
             "entry": each.name,
             "verdict": _WORDS[each.verdict],
             "agreed": f"{each.agreed:,}",
-            "differences": _list_differences(each),
-            "take over between": _tell_gap(each),
+            "differences": _list_differences(each, zones.get(each.action)),
+            "take over between": _tell_gap(each, zones.get(each.action)),
         },
         empty="Beat sent nothing, and there are no actions.",
     )
@@ -144,15 +147,17 @@ def _print(log: BeatLog, found: Sequence[ShadowEntry]) -> None:
     print_line(f"{format_both(log.since)} to {format_both(log.until)}: {told}")
 
 
-def _list_differences(entry: ShadowEntry) -> str:
-    lines = [f"{format_both(each.at)} {each.told}" for each in entry.differences]
+def _list_differences(entry: ShadowEntry, zone: ZoneInfo | None) -> str:
+    lines = [f"{format_both(each.at, zone)} {each.told}" for each in entry.differences]
     more = len(lines) - _SHOWN
     return "\n".join(lines[:_SHOWN] + ([f"and {more:,} more"] if more > 0 else []))
 
 
-def _tell_gap(entry: ShadowEntry) -> str:
+def _tell_gap(entry: ShadowEntry, zone: ZoneInfo | None) -> str:
     if entry.runs_from is not None:
-        return f"runs here since {format_both(entry.runs_from)}"
+        return f"runs here since {format_both(entry.runs_from, zone)}"
     if entry.gap is not None:
-        return f"{format_both(entry.gap.since)}\n{format_both(entry.gap.until)}"
+        return "\n".join(
+            format_both(e, zone) for e in (entry.gap.since, entry.gap.until)
+        )
     return "no such gap" if entry.verdict is ShadowVerdict.AGREES else ""

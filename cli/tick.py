@@ -14,6 +14,7 @@ import typer
 from actions.leader import get_send_failure
 from actions.own_actions import MAINTENANCE_UID, MaintenancePlan, ensure_maintenance
 from actions.previews.sentences import describe
+from actions.read_rules import fetch_named
 from actions.tick import TickReport, run_tick
 from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption, read_optional_instant, shorten
@@ -231,13 +232,16 @@ def _show(instant: datetime | None, *, json: bool) -> None:
     if json:
         print_json(foreseen.as_json())
         return
+    with read_database() as connection:
+        uids = {each.action_uid for each in foreseen.operations}
+        named = fetch_named(connection, uids)
     print_table(
         foreseen.operations,
         lambda each: {
             "id": shorten(each.id),
             "app": each.app,
             "what": get_action_name(each.triggered_by),
-            "occurrence": format_both(each.occurrence),
+            "occurrence": format_both(each.occurrence, named[each.action_uid][1]),
             "user": each.user_id or "-",
             "queue": each.queue,
             "would be": style_state(each.state),

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Any, NotRequired
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from typing_extensions import TypedDict
@@ -292,12 +293,13 @@ def fetch_shown_operations(
     Return the operations that match *wanted*, the latest first.
 
     Args:
-        in_full: Whether to fetch also what a table has no room for: their steps, what
-            each waits for or has met, and their zones.
+        in_full: Whether to fetch also what a table has no room for: their steps, and
+            what each waits for or has met.
     """
     rows = fetch_latest(connection, wanted, limit=limit)
     if not in_full:
-        return [_make_shown(row) for row in rows]
+        zones = _fetch_zones(connection, rows)
+        return [_make_shown(row, zones[row.id]) for row in rows]
     return _show(connection, rows, with_steps=True)
 
 
@@ -312,18 +314,24 @@ def _show(
     now = read_clock(connection)
     steps = _fetch_steps(connection, rows) if with_steps else {}
     circumstances = fetch_circumstances(connection, rows, now=now)
-    # The kinds of ``when`` take a while to import, and lists for people need none.
-    zones = import_module("actions.read_rules").fetch_zones(
-        connection, {(row.action_uid, row.action_revision) for row in rows}
-    )
+    zones = _fetch_zones(connection, rows)
     shown = []
     for row in rows:
         known = circumstances.get(row.id, ALONE)
-        zone = zones.find(row.action_uid, row.action_revision, row.occurrence)
-        told = tell_why(row, known, now=now, zone=zone)
-        bare = _make_shown(row, steps.get(row.id, ()), known.uncertain)
-        shown.append(replace(bare, told=told, zone=zone.key))
+        told = tell_why(row, known, now=now, zone=zones[row.id])
+        bare = _make_shown(row, zones[row.id], steps.get(row.id, ()), known.uncertain)
+        shown.append(replace(bare, told=told))
     return shown
+
+
+def _fetch_zones(
+    connection: sa.Connection, rows: Sequence[sa.Row[Any]]
+) -> dict[UUID, ZoneInfo]:
+    keys = {row.id: (row.action_uid, row.action_revision) for row in rows}
+    # The kinds of ``when`` take a while to import.
+    fetch_zones = import_module("actions.read_rules").fetch_zones
+    zones = fetch_zones(connection, {*keys.values()})
+    return {row.id: zones.find(*keys[row.id], row.occurrence) for row in rows}
 
 
 def describe_result(result: Mapping[str, Any] | None) -> str:
@@ -373,7 +381,10 @@ def _fetch_steps(
 
 
 def _make_shown(
-    row: sa.Row[Any], steps: tuple[ShownStep, ...] = (), uncertain: int = 0
+    row: sa.Row[Any],
+    zone: ZoneInfo,
+    steps: tuple[ShownStep, ...] = (),
+    uncertain: int = 0,
 ) -> ShownOperation:
     kept = row._mapping  # noqa: SLF001 - public, by the documentation
     return ShownOperation(
@@ -385,7 +396,7 @@ def _make_shown(
         },
         action_name=row.action_name,
         steps=steps,
-        zone="UTC",
+        zone=zone.key,
         after=tell_cause(row.details),
         followed_by=(),
         mark=find_mark(row, uncertain),

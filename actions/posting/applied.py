@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from zoneinfo import ZoneInfo
 
 from actions.posting.changes import CountedChanges
 from actions.posting.doubts import find_doubts_of_all
@@ -58,6 +59,7 @@ class AppliedEntry:
         next: The next occurrence, if there is one.
         superseded: As of ``Posted``.
         runs: Of a dry run: what it would do to the runs that time drives.
+        zone: That of its rule now, or before it was pruned.
     """
 
     file: str | None
@@ -69,6 +71,7 @@ class AppliedEntry:
     next: tuple[datetime, ...] = ()
     superseded: tuple[datetime, ...] = ()
     runs: CountedChanges | None = None
+    zone: ZoneInfo | None = field(default=None, metadata=ASIDE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from actions.posting.post import Posted, Posting, delete_action, post_actions
 from actions.posting.references import fetch_references
 from actions.posting.refusals import Taken, refuse_repeated
 from actions.read_actions import fetch_rows
-from actions.read_rules import find_next, read_schedule
+from actions.read_rules import find_next, find_zone, read_schedule
 from actions.small_apps.app_row import lock_app
 from models.database.engine import read_clock
 from models.database.journal import rolled_back
@@ -329,6 +329,7 @@ def _make_entry(
         None
         if is_stored
         else _count_changes(plan.old.get(source), rows[found.uid], found.uid, now),
+        find_zone(rows[found.uid]),
     )
 
 
@@ -340,6 +341,7 @@ def _make_pruned(row: sa.Row[Any], now: datetime, *, is_stored: bool) -> Applied
         row.name,
         row.revision + 1,
         runs=None if is_stored else _count_changes(row, None, row.uid, now),
+        zone=find_zone(row),
     )
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -192,17 +193,54 @@ def test_deleted_action_is_listed_if_asked_for(call: Call, shop: Path):
         "actions show hello",
         "status",
         "why hello",
+        "actions apply {folder} --app shop",
+        "actions apply {folder} --app shop --dry-run",
+        "actions pause hello --until 2030-01-10T22:00Z",
+        "actions backfill hello --from 2026-01-05T22:00Z --dry-run",
+        "backfills show {backfill}",
+        "tick --dry-run --at {tomorrow}",
     ],
 )
 def test_occurrences_are_told_by_the_clock_of_their_rule(
     call: Call, shop: Path, line: str
 ):
     """First, whatever the clock of the host; then in UTC."""
-    when = {"cron_rule": "0 7 * * *", "timezone": "Asia/Tokyo"}
-    path = write_action(shop, when=when)
-    assert 0 == call("actions", "post", path, "--app", "shop").code
+    ids = prepare_in_tokyo(call, shop)
 
-    answer = call(*line.format(path=path).split())
+    answer = call(*line.format(**ids).split())
 
     told = " ".join(answer.out.split())  # where a line is broken does not matter
     assert re.search(r" 07:00:00 \+09:00 \(\d{4}-\d\d-\d\d 22:00:00Z\)", told)
+
+
+@pytest.mark.parametrize(
+    "line", ["operations list", "operations show {operation}", "backfills list"]
+)
+def test_what_happened_is_told_by_the_clock_of_its_rule(
+    call: Call, shop: Path, line: str
+):
+    """All times of a run, and of a backfill, so that they can be compared."""
+    ids = prepare_in_tokyo(call, shop)
+
+    told = " ".join(call(*line.format(**ids).split()).out.split())
+
+    assert re.findall(r"\d\d:\d\d:\d\d \+09:00 \(", told)
+    assert [] == re.findall(r"\d:\d\dZ(?!\))", told)
+
+
+def prepare_in_tokyo(call: Call, shop: Path) -> dict[str, str]:
+    """Post an action that is due at 07:00 there, run it, and begin a backfill of it."""
+    when = {"cron_rule": "0 7 * * *", "timezone": "Asia/Tokyo"}
+    path = write_action(shop, when=when)
+    assert 0 == call("actions", "post", path, "--app", "shop").code
+    (shop / "apply").mkdir()
+    write_action(shop / "apply", when={**when, "cron_rule": "0 7 * * 1"})
+    period = ("--from", "2026-01-05T22:00Z", "--until", "2026-01-05T22:01Z")
+    begun = call("actions", "backfill", "hello", *period, "--yes", "--json").data
+    return {
+        "path": path,
+        "folder": str(shop / "apply"),
+        "backfill": begun["id"],
+        "operation": call("actions", "run", "hello").out.strip(),
+        "tomorrow": f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}T22:00Z",
+    }
