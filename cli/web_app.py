@@ -20,6 +20,7 @@ import structlog
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
@@ -33,6 +34,7 @@ from dispatch.bulk.runner import BulkRunner
 from serving.refusals import HttpError
 from serving.services import Services
 from telemetry import Event
+from web.guarding import render_nowhere
 from web.rendering import render_error
 
 log = structlog.get_logger()
@@ -143,7 +145,8 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         possible = methods | ({"HEAD"} if "GET" in methods else set())
         headers["Allow"] = ", ".join(sorted(possible))
     if _wants_page(request):
-        return render_error(request, HttpError(status, detail, headers=headers))
+        refused = HttpError(status, detail, headers=headers)
+        return await run_in_threadpool(render_nowhere, request, refused)
     return make_problem(status, detail, request.state.request_id, headers=headers)
 
 

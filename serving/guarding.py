@@ -25,7 +25,7 @@ from starlette.responses import Response
 from models.door.json_text import LARGEST_TEXT
 from models.errors import MinutehandError, UnreachableError
 from models.fields.strict_model import DocumentModel
-from serving.access.callers import Role
+from serving.access.callers import Caller, Role
 from serving.access.keys import note_use
 from serving.apart import is_large
 from serving.context import Context, Needs
@@ -157,15 +157,23 @@ class GuardedRoute(APIRoute):
         key = None
         if request.method == "POST":
             key = request.headers.get("idempotency-key")
-        return Context(
-            request=request,
-            services=services,
-            caller=caller,
-            request_id=request.state.request_id,
-            body=body,
-            idempotency_key=key,
-            last_event_id=services.hub.last_id,
-        )
+        return make_context(request, caller, body, key)
+
+
+def make_context(
+    request: Request, caller: Caller, body: bytes = b"", key: str | None = None
+) -> Context:
+    """Return the context of a request of *caller*; *key* is that of a repeat."""
+    services: Services = request.app.state.services
+    return Context(
+        request=request,
+        services=services,
+        caller=caller,
+        request_id=request.state.request_id,
+        body=body,
+        idempotency_key=key,
+        last_event_id=services.hub.last_id,
+    )
 
 
 async def _answer_apart(request: Request, context: Context) -> Response | None:

@@ -21,10 +21,17 @@ from starlette.responses import RedirectResponse, Response
 from models.door.json_text import LARGEST_TEXT
 from models.errors import MinutehandError, NotFoundError
 from serving.context import Context
-from serving.guarding import Body, GuardedRoute, Handle, collect_body, tell_unserved
+from serving.guarding import (
+    Body,
+    GuardedRoute,
+    Handle,
+    collect_body,
+    make_context,
+    tell_unserved,
+)
 from serving.parameters import refuse_nul
 from serving.refusals import find_status
-from serving.signing_in import demand_own_page
+from serving.signing_in import demand_own_page, find_person
 from web.forms import Form, read_form
 from web.preferences import keep_choice
 from web.rendering import render_alone, render_error
@@ -51,13 +58,27 @@ def takes_form(route: _Route) -> _Route:
     return route
 
 
+def render_nowhere(request: Request, error: MinutehandError) -> Response:
+    """Return a page that tells *error* at an address that no page has."""
+    with suppress(MinutehandError):
+        request.state.caller = find_person(request.app.state.services, request)
+    return _render_refusal(request, error)
+
+
+def _render_refusal(request: Request, error: MinutehandError) -> Response:
+    """Return a page that tells *error*, in the frame of whoever is signed in."""
+    caller = getattr(request.state, "caller", None)
+    context = None if caller is None else make_context(request, caller)
+    return render_error(request, error, context)
+
+
 class PageRoute(GuardedRoute):
     """A page, or what a form of a page is sent to."""
 
     async def refuse(self, request: Request, error: MinutehandError) -> Response:
         """Lead to where one signs in; tell everything else."""
         if find_status(error) is not HTTPStatus.UNAUTHORIZED:
-            return await run_in_threadpool(render_error, request, error)
+            return await run_in_threadpool(_render_refusal, request, error)
         # A part of a page that is read anew must not become another page.
         if "x-part" in request.headers:
             return Response(status_code=HTTPStatus.UNAUTHORIZED)

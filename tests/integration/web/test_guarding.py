@@ -13,8 +13,10 @@ from models.errors import UnreachableError
 from serving.access.callers import Role
 from tests.integration.api.prepared import Prepared, digest_tables
 from tests.integration.web.conftest import FOREIGN, OWN, Browser, enter, new_key
+from tests.integration.web.markup import Markup
 from tests.integration.web.people import sign_in
 from web.guarding import LARGEST_UNSIGNED, PageRoute
+from web.rendering import SECTIONS
 from web.routes import ROUTERS
 
 PATHS = sorted(
@@ -182,13 +184,33 @@ def test_choice_is_kept_by_the_browser(
 
 def test_page_that_is_none_is_told_on_a_page(browser: TestClient, engine: sa.Engine):
     """Programs get a problem at the same address."""
+    wanted = {"Accept": "text/html,*/*"}
+    outside = browser.get("/nothing", headers=wanted)
     enter(browser, new_key(engine))
-    page = browser.get("/nothing", headers={"Accept": "text/html,*/*"})
+    page = browser.get("/nothing", headers=wanted)
     problem = browser.get("/nothing")
 
-    assert 404 == page.status_code
+    assert (404, 404) == (outside.status_code, page.status_code)
     assert "<h1>" in page.text
     assert "application/problem+json" == problem.headers["content-type"]
+    assert "/actions" not in Markup("/nothing", outside.text).links
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/nothing", 404), ("/actions/nope", 404), ("/settings/keys/new", 403)],
+)
+def test_refusals_are_in_the_frame_of_all_pages(
+    browser: TestClient, engine: sa.Engine, path: str, status: int
+):
+    """Whoever is signed in goes on from there, wherever they came to."""
+    enter(browser, new_key(engine, Role.VIEWER))
+    frame = {section.path for section in SECTIONS}
+
+    page = browser.get(path, headers={"Accept": "text/html"})
+
+    assert status == page.status_code
+    assert frame <= {*Markup(path, page.text).links}
 
 
 def test_policy_lets_nothing_in(browser: TestClient, engine: sa.Engine):
