@@ -10,7 +10,7 @@ from actions.lookup import find_action
 from actions.pausing import pause_and_resume
 from actions.pausing.pause_state import APP
 from actions.pausing.targets import pause_target, resume_target
-from cli.connection import write_database
+from cli.connection import get_settings, write_database
 from cli.options import (
     ActionArgument,
     AppOption,
@@ -68,8 +68,7 @@ def pause_action(
     if json:
         print_json(shown)
         return
-    pause = shown.pause
-    end = "" if pause is None or pause.until is None else say_until(pause.until)
+    end = say_until(shown.pause, shown.zone)
     print_line(f"Paused {shown.name} (uid {uid}){end}.")
     if changed:
         print_note(f"{_MEANING} To undo: minutehand actions resume {uid}")
@@ -87,7 +86,8 @@ def resume_action(
     """
     with write_database() as connection:
         uid = find_action(connection, action, app=app).uid
-        changed = pause_and_resume.resume_action(connection, uid)
+        bounds = get_settings().app_bounds
+        changed = pause_and_resume.resume_action(connection, uid, bounds=bounds)
         shown = fetch_shown_action(connection, uid)
     if json:
         print_json(shown)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from importlib.metadata import version
@@ -31,6 +31,7 @@ import web.routes
 from api.answers import ROOT, make_problem
 from api.openapi import describe
 from dispatch.bulk.runner import BulkRunner
+from models.fields.app_bounds import AppBounds
 from serving.refusals import HttpError
 from serving.services import Services
 from telemetry import Event
@@ -68,7 +69,7 @@ def make_app(services: Services) -> FastAPI:
     async def live(_app: FastAPI) -> AsyncIterator[None]:
         # As many as there are connections to the database: nobody waits for one.
         current_default_thread_limiter().total_tokens = services.settings.web_threads
-        with doing_bulk_changes(services.engine):
+        with doing_bulk_changes(services.engine, services.terms.bounds):
             yield
         services.close()
 
@@ -211,11 +212,13 @@ _GRACE_S = 5
 
 
 @contextmanager
-def doing_bulk_changes(engine: sa.Engine) -> Iterator[None]:
+def doing_bulk_changes(
+    engine: sa.Engine, bounds: Mapping[str, AppBounds]
+) -> Iterator[None]:
     """Do the bulk changes that there are, until the block ends."""
     stop = threading.Event()
     runner = threading.Thread(
-        target=BulkRunner(engine).run, args=(stop,), name="bulk", daemon=True
+        target=BulkRunner(engine, bounds).run, args=(stop,), name="bulk", daemon=True
     )
     runner.start()
     try:

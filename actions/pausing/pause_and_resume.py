@@ -28,11 +28,11 @@ from actions.pausing.pause_state import (
     begin_pause,
     find_name,
     get_pause,
-    hold_pause,
     note_pause,
     refuse_other_pause,
     tag_pause,
 )
+from actions.posting.bounds import find_excess, hold_bounds
 from actions.posting.revisions import (
     change_actions,
     lock_actions,
@@ -45,6 +45,7 @@ from actions.read_rules import find_problem
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
+from models.fields.app_bounds import NOTHING_BOUND, AppBounds
 from models.json_form import ASIDE
 from models.requests.actions import UNTIL_RESUMED, PauseModel
 from models.revision import ActionState, Change
@@ -89,15 +90,17 @@ class Refusal(StrEnum):
     NOT_PAUSED = "not paused"
     PAUSED_ABOVE = "paused with its app or the installation"
     UNREADABLE = "its rule cannot be read"
+    TOO_MUCH = "more than the bounds of its small app allow"
     TOO_LATE = "the end of the pause has passed"
 
 
 @dataclass(slots=True)
 class Switched:
-    """How many actions were changed, and how many were not, by reason."""
+    """How many actions were changed, how many not, by reason, and bounds in the way."""
 
     done: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+    excess: list[Problem] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,7 @@ def resume_action(
     uid: str,
     note: str | None = None,
     *,
+    bounds: Mapping[str, AppBounds] = NOTHING_BOUND,
     app: str | None = None,
     expected: str | None = None,
 ) -> bool:
@@ -179,15 +183,17 @@ def resume_action(
     Raises:
         ConflictError: If it is paused with its app or the installation, not on its own.
         InvalidDocumentError: If its stored rule can no longer be read, whether it is
-            paused or not.
+            paused or not; or its app would have more than *bounds* allow.
     """
-    row, above = _hold(connection, uid, app, expected)
-    switched = _resume(connection, [row], {row.app: above}, note)
+    row, above = _hold(connection, uid, app, expected, bounds)
+    switched = _resume(connection, [row], {row.app: above}, bounds, note)
     if Refusal.UNREADABLE in switched.refused:
         message = f"the stored rule cannot be read: {find_problem(row)}"
         command = f"minutehand actions post FILE --replace --app {row.app}"
         problem = Problem("/when", message, f"Replace the rule: {command}")
         raise InvalidDocumentError((problem,))
+    if switched.excess:
+        raise InvalidDocumentError(tuple(switched.excess))
     if Refusal.PAUSED_ABOVE in switched.refused:
         whose, command = "the whole installation", "apps resume --all"
         if row.pause_scope == APP:
@@ -201,11 +207,15 @@ def resume_action(
 
 
 def _hold(
-    connection: sa.Connection, uid: str, app: str | None, expected: str | None
+    connection: sa.Connection,
+    uid: str,
+    app: str | None,
+    expected: str | None,
+    bounds: Mapping[str, AppBounds] = NOTHING_BOUND,
 ) -> tuple[sa.Row[Any], Pause | None]:
     """Lock an action; return it, and the pause that its app gives it."""
     owner = require_action(connection, uid, app=app).app
-    above = hold_pause(connection, owner)
+    above = hold_bounds(connection, owner, bounds)
     row = require_action(connection, uid, app=app, lock=True)
     refuse_other_pause(f"action {uid!r}", get_pause(row), expected)
     return row, above
@@ -231,15 +241,18 @@ def pause_many(
 
 
 def resume_many(
-    connection: sa.Connection, uids: Sequence[str], note: str | None
+    connection: sa.Connection,
+    uids: Sequence[str],
+    note: str | None,
+    bounds: Mapping[str, AppBounds] = NOTHING_BOUND,
 ) -> Switched:
-    """Resume actions from now on, as ``resume_action`` does; as ``pause_many``."""
+    """As ``resume_action``, of an app all or none; as ``pause_many``."""
     apps = connection.execute(
         sa.select(_kept.app).distinct().where(is_one_of(connection, uids))
     ).scalars()
-    above = {app: hold_pause(connection, app) for app in sorted(apps)}
+    above = {app: hold_bounds(connection, app, bounds) for app in sorted(apps)}
     rows = lock_actions(connection, is_one_of(connection, uids))
-    switched = _resume(connection, rows, above, note)
+    switched = _resume(connection, rows, above, bounds, note)
     return _count_gone(switched, len(uids) - len(rows))
 
 
@@ -276,12 +289,20 @@ def _resume(
     connection: sa.Connection,
     rows: Sequence[sa.Row[Any]],
     above: Mapping[str, Pause | None],
+    bounds: Mapping[str, AppBounds],
     note: str | None,
 ) -> Switched:
     switched, now, by = Switched(), read_clock(connection), find_name(connection)
     resumed: list[tuple[sa.Row[Any], dict[str, object]]] = []
+    refused = {row.uid: _refuse_to_resume(row) for row in rows}
+    for app in {row.app for row in rows if above.get(row.app) is None}:
+        those = [row for row in rows if row.app == app and not refused[row.uid]]
+        pairs = [(e, {"timing": e.timing, "active": e.active}) for e in those]
+        if excess := find_excess(connection, app, bounds, pairs):
+            switched.excess += excess.values()
+            refused |= {row.uid: Refusal.TOO_MUCH for row in those}
     for row in rows:
-        if refusal := _refuse_to_resume(row):
+        if refusal := refused[row.uid]:
             switched.refused[refusal] += 1
             continue
         held = above.get(row.app)

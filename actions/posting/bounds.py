@@ -14,6 +14,7 @@ from actions.load.forecast import forecast_load
 from actions.lookup import SYSTEM_APP
 from actions.occurrences import Schedule, parse_timing
 from actions.pausing.pause_state import Pause, hold_pause
+from actions.read_actions import get_action_state
 from actions.small_apps.app_row import lock_app
 from actions.when.searching import find_occurrences
 from models.database.engine import read_clock
@@ -21,6 +22,7 @@ from models.database.tables import scheduled_actions
 from models.errors import Problem, RuleError
 from models.fields.app_bounds import NO_BOUNDS, AppBounds, get_bounds
 from models.fields.instants import format_instant
+from models.revision import ActionState
 from models.units import format_age, format_count
 
 #: Occurrences of one action among which the shortest interval is looked for, and how
@@ -44,7 +46,7 @@ _kept = scheduled_actions.c
 
 class Alteration(NamedTuple):
     """
-    What a post changes for an app.
+    What a post or a resume changes for an app.
 
     Args:
         is_new: Whether it has one action more.
@@ -62,7 +64,7 @@ def _make_alteration(
 ) -> Alteration:
     """Return what the columns *values* change, in place of *old* if there is one."""
     before = None
-    if old is not None and old.active and old.paused_at is None:
+    if old is not None and old.active and get_action_state(old) is ActionState.ACTIVE:
         before = old.timing
     after = values["timing"] if values["active"] else None
     is_same = old is not None and before == after
@@ -73,9 +75,9 @@ def hold_bounds(
     connection: sa.Connection, app: str, by_app: Mapping[str, AppBounds]
 ) -> Pause | None:
     """
-    Return the pause of *app* as ``hold_pause``, before something is posted to it.
+    Return the pause of *app* as ``hold_pause``, before something is posted or resumed.
 
-    To an app that has bounds nobody else posts until the commit: each would count
+    To an app that has bounds nobody else adds until the commit: each would count
     without what the other one adds.
     """
     if get_bounds(by_app, app) != NO_BOUNDS:
@@ -90,7 +92,7 @@ def find_excess(
     changes: Sequence[tuple[sa.Row[Any] | None, Mapping[str, object]]],
 ) -> dict[int, Problem]:
     """
-    Return why what is posted together is too much for *app*, by the place in the list.
+    Return why what is posted or resumed together is too much, by its place in the list.
 
     What is there already is no matter: only what is new, or runs at other times.
 

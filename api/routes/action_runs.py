@@ -219,7 +219,12 @@ def resume_action(context: Operator, uid: str, note: NoteQuery = None) -> Respon
     app, expected = context.app, context.expected
     with context.writing() as connection:
         pause_and_resume.resume_action(
-            connection, uid, note, app=app, expected=expected
+            connection,
+            uid,
+            note,
+            app=app,
+            expected=expected,
+            bounds=context.services.terms.bounds,
         )
         return _answer_pause(connection, context, uid)
 

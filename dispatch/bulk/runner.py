@@ -48,6 +48,7 @@ from models.errors import (
     NotFoundError,
     UnreachableError,
 )
+from models.fields.app_bounds import NOTHING_BOUND, AppBounds
 from models.requests.actions import ActionFilterModel, PauseModel
 from models.requests.bulk_changes import BulkKind
 from models.requests.operations import OperationFilterModel
@@ -98,6 +99,7 @@ class BulkRunner:
 
     Args:
         engine: Of its process.
+        bounds: Of small apps: to resume what is more is refused.
         claim_for: How long its claim on a bulk change lasts without a batch.
         clock: Seconds, which never go back.
     """
@@ -105,12 +107,14 @@ class BulkRunner:
     def __init__(
         self,
         engine: sa.Engine,
+        bounds: Mapping[str, AppBounds] = NOTHING_BOUND,
         *,
         claim_for: timedelta = CLAIM_FOR,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Claim nothing yet."""
         self._engine = engine
+        self._bounds = bounds
         self._claim_for = claim_for
         self._clock = clock
         self._token = uuid4()
@@ -227,7 +231,8 @@ class BulkRunner:
             # The leader's transactions lock the lease first, and many rows after it.
             keep_leader_out(connection)
             if self._hold(connection, row.id):
-                _note(connection, row, page, _change_page(connection, row, kind, page))
+                changed = _change_page(connection, row, kind, page, self._bounds)
+                _note(connection, row, page, changed)
 
     def _run_page(self, row: sa.Row[Any], page: _Page) -> Changed:
         changed = Changed()
@@ -333,7 +338,11 @@ def _read_position(position: Mapping[str, Any] | None) -> tuple[datetime, UUID] 
 
 
 def _change_page(
-    connection: sa.Connection, row: sa.Row[Any], kind: BulkKind, page: _Page
+    connection: sa.Connection,
+    row: sa.Row[Any],
+    kind: BulkKind,
+    page: _Page,
+    bounds: Mapping[str, AppBounds],
 ) -> Changed:
     """Change them in the transaction of *connection*, which keeps the leader out."""
     if kind.is_of_operations:
@@ -347,7 +356,7 @@ def _change_page(
         asked = PauseModel.model_construct(note=note, until=ends)
         switched = pause_many(connection, uids, asked)
     else:
-        switched = resume_many(connection, uids, note)
+        switched = resume_many(connection, uids, note, bounds)
     return Changed(switched.done, switched.refused)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import (
@@ -57,6 +58,8 @@ class AppBounds:
 
 
 NO_BOUNDS = AppBounds()
+
+NOTHING_BOUND: Mapping[str, AppBounds] = MappingProxyType({})
 
 _ADAPTER = TypeAdapter(dict[str, AppBounds])
 

@@ -8,16 +8,27 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from actions.pausing.pause_and_resume import (
+    Refusal,
+    pause_action,
+    pause_many,
+    resume_action,
+    resume_many,
+)
+from actions.pausing.targets import pause_target
 from actions.posting.post import Posting, delete_action, post_action, post_actions
+from actions.read_actions import get_action_state
 from models.database.engine import read_clock, reading, writing
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError
 from models.fields.app_bounds import read_app_bounds
+from models.requests.actions import UNTIL_RESUMED
+from models.revision import ActionState
 from overview.doctor.checks.apps import look_at_bounds
 from overview.doctor.finding import View
 from settings import Settings
 from tests.integration.actions.pausing.test_pause_many import is_waiting_for_lock
-from tests.scheduling import TASK, add_app, find_far_hour, post
+from tests.scheduling import TASK, add_app, fetch_action, find_far_hour, post
 from tests.servers import wait_until
 
 HOURLY = {"cron_rule": "0 * * * *"}
@@ -123,6 +134,49 @@ def test_bounds_hold_for_two_who_post_at_once(postgres_engine: sa.Engine, text: 
         ((_, message),) = second.result()
 
     assert message.startswith("Small app 'app' would have 3")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"*": {"runs_an_hour": 16}}', "would have 18 of at most 16 runs an hour"),
+        ('{"app": {"shortest_interval": "PT10M"}}', "shortest interval of this small"),
+    ],
+)
+def test_what_is_resumed_is_held_to_bounds(engine: sa.Engine, text: str, told: str):
+    """One is refused with the number; of many, those of other apps go on."""
+    bounds = read_app_bounds(text)
+    often = {"cron_rule": "*/5 * * * *"}
+    uids = [
+        post(engine, name="a", when=often).uid,
+        post(engine, "other", name="b", when=HOURLY).uid,
+    ]
+    post(engine, name="c", when={"cron_rule": "*/10 * * * *"})
+    with writing(engine) as connection:
+        pause_many(connection, uids, UNTIL_RESUMED)
+
+    with pytest.raises(InvalidDocumentError) as error, writing(engine) as connection:
+        resume_action(connection, uids[0], bounds=bounds)
+    with writing(engine) as connection:
+        many = resume_many(connection, uids, None, bounds)
+
+    (problem,) = error.value.problems
+    assert told in problem.message
+    assert (1, {Refusal.TOO_MUCH: 1}) == (many.done, many.refused)
+    assert ActionState.PAUSED == get_action_state(fetch_action(engine, uids[0]))
+    with writing(engine) as connection:
+        assert resume_action(connection, uids[0])
+
+
+def test_paused_action_is_resumed_with_its_app_only(engine: sa.Engine):
+    """In a paused app it stays paused, so that nothing is more than it was."""
+    uid = post(engine, name="a", when={"cron_rule": "* * * * *"}).uid
+    bounds = read_app_bounds('{"*": {"runs_an_hour": 20}}')
+    with writing(engine) as connection:
+        pause_action(connection, uid, UNTIL_RESUMED)
+        pause_target(connection, "app", UNTIL_RESUMED)
+
+        assert resume_action(connection, uid, bounds=bounds)
 
 
 def test_doctor_names_apps_that_are_above(engine: sa.Engine):
