@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -28,7 +28,9 @@ from models.database.tables import (
     small_apps,
     users,
 )
+from models.decision import get_action_name
 from models.errors import NotFoundError
+from models.json_form import ASIDE
 from models.operation_state import DeliveryState
 from models.paging import Page, Part
 from operations.mail.delivery_marks import TOO_LARGE
@@ -138,6 +140,7 @@ class ListedMail:
     occurrence: datetime | None
     message_id: str
     content: KeptContent
+    action_name: str = field(metadata=ASIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +204,8 @@ def fetch_mails(
     connection: sa.Connection, wanted: MailFilter, page: Page
 ) -> Part[ListedMail]:
     """Return a part of the mails, the latest change first."""
-    query = sa.select(*_SHOWN).join_from(deliveries, operations).where(*wanted.match())
+    query = sa.select(*_SHOWN, _OPERATIONS.triggered_by)
+    query = query.join_from(deliveries, operations).where(*wanted.match())
     found: list[sa.Row[Any]] = []
     for owned in own_mails(wanted.app):
         latest = select_latest(query.where(*owned), page, _ORDER)
@@ -254,6 +258,7 @@ def fetch_mail(
     query = (
         sa.select(
             *_SHOWN,
+            _OPERATIONS.triggered_by,
             mail_contents.c.digest,
             mail_contents.c.subject,
             mail_contents.c.text,
@@ -299,7 +304,8 @@ def _read_row(row: sa.Row[Any]) -> dict[str, Any]:
         kept = KeptContent.TOO_LARGE if row.content == TOO_LARGE else KeptContent.YES
     message_id = compute_message_id(row.operation_id, row.step, row.recipient)
     derived = {"state": MailState(row.state), "message_id": message_id, "content": kept}
-    return {**values, **derived}
+    name = get_action_name(row.triggered_by)
+    return {**values, **derived, "action_name": name}
 
 
 def _find_headers(row: Any, senders: Senders | None) -> Iterator[MailHeader]:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from migrations.schema import migrate
 from models.database.engine import Clock, make_engine, writing
-from models.database.tables import operations
+from models.database.tables import operations, scheduled_actions
 from models.operation_state import OperationState
 from serving.access.callers import Caller, Role
 from serving.access.sign_ins import begin_session
@@ -104,6 +104,14 @@ def make_seeded_home(folder: Path, scene: Scene | None = None) -> Path:
             engine.dispose()
             (home / "done").touch()
     return home
+
+
+def fetch_uids(engine: sa.Engine) -> set[str]:
+    """Return the uids of actions that nothing else is called by."""
+    kept = scheduled_actions.c
+    with engine.connect() as connection:
+        query = sa.select(kept.uid).where(kept.uid.like(kept.app + "-%"))
+        return {*connection.execute(query).scalars()}
 
 
 def make_empty_home(home: Path) -> Path:

@@ -39,7 +39,9 @@ def look_at_quarantine(view: View) -> Iterator[Finding]:
     for row in fetch_quarantined(view.connection, app=view.app):
         reason = row.quarantine_reason or ""
         end = "" if reason.endswith((".", "?")) else "."
-        found = f"{row.uid} (app {row.app}): {reason}{end} Post it again."
+        found = (
+            f"{row.name} (uid {row.uid}, app {row.app}): {reason}{end} Post it again."
+        )
         title = "an action is quarantined"
         yield Finding("quarantine", Health.DOUBTFUL, found, title)
 

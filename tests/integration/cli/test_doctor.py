@@ -229,7 +229,9 @@ def test_quarantined_action_is_to_be_looked_at(call: Call, shop: Path):
     answer = call("doctor", "--json")
 
     assert (0, "look") == (answer.code, list_found(answer)["quarantine"])
-    assert "hello (app shop): no such zone" in find_detail(answer, "quarantine")
+    assert "hello (uid hello, app shop): no such zone" in find_detail(
+        answer, "quarantine"
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from models.database.engine import make_engine
 from tests.integration.api.prepared import leave_one, prepare
 from tests.integration.cli.calling import Call
-from tests.integration.web.markup import find_wrong_numbers
+from tests.integration.web.markup import find_uids, find_wrong_numbers
 from tests.seeded.serving import find_database
-from tests.seeded.sites import make_seeded_home
+from tests.seeded.sites import fetch_uids, make_seeded_home
 
 ACTION = "nightly-warehouse-load"
 APP = "harbour-logistics"
@@ -95,6 +96,25 @@ def test_commands_that_look_work_on_sqlite(walk: Call, line: str):
 
     assert answer.code in {0, 1}, answer.err
     assert answer.out or answer.err
+
+
+#: What programs read: documents and ids.
+_FOR_PROGRAMS = ("--json", "export", "schema", "support-bundle")
+
+
+def test_actions_are_called_by_their_names(walk: Call, home: Path):
+    """A uid stands in what is to be pasted, and where it says so."""
+    uids = fetch_uids(make_engine(find_database(home)))
+    (newest,) = walk("operations", "list", "--limit", "1", "--json").data
+    wrong = []
+    for line in LOOKS:
+        if any(each in line for each in _FOR_PROGRAMS):
+            continue
+        answer = walk(*line.format(operation=newest["id"]).split())
+        told = re.sub(r"(?m)^ *\"?uid .*$|^.*\"uid\":.*$", "", answer.out)
+        wrong += [(line, each) for each in find_uids(told + answer.err, uids)]
+
+    assert [] == wrong
 
 
 def test_one_is_not_told_as_many(call: Call, engine: sa.Engine, tmp_path: Path):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import urldefrag, urlencode, urljoin
 
 _INLINE = {"a", "abbr", "b", "code", "em", "i", "small", "span", "strong", "time"}
 _SILENT = {"script", "style"}
+_CODE = {"code", "pre", "textarea"}
 
 _MANY = (
     "(?:action|app|attempt|byte|change|day|domain|entrie|event|failure|file|group|hour"
@@ -26,6 +28,21 @@ _WRONG = re.compile(
 def find_wrong_numbers(text: str) -> list[str]:
     """Return where *text* has "1 rows", or "1 row are"."""
     return _WRONG.findall(" ".join(text.split()))
+
+
+def find_uids(text: str, uids: Container[str]) -> list[str]:
+    """
+    Return where *text* calls something by one of *uids*.
+
+    What follows a name, "(uid hello)", and what stands in a command is right.
+    """
+    told = re.sub(r"\buid '?[^)'\s]*|minutehand [a-z][^.|\n]*", "", text)
+    words = re.finditer(r"(?<![\w/.-])[\w-]+(?![\w/-])", told)
+    return [
+        told[max(0, each.start() - 60) : each.end() + 20]
+        for each in words
+        if each[0] in uids
+    ]
 
 
 @dataclass
@@ -71,6 +88,9 @@ class Markup(HTMLParser):
         self.ids: list[str] = []
         #: What is read of it, blocks apart, with what only listeners are told.
         self.words = ""
+        #: The same without what is to be pasted, or is an id and nothing else.
+        self.prose = ""
+        self._coded: list[str] = []
         self._is_silent = False
         self._heading: str | None = None
         self.feed(text)
@@ -80,9 +100,13 @@ class Markup(HTMLParser):
         """Keep what somebody could follow."""
         given = {name: value or "" for name, value in attrs}
         self._is_silent = tag in _SILENT
+        if tag in _CODE or "id" in given.get("class", "").split():
+            self._coded.append(tag)
         if tag not in _INLINE:
             told = (given.get(name) for name in ("aria-label", "title", "alt"))
-            self.words += f" | {' | '.join(filter(None, told))} | "
+            block = f" | {' | '.join(filter(None, told))} | "
+            self.words += block
+            self.prose += block
         if "id" in given:
             self.ids.append(given["id"])
         match tag:
@@ -131,8 +155,11 @@ class Markup(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         """End a heading, or what nobody reads."""
         self._is_silent = False
+        if self._coded[-1:] == [tag]:
+            self._coded.pop()
         if tag not in _INLINE:
             self.words += " | "
+            self.prose += " | "
         if tag == self._heading:
             self._heading = None
 
@@ -140,6 +167,7 @@ class Markup(HTMLParser):
         """Keep the text, and that of a heading."""
         if not self._is_silent:
             self.words += data
+            self.prose += "" if self._coded else data
         if self._heading:
             tag, text = self.headings[-1]
             self.headings[-1] = (tag, f"{text}{data}")

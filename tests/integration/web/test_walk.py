@@ -28,7 +28,7 @@ from serving.services import Services
 from serving.signing_in import name_cookie
 from tests.integration.api.prepared import leave_one, prepare
 from tests.integration.web.conftest import enter, new_key
-from tests.integration.web.markup import Markup, find_wrong_numbers
+from tests.integration.web.markup import Markup, find_uids, find_wrong_numbers
 from tests.seeded.businesses import BUSINESSES
 from tests.seeded.scene import NOW
 from tests.seeded.serving import (
@@ -36,6 +36,7 @@ from tests.seeded.serving import (
     find_database,
     make_settings,
 )
+from tests.seeded.sites import fetch_uids
 from web.rendering import SECTIONS
 from web.routes import PUBLIC_ROUTERS, ROUTERS
 
@@ -176,9 +177,15 @@ def walk(client: TestClient, *, is_short: bool = False) -> Walk:
     return made
 
 
-def test_every_page_can_be_found(enter_as: EnterAs):
+@pytest.fixture(scope="module")
+def walked_by_admin(enter_as: EnterAs) -> Walk:
+    """Give all pages of the installation."""
+    return walk(enter_as(Role.ADMIN, None))
+
+
+def test_every_page_can_be_found(walked_by_admin: Walk):
     """An admin comes to each page by links alone."""
-    walked = walk(enter_as(Role.ADMIN, None))
+    walked = walked_by_admin
 
     assert [] == walked.faults
     pages = {
@@ -230,6 +237,17 @@ def test_others_are_not_seen(enter_as: EnterAs, role: Role):
     assert [] == walked.faults
     assert len(SECTIONS) <= len(walked.pages)
     assert set() == seen
+
+
+def test_actions_are_called_by_their_names(walked_by_admin: Walk, seeded_home: Path):
+    """A uid stands in an address, in what is to be pasted, and where it says so."""
+    uids = fetch_uids(make_engine(find_database(seeded_home)))
+
+    assert [] == [
+        (path, wrong)
+        for path, text in walked_by_admin.pages.items()
+        for wrong in find_uids(Markup(path, text).prose, uids)
+    ]
 
 
 def test_one_is_not_told_as_many(
