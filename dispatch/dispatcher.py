@@ -287,8 +287,15 @@ class Dispatcher:
         wanted = _keep_wanted(transaction.connection, new)
         wanted = _name_longer_outages(transaction.connection, wanted)
         recorded = ask_record(transaction, wanted, fence=fence)
+
+        def read_recorded() -> Sequence[NewOperation]:
+            # If some were there before, their rows may differ from what we decided.
+            return wanted if recorded().total() == len(wanted) else ()
+
         # In the same transaction, because the query costs less than a transaction.
-        found = self.outbox.look(transaction, confirm, beside=len(self._ready))
+        found = self.outbox.look(
+            *(transaction, confirm), beside=len(self._ready), recorded=read_recorded
+        )
         return _Written(recorded, found, span)
 
     def _send_all(self, found: Sequence[Message]) -> int:

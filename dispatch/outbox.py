@@ -21,6 +21,7 @@ from actions.leader import clear_send_failure, record_send_failure
 from dispatch.task_outbox import TaskOutbox
 from models.database.engine import SELECT_NOW
 from models.database.transaction import Transaction
+from models.decision import NewOperation
 from models.errors import BrokerUnreachableError
 from models.operation_state import Queue
 from operations.sending.order import Message, ask_sendable, fetch_share, mark_sent
@@ -148,6 +149,7 @@ class Outbox:
         confirm: Callable[[], None],
         *,
         beside: int = 0,
+        recorded: Callable[[], Sequence[NewOperation]] = tuple,
     ) -> Callable[[], Sequence[Message]]:
         """
         Find what may be sent now.
@@ -156,6 +158,7 @@ class Outbox:
             transaction: As for ``mark``.
             confirm: What ``mark`` returned for it.
             beside: How many messages are handed over before the answer is read.
+            recorded: Returns what *transaction* has recorded, when it is committed.
 
         Returns:
             What to call when *transaction* is committed; it returns them in order.
@@ -179,7 +182,8 @@ class Outbox:
             if sendable is None:
                 return ()
             sent = [message for batch in self._unmarked for message in batch.messages]
-            found = sendable.choose([*sent, *self._in_hand()])
+            rows = {row.id: row for row in recorded() if row.queue is Queue.TASKS}
+            found = sendable.choose([*sent, *self._in_hand()], rows)
             self._last_line = sendable.last_line
             if not (found or sent or is_silent or self._last_line):
                 self._error = None  # nothing waits for the broker any more

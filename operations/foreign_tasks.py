@@ -196,6 +196,9 @@ def make_values(occasion: TaskOccasion) -> dict[str, JsonValue]:
     }
 
 
+#: Placeholders that need a look into the directory.
+LOOKED_UP = ("app.name", "user.email", "user.name", "user.locale")
+
 #: Our headers of a task's message: ``minutehand-operation-id`` and so on.
 _HEADERS = {
     name: OUR_HEADERS + name.replace(".", "-").replace("_", "-")

@@ -8,7 +8,7 @@ loses nothing: the operation is sent again, under the same id.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -40,6 +40,7 @@ from models.database.tables import (
     processes,
 )
 from models.database.transaction import Answer, AtOnce, Transaction
+from models.decision import NewOperation
 from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
 from operations.fleet.processes import ProcessRole
 from operations.turns import PAUSED, find_line, find_place, is_of_line
@@ -60,6 +61,8 @@ class Message(NamedTuple):
         lane: Lane of its queue, from 0; see operation_state.LANES.
         is_scheduled: Whether nobody asked for it by hand.
         line: In which it stands with ``overlap: queue``. None: in none.
+        recorded: Its row, if this process has just recorded it. None: the database has
+            to be asked for more.
     """
 
     id: UUID
@@ -71,6 +74,7 @@ class Message(NamedTuple):
     app: str = ""
     is_scheduled: bool = True
     line: str | None = None
+    recorded: NewOperation | None = None
 
 
 #: Queues by their stored value; calling the enum takes ten times as long.
@@ -269,13 +273,18 @@ class Sendable:
         """The last of the lines that were looked at; empty: none is behind it."""
         return next((row[-1] for row in self.rows.rows if row[0] is None), "")
 
-    def choose(self, handed_over: Sequence[Message] = ()) -> list[Message]:
+    def choose(
+        self,
+        handed_over: Sequence[Message] = (),
+        recorded: Mapping[UUID, NewOperation] = {},
+    ) -> list[Message]:
         """
         Return the messages in their order.
 
         Args:
             handed_over: What the broker has, although the database does not say so
                 yet. It counts as under way.
+            recorded: What this process has just recorded.
         """
         rows = [row for row in self.rows.rows if row[0] is not None]
         if any(row[_TRIGGER_AT] == Trigger.BACKFILL for row in rows):
@@ -312,7 +321,7 @@ class Sendable:
                 )
             message = Message(
                 *(id_, _QUEUES[queue], text, attempt, send_at, lane),
-                *(app, is_scheduled, line),
+                *(app, is_scheduled, line, recorded.get(id_)),
             )
             rank = is_scheduled + is_backfill
             messages.append((rank, send_at, turns[send_at, app], message))

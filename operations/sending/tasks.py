@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import sqlalchemy as sa
 from pydantic import ValidationError
@@ -32,7 +33,13 @@ from models.operation import RUN_TASK
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.run_task import RunTaskModel
 from operations.claiming.obstacles import can_nothing_stop, find_obstacle
-from operations.foreign_tasks import ForeignTask, TaskOccasion, make_task, make_token
+from operations.foreign_tasks import (
+    LOOKED_UP,
+    ForeignTask,
+    TaskOccasion,
+    make_task,
+    make_token,
+)
 from operations.sending.order import Message
 from operations.task_marks import TaskMark, make_end
 
@@ -45,12 +52,20 @@ _AT_ONCE = 500
 
 
 class TaskRevision(NamedTuple):
-    """Of a revision its name and when; and what it asks for, None: cannot be read."""
+    """
+    What is known of a revision.
+
+    Args:
+        document: Its name and when.
+        asked: What it asks for. None: that cannot be read.
+        asks_nobody: Whether the task can be made without a look into the directory.
+    """
 
     document: dict[str, Any]
     asked: RunTaskModel | None
     error: str | None = None
     back_off: BackOff = BackOff()
+    asks_nobody: bool = False
 
 
 _GONE = TaskRevision({}, None, "its revision is gone")
@@ -120,9 +135,9 @@ def _read(document: dict[str, Any]) -> TaskRevision:
         # It was read when it was posted, by another program.
         return TaskRevision(document, None, say(error))
     # Kept with what it gives as JSON, on which a tick would spend a tenth of its time.
-    _ = asked.is_constant
+    asks_nobody = asked.is_constant or asked.placeholders.isdisjoint(LOOKED_UP)
     kept = {key: document[key] for key in ("name", "when")}
-    return TaskRevision(kept, asked, back_off=read_back_off(document))
+    return TaskRevision(kept, asked, None, read_back_off(document), asks_nobody)
 
 
 class _Row(NamedTuple):
@@ -218,22 +233,59 @@ def fetch_tasks(
         secret: Of the installation.
         revisions: Those that were read before; more are added.
     """
-    given = make_rows_json([{"id": m.id, "attempt": m.attempt} for m in messages])
-    dialect = connection.dialect.name
-    rows = connection.execute(_tasks_statement(dialect), {"given": given}).all()
-    revisions.learn(connection, {(row[1], row[2]) for row in rows})
-    by_id = {message.id: message for message in messages}
+    rows = _recall(connection, messages, revisions)
+    unknown = [message for message in messages if message.id not in rows]
+    if unknown:
+        rows |= {row[0]: row for row in _fetch_rows(connection, unknown)}
+        revisions.learn(connection, {(row[1], row[2]) for row in rows.values()})
     ready: list[Ready] = []
     marks: list[tuple[Message, TaskMark]] = []
-    for row in rows:
+    for message in messages:
+        row = rows.get(message.id)
+        if row is None:
+            continue  # it was canceled or answered since it was found
         revision = revisions.get(row[1], row[2])
-        message = by_id[row[0]]
         made = _make(connection, row, message, revision, secret)
         if isinstance(made, Ready):
             ready.append(made)
         else:
             marks.append((message, made))
     return ready, marks
+
+
+def _recall(
+    connection: sa.Connection, messages: Sequence[Message], revisions: TaskRevisions
+) -> dict[UUID, Sequence[Any]]:
+    """
+    Return the rows of what has just been recorded, as ``_tasks_statement`` has them.
+
+    A schedule's task is known then, but for what it may be told of its app: the tick
+    has locked its action until the commit, and the look behind that has found it.
+    """
+    known = [
+        (message, row)
+        for message in messages
+        if (row := message.recorded) is not None and row.trigger is Trigger.SCHEDULE
+    ]
+    wanted = {(row.action_uid, row.action_revision) for _message, row in known}
+    revisions.learn(connection, wanted)
+    return {
+        message.id: (
+            *(message.id, row.action_uid, row.action_revision, row.app, row.trigger),
+            *(row.occurrence, None, None, None, row.attempts_allowed - 1, True),
+            *(None, None, None, None, message.send_at),
+        )
+        for message, row in known
+        if revisions.get(row.action_uid, row.action_revision).asks_nobody
+    }
+
+
+def _fetch_rows(
+    connection: sa.Connection, messages: Sequence[Message]
+) -> Sequence[Sequence[Any]]:
+    given = make_rows_json([{"id": m.id, "attempt": m.attempt} for m in messages])
+    statement = _tasks_statement(connection.dialect.name)
+    return connection.execute(statement, {"given": given}).all()
 
 
 @cache
@@ -307,12 +359,8 @@ def _make(
         attempt=message.attempt + 1,
         now=now,
     )
-    looked_up = {
-        "app.name": app_name,
-        "user.email": email,
-        "user.name": user_name or None,
-        "user.locale": locale or None,
-    }
+    found = app_name, email, user_name or None, locale or None
+    looked_up = dict(zip(LOOKED_UP, found, strict=True))
     token = make_token(secret, id_, occasion.attempt) if asked.wait else None
     try:
         task = make_task(occasion, asked, looked_up, token=token)

@@ -8,12 +8,10 @@ from pydantic import JsonValue
 
 from models.errors import AwaitedError
 from models.run_task import RunTaskModel
-from operations.foreign_tasks import make_task
+from operations.foreign_tasks import LOOKED_UP, make_task
 from operations.ports import StepContext, StepResult
 
-#: Placeholders that need a look into the directory.
-_OF_APP = "app.name"
-_OF_USER = ("user.email", "user.name", "user.locale")
+_OF_APP, *_OF_USER = LOOKED_UP
 
 
 def run_task(context: StepContext, asked: RunTaskModel) -> StepResult:

@@ -119,7 +119,10 @@ class Case:
         """Post an action that is due, and whose only step is a task."""
         when = {"cron_rule": "* * * * *"}
         steps = {"run_task": TASK | task}
-        uid = post(self.engine, name=named, operations=steps, when=when).uid
+        posted = post(
+            self.engine, name=named, operations=steps, when=when, replace_it=True
+        )
+        uid = posted.uid
         backdate(self.engine, uid)
         return uid
 
@@ -181,6 +184,45 @@ def test_tick_sends_a_task_straight_to_its_queue(engine: sa.Engine, case: Case):
     assert ("run_task", "succeeded", 1) == (step.name, step.state, step.attempt)
     assert (7, "reports") == (step.result["returned"], step.result["queue"])
     assert row.started_at == step.started_at
+
+
+@pytest.mark.parametrize(
+    ("named", "reads"), [("{{ scheduled_for }}", 0), ("{{ app.name }}", 1)]
+)
+def test_task_that_a_tick_has_recorded_is_not_read_again(
+    engine: sa.Engine, case: Case, named: str, reads: int
+):
+    """It is made from what was decided, unless it is to be told of its small app."""
+    case.add(kwargs={"given": named})
+    statements: list[str] = []
+
+    @sa.event.listens_for(engine, "before_cursor_execute")
+    def _note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        statements.append(statement)
+
+    tick(case.dispatcher, get_now(engine))
+
+    assert 1 == len(case.couriers.sent)
+    assert reads == sum("LEFT OUTER JOIN small_apps" in each for each in statements)
+
+
+def test_task_that_was_recorded_before_is_sent_as_it_was(engine: sa.Engine, case: Case):
+    """Whoever decides the same occurrence again may know another revision."""
+    uid = case.add(kwargs={"revision": 1})
+    now = get_now(engine)
+    case.couriers.refusal = "away"
+    tick(case.dispatcher, now)
+    (row,) = fetch_all(engine)
+    case.couriers.refusal = None
+    case.add(kwargs={"revision": 2})
+    since = row.occurrence
+    edit_action(engine, uid, next_due_at=since, effective_from=since)
+    edit(engine, row.id, send_at=since)
+
+    report = tick(case.dispatcher, now)
+
+    assert (1, 0) == (report.due, report.recorded)
+    assert [{"revision": 1}] == [task.kwargs for task in case.couriers.sent]
 
 
 @pytest.mark.parametrize("is_late", [False, True])
