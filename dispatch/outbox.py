@@ -182,7 +182,8 @@ class Outbox:
             if sendable is None:
                 return ()
             sent = [message for batch in self._unmarked for message in batch.messages]
-            rows = {row.id: row for row in recorded() if row.queue is Queue.TASKS}
+            new = [row for row in recorded() if row.queue is Queue.TASKS]
+            rows = {row.id.int: row for row in new}
             found = sendable.choose([*sent, *self._in_hand()], rows)
             self._last_line = sendable.last_line
             if not (found or sent or is_silent or self._last_line):

@@ -99,8 +99,9 @@ class TaskOutbox:
     monotonic: Callable[[], float] = time.monotonic
     _secret: str | None = None
     _revisions: TaskRevisions = field(default_factory=TaskRevisions)
-    #: What is with a courier, or has no mark yet.
-    _in_hand: dict[UUID, Message] = field(default_factory=dict)
+    #: What is with a courier, or has no mark yet. By the number of its id: an UUID
+    #: compares and hashes in Python, for each operation some ten times a tick.
+    _in_hand: dict[int, Message] = field(default_factory=dict)
     #: With the instant of each, by the monotonic clock.
     _marks: list[tuple[float, TaskMark]] = field(default_factory=list)
     #: Those that the transaction under way marks as ended.
@@ -176,7 +177,7 @@ class TaskOutbox:
         """Give a task its queue, and its place in the trace of its operation."""
         task = self.couriers.place(ready.task)
         if batch.place is None:
-            return ready._replace(task=task)
+            return ready if task is ready.task else ready._replace(task=task)
         id_ = ready.message.id
         place = tracing.find_operation(id_, batch.place)
         if batch.links == tracing.MOST:
@@ -203,7 +204,7 @@ class TaskOutbox:
             self._end_spans(batch, {}, refusal)
             self._put_off(batch, refusal)
             return 0
-        self._in_hand.update((each.message.id, each.message) for each in batch)
+        self._in_hand.update((each.message.id.int, each.message) for each in batch)
         return len(batch)
 
     def _put_off(self, batch: Sequence[Ready], error: str) -> None:
@@ -212,13 +213,13 @@ class TaskOutbox:
             self._note(message, mark_put_off(message, error, PUT_OFF))
 
     def _note(self, message: Message, mark: TaskMark, at: float | None = None) -> None:
-        self._in_hand[message.id] = message
+        self._in_hand[message.id.int] = message
         self._marks.append((self.monotonic() if at is None else at, mark))
 
     def _collect(self) -> None:
         for batch, at, refused, held, error in self.couriers.collect():
             # Those of a former leadership are for a look to find.
-            ours = [each for each in batch if each.message.id in self._in_hand]
+            ours = [each for each in batch if each.message.id.int in self._in_hand]
             if self._spans:
                 self._end_spans(batch, {**refused, **held}, error)
             if error is not None:
@@ -262,12 +263,12 @@ class TaskOutbox:
         if marks:
             now = self.monotonic()
             write_marks(
-                transaction, [mark._replace(ago_s=now - at) for at, mark in marks]
+                transaction, [mark for _, mark in marks], [now - at for at, _ in marks]
             )
 
         def confirm() -> None:
             del self._marks[: len(marks)]
             for _at, mark in marks:
-                self._in_hand.pop(mark.operation_id, None)
+                self._in_hand.pop(mark.operation_id.int, None)
 
         return confirm

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
@@ -21,7 +22,7 @@ import tracing
 from models.errors import RuleError, StepError
 from models.fields.duration import parse_elapsed
 from models.fields.placeholders import PLACEHOLDERS, fill
-from models.occurrence import str_to_uuid
+from models.occurrence import write_uuid
 from models.operation_state import Trigger
 from models.run_task import OUR_HEADERS, RunTaskModel, write_given
 
@@ -39,9 +40,15 @@ def make_token(secret: str, operation_id: UUID, attempt: int) -> str:
         attempt: In which it is sent, from 1; an answer to a former one counts nothing.
     """
     said = f"{operation_id}.{attempt}"
-    # Keyed BLAKE2 (RFC 7693): HMAC would take a twentieth of the time of a tick.
-    signed = blake2b(said.encode(), key=secret.encode(), digest_size=16)
+    signed = _key(secret).copy()
+    signed.update(said.encode())
     return f"{said}.{signed.hexdigest()}"
+
+
+@lru_cache(maxsize=8)
+def _key(secret: str) -> blake2b:
+    # Keyed BLAKE2 (RFC 7693): HMAC would take a twentieth of the time of a tick.
+    return blake2b(key=secret.encode(), digest_size=16)
 
 
 def read_token(secret: str, token: str) -> tuple[UUID, int] | None:
@@ -174,9 +181,9 @@ class TaskOccasion:
     now: datetime
 
 
-def make_task_id(operation_id: UUID) -> UUID:
+def make_task_id(operation_id: UUID) -> str:
     """Return the id of the user's task, which is the same in every attempt."""
-    return str_to_uuid(f"{operation_id} | run_task")
+    return write_uuid(f"{operation_id} | run_task")
 
 
 def make_values(occasion: TaskOccasion) -> dict[str, JsonValue]:
@@ -210,11 +217,30 @@ def name_task(operation_id: UUID, asked: RunTaskModel) -> ForeignTask:
     """Return the task that *asked* means, without what it is given."""
     return ForeignTask(
         name=asked.name,
-        id=str(make_task_id(operation_id)),
+        id=make_task_id(operation_id),
         queue=asked.queue,
         exchange=asked.exchange,
         routing_key=asked.routing_key,
         connection=asked.connection,
+    )
+
+
+def outline_task(asked: RunTaskModel) -> ForeignTask:
+    """Return what all tasks that *asked* means have in common."""
+    return ForeignTask(
+        name=asked.name,
+        id="",
+        args=asked.args,
+        kwargs=asked.kwargs,
+        queue=asked.queue,
+        exchange=asked.exchange,
+        routing_key=asked.routing_key,
+        connection=asked.connection,
+        priority=asked.priority,
+        limits_s=(_read_limit(asked.time_limit), _read_limit(asked.soft_time_limit)),
+        headers=asked.headers,
+        with_value=asked.returned,
+        written=asked.given,
     )
 
 
@@ -224,6 +250,7 @@ def make_task(
     looked_up: Mapping[str, JsonValue],
     *,
     token: str | None = None,
+    outline: ForeignTask | None = None,
 ) -> ForeignTask:
     """
     Return the task that *asked* means on this *occasion*.
@@ -234,46 +261,32 @@ def make_task(
         looked_up: Values of the placeholders that need a look into the directory; those
             that nothing asks for may be missing.
         token: For its answer. None: nobody waits for one.
+        outline: ``outline_task`` of *asked*, if it is at hand.
 
     Raises:
         StepError: Permanent: a text has a placeholder that has no value.
     """
     own = make_values(occasion)
-    args: Any = asked.args
-    kwargs: Any = asked.kwargs
-    headers: Any = asked.headers
-    written = asked.given
+    task = outline_task(asked) if outline is None else outline
     if not asked.is_constant:
         values = {**own, **looked_up}
+        given: Any = asked.args, asked.kwargs, asked.headers
         try:
-            args, kwargs, headers = (fill(v, values) for v in (args, kwargs, headers))
+            filled: list[Any] = [fill(each, values) for each in given]
         except RuleError as error:
             raise StepError(str(error), permanent=True) from None
+        args, kwargs, headers = filled
         written = write_given(args, kwargs)
-    headers = {key: value for key, value in headers.items() if value is not None}
-    for name, value in own.items():
-        if value is not None:
-            headers[_HEADERS[name]] = value
-    headers[_HEADERS["attempt"]] = occasion.attempt
-    return ForeignTask(
-        name=asked.name,
-        id=str(make_task_id(occasion.operation_id)),
-        args=args,
-        kwargs=kwargs,
-        queue=asked.queue,
-        exchange=asked.exchange,
-        routing_key=asked.routing_key,
-        connection=asked.connection,
-        priority=asked.priority,
-        expires_at=None
-        if asked.expires is None
-        else occasion.now + parse_elapsed(asked.expires),
-        limits_s=(_read_limit(asked.time_limit), _read_limit(asked.soft_time_limit)),
-        headers=headers,
+        task = task._replace(args=args, kwargs=kwargs, headers=headers, written=written)
+    told = {**task.headers, **{_HEADERS[name]: value for name, value in own.items()}}
+    told[_HEADERS["attempt"]] = occasion.attempt
+    expires = asked.expires
+    return task._replace(
+        id=make_task_id(occasion.operation_id),
+        expires_at=None if expires is None else occasion.now + parse_elapsed(expires),
+        headers={key: value for key, value in told.items() if value is not None},
         app=occasion.app,
         token=token,
-        with_value=asked.returned,
-        written=written,
     )
 
 
@@ -281,7 +294,9 @@ def _read_limit(text: str | None) -> float | None:
     return None if text is None else parse_elapsed(text).total_seconds()
 
 
+@lru_cache(maxsize=1024)
 def _write(at: datetime | None) -> str | None:
+    """Write an instant; cached, since many tasks of a tick share one."""
     return None if at is None else at.astimezone(UTC).isoformat()
 
 

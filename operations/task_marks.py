@@ -7,9 +7,10 @@ meanwhile stays as it is. Its step ends with it, if the mark ends it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
+from itertools import repeat
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -46,7 +47,6 @@ class TaskMark(NamedTuple):
         send_at: As it was found. None: that does not matter.
         delay_s: From the mark to the deadline, or to the next attempt. None: it is
             final, or both stay.
-        ago_s: Seconds since it happened.
         position: Of its step, if that ends with it. None: it has none, or has not
             begun.
         result: Of the step, as plain JSON.
@@ -61,7 +61,6 @@ class TaskMark(NamedTuple):
     sent: int = 0
     send_at: datetime | None = None
     delay_s: float | None = None
-    ago_s: float = 0
     position: int | None = None
     why: str | None = None
     result: object = None
@@ -123,19 +122,28 @@ def given_marks(dialect: str) -> sa.FromClause:
     return json_rows(dialect, _COLUMNS, "given")
 
 
-def make_values(marks: Sequence[TaskMark]) -> dict[str, object]:
-    """Return the parameter with *marks*."""
-    return {"given": make_rows_json([mark._asdict() for mark in marks])}
+def make_values(
+    marks: Sequence[TaskMark], ago_s: Iterable[float] = repeat(0.0)
+) -> dict[str, object]:
+    """Return the parameter with *marks*; see ``write_marks``."""
+    rows = [
+        {**mark._asdict(), "ago_s": seconds}
+        for mark, seconds in zip(marks, ago_s, strict=False)
+    ]
+    return {"given": make_rows_json(rows)}
 
 
-def write_marks(transaction: Transaction, marks: Sequence[TaskMark]) -> None:
+def write_marks(
+    transaction: Transaction, marks: Sequence[TaskMark], ago_s: Iterable[float]
+) -> None:
     """
     Write what became of tasks.
 
     Args:
         marks: At least one. What is no longer as it was found stays as it is.
+        ago_s: Seconds since each happened.
     """
-    dialect, values = transaction.connection.dialect.name, make_values(marks)
+    dialect, values = transaction.connection.dialect.name, make_values(marks, ago_s)
     transaction.ask(mark_statement(dialect, _is_as_found), values)
     if any(mark.position is not None for mark in marks):
         transaction.ask(step_statement(dialect), values)

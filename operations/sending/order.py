@@ -276,7 +276,7 @@ class Sendable:
     def choose(
         self,
         handed_over: Sequence[Message] = (),
-        recorded: Mapping[UUID, NewOperation] = {},
+        recorded: Mapping[int, NewOperation] = {},
     ) -> list[Message]:
         """
         Return the messages in their order.
@@ -284,14 +284,14 @@ class Sendable:
         Args:
             handed_over: What the broker has, although the database does not say so
                 yet. It counts as under way.
-            recorded: What this process has just recorded.
+            recorded: What this process has just recorded, by the numbers of the ids.
         """
         rows = [row for row in self.rows.rows if row[0] is not None]
         if any(row[_TRIGGER_AT] == Trigger.BACKFILL for row in rows):
             # Live work takes its turn first, such as that of the only heavy operation.
             rows = sorted(rows, key=lambda row: row[_TRIGGER_AT] == Trigger.BACKFILL)
         places = self._count_places(handed_over) if rows else None
-        known = {message.id for message in handed_over}
+        known = {message.id.int for message in handed_over}
         # Looked up once: this runs for each operation, and enums are slow.
         quick, heavy = Queue.QUICK, Queue.HEAVY
         manual, backfill = Trigger.MANUAL, Trigger.BACKFILL
@@ -305,7 +305,7 @@ class Sendable:
             id_, queue, text, attempt, send_at, app, trigger, line = row
             is_scheduled = trigger != manual
             is_backfill = trigger == backfill
-            if id_ in known or line in lines:
+            if id_.int in known or line in lines:
                 continue
             if queue == heavy:
                 if app in taken:
@@ -321,7 +321,7 @@ class Sendable:
                 )
             message = Message(
                 *(id_, _QUEUES[queue], text, attempt, send_at, lane),
-                *(app, is_scheduled, line, recorded.get(id_)),
+                *(app, is_scheduled, line, recorded.get(id_.int)),
             )
             rank = is_scheduled + is_backfill
             messages.append((rank, send_at, turns[send_at, app], message))

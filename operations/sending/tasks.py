@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
-from uuid import UUID
 
 import sqlalchemy as sa
 from pydantic import ValidationError
@@ -39,6 +38,7 @@ from operations.foreign_tasks import (
     TaskOccasion,
     make_task,
     make_token,
+    outline_task,
 )
 from operations.sending.order import Message
 from operations.task_marks import TaskMark, make_end
@@ -59,6 +59,8 @@ class TaskRevision(NamedTuple):
         document: Its name and when.
         asked: What it asks for. None: that cannot be read.
         asks_nobody: Whether the task can be made without a look into the directory.
+        outline: What its tasks have in common.
+        within: How long the end of one is waited for. None: not at all.
     """
 
     document: dict[str, Any]
@@ -66,6 +68,8 @@ class TaskRevision(NamedTuple):
     error: str | None = None
     back_off: BackOff = BackOff()
     asks_nobody: bool = False
+    outline: ForeignTask | None = None
+    within: timedelta | None = None
 
 
 _GONE = TaskRevision({}, None, "its revision is gone")
@@ -137,7 +141,10 @@ def _read(document: dict[str, Any]) -> TaskRevision:
     # Kept with what it gives as JSON, on which a tick would spend a tenth of its time.
     asks_nobody = asked.is_constant or asked.placeholders.isdisjoint(LOOKED_UP)
     kept = {key: document[key] for key in ("name", "when")}
-    return TaskRevision(kept, asked, None, read_back_off(document), asks_nobody)
+    return TaskRevision(
+        *(kept, asked, None, read_back_off(document), asks_nobody),
+        *(outline_task(asked), asked.longest_wait if asked.wait else None),
+    )
 
 
 class _Row(NamedTuple):
@@ -233,15 +240,15 @@ def fetch_tasks(
         secret: Of the installation.
         revisions: Those that were read before; more are added.
     """
-    rows = _recall(connection, messages, revisions)
-    unknown = [message for message in messages if message.id not in rows]
+    rows = {row[0].int: row for row in _recall(connection, messages, revisions)}
+    unknown = [message for message in messages if message.id.int not in rows]
     if unknown:
-        rows |= {row[0]: row for row in _fetch_rows(connection, unknown)}
+        rows |= {row[0].int: row for row in _fetch_rows(connection, unknown)}
         revisions.learn(connection, {(row[1], row[2]) for row in rows.values()})
     ready: list[Ready] = []
     marks: list[tuple[Message, TaskMark]] = []
     for message in messages:
-        row = rows.get(message.id)
+        row = rows.get(message.id.int)
         if row is None:
             continue  # it was canceled or answered since it was found
         revision = revisions.get(row[1], row[2])
@@ -255,7 +262,7 @@ def fetch_tasks(
 
 def _recall(
     connection: sa.Connection, messages: Sequence[Message], revisions: TaskRevisions
-) -> dict[UUID, Sequence[Any]]:
+) -> list[Sequence[Any]]:
     """
     Return the rows of what has just been recorded, as ``_tasks_statement`` has them.
 
@@ -269,15 +276,16 @@ def _recall(
     ]
     wanted = {(row.action_uid, row.action_revision) for _message, row in known}
     revisions.learn(connection, wanted)
-    return {
-        message.id: (
+    return [
+        (
             *(message.id, row.action_uid, row.action_revision, row.app, row.trigger),
-            *(row.occurrence, None, None, None, row.attempts_allowed - 1, True),
+            *(row.occurrence, None, None, None),
+            *(row.attempts_allowed - message.attempt - 1, True),
             *(None, None, None, None, message.send_at),
         )
         for message, row in known
         if revisions.get(row.action_uid, row.action_revision).asks_nobody
-    }
+    ]
 
 
 def _fetch_rows(
@@ -359,13 +367,14 @@ def _make(
         attempt=message.attempt + 1,
         now=now,
     )
-    found = app_name, email, user_name or None, locale or None
-    looked_up = dict(zip(LOOKED_UP, found, strict=True))
+    names = app_name, email, user_name or None, locale or None
+    looked_up = dict(zip(LOOKED_UP, names, strict=True))
     token = make_token(secret, id_, occasion.attempt) if asked.wait else None
     try:
-        task = make_task(occasion, asked, looked_up, token=token)
+        task = make_task(
+            occasion, asked, looked_up, token=token, outline=revision.outline
+        )
     except StepError as unfit:
         return mark_failed(message, str(unfit))
-    within = asked.longest_wait if asked.wait else None
     posted = action_uid, number
-    return Ready(message, task, within, left, revision.back_off, posted)
+    return Ready(message, task, revision.within, left, revision.back_off, posted)

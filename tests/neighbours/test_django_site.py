@@ -72,7 +72,7 @@ def test_no_task_is_lost_and_every_outcome_is_told(installation: Installation) -
     for each in ids:
         if each in failing:
             assert "failed" == rows[each].state
-            assert str(make_task_id(each)) in rows[each].error
+            assert make_task_id(each) in rows[each].error
         else:
             assert "succeeded" == rows[each].state, rows[each]
             assert {"due", "at"} == set(steps[each].result["returned"])

@@ -346,7 +346,7 @@ class Run:
                 return told, []
             case _:
                 asked = operations["run_task"]
-                task = {"task_id": str(make_task_id(self.row["id"]))}
+                task = {"task_id": make_task_id(self.row["id"])}
                 return {
                     **task,
                     "name": asked["name"],

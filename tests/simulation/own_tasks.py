@@ -279,7 +279,7 @@ class SimulatedAnswers:
 
 def check_task(raw: Any, operation_id: UUID, task: ForeignTask) -> str | None:
     """Return what is wrong with a *task* that is sent, if anything is."""
-    if task.id != str(make_task_id(operation_id)):
+    if task.id != make_task_id(operation_id):
         return f"the task of {operation_id} was sent as {task.id}"
     kept = raw.execute(
         "SELECT 1 FROM operations WHERE id = ?", (str(operation_id),)

@@ -170,7 +170,7 @@ def test_operations_run_for_real_and_once(
     assert [2] == [version.rows for version in versions]
     assert (versions[0].version, {"color": "blue"}) == (live, design)
     assert "'hello'" in str(rows[3].error)
-    assert_sent(other_redis_url, str(make_task_id(ids[2])))
+    assert_sent(other_redis_url, make_task_id(ids[2]))
 
 
 def make_tasks(environ: dict[str, str]) -> EnforcedIdTask:
