@@ -193,14 +193,14 @@ def test_task_that_a_tick_has_recorded_is_not_read_again(
     engine: sa.Engine, case: Case, named: str, reads: int
 ):
     """It is made from what was decided, unless it is to be told of its small app."""
-    case.add(kwargs={"given": named})
+    now = backdate(engine, case.add(kwargs={"given": named}))
     statements: list[str] = []
 
     @sa.event.listens_for(engine, "before_cursor_execute")
     def _note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
         statements.append(statement)
 
-    tick(case.dispatcher, get_now(engine))
+    tick(case.dispatcher, now)
 
     assert 1 == len(case.couriers.sent)
     assert reads == sum("LEFT OUTER JOIN small_apps" in each for each in statements)
@@ -209,15 +209,14 @@ def test_task_that_a_tick_has_recorded_is_not_read_again(
 def test_task_that_was_recorded_before_is_sent_as_it_was(engine: sa.Engine, case: Case):
     """Whoever decides the same occurrence again may know another revision."""
     uid = case.add(kwargs={"revision": 1})
-    now = get_now(engine)
+    now = backdate(engine, uid)
     case.couriers.refusal = "away"
     tick(case.dispatcher, now)
     (row,) = fetch_all(engine)
     case.couriers.refusal = None
     case.add(kwargs={"revision": 2})
-    since = row.occurrence
-    edit_action(engine, uid, next_due_at=since, effective_from=since)
-    edit(engine, row.id, send_at=since)
+    edit_action(engine, uid, next_due_at=now, effective_from=now)
+    edit(engine, row.id, send_at=now)
 
     report = tick(case.dispatcher, now)
 
@@ -230,8 +229,10 @@ def test_tasks_that_fly_are_of_what_is_committed(
     engine: sa.Engine, case: Case, *, is_late: bool
 ):
     """Couriers get them while the next chunk is written; each once, and all marked."""
-    for number in range(9):
-        case.add(f"action {number}")
+    uids = [case.add(f"action {number}") for number in range(9)]
+    now = get_now(engine).replace(second=0, microsecond=0)
+    for uid in uids:
+        edit_action(engine, uid, next_due_at=now, effective_from=now)
     take, committed = case.couriers.take, []
 
     def look(connection: str | None, batch: Sequence[Ready]) -> str | None:
@@ -241,7 +242,6 @@ def test_tasks_that_fly_are_of_what_is_committed(
 
     case.couriers.take = look  # type: ignore[method-assign]
     case.couriers.is_late = is_late
-    now = get_now(engine)
     report = run_tick(now, engine=engine, dispatcher=case.dispatcher, chunk=2)
     case.couriers.deliver()
     case.send()
