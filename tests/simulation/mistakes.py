@@ -191,10 +191,10 @@ def mark_all(transaction: Transaction, messages: Any, *, seconds_ago: float) -> 
 
 
 def send_before_commit(
-    self: Outbox, transaction: Transaction, confirm: Any, *, beside: int = 0
+    self: Outbox, transaction: Transaction, confirm: Any, **rest: Any
 ) -> Any:
     """Hand over what the transaction may still take back."""
-    found = _LOOK(self, transaction, confirm, beside=beside)()
+    found = _LOOK(self, transaction, confirm, **rest)()
     if found:
         with contextlib.suppress(BrokerUnreachableError):
             self.sender.send(found)
