@@ -250,7 +250,7 @@ def run(
                     if leader.fence is None:
                         leading.stand_by(wait=wait_for_lease)
                     else:
-                        scheduler.ensure()
+                        scheduler.keep_maintenance()
                     stop.wait(pause_s)
         finally:
             tell_systemd("STOPPING=1")

@@ -235,6 +235,13 @@ def _check_issuer(text: str) -> str:
     return text
 
 
+def _make_local_url(address: str, port: int) -> str:
+    """Return where what listens on *address* is asked: all of them is none to ask."""
+    nearest = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
+    host = nearest.get(address, address)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 #: What people may do, by the small app; "*" is all of them.
 _RolesByApp = dict[str, Literal["viewer", "operator", "editor", "admin"]]
 _GROUPS: TypeAdapter[dict[str, _RolesByApp]] = TypeAdapter(dict[str, _RolesByApp])
@@ -488,6 +495,11 @@ class Settings(BaseModel):
     _origins: _Origins = PrivateAttr(default_factory=_Origins)
 
     @property
+    def is_embedded(self) -> bool:
+        """Whether messages stay in the memory of one process, ``minutehand up``."""
+        return self.broker_url.startswith("memory")
+
+    @property
     def web_host(self) -> str:
         """The IP address on which the HTTP API listens."""
         return self.web_address.rpartition(":")[0].strip("[]")
@@ -501,21 +513,14 @@ class Settings(BaseModel):
         """Return where clients reach what listens on *port*, without a last slash."""
         if self.web_url is not None:
             return self.web_url.rstrip("/")
-        # an address that means all interfaces is none that a client can ask
-        nearest = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
-        host = nearest.get(self.web_host, self.web_host)
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return _make_local_url(self.web_host, port)
 
     @property
     def metrics_url(self) -> str | None:
         """The URL at which this host reads its scheduler's metrics, or None."""
         if self.metrics_port is None:
             return None
-        # A server that listens on every address is asked on the loopback address.
-        nearest = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
-        host = nearest.get(self.metrics_address, self.metrics_address)
-        host = f"[{host}]" if ":" in host else host
-        return f"http://{host}:{self.metrics_port}/metrics"
+        return f"{_make_local_url(self.metrics_address, self.metrics_port)}/metrics"
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -594,7 +599,7 @@ class Settings(BaseModel):
             own_prefix=self.queue_prefix,
             default_queue=self.task_queue,
             connections=tuple(self.task_connections),
-            has_broker=not self.broker_url.startswith("memory"),
+            has_broker=not self.is_embedded,
             with_exchanges=self._find_exchanges(),
             by_connection={
                 name or None: each for name, each in self.task_rules.items()
@@ -640,8 +645,7 @@ class Settings(BaseModel):
 
     def name_starter(self, command: str) -> str:
         """Return *command*, or ``minutehand up`` where that runs all parts in one."""
-        is_embedded = self.broker_url.startswith("memory")
-        return "minutehand up" if is_embedded else command
+        return "minutehand up" if self.is_embedded else command
 
     def _check_connections(self) -> None:
         """Refuse to let small apps query our own database; workers check again."""

@@ -50,7 +50,6 @@ def _read_period(
 Within = Annotated[Period, Depends(_read_period)]
 
 
-#: Why something is changed, beside a body that is a document.
 _Filter = TypeVar("_Filter", bound=DocumentModel)
 
 
@@ -84,6 +83,7 @@ def read_query(model: type[_Filter], *, without: str) -> Callable[..., _Filter]:
     return read
 
 
+#: Why something is changed, beside a body that is a document.
 NoteQuery = Annotated[
     Note | None,
     Query(description="Why; kept with the revision, and in the record of changes."),

@@ -24,7 +24,7 @@ from celery_app.foreign_queues import describe_silence
 from celery_app.task_sender import CeleryTaskSender
 from models.database.engine import make_engine, reading, writing
 from models.errors import MinutehandError, StepError
-from operations.fleet.processes import fetch_installation
+from operations.fleet.processes import read_installation
 from operations.foreign_tasks import TaskAnswer, TaskSender
 from operations.task_ends import (
     Awaited,
@@ -236,13 +236,9 @@ def reading_answers(settings: Settings) -> Iterator[None]:
     stop = threading.Event()
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
 
-    def read_installation() -> str | None:
-        with reading(engine) as connection:
-            return fetch_installation(connection)
-
     reader = AnswerReader(
         engine,
-        CeleryTaskSender(settings, read_installation),
+        CeleryTaskSender(settings, partial(read_installation, engine)),
         partial(describe_silence, settings),
     )
     start_looking(reader.look, stop, _tell_unread, "task-answers")

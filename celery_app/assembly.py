@@ -37,7 +37,7 @@ from dispatch.outbox import Outbox, Sender
 from dispatch.task_outbox import Couriers, TaskOutbox
 from dispatch.upkeep import Upkeep, log_tick
 from migrations.schema_revisions import check_schema
-from models.database.engine import Clock, make_engine, read_host_clock, reading, writing
+from models.database.engine import Clock, make_engine, read_host_clock, writing
 from models.fields.sql_connection import find_sqlite_path
 from operations.adapters.app_users import RealDirectory
 from operations.adapters.breaker import Breaker, PatientMailer
@@ -50,7 +50,7 @@ from operations.adapters.workspace.workspace import RealWorkspace
 from operations.claiming.heart import Heart, Worker
 from operations.domains import DomainLimits
 from operations.fleet.presence import Presence, make_process
-from operations.fleet.processes import ProcessRole, fetch_installation
+from operations.fleet.processes import ProcessRole, read_installation
 from operations.mail.message import Senders
 from operations.ports import Ports, Retention
 from settings import Settings, read_child_environment
@@ -148,15 +148,15 @@ class SchedulerParts:
         sender = CelerySender(
             make_app(settings),
             timeout=settings.broker_timeout,
-            read_installation=partial(_read_installation, engine),
+            read_installation=partial(read_installation, engine),
         )
         tracing.prepare()
         spare_what_stays()
-        tasks = CeleryTaskSender(settings, partial(_read_installation, engine))
+        tasks = CeleryTaskSender(settings, partial(read_installation, engine))
         couriers = TaskCouriers(settings, tasks)
         return cls(engine, leader, sender, settings, couriers=couriers)
 
-    def ensure(self) -> bool:
+    def keep_maintenance(self) -> bool:
         """Bring maintenance in line with the settings, if we lead."""
         return self.upkeep.keep_maintenance(_make_plan(self.settings))
 
@@ -165,11 +165,6 @@ def _make_plan(settings: Settings) -> MaintenancePlan:
     return MaintenancePlan(
         settings.maintenance_at, settings.timezone, settings.maintenance_enabled
     )
-
-
-def _read_installation(engine: sa.Engine) -> str | None:
-    with reading(engine) as connection:
-        return fetch_installation(connection)
 
 
 def make_presence(settings: Settings, engine: sa.Engine) -> Presence:
@@ -198,7 +193,7 @@ def make_worker(settings: Settings) -> Worker:
             secret=None if secret is None else secret.get_secret_value(),
             allowed_hosts=settings.webhook_allowed_hosts,
         ),
-        tasks=CeleryTaskSender(settings, partial(_read_installation, engine)),
+        tasks=CeleryTaskSender(settings, partial(read_installation, engine)),
         prune=DatabasePrune(engine),
         retention=Retention(
             operations=settings.retention,

@@ -117,7 +117,7 @@ def refuse_memory_broker(settings: Settings) -> None:
     Raises:
         UsageError: *settings* name such a broker.
     """
-    if settings.broker_url.startswith("memory"):
+    if settings.is_embedded:
         msg = (
             "MINUTEHAND_BROKER_URL: memory:// carries messages within one process "
             "only. Name a broker (redis://host:6379/0), or run everything in one "

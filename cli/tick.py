@@ -76,7 +76,7 @@ def tick(
         _show(instant, json=json)
         return
     settings = get_settings()
-    embedded = settings.broker_url.startswith("memory")
+    embedded = settings.is_embedded
     configure_logging(
         level="error" if embedded else "warning", log_format=settings.log_format
     )

@@ -120,7 +120,7 @@ def _owning(settings: Settings) -> Iterator[bool]:
         process's memory, so all messages of an earlier process are gone.
     """
     path = find_sqlite_file(settings.database_url)
-    if path is None or not settings.broker_url.startswith("memory"):
+    if path is None or not settings.is_embedded:
         yield False
         return
     lock = Path(f"{path}.lock")
@@ -174,7 +174,7 @@ def up(
         if web is not None:
             print_note(f"The pages and the HTTP API answer at {web.url}.")
             tell_how_to_sign_in(web.url)
-        if settings.broker_url.startswith("memory"):
+        if settings.is_embedded:
             print_note(f"All data is in {settings.home}. Ctrl-C stops everything.")
 
     stop = threading.Event()

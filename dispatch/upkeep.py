@@ -28,7 +28,7 @@ from dispatch.backfills.progress import Backfiller
 from dispatch.clocks import ZoneAdopter, follow_clock_set_back
 from dispatch.dispatcher import Dispatcher
 from dispatch.due_pauses import end_due_pauses
-from dispatch.lateness import LateLook
+from dispatch.expectations import LateLook
 from dispatch.noticer import Noticer
 from dispatch.rests import Rester
 from models.database.engine import writing

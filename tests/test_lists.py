@@ -34,6 +34,7 @@ from models.operation_state import (
     TRANSITIONS,
     TROUBLED_STATES,
     WORKER_QUEUES,
+    Mark,
     OperationState,
     Queue,
     Reason,
@@ -45,6 +46,9 @@ from models.when import (
     TIME_KINDS,
     EventModel,
     TimeModel,
+)
+from models.when import (
+    KINDS as WHEN_KINDS,
 )
 from operations.cancel_and_retry import RETRIED_STATES
 from operations.fleet.processes import AGREED, ProcessRole
@@ -59,6 +63,11 @@ from operations.steps.publish import KINDS as PUBLISHED
 from overview.doctor.finding import Health
 from overview.installation.queues import LIVE_IN_ORDER
 from telemetry import MESSAGES_SENT, OCCURRENCES_RECORDED, OPERATIONS_FINISHED
+from web.action_words import KINDS as KIND_WORDS
+from web.calendar.cells import TOLD
+from web.charts import SHAPES
+from web.operations.routes import MARKS as COUNTED
+from web.timeline.lane_chart import PLACES
 
 
 def get_labels(metric: Counter, label: str) -> set[str]:
@@ -131,6 +140,11 @@ def find_steps_that_use(name: str) -> set[str]:
         ("cli/output.py: STATE_STYLES", STATE_STYLES, OperationState),
         ("cli/demo/screen.py: MARKS", MARKS, StepState),
         ("cli/status.py: STYLES", STYLES, Health),
+        ("web/action_words.py: KINDS", KIND_WORDS, WHEN_KINDS),
+        ("web/calendar/cells.py: TOLD", TOLD, OperationState),
+        ("web/charts.py: SHAPES", SHAPES, {*OperationState, *Mark}),
+        ("web/operations/routes.py: MARKS", COUNTED, {*OperationState, *Mark}),
+        ("web/timeline/lane_chart.py: PLACES", PLACES, OperationState),
     ],
 )
 def test_list_holds_all_there_is(

@@ -20,6 +20,7 @@ KINDS = {
     "working_day": "working day",
     "every": "interval",
     "due_date": "due date",
+    "after_action": "after an action",  # before "on", which it has, too
     "on": "on an event",
     "after": "after an event",
 }
@@ -39,6 +40,8 @@ def write_rules(document: Mapping[str, Any]) -> list[str]:
 
     >>> write_rules({"when": {"after": "app.x", "delay": "P1D", "timezone": "UTC"}})
     ['app.x P1D']
+    >>> write_rules({"when": {"after_action": "nightly", "on": "failure"}})
+    ['nightly failure']
     """
     when = document.get("when")
     rules = when if isinstance(when, list) else [when]

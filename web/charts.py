@@ -115,7 +115,7 @@ ROOM = 20
 
 #: For each shape: its classes, the width of its stroke (0: as the style says), and its
 #: path around the middle of the run.
-_SHAPES = {
+SHAPES = {
     "succeeded": ("k-ok", 0, "M{0} 1v9"),
     "failed": ("k-bad", 0, "M{0} 12v9"),
     "missed": ("k-lost none", 0, "M{1} 12.5h4v8h-4zM{1} 18l4-4"),
@@ -169,12 +169,12 @@ def draw_strip(states: Sequence[str]) -> Strip:
     paths: dict[str, str] = {}
     for number, state in enumerate(shown, ROOM - len(shown)):
         middle = number * STEP + STEP / 2 - 0.5
-        _classes, _width, form = _SHAPES[state]
+        _classes, _width, form = SHAPES[state]
         given = (_tell(middle - each) for each in (0, 2, 2.5))
         paths[state] = paths.get(state, "") + form.format(*given)
     shapes = tuple(
         Shape(classes, width, paths[state])
-        for state, (classes, width, _form) in _SHAPES.items()
+        for state, (classes, width, _form) in SHAPES.items()
         if state in paths
     )
     return Strip(ROOM * STEP, shapes, tell_states(shown))
@@ -185,7 +185,7 @@ def tell_states(states: Sequence[str]) -> str:
     if not states:
         return "no run yet"
     counts = Counter(states)
-    known = [each for each in _SHAPES if each in counts]
+    known = [each for each in SHAPES if each in counts]
     told = ", ".join(f"{counts[each]} {each}" for each in known)
     return f"{told}; the latest {states[-1]}"
 

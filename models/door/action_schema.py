@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+from models.back_off import ATTEMPTS, LOSS_DELAY, RETRY_DELAY
+from models.fields.duration import Duration
 from models.fields.field_types import DAY_NAMES
 from models.operation import EVERY_DOMAIN
 from models.scheduled_action import ScheduledActionModel
@@ -34,9 +36,10 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "jitter": "Spreads the sending over so much time, whole minutes, at most P1D.",
         "catch_up": "What happens to occurrences missed during a longer downtime.",
         "overlap": "What happens to an occurrence while the run before it is live.",
-        "retries": "Attempts after the first. Left out: 2.",
+        "retries": f"Attempts after the first. Left out: {ATTEMPTS - 1}.",
         "retry_after": "ISO 8601 duration before the second attempt, at most PT24H;"
-        " then twice that. Left out: PT30S, of a lost worker PT10S.",
+        f" then twice that. Left out: {Duration.from_elapsed(RETRY_DELAY)}, of a lost"
+        f" worker {Duration.from_elapsed(LOSS_DELAY)}.",
         "expect": "What is told of if it is not so. Left out: nothing is.",
         "rest_after": "Failures in a row that pause it. Left out: it goes on.",
         "ping": "Address of a monitor (Healthchecks, Sentry) that hears of its runs.",

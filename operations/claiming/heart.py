@@ -90,7 +90,7 @@ class Heart:
         with self._lock:
             tokens = set(self._claims)
         try:
-            claim = renew(self._engine, tokens, lease=self._lease)
+            ours = renew(self._engine, tokens, lease=self._lease)
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
             # The next beat tries again; the lease outlasts several.
             expected = isinstance(error, UnreachableError)
@@ -99,8 +99,8 @@ class Heart:
         with self._lock:
             # A claim that has just ended is missing, too, until ``remove`` is called.
             # So a claim counts as lost only if two beats in a row do not find it.
-            lost = self._missing & self._claims.keys() - claim
-            self._missing = tokens - claim
+            lost = self._missing & (self._claims.keys() - ours)
+            self._missing = tokens - ours
             for token in lost:
                 gone = self._claims.pop(token)
                 log.warning(Event.CLAIM_LOST, task_id=str(gone.operation_id))

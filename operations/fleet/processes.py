@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from pydantic import BaseModel, SecretStr
 from sqlalchemy.dialects.postgresql import insert
 
-from models.database.engine import Clock, db_now, read_clock, read_host_clock
+from models.database.engine import Clock, db_now, read_clock, read_host_clock, reading
 from models.database.tables import ALIVE_FOR, installation, processes
 from models.fields.server_url import hide_sign_in
 
@@ -30,6 +30,12 @@ def fetch_installation(connection: sa.Connection) -> str | None:
     """Return the installation's id, as in messages; None: the row is missing."""
     found = connection.execute(sa.select(installation.c.id).limit(1)).scalar()
     return None if found is None else str(found)
+
+
+def read_installation(engine: sa.Engine) -> str | None:
+    """Return the same in a transaction of its own."""
+    with reading(engine) as connection:
+        return fetch_installation(connection)
 
 
 def fetch_secret(connection: sa.Connection) -> str:

@@ -1,4 +1,4 @@
-"""The steps, by the name of their field in OperationModel, in the order they run."""
+"""The steps, by the name of their field in OperationModel."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from models.database.engine import read_clock, reading, reading_once
 from models.errors import RefusedError, UnreachableError, UsageError
 from models.units import format_age
 from overview.doctor.checks import LOOKS
-from overview.doctor.finding import TICK_LATE_AFTER, Finding, Health, View, find_worst
+from overview.doctor.checks.scheduler import is_tick_late
+from overview.doctor.finding import Finding, Health, View, find_worst
 from settings import Settings
 
 #: Seconds that a process has to serve its metrics, which it keeps in memory.
@@ -97,7 +98,7 @@ def look_at_own_scheduler(engine: sa.Engine, url: str) -> Finding:
         ticked_at = datetime.fromtimestamp(stamp, UTC) if stamp else None
     if ticked_at is None:
         return Finding("scheduler", Health.BAD, f"{role}; there has been no tick yet")
-    late = now - ticked_at > TICK_LATE_AFTER
+    late = is_tick_late(None, ticked_at, now)
     found = f"{role}; the last tick was {format_age(now - ticked_at)} ago"
     return Finding("scheduler", Health.BAD if late else Health.GOOD, found)
 

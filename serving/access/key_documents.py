@@ -92,8 +92,8 @@ class NewKeyModel(DocumentModel):
     )
     name: Name | None = Field(default=None, description="What it is for.")
     expires: Annotated[RuleText, parsed_by(parse_lifetime)] | None = Field(
-        default=None,
-        description="Its life from now, an ISO 8601 duration. Absent: it does not end.",
+        default=str(DEFAULT_LIFETIME),
+        description="Its life from now, an ISO 8601 duration. Null: it does not end.",
         examples=["P30D"],
     )
 

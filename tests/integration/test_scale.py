@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 
 from api.answers import ROOT
-from dispatch.lateness import LateLook
+from dispatch.expectations import LateLook
 from dispatch.noticer import Noticer
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import operations

@@ -258,7 +258,7 @@ def test_standby_leaves_maintenance_alone(engine: sa.Engine):
         run(standby, stop, wait_for_lease=False)
 
     assert 1 == fetch_action(engine, MAINTENANCE_UID).revision
-    assert not standby.ensure()
+    assert not standby.keep_maintenance()
 
 
 def test_systemd_hears_that_it_lives_and_stops(

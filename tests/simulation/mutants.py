@@ -18,7 +18,7 @@ import actions.decide
 import actions.leader
 import actions.tick
 import dispatch.dispatcher
-import dispatch.lateness
+import dispatch.expectations
 import dispatch.outbox
 import operations.cancel_and_retry
 import operations.claiming.claim
@@ -31,7 +31,7 @@ import operations.task_ends
 import scheduler_server
 import tests.simulation.actors
 from actions.leader import Leader
-from dispatch.lateness import LateLook
+from dispatch.expectations import LateLook
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import TaskOutbox
 from dispatch.upkeep import Upkeep
@@ -314,7 +314,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "late told again",
         "notice",
-        _with(dispatch.lateness, "_judged_statement", mistakes.look_again),
+        _with(dispatch.expectations, "_judged_statement", mistakes.look_again),
         emphasis=Emphasis(clock_jumps=False, expects=True),
     ),
     Mutant(

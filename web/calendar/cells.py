@@ -23,7 +23,7 @@ HOURS = range(24)
 _S = OperationState
 
 #: In which order the states of an hour are told.
-_TOLD = (
+TOLD = (
     *(_S.SUCCEEDED, _S.FAILED, _S.MISSED, _S.SKIPPED, _S.CANCELED),
     *(_S.RUNNING, _S.QUEUED, _S.PENDING),
 )
@@ -126,7 +126,7 @@ def tell(hour: CalendarHour) -> str:
         return "nothing due"
     if hour.states[_S.SUCCEEDED] == hour.due:
         return f"{hour.due:,} ran, all succeeded"
-    parts = [f"{hour.states[state]:,} {state}" for state in _TOLD if hour.states[state]]
+    parts = [f"{hour.states[state]:,} {state}" for state in TOLD if hour.states[state]]
     if hour.planned:
         parts.append(f"{hour.planned:,} planned")
     return ", ".join(parts)

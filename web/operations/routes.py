@@ -30,6 +30,12 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 _PATH = "/operations"
 
+#: What is counted above the list: what needs a look, then what is over or under way.
+MARKS = (
+    *("failed", "missed", "uncertain", "skipped", "canceled"),
+    *("pending", "queued", "running", "retrying", "succeeded"),
+)
+
 #: Operations that are not final and older than the list, counted at most.
 _EARLIER = 100
 
@@ -73,6 +79,7 @@ def show_operations(context: Viewer) -> Response:
         "operations/operations.html",
         {
             "list": read_part(context, partial(_read, context)),
+            "MARKS": MARKS,
             "RANGE_WORDS": RANGE_WORDS,
             "is_live": context.request.query_params.get("live") == "on",
         },

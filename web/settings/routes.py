@@ -248,7 +248,9 @@ def _read_new(context: Context, form: Form) -> NewKeyModel:
         InvalidDocumentError: Something is wrong with it.
     """
     names = (name for name in NewKeyModel.model_fields if form.get(name))
-    values: dict[str, str | None] = {name: form.get(name) for name in names}
+    # left empty, it does not end
+    values: dict[str, str | None] = {"expires": None}
+    values |= {name: form.get(name) for name in names}
     if context.app is None:
         if "app" not in values:
             hint = "Choose one, or all of them."

@@ -31,7 +31,7 @@ _MIDDLE = (9, 8)
 _S = OperationState
 
 #: Where runs of a state stand: their upper edge and their height.
-_PLACES = {
+PLACES = {
     _S.SUCCEEDED: _UPPER,
     _S.RUNNING: _UPPER,
     _S.QUEUED: _UPPER,
@@ -84,7 +84,7 @@ def draw_runs(
         if run.started_at is None and run.state not in LIVE_STATES:
             end = begin  # it never ran: a mark where it was due
         left, right = frame.place(begin), frame.place(end or now)
-        box = _write_box(left, right, *_PLACES[run.state])
+        box = _write_box(left, right, *PLACES[run.state])
         boxes.setdefault(run.state, []).append(box)
     return {state: "".join(dict.fromkeys(found)) for state, found in boxes.items()}
 
@@ -97,7 +97,7 @@ def draw_stretches(
     for stretch in stretches:
         left, right = frame.place(stretch.starts_at), frame.place(stretch.ends_at)
         for state in stretch.states:
-            box = _write_box(left, right - 1, *_PLACES[state])
+            box = _write_box(left, right - 1, *PLACES[state])
             boxes.setdefault(state, []).append(box)
     return {state: "".join(found) for state, found in boxes.items()}
 

@@ -154,7 +154,7 @@ _SEVERAL = 2
 def look_at_broker(view: View) -> Iterator[Finding]:
     """Ask the broker that this process's settings name; declare missing queues."""
     settings = view.settings
-    if settings.broker_url.startswith("memory"):
+    if settings.is_embedded:
         yield Finding("broker", Health.GOOD, "in the memory of minutehand up")
         return
     # Celery takes half a second to import.

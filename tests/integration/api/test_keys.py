@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -39,6 +40,19 @@ def test_key_is_made_shown_once_and_taken(web: Web):
     assert made["created_by"] == f"admin of {APP}"
     assert made["key"].startswith(made["prefix"])
     assert status_with(web, made["key"]) == 404
+
+
+@pytest.mark.parametrize(
+    ("said", "life"), [({}, timedelta(days=90)), ({"expires": None}, None)]
+)
+def test_key_ends_unless_it_is_said_not_to(
+    web: Web, said: dict[str, object], life: timedelta | None
+):
+    """As those do that commands and pages make."""
+    made = web.post("/keys", {"role": "viewer", **said}).json()
+
+    ends = made["expires_at"] and datetime.fromisoformat(made["expires_at"])
+    assert life == (ends and ends - datetime.fromisoformat(made["created_at"]))
 
 
 def test_list_is_of_what_the_caller_may_see(web: Web):

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError, expire_lease
-from dispatch import lateness
-from dispatch.lateness import LateLook
+from dispatch import expectations
+from dispatch.expectations import LateLook
 from dispatch.noticer import Noticer
 from models.database.engine import writing
 from models.database.tables import notices
@@ -176,7 +176,7 @@ def test_many_are_judged_in_parts(
     engine: sa.Engine, look: LateLook, monkeypatch: pytest.MonkeyPatch
 ):
     """A part tells that others may follow; each cause is a notice."""
-    monkeypatch.setattr(lateness, "_SELECT_DUE", lateness._SELECT_DUE.limit(1))
+    monkeypatch.setattr(expectations, "_SELECT_DUE", expectations._SELECT_DUE.limit(1))
     run(engine, due=HOUR, started=MINUTE)
     run(engine, due=20 * MINUTE, started=12 * MINUTE, number=1)
 
