@@ -42,6 +42,15 @@ _OWN = (
 _VERSION_FLAG, _BENEATH, _NO_NEW_PRIVILEGES = 1, 1, 38
 
 
+def find_version() -> int:
+    """Return the version of what the kernel knows of this; below 1: nothing."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    system = ctypes.CDLL(None, use_errno=True)
+    found: int = system.syscall(_CREATE, None, ctypes.c_size_t(0), _VERSION_FLAG)
+    return found
+
+
 def confine(*, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> bool:
     """
     Let this thread, and those it begins, open nothing more but what is given.
@@ -56,12 +65,10 @@ def confine(*, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> 
     Returns:
         Whether that is so: False if this system knows no such thing.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    system = ctypes.CDLL(None, use_errno=True)
-    version = system.syscall(_CREATE, None, ctypes.c_size_t(0), _VERSION_FLAG)
+    version = find_version()
     if version < 1:
         return False
+    system = ctypes.CDLL(None, use_errno=True)
     files = _FIRST | (_REFER if version > 1 else 0) | (_TRUNCATE if version > 2 else 0)
     handled = struct.pack("=Q", files)
     if version >= _KNOWS_NETWORK:

@@ -26,6 +26,7 @@ from overview.doctor.checks.database import (
 )
 from overview.doctor.checks.hosts import (
     look_at_clocks,
+    look_at_confinement,
     look_at_programs,
     look_at_settings,
     look_at_space,
@@ -62,6 +63,7 @@ LOOKS: dict[str, Look] = {
     "clock": look_at_clocks,
     "settings": look_at_settings,
     "programs": look_at_programs,
+    "confinement": look_at_confinement,
     "space": look_at_space,
     "broker": look_at_broker,
     "sources": look_at_sources,

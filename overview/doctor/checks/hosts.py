@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -9,6 +10,7 @@ from datetime import timedelta
 from migrations.schema_revisions import get_newest_revision
 from models.database.engine import TOLERATED_SKEW, read_host_clock
 from models.units import format_age, format_bytes
+from operations.adapters.confinement import find_version
 from operations.fleet.processes import Seen
 from overview.doctor.finding import (
     LITTLE_SPACE,
@@ -106,6 +108,19 @@ def find_silent(seen: Sequence[Seen]) -> list[Seen]:
 def _name(each: Seen) -> str:
     process = each.process
     return f"{process.role} {process.name} (pid {process.pid})"
+
+
+def look_at_confinement(_view: View) -> Iterator[Finding]:
+    """Ask this host's kernel whether children can give up what they may open."""
+    if sys.platform.startswith("linux") and find_version() < 1:
+        found = (
+            "this host lets no process give up rights (Landlock): what reads tenants'"
+            " files and renders their templates can open what its worker can. Use Linux"
+            " 5.13 or later, and for containers Docker 23 or a profile that allows"
+            " landlock_*."
+        )
+        title = "children are not confined"
+        yield Finding("confinement", Health.DOUBTFUL, found, title)
 
 
 def look_at_space(view: View) -> Iterator[Finding]:

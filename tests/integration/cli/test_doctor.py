@@ -31,6 +31,7 @@ from models.database.tables import (
 )
 from operations.fleet.processes import Process
 from operations.fleet.strangers import Stranger, StrangerReason, record_stranger
+from overview.doctor.checks import hosts
 from telemetry import IS_LEADER, LAST_TICK
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker
@@ -508,3 +509,15 @@ def test_health_of_a_scheduler_needs_its_port(call: Call):
 
     assert 2 == answer.code
     assert "MINUTEHAND_METRICS_PORT" in answer.err
+
+
+def test_host_that_confines_no_children_is_told(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """With what would help; what is asked is the kernel, which has no fake."""
+    monkeypatch.setattr(hosts, "find_version", lambda: -1)
+
+    answer = call("doctor", "--json")
+
+    assert "look" == list_found(answer)["confinement"]
+    assert "a profile that allows landlock_*" in find_detail(answer, "confinement")
