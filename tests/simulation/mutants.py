@@ -179,7 +179,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "task marked before it is sent",
         "task",
         _with(TaskOutbox, "_hand", mistakes.mark_before_sending),
-        first=15,
+        first=16,
     ),
     Mutant(
         "answer to a former attempt",
