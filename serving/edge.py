@@ -157,6 +157,9 @@ class EdgeProtocol(H11Protocol):
         else:
             self.cut()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing of it: any stranger could fill the log."""
+
     def cut(self) -> None:
         """End the connection at once, whatever was under way."""
         self._end()

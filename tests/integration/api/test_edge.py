@@ -386,13 +386,19 @@ def test_bad_chunk_after_the_answer_ends_the_connection():
 
 
 @pytest.mark.parametrize("upgrade", [b"websocket", b"h2c"])
-def test_other_protocols_are_not_heeded(upgrade: bytes):
-    """The request is answered as if it had not asked for another."""
+def test_other_protocols_are_not_heeded(
+    upgrade: bytes, caplog: pytest.LogCaptureFixture
+):
+    """
+    The request is answered as if it had not asked for another, and leaves no line in
+    the log, which strangers could fill.
+    """
     text = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n"
     with run(PATIENT) as server, server.connect() as client:
         client.sendall(text % upgrade)
 
         assert read_answer(client).startswith("HTTP/1.1 200 OK")
+    assert [] == caplog.records
 
 
 def test_requests_one_after_another_in_one_packet_are_answered_in_order():
