@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 _RESOLUTION = timedelta.resolution
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +124,17 @@ def adopt_part(
         return False
     query: sa.Select[Any] = (
         sa.select(
-            *(_kept.uid, _kept.revision, _kept.timing, _kept.event, _kept.zone),
-            *(_kept.effective_from, _kept.next_due_at, _kept.quarantined_at),
+            *(
+                _action.uid,
+                _action.revision,
+                _action.timing,
+                _action.event,
+                _action.zone,
+            ),
+            *(_action.effective_from, _action.next_due_at, _action.quarantined_at),
         )
-        .where(_kept.uid > progress.adopted_until, _kept.deleted_at.is_(None))
-        .order_by(_kept.uid)
+        .where(_action.uid > progress.adopted_until, _action.deleted_at.is_(None))
+        .order_by(_action.uid)
         .limit(at_most)
     )
     rows = connection.execute(query).all()

@@ -23,7 +23,7 @@ from models.operation_state import OperationState, Trigger
 
 _RESOLUTION = timedelta.resolution
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 def recompute_due(
@@ -44,15 +44,15 @@ def recompute_due(
         The greatest uid of those that were looked at; None if there are no more.
     """
     found: sa.Result[Any] = connection.execute(
-        sa.select(_kept.uid, _kept.revision, _kept.timing, _kept.effective_from)
+        sa.select(_action.uid, _action.revision, _action.timing, _action.effective_from)
         .where(
-            _kept.uid > after,
-            _kept.deleted_at.is_(None),
-            _kept.active,
-            _kept.timing.is_not(None),
-            sa.or_(_kept.next_due_at.is_(None), _kept.next_due_at > now),
+            _action.uid > after,
+            _action.deleted_at.is_(None),
+            _action.active,
+            _action.timing.is_not(None),
+            sa.or_(_action.next_due_at.is_(None), _action.next_due_at > now),
         )
-        .order_by(_kept.uid)
+        .order_by(_action.uid)
         .limit(at_most)
     )
     rows = found.all()

@@ -47,16 +47,16 @@ TURNS_AHEAD = 20_000
 FIRST_TURNS = 2_000
 
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 _IS_DUE = DUE_ACTIONS.of(scheduled_actions.name)
 
 
 #: What a look between two ticks decides: tasks that need no worker, at their second. It
 #: goes by when they are due, so whatever is due on the minute alone costs it nothing.
 _IS_LOOKED_AT = sa.and_(
-    _kept.next_due_at > sa.bindparam("since", type_=UtcDateTime),
-    _kept.queue == Queue.TASKS,
-    _kept.timing.is_not(None),
+    _action.next_due_at > sa.bindparam("since", type_=UtcDateTime),
+    _action.queue == Queue.TASKS,
+    _action.timing.is_not(None),
 )
 
 
@@ -66,13 +66,13 @@ def _turns_statement(
 ) -> sa.Select[str]:
     # Materialized, or SQLite would scan all actions to have them sorted by app.
     due = (
-        sa.select(_kept.uid, _kept.app, _kept.next_due_at)
+        sa.select(_action.uid, _action.app, _action.next_due_at)
         .where(
             _IS_DUE,
-            _kept.next_due_at <= sa.bindparam("now", type_=UtcDateTime),
+            _action.next_due_at <= sa.bindparam("now", type_=UtcDateTime),
             *([_IS_LOOKED_AT] if is_look else []),
         )
-        .order_by(None if among is None else _kept.next_due_at)
+        .order_by(None if among is None else _action.next_due_at)
         .limit(among)
         .cte("due")
         .prefix_with("MATERIALIZED")
@@ -126,8 +126,8 @@ def fetch_next_look(
 
 @cache
 def _next_look_statement() -> sa.Executable:
-    is_before = _kept.next_due_at < sa.bindparam("until", type_=UtcDateTime)
-    return sa.select(sa.func.min(_kept.next_due_at)).where(
+    is_before = _action.next_due_at < sa.bindparam("until", type_=UtcDateTime)
+    return sa.select(sa.func.min(_action.next_due_at)).where(
         _IS_DUE, _IS_LOOKED_AT, is_before
     )
 
@@ -192,7 +192,7 @@ def _due_statement(dialect: str) -> sa.Executable:
     # believes that little is due, and would read all due rows again for each chunk.
     asked = (
         sa.select(scheduled_actions)
-        .where(_kept.uid.in_(sa.select(uids.c.uid)))
+        .where(_action.uid.in_(sa.select(uids.c.uid)))
         .cte("asked")
         .prefix_with("MATERIALIZED")
     )
@@ -235,17 +235,17 @@ def _advance_statement(dialect: str) -> sa.Executable:
     next_due_at = moved.c.next_due_at
     # Events were recorded after the tick had read the events: look at those next time.
     missed_some = sa.and_(
-        _kept.wakes != moved.c.wakes,
-        sa.or_(next_due_at.is_(None), next_due_at > _kept.woken_for),
+        _action.wakes != moved.c.wakes,
+        sa.or_(next_due_at.is_(None), next_due_at > _action.woken_for),
     )
     return (
         sa.update(scheduled_actions)
-        .where(_kept.uid == moved.c.uid, _kept.revision == moved.c.revision)
+        .where(_action.uid == moved.c.uid, _action.revision == moved.c.revision)
         .values(
-            next_due_at=sa.case((missed_some, _kept.woken_for), else_=next_due_at),
+            next_due_at=sa.case((missed_some, _action.woken_for), else_=next_due_at),
             woken_for=None,
         )
-        .returning(_kept.uid)
+        .returning(_action.uid)
     )
 
 
@@ -253,9 +253,9 @@ def _advance_statement(dialect: str) -> sa.Executable:
 def _lock_statement(dialect: str) -> sa.Executable:
     uids = json_rows(dialect, {"uid": sa.Text()}, "uids")
     return (
-        sa.select(_kept.uid)
-        .where(_kept.uid.in_(sa.select(uids.c.uid)))
-        .order_by(_kept.uid)
+        sa.select(_action.uid)
+        .where(_action.uid.in_(sa.select(uids.c.uid)))
+        .order_by(_action.uid)
         .with_for_update(key_share=True)
     )
 
@@ -298,9 +298,9 @@ def fetch_due_revisions(
 ) -> list[ActionRevision]:
     """Return those of *uids* that are still due, even if they cannot be parsed."""
     found = connection.execute(
-        sa.select(_kept.uid, _kept.revision)
-        .where(_kept.uid.in_(uids), _IS_DUE, _kept.next_due_at <= now)
-        .order_by(_kept.uid)
+        sa.select(_action.uid, _action.revision)
+        .where(_action.uid.in_(uids), _IS_DUE, _action.next_due_at <= now)
+        .order_by(_action.uid)
     )
     return [ActionRevision(*row) for row in found]
 
@@ -320,8 +320,8 @@ def quarantine(
         False if the action has changed since it was read; nothing is written then.
     """
     locked = connection.execute(
-        sa.select(_kept.uid)
-        .where(_kept.uid == action.uid, _kept.revision == action.revision)
+        sa.select(_action.uid)
+        .where(_action.uid == action.uid, _action.revision == action.revision)
         .with_for_update()
     ).one_or_none()
     if locked is None:

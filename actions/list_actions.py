@@ -46,14 +46,20 @@ LONGEST_TEXT = 200
 #: The members of a document that say when the action runs.
 WHEN_KEYS = ("when", "starts_at", "ends_at", "except", "instead", "jitter")
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 #: The columns that a list is sorted by, and their types.
 _BY_NAME = {"app": str, "name": str, "uid": str}
 _BY_NEXT = {"next_due_at": datetime, "app": str, "uid": str}
 
 #: What an action is looked into for, beside its name and uid.
-_LOOKED_INTO = (_kept.queue, _kept.event, _kept.delay, _kept.timing, _kept.follows)
+_LOOKED_INTO = (
+    _action.queue,
+    _action.event,
+    _action.delay,
+    _action.timing,
+    _action.follows,
+)
 
 
 class Order(StrEnum):
@@ -88,7 +94,7 @@ def select_part(
         Fewer than asked for, although the list goes on, if *looked_at* actions were
         looked at.
     """
-    key = [_kept[name] for name in order.columns]
+    key = [_action[name] for name in order.columns]
     after = page.read_after(*order.columns.values())
     where = _match_quickly(connection, wanted)
     if order is Order.NEXT:
@@ -98,13 +104,13 @@ def select_part(
         place = sa.tuple_(*(sa.literal(value, each.type) for value, each in given))
         where.append(sa.tuple_(*key) > place)
     chosen, end = where, None
-    if _match_slowly(wanted, _kept):
+    if _match_slowly(wanted, _action):
         uids, end = _look_at_each(
             connection, wanted, where, key, looked_at=looked_at, limit=page.limit
         )
-        chosen = [_kept.uid.in_(uids)]
+        chosen = [_action.uid.in_(uids)]
     query = (
-        sa.select(*(each for each in _kept if each.name != "document"))
+        sa.select(*(each for each in _action if each.name != "document"))
         .where(*chosen)
         .order_by(*key)
         .limit(page.limit + 1)
@@ -133,7 +139,7 @@ def _look_at_each(
         to which the actions were looked at, if there may be more.
     """
     place = sa.func.row_number().over(order_by=key).label("place")
-    columns = dict.fromkeys((*key, _kept.name, _kept.uid, *_LOOKED_INTO))
+    columns = dict.fromkeys((*key, _action.name, _action.uid, *_LOOKED_INTO))
     seen = (
         sa.select(*columns, place)
         .where(*where)
@@ -163,9 +169,9 @@ def fetch_schedules(
 
     The rest of a document may be long, and is not read.
     """
-    parts = (_kept.document[key].label(key) for key in WHEN_KEYS)
+    parts = (_action.document[key].label(key) for key in WHEN_KEYS)
     rows = connection.execute(
-        sa.select(_kept.uid, *parts).where(is_one_of(connection, uids))
+        sa.select(_action.uid, *parts).where(is_one_of(connection, uids))
     )
     return {
         uid: {
@@ -187,7 +193,7 @@ def match(
         connection: Which actions are in trouble is looked up first: the database would
             look at every action for it.
     """
-    return [*_match_quickly(connection, wanted), *_match_slowly(wanted, _kept)]
+    return [*_match_quickly(connection, wanted), *_match_slowly(wanted, _action)]
 
 
 def _match_quickly(
@@ -195,7 +201,7 @@ def _match_quickly(
 ) -> list[sa.ColumnElement[bool] | sa.TextClause]:
     """Return the conditions that an index serves."""
     conditions = _match_state(wanted.state)
-    conditions += belongs_to(wanted.app, _kept.app)
+    conditions += belongs_to(wanted.app, _action.app)
     if wanted.trouble is not None:
         conditions.append(_match_trouble(connection, wanted.trouble, wanted.app))
     if wanted.uids is not None:
@@ -229,9 +235,11 @@ def _match_trouble(
         )
     if trouble in {Trouble.QUARANTINED, Trouble.ANY}:
         query = (
-            sa.select(_kept.uid)
-            .where(*_match_state(ActionState.QUARANTINED), *belongs_to(app, _kept.app))
-            .order_by(_kept.app, _kept.name)
+            sa.select(_action.uid)
+            .where(
+                *_match_state(ActionState.QUARANTINED), *belongs_to(app, _action.app)
+            )
+            .order_by(_action.app, _action.name)
             .limit(TROUBLES_LOOKED_AT)
         )
         chosen.update(connection.execute(query).scalars())
@@ -242,14 +250,14 @@ def _match_state(
     state: ActionState | None,
 ) -> list[sa.ColumnElement[bool] | sa.TextClause]:
     table = scheduled_actions.name
-    alive = _kept.deleted_at.is_(None)
+    alive = _action.deleted_at.is_(None)
     if state is None:
         return [alive]
     if state is ActionState.DELETED:
         return [DELETED_ACTIONS.of(table)]
     if state is ActionState.ACTIVE:
         return [alive, sa.text(f"NOT {IDLE_ACTIONS.of(table)}")]
-    held, bad = _kept.paused_at.is_not(None), _kept.quarantined_at.is_not(None)
+    held, bad = _action.paused_at.is_not(None), _action.quarantined_at.is_not(None)
     state_is = {
         ActionState.QUARANTINED: bad,
         ActionState.PAUSED: sa.and_(held, ~bad),
@@ -272,9 +280,9 @@ def match_text(
 def name_state() -> sa.ColumnElement[str]:
     """Return the state of an action that is not deleted; see ``get_action_state``."""
     return sa.case(
-        (_kept.quarantined_at.is_not(None), ActionState.QUARANTINED.value),
-        (_kept.paused_at.is_not(None), ActionState.PAUSED.value),
-        (_kept.active, ActionState.ACTIVE.value),
+        (_action.quarantined_at.is_not(None), ActionState.QUARANTINED.value),
+        (_action.paused_at.is_not(None), ActionState.PAUSED.value),
+        (_action.active, ActionState.ACTIVE.value),
         else_=ActionState.INACTIVE.value,
     )
 

@@ -30,7 +30,7 @@ _SUGGESTED = 100
 #: what completes a word is evaluated by some shells.
 _PLAIN = frozenset("-_.,@+=/")
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 def fetch_app(connection: sa.Connection, uid: str) -> sa.Row[Any]:
@@ -87,10 +87,10 @@ def find_action(
         ConflictError: Several small apps have an action of that name.
     """
     same = sa.or_(
-        _kept.uid == given,
-        sa.and_(_kept.name == given, _kept.deleted_at.is_(None)),
+        _action.uid == given,
+        sa.and_(_action.name == given, _action.deleted_at.is_(None)),
     )
-    query = sa.select(scheduled_actions).where(same, *belongs_to(app, _kept.app))
+    query = sa.select(scheduled_actions).where(same, *belongs_to(app, _action.app))
     rows = connection.execute(query).all()
     kept = [row for row in rows if row.deleted_at is None] or rows
     exact = [row for row in kept if row.uid == given] or kept
@@ -118,7 +118,7 @@ def get_action(
         NotFoundError: There has never been such an action.
     """
     query = sa.select(scheduled_actions).where(
-        _kept.uid == uid, *belongs_to(app, _kept.app)
+        _action.uid == uid, *belongs_to(app, _action.app)
     )
     row = connection.execute(query).one_or_none()
     if row is None:
@@ -132,13 +132,13 @@ def _describe_missing(connection: sa.Connection, given: str, app: str | None) ->
     begins_alike = sa.or_(
         *(
             each.istartswith(given[:1], autoescape=True)
-            for each in (_kept.uid, _kept.name)
+            for each in (_action.uid, _action.name)
         )
     )
     query = (
-        sa.select(_kept.name, _kept.uid)
-        .where(_kept.deleted_at.is_(None), *belongs_to(app, _kept.app))
-        .order_by(sa.case((begins_alike, 0), else_=1), _kept.uid)
+        sa.select(_action.name, _action.uid)
+        .where(_action.deleted_at.is_(None), *belongs_to(app, _action.app))
+        .order_by(sa.case((begins_alike, 0), else_=1), _action.uid)
         .limit(_COMPARED)
     )
     known = [each for row in connection.execute(query) for each in row]
@@ -198,11 +198,11 @@ def suggest_actions(
     Names with spaces or quotes are left out: not every shell quotes what it offers.
     """
     found: list[Suggestion] = []
-    for word, about in ((_kept.uid, _kept.name), (_kept.name, _kept.uid)):
+    for word, about in ((_action.uid, _action.name), (_action.name, _action.uid)):
         query = sa.select(word.label("word"), about.label("about")).where(
-            _kept.deleted_at.is_(None),
+            _action.deleted_at.is_(None),
             word.startswith(start, autoescape=True),
-            *belongs_to(app, _kept.app),
+            *belongs_to(app, _action.app),
         )
         rows = connection.execute(query.order_by(word).limit(_SUGGESTED))
         found += [make_plain(*row) for row in rows if _is_plain(row.word)]

@@ -28,7 +28,7 @@ from models.revision import ActionState
 #: How many of an action's latest operations are searched for its last success.
 LOOKED_BACK = 1000
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 def is_one_of(
@@ -37,19 +37,19 @@ def is_one_of(
     """Match the actions with these uids; *name* is unique in the statement."""
     given = json_rows(connection.dialect.name, {"uid": sa.Text()}, name)
     rows = make_rows_json([{"uid": uid} for uid in sorted(uids)])
-    return _kept.uid.in_(sa.select(given.c.uid).params({name: rows}))
+    return _action.uid.in_(sa.select(given.c.uid).params({name: rows}))
 
 
 def fetch_actions(
     connection: sa.Connection, *, app: str | None = None, deleted: bool = False
 ) -> list[sa.Row[Any]]:
     """Return the actions of *app* (None: of all apps), the next due first."""
-    query = sa.select(scheduled_actions).where(*belongs_to(app, _kept.app))
+    query = sa.select(scheduled_actions).where(*belongs_to(app, _action.app))
     if not deleted:
-        query = query.where(_kept.deleted_at.is_(None))
+        query = query.where(_action.deleted_at.is_(None))
     return list(
         connection.execute(
-            query.order_by(_kept.next_due_at.nulls_last(), _kept.app, _kept.name)
+            query.order_by(_action.next_due_at.nulls_last(), _action.app, _action.name)
         )
     )
 
@@ -58,7 +58,7 @@ def fetch_rows(
     connection: sa.Connection, uids: Sequence[str]
 ) -> dict[str, sa.Row[Any]]:
     """Return the rows of *uids*, by uid, without their documents."""
-    columns = (each for each in _kept if each.name != "document")
+    columns = (each for each in _action if each.name != "document")
     rows = connection.execute(sa.select(*columns).where(is_one_of(connection, uids)))
     return {row.uid: row for row in rows}
 
@@ -68,13 +68,13 @@ def fetch_names(
 ) -> list[str]:
     """Return what the actions of *app* are called, *but* one of them, in order."""
     query = (
-        sa.select(_kept.name)
-        .where(_kept.app == app, _kept.deleted_at.is_(None))
-        .order_by(_kept.name)
+        sa.select(_action.name)
+        .where(_action.app == app, _action.deleted_at.is_(None))
+        .order_by(_action.name)
         .limit(limit)
     )
     if but is not None:
-        query = query.where(_kept.uid != but)
+        query = query.where(_action.uid != but)
     return list(connection.execute(query).scalars())
 
 
@@ -93,9 +93,9 @@ def fetch_followers(
 ) -> tuple[FollowingAction, ...]:
     """Return what starts after one of the actions *uids*, by name."""
     rows = connection.execute(
-        sa.select(_kept.uid, _kept.name, _kept.follows_on, _kept.delay)
-        .where(_kept.follows.in_(uids), _kept.deleted_at.is_(None))
-        .order_by(_kept.name)
+        sa.select(_action.uid, _action.name, _action.follows_on, _action.delay)
+        .where(_action.follows.in_(uids), _action.deleted_at.is_(None))
+        .order_by(_action.name)
     )
     return tuple(FollowingAction(*row) for row in rows)
 
@@ -106,14 +106,18 @@ def fetch_left_behind(
     """Return app and name of what starts after a deleted action, and its name."""
     former = scheduled_actions.alias("former")
     rows = connection.execute(
-        sa.select(_kept.app, _kept.name, former.c.name)
-        .join(former, former.c.uid == _kept.follows)
+        sa.select(_action.app, _action.name, former.c.name)
+        .join(former, former.c.uid == _action.follows)
         .where(
-            *(_kept.follows.is_not(None), _kept.deleted_at.is_(None), _kept.active),
+            *(
+                _action.follows.is_not(None),
+                _action.deleted_at.is_(None),
+                _action.active,
+            ),
             former.c.deleted_at.is_not(None),
-            *belongs_to(app, _kept.app),
+            *belongs_to(app, _action.app),
         )
-        .order_by(_kept.app, _kept.name)
+        .order_by(_action.app, _action.name)
         .limit(limit)
     )
     return [(of, name, deleted) for of, name, deleted in rows]
@@ -251,17 +255,17 @@ def fetch_quarantined(
     """Return the actions (of *app*) that the tick leaves out as unreadable."""
     rows = connection.execute(
         sa.select(
-            _kept.uid,
-            _kept.app,
-            _kept.name,
-            _kept.quarantined_at,
-            _kept.quarantine_reason,
+            _action.uid,
+            _action.app,
+            _action.name,
+            _action.quarantined_at,
+            _action.quarantine_reason,
         )
         .where(
-            _kept.quarantined_at.is_not(None),
-            _kept.deleted_at.is_(None),
-            *belongs_to(app, _kept.app),
+            _action.quarantined_at.is_not(None),
+            _action.deleted_at.is_(None),
+            *belongs_to(app, _action.app),
         )
-        .order_by(_kept.quarantined_at)
+        .order_by(_action.quarantined_at)
     )
     return [Quarantined(*row) for row in rows]

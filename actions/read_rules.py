@@ -32,7 +32,7 @@ from models.revision import ActionState
 #: Later than any occurrence.
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 def find_problem(row: sa.Row[Any]) -> str | None:
@@ -147,25 +147,25 @@ def fetch_next_due(
     """Return the actions (of *app*) that are due next, oldest first."""
     query: sa.Select[Any] = (
         sa.select(
-            _kept.uid,
-            _kept.app,
-            _kept.name,
-            _kept.next_due_at,
-            _kept.event,
-            _kept.timing,
-            _kept.zone,
-            _kept.delay,
-            _kept.active,
-            _kept.paused_at,
-            _kept.quarantined_at,
-            _kept.deleted_at,
-            _kept.effective_from,
+            _action.uid,
+            _action.app,
+            _action.name,
+            _action.next_due_at,
+            _action.event,
+            _action.timing,
+            _action.zone,
+            _action.delay,
+            _action.active,
+            _action.paused_at,
+            _action.quarantined_at,
+            _action.deleted_at,
+            _action.effective_from,
         )
         .where(
             DUE_ACTIONS.of(scheduled_actions.name),
-            *belongs_to(app, _kept.app),
+            *belongs_to(app, _action.app),
         )
-        .order_by(_kept.next_due_at)
+        .order_by(_action.next_due_at)
         .limit(limit)
     )
     found = []

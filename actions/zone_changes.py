@@ -43,7 +43,7 @@ _LOOKED_AT = 2000
 #: The most that doctor is told of.
 _MOST = 100
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +163,15 @@ def _fetch_withdrawn(connection: sa.Connection) -> list[str]:
 def fetch_users_of(connection: sa.Connection, name: str) -> list[sa.Row[Any]]:
     """Return the actions whose stored timing has a rule in a zone."""
     query = sa.select(
-        *(_kept.uid, _kept.revision, _kept.timing, _kept.effective_from),
-        *(_kept.next_due_at, _kept.quarantined_at),
+        *(_action.uid, _action.revision, _action.timing, _action.effective_from),
+        *(_action.next_due_at, _action.quarantined_at),
     ).where(
-        _kept.deleted_at.is_(None),
-        _kept.timing.contains(f'"{name}"', autoescape=True)
+        _action.deleted_at.is_(None),
+        _action.timing.contains(f'"{name}"', autoescape=True)
         # A calendar rule may name its zone itself.
-        | _kept.timing.contains(f' {name}"', autoescape=True),
+        | _action.timing.contains(f' {name}"', autoescape=True),
     )
-    return list(connection.execute(query.order_by(_kept.uid)))
+    return list(connection.execute(query.order_by(_action.uid)))
 
 
 def read_in_older(schedule: Schedule, older: Mapping[str, ZoneInfo]) -> Schedule | None:

@@ -61,7 +61,7 @@ _READ = 500
 GIVE_UP_AFTER = timedelta(days=1)
 _TIDY_EVERY_S = 60.0
 
-_kept = operations.c
+_run = operations.c
 
 
 #: GETs an address; the answer repeats no more of it than the host.
@@ -223,9 +223,9 @@ class Pinger:
         """Write what was told, unless the run was begun anew since it was read."""
         if error is not None:
             log.warning(Event.PING_FAILED, operation=str(run.id), error=error)
-        is_same = [_kept.id == run.id, _kept.pinged < 2]
+        is_same = [_run.id == run.id, _run.pinged < 2]
         if run.finished_at is not None:
-            is_same.append(_kept.finished_at == run.finished_at)
+            is_same.append(_run.finished_at == run.finished_at)
         with writing(self._engine) as connection:
             connection.execute(
                 sa.update(operations)
@@ -238,10 +238,10 @@ class Pinger:
         with writing(self._engine) as connection:
             connection.execute(
                 sa.update(operations)
-                .where(UNPINGED.of(), _kept.finished_at < db_now(-GIVE_UP_AFTER))
+                .where(UNPINGED.of(), _run.finished_at < db_now(-GIVE_UP_AFTER))
                 .values(
                     pinged=2,
-                    ping_error=sa.func.coalesce(_kept.ping_error, "nobody led in time"),
+                    ping_error=sa.func.coalesce(_run.ping_error, "nobody led in time"),
                 )
             )
             connection.execute(
@@ -256,17 +256,17 @@ class Pinger:
 def _statement() -> sa.Select[Any]:
     return (
         sa.select(
-            *(_kept.id, _kept.action_uid, _kept.app, _kept.state, _kept.started_at),
-            *(_kept.finished_at, _kept.pinged),
+            *(_run.id, _run.action_uid, _run.app, _run.state, _run.started_at),
+            *(_run.finished_at, _run.pinged),
             scheduled_action_revisions.c.document["ping"].as_string(),
         )
         .outerjoin(scheduled_action_revisions, IS_REVISION)
         .where(
             UNPINGED.of(),
-            _kept.action_uid.not_in(sa.bindparam("actions", expanding=True)),
-            _kept.app.not_in(sa.bindparam("apps", expanding=True)),
+            _run.action_uid.not_in(sa.bindparam("actions", expanding=True)),
+            _run.app.not_in(sa.bindparam("apps", expanding=True)),
         )
-        .order_by(_kept.started_at, _kept.id)
+        .order_by(_run.started_at, _run.id)
         .limit(_READ)
     )
 

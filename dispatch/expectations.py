@@ -41,7 +41,7 @@ log = structlog.get_logger()
 #: Operations that one part looks at.
 JUDGED_AT_ONCE = 500
 
-_kept = operations.c
+_run = operations.c
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class LateLook:
         Raises:
             LeadershipLostError, UnreachableError: Nothing was written.
         """
-        is_due = sa.select(_kept.id).where(EXPECTED.of(), _kept.expected_at <= db_now())
+        is_due = sa.select(_run.id).where(EXPECTED.of(), _run.expected_at <= db_now())
         with reading(self.engine) as connection:
             if connection.execute(is_due.limit(1)).first() is None:
                 return 0
@@ -96,8 +96,8 @@ class LateLook:
 _SELECT_DUE = (
     sa.select(operations, scheduled_action_revisions.c.document, db_now().label("now"))
     .outerjoin(scheduled_action_revisions, IS_REVISION)
-    .where(EXPECTED.of(), _kept.expected_at <= db_now())
-    .order_by(_kept.expected_at)
+    .where(EXPECTED.of(), _run.expected_at <= db_now())
+    .order_by(_run.expected_at)
     .limit(JUDGED_AT_ONCE)
     # Whoever ends one now is not waited for: it is looked at again.
     .with_for_update(of=operations, skip_locked=True)
@@ -114,6 +114,6 @@ def _judged_statement(dialect: str) -> sa.Update:
     judged = json_rows(dialect, columns, "judged")
     return (
         sa.update(operations)
-        .where(_kept.id == judged.c.id)
+        .where(_run.id == judged.c.id)
         .values(expected_at=judged.c.look_at, late=judged.c.late)
     )

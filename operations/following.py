@@ -26,13 +26,13 @@ from models.occurrence import make_after_id
 from models.operation_state import ENDINGS, OperationState, Overlap, Queue, Trigger
 from operations.record import record
 
-_kept = operations.c
+_run = operations.c
 _waiting = scheduled_actions.alias("waiting")
 _former = scheduled_actions.alias("former")
 
 _WAITS = (
-    _waiting.c.follows == _kept.action_uid,
-    _waiting.c.app == _kept.app,
+    _waiting.c.follows == _run.action_uid,
+    _waiting.c.app == _run.app,
     _waiting.c.deleted_at.is_(None),
 )
 
@@ -70,10 +70,10 @@ def record_following(connection: sa.Connection, ended: Collection[UUID]) -> int:
 _PUT_OFF = (
     sa.update(operations)
     .where(
-        _kept.id == sa.bindparam("later", type_=Identifier),
-        _kept.occurrence > _kept.send_at,
+        _run.id == sa.bindparam("later", type_=Identifier),
+        _run.occurrence > _run.send_at,
     )
-    .values(send_at=_kept.occurrence)
+    .values(send_at=_run.occurrence)
 )
 
 
@@ -100,7 +100,7 @@ def fetch_following(
     states: dict[UUID, str] = {}
     if ids:
         rows = connection.execute(
-            sa.select(_kept.id, _kept.state).where(_kept.id.in_(list(ids)))
+            sa.select(_run.id, _run.state).where(_run.id.in_(list(ids)))
         )
         states = {row.id: row.state for row in rows}
     return tuple(
@@ -126,7 +126,7 @@ def find_followed(
 @cache
 def _followed_statement(dialect: str) -> sa.Select[UUID]:
     ended = json_rows(dialect, {"id": Identifier}, "ended")
-    return sa.select(_kept.id).join(ended, ended.c.id == _kept.id).where(IS_FOLLOWED)
+    return sa.select(_run.id).join(ended, ended.c.id == _run.id).where(IS_FOLLOWED)
 
 
 @cache
@@ -134,7 +134,7 @@ def _statement(dialect: str) -> sa.Select[Any]:
     """Find the actions that wait for an end like that of the *ended* operations."""
     ended = json_rows(dialect, {"id": Identifier}, "ended")
     as_wanted = (
-        sa.and_(_waiting.c.follows_on == on, _kept.state.in_(sorted(states)))
+        sa.and_(_waiting.c.follows_on == on, _run.state.in_(sorted(states)))
         for on, states in ENDINGS.items()
     )
     names = (
@@ -144,24 +144,24 @@ def _statement(dialect: str) -> sa.Select[Any]:
     return (
         sa.select(
             *(_waiting.c[name] for name in names),
-            *(_kept.id.label("ended_id"), _kept.state, _kept.finished_at),
+            *(_run.id.label("ended_id"), _run.state, _run.finished_at),
             _former.c.uid.label("former_uid"),
             _former.c.name.label("former_name"),
         )
         .select_from(ended)
-        .join(operations, _kept.id == ended.c.id)
+        .join(operations, _run.id == ended.c.id)
         .join(_waiting, sa.and_(*_WAITS))
-        .join(_former, _former.c.uid == _kept.action_uid)
+        .join(_former, _former.c.uid == _run.action_uid)
         .where(
             sa.or_(*as_wanted),
-            _kept.trigger != Trigger.BACKFILL,
+            _run.trigger != Trigger.BACKFILL,
             _waiting.c.active,
             _waiting.c.paused_at.is_(None),
             _waiting.c.quarantined_at.is_(None),
-            _waiting.c.effective_from <= _kept.finished_at,
+            _waiting.c.effective_from <= _run.finished_at,
         )
         # in one order, in which lines are locked, too
-        .order_by(_waiting.c.uid, _kept.finished_at, _kept.id)
+        .order_by(_waiting.c.uid, _run.finished_at, _run.id)
     )
 
 

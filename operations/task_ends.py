@@ -43,7 +43,7 @@ from operations.task_marks import (
     step_statement,
 )
 
-_kept = operations.c
+_run = operations.c
 _revision = scheduled_action_revisions.c
 
 
@@ -51,16 +51,16 @@ def _is_answered(given: sa.FromClause) -> sa.ColumnElement[bool]:
     """Match what an answer may end: what waits for it, or has yet to say so."""
     return sa.or_(
         sa.and_(
-            _kept.attempt == given.c.attempt,
-            sa.or_(AWAITING.of(), _kept.state == OperationState.RUNNING),
+            _run.attempt == given.c.attempt,
+            sa.or_(AWAITING.of(), _run.state == OperationState.RUNNING),
         ),
         # Sent, and its mark is still on its way, or was lost in a crash: or the worker
         # that had sent it gave its attempt back.
         sa.and_(
-            _kept.attempt == given.c.attempt - 1,
+            _run.attempt == given.c.attempt - 1,
             sa.or_(
-                sa.and_(_kept.state == OperationState.PENDING, NOT_AWAITING.of()),
-                _kept.state == OperationState.QUEUED,
+                sa.and_(_run.state == OperationState.PENDING, NOT_AWAITING.of()),
+                _run.state == OperationState.QUEUED,
             ),
         ),
     )
@@ -69,7 +69,7 @@ def _is_answered(given: sa.FromClause) -> sa.ColumnElement[bool]:
 def _is_overdue(given: sa.FromClause) -> sa.ColumnElement[bool]:
     """Match what waits for an answer for longer than it may."""
     return sa.and_(
-        _kept.attempt == given.c.attempt, AWAITING.of(), _kept.send_at <= db_now()
+        _run.attempt == given.c.attempt, AWAITING.of(), _run.send_at <= db_now()
     )
 
 
@@ -106,8 +106,8 @@ class Awaited:
 
 
 def _select_awaited(attempt: sa.ColumnElement[int]) -> sa.Select[Any]:
-    columns = _kept.send_at, _kept.error, _revision.document, db_now()
-    return sa.select(_kept.id, attempt, *columns).join(
+    columns = _run.send_at, _run.error, _revision.document, db_now()
+    return sa.select(_run.id, attempt, *columns).join(
         scheduled_action_revisions, IS_REVISION
     )
 
@@ -157,7 +157,7 @@ def record_answers(
         asked = [make_end(*whose) for whose in told]
         given = given_marks(connection.dialect.name)
         statement = _select_awaited(given.c.attempt).join(
-            given, sa.and_(given.c.operation_id == _kept.id, _is_answered(given))
+            given, sa.and_(given.c.operation_id == _run.id, _is_answered(given))
         )
         found = map(_read, connection.execute(statement, make_values(asked)).all())
     ends = [_judge(each, told, fetch_failure) for each in found]
@@ -187,9 +187,9 @@ def _end(engine: sa.Engine, ends: Sequence[TaskMark], condition: Condition) -> i
         # No two transactions may wait for each other: what is locked is left for later.
         given = given_marks(connection.dialect.name)
         locked = connection.execute(
-            sa.select(_kept.id)
-            .where(_kept.id.in_(sa.select(given.c.operation_id)))
-            .order_by(_kept.id)
+            sa.select(_run.id)
+            .where(_run.id.in_(sa.select(given.c.operation_id)))
+            .order_by(_run.id)
             .with_for_update(of=operations, skip_locked=True),
             make_values(ends),
         )
@@ -207,7 +207,7 @@ def _write(
     connection: sa.Connection, ends: Sequence[TaskMark], condition: Condition
 ) -> int:
     dialect = connection.dialect.name
-    statement = mark_statement(dialect, condition).returning(_kept.id)
+    statement = mark_statement(dialect, condition).returning(_run.id)
     ended = set(connection.execute(statement, make_values(ends)).scalars())
     mine = [end for end in ends if end.operation_id in ended]
     if mine:
@@ -222,7 +222,7 @@ def _write(
 def fetch_listened(connection: sa.Connection) -> list[str | None]:
     """Return the connections from which answers may come; None is our own broker."""
     revisions = (
-        sa.select(_kept.action_uid, _kept.action_revision)
+        sa.select(_run.action_uid, _run.action_revision)
         .where(AWAITING.of())
         .distinct()
         .subquery()
@@ -244,7 +244,7 @@ def fetch_listened(connection: sa.Connection) -> list[str | None]:
 
 def fetch_overdue(connection: sa.Connection, *, limit: int) -> list[Awaited]:
     """Return what has waited for longer than it may, the longest first."""
-    return _fetch_awaited(connection, _kept.send_at <= db_now(), limit=limit)
+    return _fetch_awaited(connection, _run.send_at <= db_now(), limit=limit)
 
 
 def fetch_silent(
@@ -252,9 +252,9 @@ def fetch_silent(
 ) -> list[Awaited]:
     """Return what was sent *older_than* ago, and of which nothing is known."""
     is_silent = sa.and_(
-        _kept.send_at > db_now(),
-        _kept.sent_at <= db_now(-older_than),
-        _kept.error.is_(None),
+        _run.send_at > db_now(),
+        _run.sent_at <= db_now(-older_than),
+        _run.error.is_(None),
     )
     return _fetch_awaited(connection, is_silent, limit=limit)
 
@@ -263,9 +263,9 @@ def _fetch_awaited(
     connection: sa.Connection, condition: sa.ColumnElement[bool], *, limit: int
 ) -> list[Awaited]:
     found = connection.execute(
-        _select_awaited(_kept.attempt)
+        _select_awaited(_run.attempt)
         .where(AWAITING.of(), condition)
-        .order_by(_kept.send_at)
+        .order_by(_run.send_at)
         .limit(limit)
     )
     return [_read(row) for row in found]
@@ -298,6 +298,6 @@ def note_remark(
     """Keep why perhaps nobody will answer, until it ends."""
     connection.execute(
         sa.update(operations)
-        .where(_kept.id.in_(operation_ids), AWAITING.of())
+        .where(_run.id.in_(operation_ids), AWAITING.of())
         .values(error=remark)
     )

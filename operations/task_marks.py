@@ -32,7 +32,7 @@ from models.database.transaction import Transaction
 from models.operation import RUN_TASK
 from models.operation_state import FINAL_STATES, OperationState, Reason
 
-_kept = operations.c
+_run = operations.c
 
 
 class TaskMark(NamedTuple):
@@ -152,9 +152,9 @@ def write_marks(
 def _is_as_found(given: sa.FromClause) -> sa.ColumnElement[bool]:
     """Match what waits to be sent: no answer has come before, and nobody canceled."""
     return sa.and_(
-        _kept.attempt == given.c.attempt - given.c.spends,
-        _kept.state == OperationState.PENDING,
-        sa.or_(given.c.send_at.is_(None), _kept.send_at == given.c.send_at),
+        _run.attempt == given.c.attempt - given.c.spends,
+        _run.state == OperationState.PENDING,
+        sa.or_(given.c.send_at.is_(None), _run.send_at == given.c.send_at),
     )
 
 
@@ -166,7 +166,7 @@ def mark_statement(dialect: str, condition: Condition) -> sa.Update:
     final = sa.or_(*(given.c.state == state for state in sorted(FINAL_STATES)))
     return (
         sa.update(operations)
-        .where(_kept.id == given.c.operation_id, condition(given))
+        .where(_run.id == given.c.operation_id, condition(given))
         .values(
             **NO_CLAIM,
             state=given.c.state,
@@ -175,13 +175,13 @@ def mark_statement(dialect: str, condition: Condition) -> sa.Update:
             attempt=given.c.attempt,
             send_at=sa.case(
                 (given.c.delay_s.is_not(None), db_now(given.c.delay_s - given.c.ago_s)),
-                else_=_kept.send_at,
+                else_=_run.send_at,
             ),
-            sends=_kept.sends + given.c.sent,
-            sent_at=sa.case((given.c.sent == 1, happened), else_=_kept.sent_at),
+            sends=_run.sends + given.c.sent,
+            sent_at=sa.case((given.c.sent == 1, happened), else_=_run.sent_at),
             started_at=sa.case(
-                (given.c.spends == 1, sa.func.coalesce(_kept.started_at, happened)),
-                else_=_kept.started_at,
+                (given.c.spends == 1, sa.func.coalesce(_run.started_at, happened)),
+                else_=_run.started_at,
             ),
             finished_at=sa.case((final, happened)),
         )
@@ -192,7 +192,7 @@ def mark_statement(dialect: str, condition: Condition) -> sa.Update:
 def step_statement(dialect: str) -> sa.Executable:
     """Write the steps of the *given* operations that have ended so."""
     given = given_marks(dialect)
-    final = (_kept.state == state for state in sorted(FINAL_STATES))
+    final = (_run.state == state for state in sorted(FINAL_STATES))
     names = ("state", "attempt", "finished_at", "result", "error")
     statement = insert(operation_steps).from_select(
         ["operation_id", "position", "name", "started_at", *names],
@@ -200,18 +200,18 @@ def step_statement(dialect: str) -> sa.Executable:
             given.c.operation_id,
             given.c.position,
             sa.literal(RUN_TASK, sa.Text),
-            _kept.started_at,
+            _run.started_at,
             given.c.state,
             given.c.attempt,
-            _kept.finished_at,
+            _run.finished_at,
             given.c.result,
             given.c.why,
         )
-        .join_from(given, operations, _kept.id == given.c.operation_id)
+        .join_from(given, operations, _run.id == given.c.operation_id)
         .where(
             given.c.position.is_not(None),
-            _kept.attempt == given.c.attempt,
-            _kept.state == given.c.state,
+            _run.attempt == given.c.attempt,
+            _run.state == given.c.state,
             sa.or_(*final),
         ),
     )

@@ -73,12 +73,12 @@ HAS_TURN = sa.or_(
 )
 
 
-_kept = queue_pauses.c
+_pause = queue_pauses.c
 
-IS_IN_FORCE = sa.or_(_kept.paused_until.is_(None), _kept.paused_until > db_now())
+IS_IN_FORCE = sa.or_(_pause.paused_until.is_(None), _pause.paused_until > db_now())
 
 #: Selects the queues that are paused now.
-PAUSED = sa.select(_kept.queue).where(IS_IN_FORCE)
+PAUSED = sa.select(_pause.queue).where(IS_IN_FORCE)
 
 
 class Rest(NamedTuple):
@@ -93,7 +93,7 @@ def fetch_resting(connection: sa.Connection) -> dict[Queue, Rest]:
     """Return the queues that are paused now."""
     rows = connection.execute(
         sa.select(
-            _kept.queue, _kept.paused_at, _kept.paused_until, _kept.pause_note
+            _pause.queue, _pause.paused_at, _pause.paused_until, _pause.pause_note
         ).where(IS_IN_FORCE)
     )
     return {Queue(queue): Rest(*rest) for queue, *rest in rows}

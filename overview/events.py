@@ -158,7 +158,7 @@ def _list(
         firsts = [
             sa.select(
                 _waiting(app, name)
-                .order_by(_kept.name, _kept.uid)
+                .order_by(_action.name, _action.uid)
                 .limit(MOST_LISTED + 1)
                 .subquery()
             )
@@ -184,11 +184,11 @@ def _list(
     ]
 
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 #: What has to be known of an action to tell what an event makes of it.
 _RULE = tuple(
-    _kept[name]
+    _action[name]
     for name in (
         *("uid", "name", "app", "event", "delay", "zone", "active", "effective_from"),
         *("starts_at", "ends_at", "paused_at", "quarantined_at", "quarantine_reason"),
@@ -199,7 +199,7 @@ _RULE = tuple(
 def _waiting(app: str, name: str) -> sa.Select[Any]:
     """Return the query for the actions of *app* that wait for the event *name*."""
     return sa.select(*_RULE).where(
-        _kept.app == app, _kept.event == name, _kept.deleted_at.is_(None)
+        _action.app == app, _action.event == name, _action.deleted_at.is_(None)
     )
 
 
@@ -234,7 +234,7 @@ def fetch_detailed_event(
         sa.select(sa.func.count()).select_from(query.subquery())
     ).scalar_one()
     waiting = connection.execute(
-        query.order_by(_kept.name, _kept.uid).limit(MOST_MATCHED)
+        query.order_by(_action.name, _action.uid).limit(MOST_MATCHED)
     ).all()
     matched = _match(connection, [(event, each) for each in waiting])
     return DetailedEvent(

@@ -36,7 +36,7 @@ MOST_OF_ACTION = 24 * 31
 #: Actions that are named as left out.
 _NAMED = 5
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,21 @@ def _fetch_actions(
 ) -> list[sa.Row[Any]]:
     query = (
         sa.select(
-            *(_kept.uid, _kept.name, _kept.queue, _kept.timing, _kept.revision),
-            *(_kept.updated_at, _kept.effective_from, _kept.next_due_at),
+            *(
+                _action.uid,
+                _action.name,
+                _action.queue,
+                _action.timing,
+                _action.revision,
+            ),
+            *(_action.updated_at, _action.effective_from, _action.next_due_at),
         )
         .where(
-            *Whose(app).ticked(), _kept.timing.is_not(None), _kept.next_due_at < until
+            *Whose(app).ticked(),
+            _action.timing.is_not(None),
+            _action.next_due_at < until,
         )
-        .order_by(_kept.next_due_at, _kept.uid)
+        .order_by(_action.next_due_at, _action.uid)
         .limit(MOST_ACTIONS + 1)
     )
     return list(connection.execute(query))

@@ -39,7 +39,7 @@ _JITTER = '"jitter":"'
 
 _MINUTE = timedelta(minutes=1)
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 _Condition = sa.ColumnElement[bool] | sa.TextClause
 
@@ -59,16 +59,16 @@ class Whose:
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
         """Match their actions, whatever becomes of them."""
-        pairs = (_kept.app, self.app), (_kept.queue, self.queue)
+        pairs = (_action.app, self.app), (_action.queue, self.queue)
         return [column == value for column, value in pairs if value is not None]
 
     def ticked(self) -> list[sa.ColumnElement[bool]]:
         """Match those of their actions that ticks look at."""
         return [
-            _kept.deleted_at.is_(None),
-            _kept.active,
-            _kept.paused_at.is_(None),
-            _kept.quarantined_at.is_(None),
+            _action.deleted_at.is_(None),
+            _action.active,
+            _action.paused_at.is_(None),
+            _action.quarantined_at.is_(None),
             *self.conditions(),
         ]
 
@@ -166,8 +166,8 @@ def count_others(
         How many actions are due, but not *before* an instant; and how many are never
         foreseen, by the reason.
     """
-    of_events = sa.or_(_kept.event.is_not(None), _kept.follows.is_not(None))
-    is_kept = _kept.deleted_at.is_(None)
+    of_events = sa.or_(_action.event.is_not(None), _action.follows.is_not(None))
+    is_kept = _action.deleted_at.is_(None)
 
     def count(*conditions: _Condition) -> int:
         query = sa.select(sa.func.count()).select_from(scheduled_actions)
@@ -177,10 +177,10 @@ def count_others(
 
     later = 0
     if before is not None:
-        is_later = DUE_ACTIONS.of(scheduled_actions.name), _kept.next_due_at >= before
+        is_later = DUE_ACTIONS.of(scheduled_actions.name), _action.next_due_at >= before
         later = count(*is_later) - count(of_events, is_kept, *is_later)
     is_paused = sa.and_(
-        _kept.active, _kept.paused_at.is_not(None), _kept.quarantined_at.is_(None)
+        _action.active, _action.paused_at.is_not(None), _action.quarantined_at.is_(None)
     )
     idle = sa.select(
         sa.func.count().filter(is_paused), sa.func.count().filter(of_events)
@@ -200,21 +200,21 @@ def _fetch_groups(
     """
     are_due: list[_Condition] = [
         DUE_ACTIONS.of(scheduled_actions.name),
-        _kept.timing.is_not(None),
+        _action.timing.is_not(None),
         *whose.conditions(),
     ]
     if before is not None:
-        are_due.append(_kept.next_due_at < before)
-    of_group = (_kept.app, _kept.queue, _kept.timing)
+        are_due.append(_action.next_due_at < before)
+    of_group = (_action.app, _action.queue, _action.timing)
     query = sa.select(*of_group, sa.func.count()).where(*are_due).group_by(*of_group)
     by_rule: defaultdict[str, list[RuleGroup]] = defaultdict(list)
     for row in connection.execute(query):
         by_rule[row.timing].append(RuleGroup(*row))
     if any(_JITTER in timing for timing in by_rule):
         # canonical JSON, which has the key only if there is a value
-        has_jitter = _kept.timing.contains(_JITTER, autoescape=True)
+        has_jitter = _action.timing.contains(_JITTER, autoescape=True)
         uids: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-        found = sa.select(*of_group, _kept.uid).where(*are_due, has_jitter)
+        found = sa.select(*of_group, _action.uid).where(*are_due, has_jitter)
         for *key, uid in connection.execute(found):
             uids[tuple(key)].append(uid)
         for group in (each for groups in by_rule.values() for each in groups):
@@ -289,7 +289,9 @@ def _fetch_named(
     """Return the actions that jitter chose by uid, and *most* of each other group."""
     found: defaultdict[str | RuleGroup, list[NamedAction]] = defaultdict(list)
     uids = sorted({uid for each in shares for uid in each.uids})
-    by_uid = sa.select(_kept.uid, _kept.app, _kept.name).where(_kept.uid.in_(uids))
+    by_uid = sa.select(_action.uid, _action.app, _action.name).where(
+        _action.uid.in_(uids)
+    )
     for row in connection.execute(by_uid) if uids else ():
         found[row.uid].append(NamedAction(*row))
     groups = {
@@ -298,10 +300,10 @@ def _fetch_named(
         if not each.group.uids
     }
     if groups:
-        of_group = (_kept.app, _kept.queue, _kept.timing)
-        place = sa.func.row_number().over(partition_by=of_group, order_by=_kept.uid)
+        of_group = (_action.app, _action.queue, _action.timing)
+        place = sa.func.row_number().over(partition_by=of_group, order_by=_action.uid)
         placed = (
-            sa.select(*of_group, _kept.uid, _kept.name, place.label("place"))
+            sa.select(*of_group, _action.uid, _action.name, place.label("place"))
             .where(sa.tuple_(*of_group).in_(sorted(groups)), *whose.ticked())
             .subquery()
         )

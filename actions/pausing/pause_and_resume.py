@@ -79,7 +79,7 @@ def write_pause(
     change_actions(connection, changes, Change.PAUSED, by=by, note=pause.told)
 
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 class Refusal(StrEnum):
@@ -248,7 +248,7 @@ def resume_many(
 ) -> Switched:
     """As ``resume_action``, of an app all or none; as ``pause_many``."""
     apps = connection.execute(
-        sa.select(_kept.app).distinct().where(is_one_of(connection, uids))
+        sa.select(_action.app).distinct().where(is_one_of(connection, uids))
     ).scalars()
     above = {app: hold_bounds(connection, app, bounds) for app in sorted(apps)}
     rows = lock_actions(connection, is_one_of(connection, uids))

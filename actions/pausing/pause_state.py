@@ -40,7 +40,7 @@ QUEUE: Final = "queue"
 #: for tenants read them; the record of changes names the operator.
 OPERATOR: Final = "operator"
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 UNPAUSED: dict[str, object] = {
     "paused_at": None,
     "paused_until": None,
@@ -208,7 +208,7 @@ def hold_pause(connection: sa.Connection, app: str) -> Pause | None:
     found = fetch_pause(connection, None, lock=False)
     if found is None:
         return None
-    is_own = sa.exists().where(_kept.app == app, _kept.queue == Queue.DEFAULT)
+    is_own = sa.exists().where(_action.app == app, _action.queue == Queue.DEFAULT)
     if connection.execute(sa.select(is_own)).scalar():
         return None  # the scheduler's own maintenance goes on
     return found
@@ -239,16 +239,21 @@ def fetch_pauses(
     connection: sa.Connection, app: str | None = None
 ) -> tuple[Pause | None, dict[str, Pause], int]:
     """Return the pauses of the installation and of apps, and the count of actions."""
-    of_app = sa.true() if app is None else _kept.app == app
+    of_app = sa.true() if app is None else _action.app == app
     # but for what goes on as soon as the end of its pause is written into it
     of_whole = sa.exists().where(installation.c.paused_at.is_not(None))
     paused_apps = sa.select(small_apps.c.uid).where(small_apps.c.paused_at.is_not(None))
     lasts = sa.case(
-        (_kept.pause_scope == APP, _kept.app.in_(paused_apps)),
-        (_kept.pause_scope == INSTALLATION, of_whole),
+        (_action.pause_scope == APP, _action.app.in_(paused_apps)),
+        (_action.pause_scope == INSTALLATION, of_whole),
         else_=sa.true(),
     )
-    where = (of_app, _kept.paused_at.is_not(None), _kept.deleted_at.is_(None), lasts)
+    where = (
+        of_app,
+        _action.paused_at.is_not(None),
+        _action.deleted_at.is_(None),
+        lasts,
+    )
     actions = connection.execute(
         sa.select(sa.func.count()).select_from(scheduled_actions).where(*where)
     ).scalar_one()

@@ -28,7 +28,7 @@ from models.errors import ConflictError
 from models.operation_state import Queue
 from models.requests.actions import UNTIL_RESUMED, PauseModel
 
-_kept = queue_pauses.c
+_pause = queue_pauses.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def resume_queue(
     if known is None:
         msg = f"queue {queue.value} is not paused"
         raise ConflictError(msg)
-    connection.execute(sa.delete(queue_pauses).where(_kept.queue == queue.value))
+    connection.execute(sa.delete(queue_pauses).where(_pause.queue == queue.value))
     waiting = _count_waiting(connection, queue)
     subject = PauseSubject(QUEUE, queue.value, None)
     note_pause(connection, subject, known, None, note, waiting=waiting)
@@ -124,8 +124,8 @@ def fetch_queue_pauses(connection: sa.Connection) -> dict[Queue, Pause]:
     """Return the pauses of the queues that are paused now."""
     rows = connection.execute(
         sa.select(queue_pauses)
-        .where(sa.or_(_kept.paused_until.is_(None), _kept.paused_until > db_now()))
-        .order_by(_kept.queue)
+        .where(sa.or_(_pause.paused_until.is_(None), _pause.paused_until > db_now()))
+        .order_by(_pause.queue)
     )
     return {Queue(row.queue): pause for row in rows if (pause := get_pause(row, QUEUE))}
 

@@ -36,7 +36,7 @@ from models.operation_state import Queue
 #: Actions that are written in one transaction, within some tenth of a second.
 WRITTEN_AT_ONCE = 1_000
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 def begin_spread(
@@ -60,7 +60,7 @@ def begin_spread(
     count = connection.execute(
         sa.select(sa.func.count())
         .select_from(scheduled_actions)
-        .where(_kept.deleted_at.is_(None), *_select(app, is_paused=is_paused))
+        .where(_action.deleted_at.is_(None), *_select(app, is_paused=is_paused))
     ).scalar_one()
     change = {
         "at": read_clock(connection).isoformat(),
@@ -120,9 +120,9 @@ def _spread(connection: sa.Connection, app: str | None) -> None:
     rows = lock_actions(
         connection,
         *_select(app, is_paused=pause is not None),
-        _kept.uid > change["until"],
+        _action.uid > change["until"],
         # What was posted since then is paused, or not, as it was posted.
-        _kept.created_at <= at,
+        _action.created_at <= at,
         at_most=WRITTEN_AT_ONCE,
     )
     if pause is not None:
@@ -139,13 +139,13 @@ def _spread(connection: sa.Connection, app: str | None) -> None:
 
 def _select(app: str | None, *, is_paused: bool) -> tuple[sa.ColumnElement[bool], ...]:
     """Say which actions follow *app* when it is paused, or resumed."""
-    unpaused = _kept.paused_at.is_(None)
+    unpaused = _action.paused_at.is_(None)
     if app is None:
-        where = _kept.pause_scope == INSTALLATION
-        return _kept.queue != Queue.DEFAULT, unpaused | where if is_paused else where
+        where = _action.pause_scope == INSTALLATION
+        return _action.queue != Queue.DEFAULT, unpaused | where if is_paused else where
     if is_paused:
-        return _kept.app == app, unpaused | _kept.pause_scope.is_not(None)
-    return _kept.app == app, _kept.pause_scope == APP
+        return _action.app == app, unpaused | _action.pause_scope.is_not(None)
+    return _action.app == app, _action.pause_scope == APP
 
 
 def _lock_changes(connection: sa.Connection, app: str | None) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ from models.errors import (
 from models.fields.strict_model import MOST_PROBLEMS
 from models.fields.task_rules import TaskRules
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 #: Names that a refusal lists.
 _LISTED = 5
@@ -195,8 +195,8 @@ def _lock_app(connection: sa.Connection, app: str) -> list[sa.Row[Any]]:
     return list(
         connection.execute(
             sa.select(scheduled_actions)
-            .where(_kept.app == app, _kept.deleted_at.is_(None))
-            .order_by(_kept.name)
+            .where(_action.app == app, _action.deleted_at.is_(None))
+            .order_by(_action.name)
         )
     )
 
@@ -262,7 +262,7 @@ def _make_room(connection: sa.Connection, plan: _Plan) -> None:
         # Nobody sees it: the post that follows gives it its own name.
         connection.execute(
             sa.update(scheduled_actions)
-            .where(_kept.uid == row.uid)
+            .where(_action.uid == row.uid)
             .values(name=f"{row.uid} is being renamed")
         )
 

@@ -41,7 +41,7 @@ _MOST_AN_HOUR = 3600
 
 _ASK = "or ask an operator for more (MINUTEHAND_APP_BOUNDS)."
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 class Alteration(NamedTuple):
@@ -136,7 +136,7 @@ def find_excess(
 def count_actions(connection: sa.Connection, app: str) -> int:
     """Return how many actions *app* has."""
     query = sa.select(sa.func.count()).where(
-        _kept.app == app, _kept.deleted_at.is_(None)
+        _action.app == app, _action.deleted_at.is_(None)
     )
     return connection.execute(query).scalar_one()
 
@@ -146,12 +146,12 @@ def find_too_often(
 ) -> list[str]:
     """Return the names of actions that are due more often than each *shortest*."""
     rows = connection.execute(
-        sa.select(_kept.name, _kept.timing)
+        sa.select(_action.name, _action.timing)
         .where(
-            *(_kept.app == app, _kept.deleted_at.is_(None), _kept.active),
-            _kept.timing.is_not(None),
+            *(_action.app == app, _action.deleted_at.is_(None), _action.active),
+            _action.timing.is_not(None),
         )
-        .order_by(_kept.name)
+        .order_by(_action.name)
         .limit(_EXAMINED)
     ).all()
     names = []

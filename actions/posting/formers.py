@@ -21,7 +21,7 @@ _COMPARED = 1000
 #: Names in one statement; far below the parameters that either database accepts.
 _CHUNK = 500
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 class GivenAction(NamedTuple):
@@ -97,10 +97,10 @@ class Formers:
         rows: list[sa.Row[Any]] = []
         for start in range(0, len(texts), _CHUNK):
             some = texts[start : start + _CHUNK]
-            is_named = sa.or_(_kept.uid.in_(some), _kept.name.in_(some))
+            is_named = sa.or_(_action.uid.in_(some), _action.name.in_(some))
             rows += self._connection.execute(
-                sa.select(_kept.uid, _kept.name).where(
-                    _kept.app == self._app, _kept.deleted_at.is_(None), is_named
+                sa.select(_action.uid, _action.name).where(
+                    _action.app == self._app, _action.deleted_at.is_(None), is_named
                 )
             )
         by_name = {row.name: row.uid for row in rows if row.uid not in self._names}
@@ -119,7 +119,7 @@ class Formers:
 
     def _get_former(self, uid: str) -> str | None:
         if uid not in self._edges:
-            query = sa.select(_kept.name, _kept.follows).where(_kept.uid == uid)
+            query = sa.select(_action.name, _action.follows).where(_action.uid == uid)
             if self._lock:
                 query = query.with_for_update(read=True)
             row = self._connection.execute(query).one()

@@ -25,7 +25,7 @@ from models.database.tables import (
 )
 from models.fields.instants import format_instant
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 def fetch_apps(
@@ -65,7 +65,7 @@ def fetch_apps(
             small_apps.c.revision,
             count(users),
             count(domains),
-            count(scheduled_actions, _kept.deleted_at.is_(None)),
+            count(scheduled_actions, _action.deleted_at.is_(None)),
         )
         .where(small_apps.c.deleted_at.is_(None), *belongs_to(app, small_apps.c.uid))
         .order_by(small_apps.c.uid)

@@ -158,7 +158,7 @@ def end_bulk_changes(connection: sa.Connection, why: str) -> int:
     return ended.rowcount
 
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 def choose_operations(
@@ -200,9 +200,9 @@ def count_actions(
     """Count the actions that there were at the instant *at*, aware UTC."""
     state = name_state()
     rows = connection.execute(
-        sa.select(state, _kept.app, sa.func.count())
-        .where(*match(connection, chosen), _kept.created_at <= at)
-        .group_by(state, _kept.app)
+        sa.select(state, _action.app, sa.func.count())
+        .where(*match(connection, chosen), _action.created_at <= at)
+        .group_by(state, _action.app)
     )
     return tally(at, rows)
 
@@ -225,13 +225,13 @@ def fetch_action_page(
 ) -> Sequence[ChosenAction]:
     """Return the next actions, by uid."""
     query = (
-        sa.select(_kept.uid, _kept.event)
-        .where(*match(connection, chosen), _kept.created_at <= at)
-        .order_by(_kept.uid)
+        sa.select(_action.uid, _action.event)
+        .where(*match(connection, chosen), _action.created_at <= at)
+        .order_by(_action.uid)
         .limit(limit)
     )
     if after is not None:
-        query = query.where(_kept.uid > after["uid"])
+        query = query.where(_action.uid > after["uid"])
     return [ChosenAction(*row) for row in connection.execute(query)]
 
 

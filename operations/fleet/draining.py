@@ -19,7 +19,7 @@ from models.database.tables import ALIVE_FOR, processes
 from models.errors import ConflictError, NotFoundError
 from operations.fleet.processes import ProcessRole
 
-_kept = processes.c
+_process = processes.c
 
 
 def drain_worker(
@@ -97,10 +97,10 @@ def find_worker(connection: sa.Connection, name: str) -> UUID:
     """
     ids: Sequence[UUID] = (
         connection.execute(
-            sa.select(_kept.id).where(
-                _kept.role == ProcessRole.WORKER,
-                _kept.name == name,
-                _kept.heartbeat_at > db_now(-ALIVE_FOR),
+            sa.select(_process.id).where(
+                _process.role == ProcessRole.WORKER,
+                _process.name == name,
+                _process.heartbeat_at > db_now(-ALIVE_FOR),
             )
         )
         .scalars()
@@ -118,9 +118,9 @@ def find_worker(connection: sa.Connection, name: str) -> UUID:
 def _lock(connection: sa.Connection, worker_id: UUID) -> sa.Row[Any]:
     row = connection.execute(
         sa.select(
-            processes, (_kept.heartbeat_at > db_now(-ALIVE_FOR)).label("is_alive")
+            processes, (_process.heartbeat_at > db_now(-ALIVE_FOR)).label("is_alive")
         )
-        .where(_kept.id == worker_id, _kept.role == ProcessRole.WORKER)
+        .where(_process.id == worker_id, _process.role == ProcessRole.WORKER)
         .with_for_update()
     ).one_or_none()
     if row is None:
@@ -141,5 +141,5 @@ def refuse_worker(worker_id: UUID) -> NoReturn:
 
 def _write(connection: sa.Connection, worker_id: UUID, **values: object) -> None:
     connection.execute(
-        sa.update(processes).where(_kept.id == worker_id).values(**values)
+        sa.update(processes).where(_process.id == worker_id).values(**values)
     )

@@ -49,7 +49,7 @@ _TAKEN_AMONG = 1_000
 #: Runs before an occurrence among which the one is looked for that it overlapped.
 _OVERLAPPED_AMONG = 100
 
-_kept = operations.c
+_run = operations.c
 
 
 def fetch_circumstances(
@@ -118,9 +118,9 @@ def _add_hindrances(
     """Say what keeps pending operations from being sent, by the rules of order.py."""
     waiting = connection.execute(
         sa.select(
-            *(_kept.id, _kept.app, _kept.queue),
-            *(_kept.overlap, _kept.claim_token, _kept.send_at),
-        ).where(_kept.id.in_([row.id for row in due]))
+            *(_run.id, _run.app, _run.queue),
+            *(_run.overlap, _run.claim_token, _run.send_at),
+        ).where(_run.id.in_([row.id for row in due]))
     ).all()
     heavy = {row.app for row in waiting if row.queue == Queue.HEAVY}
     in_line = [row.id for row in waiting if row.overlap == Overlap.QUEUE]
@@ -167,8 +167,8 @@ def _fetch_heavy(
     if not apps:
         return ()
     rows: Sequence[Any] = connection.execute(
-        sa.select(_kept.id, _kept.app, _kept.occurrence).where(
-            UNDER_WAY_HEAVY.of(), _kept.app.in_(apps)
+        sa.select(_run.id, _run.app, _run.occurrence).where(
+            UNDER_WAY_HEAVY.of(), _run.app.in_(apps)
         )
     ).all()
     return rows
@@ -181,8 +181,8 @@ def _fetch_ahead(
     if not ids:
         return ()
     rows: Sequence[Any] = connection.execute(
-        sa.select(_kept.id.label("behind"), OTHER.c.id, OTHER.c.occurrence)
-        .where(_kept.id.in_(ids), IS_AHEAD)
+        sa.select(_run.id.label("behind"), OTHER.c.id, OTHER.c.occurrence)
+        .where(_run.id.in_(ids), IS_AHEAD)
         .order_by(OTHER.c.claim_token.is_not(None), OTHER.c.recorded_at.desc())
     ).all()
     return rows
@@ -207,7 +207,7 @@ def _add_places(
     found: defaultdict[UUID, Circumstances],
 ) -> None:
     """Say where queued operations stand, and whether somebody takes from there."""
-    columns = _kept.id, _kept.queue, _kept.app, _kept.lane, _kept.sent_at, _kept.send_at
+    columns = _run.id, _run.queue, _run.app, _run.lane, _run.sent_at, _run.send_at
     with_broker = find_queued(_QUEUED_COUNTED + 1, *columns)
     first = connection.execute(
         sa.select(with_broker)
@@ -262,16 +262,16 @@ def fetch_last_taken(
         among: Looked at are the latest, so many, and those that run: if more wait than
             that, none of the latest was taken yet.
     """
-    columns = (_kept.queue, _kept.started_at)
-    latest = sa.select(*columns).order_by(_kept.recorded_at.desc()).limit(among)
+    columns = (_run.queue, _run.started_at)
+    latest = sa.select(*columns).order_by(_run.recorded_at.desc()).limit(among)
     running = sa.select(*columns).where(
-        CLAIMED.of(), _kept.state == OperationState.RUNNING
+        CLAIMED.of(), _run.state == OperationState.RUNNING
     )
     taken = sa.union_all(sa.select(latest.subquery()), running).subquery("taken").c
     rows = connection.execute(
         sa.select(
             taken.queue,
-            sa.func.max(taken.started_at, type_=_kept.started_at.type).label("at"),
+            sa.func.max(taken.started_at, type_=_run.started_at.type).label("at"),
         )
         .where(taken.started_at.is_not(None))
         .group_by(taken.queue)
@@ -318,8 +318,8 @@ def _fetch_overlapped(
         .subquery("pairs")
     )
     rows = connection.execute(
-        sa.select(pairs.c.id, _kept.id, _kept.occurrence).join_from(
-            pairs, operations, _kept.id == pairs.c.blocker
+        sa.select(pairs.c.id, _run.id, _run.occurrence).join_from(
+            pairs, operations, _run.id == pairs.c.blocker
         )
     )
     return [(id_, blocker, at) for id_, blocker, at in rows]

@@ -40,7 +40,7 @@ LONGEST_BODY = 1_000_000
 #: How often a request looks again when the one before it is abandoned meanwhile.
 _LOOKS = 3
 
-_kept = idempotency_keys.c
+_key = idempotency_keys.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +160,10 @@ def abandon(engine: sa.Engine, fresh: Fresh) -> None:
 def _ours(fresh: Fresh) -> tuple[sa.ColumnElement[bool], ...]:
     """Return the condition for the row of *fresh*, unless others took it over."""
     return (
-        _kept.caller == fresh.owner,
-        _kept.key == fresh.key,
-        _kept.created_at == fresh.begun_at,
-        _kept.status.is_(None),
+        _key.caller == fresh.owner,
+        _key.key == fresh.key,
+        _key.created_at == fresh.begun_at,
+        _key.status.is_(None),
     )
 
 
@@ -175,8 +175,8 @@ def _judge(row: sa.Row[*tuple[Any, ...]], request: str) -> Outcome:
     return Repeated(row.status, row.headers, row.body)
 
 
-_SELECT = sa.select(_kept.request, _kept.status, _kept.headers, _kept.body).where(
-    _kept.caller == sa.bindparam("owner"), _kept.key == sa.bindparam("its_key")
+_SELECT = sa.select(_key.request, _key.status, _key.headers, _key.body).where(
+    _key.caller == sa.bindparam("owner"), _key.key == sa.bindparam("its_key")
 )
 
 
@@ -192,8 +192,8 @@ def _make_taking(dialect: str) -> sa.Executable:
         "body": None,
     }
     is_free = sa.or_(
-        _kept.created_at <= db_now(-KEPT_FOR),
-        sa.and_(_kept.status.is_(None), _kept.created_at <= db_now(-CRASHED_AFTER)),
+        _key.created_at <= db_now(-KEPT_FOR),
+        sa.and_(_key.status.is_(None), _key.created_at <= db_now(-CRASHED_AFTER)),
     )
     return (
         insert(idempotency_keys)
@@ -201,5 +201,5 @@ def _make_taking(dialect: str) -> sa.Executable:
         .on_conflict_do_update(
             index_elements=["caller", "key"], set_=values, where=is_free
         )
-        .returning(_kept.created_at)
+        .returning(_key.created_at)
     )

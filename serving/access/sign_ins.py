@@ -43,13 +43,13 @@ _USED_FOR = timedelta(days=1)
 _LINK, _INVITATION, _CHOICE = "link", "invitation", "choice"
 _SESSION, _USED = "session", "used"
 
-_kept = sign_ins.c
+_sign_in = sign_ins.c
 
 #: The key that it was made with, if any, has not ended.
 _KEY_IS_ACTIVE = sa.or_(
-    _kept.key_id.is_(None),
+    _sign_in.key_id.is_(None),
     sa.exists().where(
-        api_keys.c.id == _kept.key_id,
+        api_keys.c.id == _sign_in.key_id,
         api_keys.c.revoked_at.is_(None),
         sa.or_(api_keys.c.expires_at.is_(None), api_keys.c.expires_at > db_now()),
     ),
@@ -59,26 +59,26 @@ _KEY_IS_ACTIVE = sa.or_(
 def _is_of(*kinds: str) -> tuple[sa.ColumnElement[bool], ...]:
     """Return the conditions for the one that ``digest`` names, if it is still good."""
     return (
-        _kept.digest == sa.bindparam("given"),
-        sa.or_(*(_kept.kind == kind for kind in kinds)),
-        _kept.expires_at > db_now(),
+        _sign_in.digest == sa.bindparam("given"),
+        sa.or_(*(_sign_in.kind == kind for kind in kinds)),
+        _sign_in.expires_at > db_now(),
         _KEY_IS_ACTIVE,
     )
 
 
 _FOLLOW = (
     sa.update(sign_ins)
-    .where(*_is_of(_LINK, _INVITATION, _CHOICE), _kept.used_at.is_(None))
+    .where(*_is_of(_LINK, _INVITATION, _CHOICE), _sign_in.used_at.is_(None))
     .values(used_at=db_now())
     .returning(
-        *(_kept.key_id, _kept.name, _kept.role, _kept.app),
-        *(_kept.kind, _kept.expires_at),
+        *(_sign_in.key_id, _sign_in.name, _sign_in.role, _sign_in.app),
+        *(_sign_in.kind, _sign_in.expires_at),
     )
 )
 
-_SELECT_SESSION = sa.select(_kept.key_id, _kept.name, _kept.role, _kept.app).where(
-    *_is_of(_SESSION)
-)
+_SELECT_SESSION = sa.select(
+    _sign_in.key_id, _sign_in.name, _sign_in.role, _sign_in.app
+).where(*_is_of(_SESSION))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,9 @@ def make_address(url: str, secret: str) -> str:
 def count_invitations(connection: sa.Connection, app: str) -> int:
     """Return how many invitations to small app *app* have not ended, used or not."""
     query = sa.select(sa.func.count()).where(
-        _kept.kind == _INVITATION, _kept.app == app, _kept.expires_at > db_now()
+        _sign_in.kind == _INVITATION,
+        _sign_in.app == app,
+        _sign_in.expires_at > db_now(),
     )
     return int(connection.execute(query).scalar_one())
 
@@ -179,7 +181,7 @@ def use_up(connection: sa.Connection, text: str, caller: Caller) -> bool:
     """
     values = _make_values(text, _USED, caller, db_now(_USED_FOR))
     added = insert(sign_ins).values(values).on_conflict_do_nothing()
-    return connection.execute(added.returning(_kept.digest)).first() is not None
+    return connection.execute(added.returning(_sign_in.digest)).first() is not None
 
 
 def recognize_session(connection: sa.Connection, text: str) -> Caller | None:
@@ -202,7 +204,7 @@ def sign_out(connection: sa.Connection, text: str) -> bool:
     return (
         connection.execute(
             sa.delete(sign_ins).where(
-                _kept.digest == make_digest(text), _kept.kind == _SESSION
+                _sign_in.digest == make_digest(text), _sign_in.kind == _SESSION
             )
         ).rowcount
         == 1
@@ -218,7 +220,7 @@ def _insert(
     row = connection.execute(
         sa.insert(sign_ins)
         .values(_make_values(text, kind, caller, expires_at))
-        .returning(_kept.created_at, _kept.expires_at)
+        .returning(_sign_in.created_at, _sign_in.expires_at)
     ).one()
     return Session(text, caller, row.created_at, row.expires_at)
 

@@ -41,7 +41,7 @@ MISSED_SHOWN = 50
 
 _DAY = timedelta(days=1)
 
-_kept = operations.c
+_run = operations.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,9 @@ def _find_oldest(
 ) -> datetime | None:
     """Return the occurrence of the last of *most* operations; None: there are fewer."""
     return connection.execute(
-        sa.select(_kept.occurrence)
-        .where(_kept.action_uid == uid, _kept.occurrence >= since)
-        .order_by(_kept.occurrence.desc())
+        sa.select(_run.occurrence)
+        .where(_run.action_uid == uid, _run.occurrence >= since)
+        .order_by(_run.occurrence.desc())
         .limit(1)
         .offset(most - 1)
     ).scalar_one_or_none()
@@ -174,15 +174,15 @@ def _fetch_others(
 ) -> Sequence[sa.Row[Any]]:
     """Return when what did not succeed, or not yet, was due, the latest first."""
     within = (
-        _kept.action_uid == uid,
-        _kept.occurrence >= since,
-        _kept.occurrence < until,
+        _run.action_uid == uid,
+        _run.occurrence >= since,
+        _run.occurrence < until,
     )
-    query = sa.select(_kept.occurrence, _kept.state).where(*within)
+    query = sa.select(_run.occurrence, _run.state).where(*within)
     rows: list[sa.Row[Any]] = []
     # The first is read from its index alone.
     for condition in (UNSUCCESSFUL, LIVE):
-        found = query.where(condition.of()).order_by(_kept.occurrence.desc())
+        found = query.where(condition.of()).order_by(_run.occurrence.desc())
         rows.extend(connection.execute(found.limit(UNSUCCESSFUL_COUNTED + 1)))
     rows.sort(key=lambda row: row.occurrence, reverse=True)
     return rows[: UNSUCCESSFUL_COUNTED + 1]
@@ -209,9 +209,9 @@ def _count(
         for day in range(first_day, len(begins) - 1)
     ]
     total = sa.select(sa.func.count()).where(
-        _kept.action_uid == uid,
-        _kept.occurrence >= given.c.begin,
-        _kept.occurrence < given.c.until,
+        _run.action_uid == uid,
+        _run.occurrence >= given.c.begin,
+        _run.occurrence < given.c.until,
     )
     found = connection.execute(
         sa.select(given.c.day, total.correlate(given).scalar_subquery()),
@@ -244,15 +244,15 @@ def _list_missed(
     until: datetime,
 ) -> list[Missed]:
     """Return what was missed from *since* until *until*, newest first."""
-    query = sa.select(_kept.id, _kept.occurrence, _kept.reason, _kept.details)
-    latest = _kept.occurrence.desc()
+    query = sa.select(_run.id, _run.occurrence, _run.reason, _run.details)
+    latest = _run.occurrence.desc()
     missed = (
         query.where(
             UNSUCCESSFUL.of(),
-            _kept.action_uid == action.uid,
-            _kept.state == OperationState.MISSED,
-            _kept.occurrence >= since,
-            _kept.occurrence < until,
+            _run.action_uid == action.uid,
+            _run.state == OperationState.MISSED,
+            _run.occurrence >= since,
+            _run.occurrence < until,
         )
         .order_by(latest)
         .limit(UNSUCCESSFUL_COUNTED)
@@ -261,11 +261,11 @@ def _list_missed(
     before = (
         query.where(
             TROUBLED.of(),
-            _kept.action_uid == action.uid,
-            _kept.app == action.app,
-            _kept.state == OperationState.MISSED,
-            _kept.finished_at >= since,
-            _kept.occurrence < since,
+            _run.action_uid == action.uid,
+            _run.app == action.app,
+            _run.state == OperationState.MISSED,
+            _run.finished_at >= since,
+            _run.occurrence < since,
         )
         .order_by(latest)
         .limit(1)

@@ -40,7 +40,7 @@ from models.revision import ActionState
 #: there are of each app and in each state.
 COUNTED = 10_000
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 _Name = TypeVar("_Name")
 
@@ -134,12 +134,12 @@ def _fetch_indexed(connection: sa.Connection, app: str | None) -> list[_Cell]:
     alive = match(connection, ActionFilterModel().but(app=app))
     state = name_state()
     idle = connection.execute(
-        sa.select(_kept.app, state, sa.func.count())
+        sa.select(_action.app, state, sa.func.count())
         .where(*alive, IDLE_ACTIONS.of(scheduled_actions.name))
-        .group_by(_kept.app, state)
+        .group_by(_action.app, state)
     ).all()
     everything = connection.execute(
-        sa.select(_kept.app, sa.func.count()).where(*alive).group_by(_kept.app)
+        sa.select(_action.app, sa.func.count()).where(*alive).group_by(_action.app)
     )
     active: Counter[str] = Counter(dict(tuple(row) for row in everything))
     for name, _word, count in idle:
@@ -163,11 +163,11 @@ def _fetch_in_trouble(
     alive = ActionFilterModel().but(app=app)
     is_bad = match(connection, alive.but(state=ActionState.QUARANTINED))
     is_named = match(connection, alive.but(uids=tuple(troubled)))
-    text = [] if not wanted.text else [match_text(wanted.text, _kept)]
-    shared = (_kept.app, name_state(), _kept.queue, *_name_kinds(_kept))
+    text = [] if not wanted.text else [match_text(wanted.text, _action)]
+    shared = (_action.app, name_state(), _action.queue, *_name_kinds(_action))
     seen: set[str] = set()
     for conditions in (is_bad, is_named):
-        query = sa.select(_kept.uid, *shared).where(*conditions, *text)
+        query = sa.select(_action.uid, *shared).where(*conditions, *text)
         for uid, *rest in connection.execute(query.limit(TROUBLES_LOOKED_AT)):
             if uid in seen:
                 continue  # its last run failed, and it is in quarantine
@@ -186,15 +186,15 @@ def _fetch_cells(
 ) -> tuple[list[_Cell], bool]:
     """Count the actions (of *app*) with such a name by all at once; and whether all."""
     looked_into = (
-        _kept.name,
-        _kept.uid,
-        _kept.timing,
-        _kept.event,
-        _kept.follows,
-        _kept.delay,
+        _action.name,
+        _action.uid,
+        _action.timing,
+        _action.event,
+        _action.follows,
+        _action.delay,
     )
     seen = (
-        sa.select(_kept.app, name_state().label("state"), _kept.queue, *looked_into)
+        sa.select(_action.app, name_state().label("state"), _action.queue, *looked_into)
         .where(*match(connection, ActionFilterModel().but(app=app)))
         .limit(most + 1)
         .subquery("seen")
@@ -266,7 +266,7 @@ def fetch_document_part(
         fetch_app(connection, wanted.app)
     part = select_part(connection, wanted, page)
     uids = [row.uid for row in part.entries]
-    query = sa.select(_kept.uid, _kept.document).where(is_one_of(connection, uids))
+    query = sa.select(_action.uid, _action.document).where(is_one_of(connection, uids))
     rows = connection.execute(query)
     documents: dict[str, Mapping[str, Any]] = {row.uid: row.document for row in rows}
     return Part(

@@ -64,7 +64,7 @@ _QUARTER_S = 900
 
 _SECOND = timedelta(seconds=1)
 
-_kept = operations.c
+_run = operations.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +153,15 @@ def _add_decided(
 ) -> bool:
     """Count the operations; return whether all could be counted."""
     since, until = hours[0].starts_at, hours[-1].ends_at
-    quarter = number_of(connection.dialect.name, _kept.occurrence, _QUARTER_S)
+    quarter = number_of(connection.dialect.name, _run.occurrence, _QUARTER_S)
     query = (
-        sa.select(quarter, _kept.state, sa.func.count())
+        sa.select(quarter, _run.state, sa.func.count())
         .where(
             match_period(since, until),
-            _kept.state != OperationState.MISSED.value,
+            _run.state != OperationState.MISSED.value,
             *_are_of(whose),
         )
-        .group_by(quarter, _kept.state)
+        .group_by(quarter, _run.state)
     )
     for number, state, count in connection.execute(query):
         hour = find_hour(hours, datetime.fromtimestamp(number * _QUARTER_S, UTC))
@@ -178,7 +178,7 @@ def _add_decided(
 
 
 def _are_of(whose: Whose) -> list[sa.ColumnElement[bool]]:
-    pairs = (_kept.app, whose.app), (_kept.queue, whose.queue)
+    pairs = (_run.app, whose.app), (_run.queue, whose.queue)
     return [column == value for column, value in pairs if value is not None]
 
 
@@ -193,24 +193,24 @@ def _fetch_outages(
     """
     revised = scheduled_action_revisions.c
     is_revision = sa.and_(
-        revised.uid == _kept.action_uid, revised.revision == _kept.action_revision
+        revised.uid == _run.action_uid, revised.revision == _run.action_revision
     )
     query = (
         sa.select(
-            *(revised.timing, _kept.occurrence, _kept.details),
+            *(revised.timing, _run.occurrence, _run.details),
             sa.func.count().label("actions"),
         )
         .join_from(operations, scheduled_action_revisions, is_revision, isouter=True)
         .where(
             UNSUCCESSFUL.of(),
-            _kept.state == OperationState.MISSED.value,
-            _kept.recorded_at >= since,
-            _kept.recorded_at < until + LATEST,
-            _kept.occurrence < until,
+            _run.state == OperationState.MISSED.value,
+            _run.recorded_at >= since,
+            _run.recorded_at < until + LATEST,
+            _run.occurrence < until,
             *_are_of(whose),
         )
-        .group_by(revised.timing, _kept.occurrence, _kept.details)
-        .order_by(_kept.occurrence.desc())
+        .group_by(revised.timing, _run.occurrence, _run.details)
+        .order_by(_run.occurrence.desc())
         .limit(MOST_OUTAGES + 1)
     )
     return connection.execute(query).all()

@@ -48,10 +48,10 @@ PATIENCE = timedelta(seconds=0.3)
 #: Actions with the same rule that are due next at different instants.
 _RULES = 20_000
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 #: How the timing of an action with jitter reads: canonical JSON.
-_HAS_JITTER = _kept.timing.contains('"jitter":"', autoescape=True)
+_HAS_JITTER = _action.timing.contains('"jitter":"', autoescape=True)
 
 #: What is counted beside the states of operations.
 PLANNED = "planned"
@@ -250,19 +250,19 @@ def _count_planned(
         app: Uid of the only small app that counts. None: all.
     """
     # With jitter each action has its own minutes; without it, all of a rule the same.
-    uid = sa.case((_HAS_JITTER, _kept.uid))
+    uid = sa.case((_HAS_JITTER, _action.uid))
     rows = connection.execute(
-        sa.select(_kept.timing, _kept.next_due_at, uid, sa.func.count())
+        sa.select(_action.timing, _action.next_due_at, uid, sa.func.count())
         .where(
-            _kept.next_due_at < until,
-            _kept.active,
-            _kept.paused_at.is_(None),
-            _kept.quarantined_at.is_(None),
-            _kept.deleted_at.is_(None),
-            _kept.timing.is_not(None),
-            *belongs_to(app, _kept.app),
+            _action.next_due_at < until,
+            _action.active,
+            _action.paused_at.is_(None),
+            _action.quarantined_at.is_(None),
+            _action.deleted_at.is_(None),
+            _action.timing.is_not(None),
+            *belongs_to(app, _action.app),
         )
-        .group_by(_kept.timing, _kept.next_due_at, uid)
+        .group_by(_action.timing, _action.next_due_at, uid)
         .limit(_RULES + 1)
     ).all()
     deadline = time.monotonic() + PATIENCE.total_seconds()

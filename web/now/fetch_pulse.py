@@ -24,7 +24,7 @@ from overview.installation.figures import find_oldest, find_takers
 from overview.installation.status import fetch_app_paused, fetch_paused
 from settings import Settings
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ def _make_queue(queue: Queue, view: View) -> QueuePulse:
 
 def _has_actions(connection: sa.Connection, app: str | None) -> bool:
     found = sa.exists().where(
-        _kept.deleted_at.is_(None),
-        _kept.app != SYSTEM_APP if app is None else _kept.app == app,
+        _action.deleted_at.is_(None),
+        _action.app != SYSTEM_APP if app is None else _action.app == app,
     )
     return bool(connection.execute(sa.select(found)).scalar())
 
@@ -138,10 +138,10 @@ def count_scheduled(connection: sa.Connection, *, app: str | None = None) -> int
     An index alone knows how many there are; of the few that are idle, all are read, and
     of the scheduler's own, which no pause stops.
     """
-    alive = [_kept.deleted_at.is_(None), *belongs_to(app, _kept.app)]
+    alive = [_action.deleted_at.is_(None), *belongs_to(app, _action.app)]
     count = sa.select(sa.func.count()).select_from(scheduled_actions).where(*alive)
-    rests = sa.or_(~_kept.active, _kept.paused_at.is_not(None))
+    rests = sa.or_(~_action.active, _action.paused_at.is_not(None))
     resting = count.where(IDLE_ACTIONS.of(scheduled_actions.name), rests)
-    own = count.where(_kept.app == SYSTEM_APP, ~rests)
+    own = count.where(_action.app == SYSTEM_APP, ~rests)
     stopped, idle, never = (each.scalar_subquery() for each in (count, resting, own))
     return int(connection.execute(sa.select(stopped - idle - never)).scalar_one())

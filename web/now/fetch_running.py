@@ -38,7 +38,7 @@ NEXT = 10
 #: Occurrences that an action may have in a minute.
 _MOST_IN_MINUTE = 60
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,13 +248,13 @@ def fetch_coming(
     """
     # No other action can be among them: the first occurrence of each is later.
     rows = connection.execute(
-        sa.select(*(each for each in _kept if each.name != "document"))
+        sa.select(*(each for each in _action if each.name != "document"))
         .where(
             DUE_ACTIONS.of(scheduled_actions.name),
-            _kept.timing.is_not(None),
-            *belongs_to(app, _kept.app),
+            _action.timing.is_not(None),
+            *belongs_to(app, _action.app),
         )
-        .order_by(_kept.next_due_at, _kept.uid)
+        .order_by(_action.next_due_at, _action.uid)
         .limit(count)
     ).all()
     each = (_find_coming(row, count) for row in rows)

@@ -33,7 +33,7 @@ from operations.operation_filter import (
 LOOKED_AT = 20_000
 LOOKED_AT_OF_APP = 5_000
 
-_kept = operations.c
+_run = operations.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _count_groups(
     latest = (
         sa.select(operations)
         .where(*place)
-        .order_by(_kept.recorded_at.desc())
+        .order_by(_run.recorded_at.desc())
         .limit(most)
         .subquery("latest")
     )
@@ -206,7 +206,7 @@ def _count_groups(
             *keys,
             sa.func.sum(each.c.matches).label("matching"),
             sa.func.count().label("looked_at"),
-            sa.func.min(each.c.recorded_at, type_=_kept.recorded_at.type).label(
+            sa.func.min(each.c.recorded_at, type_=_run.recorded_at.type).label(
                 "oldest"
             ),
         ).group_by(*keys)
@@ -230,5 +230,5 @@ def _count_uncertain(
     return connection.execute(
         sa.select(sa.func.count())
         .select_from(operations)
-        .where(_kept.id.in_(ids), *place, *match(_kept, wanted))
+        .where(_run.id.in_(ids), *place, *match(_run, wanted))
     ).scalar_one()

@@ -40,13 +40,13 @@ SHORTEST_ID = 6
 _DIGITS = frozenset("0123456789abcdef")
 _ID_LENGTH = 32
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 #: What is read of an action.
 _SHOWN = (
-    *(_kept.uid, _kept.app, _kept.name, _kept.active),
-    *(_kept.paused_at, _kept.quarantined_at, _kept.deleted_at),
+    *(_action.uid, _action.app, _action.name, _action.active),
+    *(_action.paused_at, _action.quarantined_at, _action.deleted_at),
 )
 
 
@@ -204,7 +204,7 @@ def _find_actions(
 ) -> _Found:
     """Return actions; the one whose uid it is also if it was deleted."""
     named = connection.execute(
-        sa.select(*_SHOWN).where(_kept.uid == query, *belongs_to(app, _kept.app))
+        sa.select(*_SHOWN).where(_action.uid == query, *belongs_to(app, _action.app))
     ).all()
     fitting = [
         *_fetch_by_name(connection, query, app, limit),
@@ -249,9 +249,9 @@ def _fetch_by_name(
         .subquery("fitting")
     )
     is_one = sa.and_(
-        _kept.app == fitting.c.app,
-        _kept.name == fitting.c.name,
-        _kept.deleted_at.is_(None),
+        _action.app == fitting.c.app,
+        _action.name == fitting.c.name,
+        _action.deleted_at.is_(None),
     )
     shown: sa.Select[Any] = sa.select(*_SHOWN)
     return connection.execute(shown.join_from(fitting, scheduled_actions, is_one)).all()
@@ -261,16 +261,18 @@ def _fetch_by_uid(
     connection: sa.Connection, query: str, app: str | None, limit: int
 ) -> Sequence[sa.Row[Any]]:
     """Return the first actions with *query* in their uids, one more than *limit*."""
-    fits = _kept.uid.icontains(query, autoescape=True)
-    belongs = belongs_to(app, _kept.app)
+    fits = _action.uid.icontains(query, autoescape=True)
+    belongs = belongs_to(app, _action.app)
     # Of all apps: an index has the uids alone.
-    seen = sa.select(_kept.uid).order_by(_kept.uid).limit(LOOKED_AT).subquery("seen")
+    seen = (
+        sa.select(_action.uid).order_by(_action.uid).limit(LOOKED_AT).subquery("seen")
+    )
     uids = sa.select(seen.c.uid).where(seen.c.uid.icontains(query, autoescape=True))
     few = connection.execute(uids.limit(_FEW + 1)).scalars().all()
     if len(few) <= _FEW:
         fits = is_one_of(connection, few, "fitting")
     shown: sa.Select[Any] = sa.select(*_SHOWN)
-    in_order = shown.where(fits, _kept.deleted_at.is_(None), *belongs).order_by(
-        _kept.app, _kept.name, _kept.uid
+    in_order = shown.where(fits, _action.deleted_at.is_(None), *belongs).order_by(
+        _action.app, _action.name, _action.uid
     )
     return connection.execute(in_order.limit(limit + 1)).all()

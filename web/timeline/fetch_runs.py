@@ -34,7 +34,7 @@ REACH = timedelta(hours=6)
 
 _MINUTE_S = 60
 
-_kept = operations.c
+_run = operations.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +55,25 @@ class Window:
 
     def select(self) -> sa.Subquery:
         """Return the operations that were under way, or decided, in the window."""
-        begins = sa.func.coalesce(_kept.started_at, _kept.occurrence).label("begins_at")
+        begins = sa.func.coalesce(_run.started_at, _run.occurrence).label("begins_at")
         asked = [begins < sa.literal(self.until, UtcDateTime)]
         asked += belongs_to(self.whose.app)
         if self.whose.queue is not None:
-            asked.append(_kept.queue == self.whose.queue.value)
+            asked.append(_run.queue == self.whose.queue.value)
         columns = (
-            *(_kept.id, _kept.action_uid, _kept.app, _kept.queue, _kept.state),
-            *(_kept.occurrence, _kept.started_at, _kept.finished_at, begins),
-            *(_kept.attempt, _kept.details),
+            *(_run.id, _run.action_uid, _run.app, _run.queue, _run.state),
+            *(_run.occurrence, _run.started_at, _run.finished_at, begins),
+            *(_run.attempt, _run.details),
         )
         early = self.since - REACH
         lately = sa.select(*columns).where(
-            _kept.recorded_at >= early,
-            _kept.recorded_at < self.until,
-            sa.or_(_kept.finished_at.is_(None), _kept.finished_at >= self.since),
+            _run.recorded_at >= early,
+            _run.recorded_at < self.until,
+            sa.or_(_run.finished_at.is_(None), _run.finished_at >= self.since),
             *asked,
         )
         for_long = sa.select(*columns).where(
-            LIVE.of(), _kept.recorded_at < early, *asked
+            LIVE.of(), _run.recorded_at < early, *asked
         )
         return sa.union_all(lately, for_long).subquery("seen")
 

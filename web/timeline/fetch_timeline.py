@@ -40,7 +40,7 @@ MOST_RUNS = 150
 #: Overlaps and crowded minutes that are told; all are counted.
 MOST_COLLISIONS = 20
 
-_kept = scheduled_actions.c
+_action = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +136,13 @@ def _fetch_next(
         return [], 0
     is_due = [
         *window.whose.ticked(),
-        _kept.timing.is_not(None),
-        _kept.next_due_at < window.until,
+        _action.timing.is_not(None),
+        _action.next_due_at < window.until,
     ]
     query = (
         sa.select(scheduled_actions)
         .where(*is_due)
-        .order_by(_kept.next_due_at, _kept.uid)
+        .order_by(_action.next_due_at, _action.uid)
         .limit(limit)
     )
     found = connection.execute(query).all()
@@ -212,11 +212,11 @@ def _fetch_known(
     connection: sa.Connection, window: Window, uids: Collection[str]
 ) -> dict[str, sa.Row[Any]]:
     """Return some actions by uid, and whether ticks look at them."""
-    is_ticked = sa.and_(*window.whose.ticked(), _kept.timing.is_not(None))
+    is_ticked = sa.and_(*window.whose.ticked(), _action.timing.is_not(None))
     query = sa.select(
-        *(_kept.uid, _kept.name, _kept.timing, _kept.effective_from),
+        *(_action.uid, _action.name, _action.timing, _action.effective_from),
         is_ticked.label("is_ticked"),
-    ).where(_kept.uid.in_(uids))
+    ).where(_action.uid.in_(uids))
     return {row.uid: row for row in connection.execute(query)} if uids else {}
 
 
