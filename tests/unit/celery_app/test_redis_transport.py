@@ -37,6 +37,7 @@ NAMES: dict[Any, dict[str, list[str] | None]] = {
         "close": ["self"],
         "conn_or_acquire": ["self", "client"],
     },
+    redis.SentinelChannel: {"_sentinel_managed_pool": ["self", "asynchronous"]},
     redis.Transport: {
         "Channel": None,
         "_deliver": ["self", "message", "queue"],
