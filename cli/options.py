@@ -16,18 +16,18 @@ from uuid import UUID
 
 import sqlalchemy as sa
 import typer
+from pydantic import ValidationError
 
 from actions.lookup import Suggestion, suggest_actions, suggest_apps
 from cli.connection import peek_at_database, read_database
 from cli.output import print_note
 from models.database.engine import read_host_clock
 from models.database.lists import SHOWN_DIGITS
-from models.door.documents import read_model
 from models.errors import RuleError, UsageError
 from models.fields.instants import format_instant, parse_typed_instant
-from models.json_form import write_json
+from models.fields.strict_model import say
 from models.operation_state import OperationState, Queue, Reason
-from models.requests.actions import PauseModel
+from models.requests.notes import PauseModel
 from operations.state import find_operation_id
 from overview.suggestions import suggest_operations, suggest_workers
 
@@ -261,9 +261,12 @@ def _echo(text: str | None, instant: datetime) -> str:
 
 
 def _read_pause(*, note: NoteOption = None, until: UntilOption = None) -> PauseModel:
-    said = {} if not note else {"note": note}
-    asked = read_model(PauseModel, write_json(said).encode(), noun="pause")
     end = None if until is None else read_instant("--until", until)
+    try:
+        asked = PauseModel(note=note or None)
+    except ValidationError as error:
+        msg = f"--note: {say(error)}"
+        raise UsageError(msg) from None
     return asked.model_copy(update={"until": end})
 
 

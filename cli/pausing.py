@@ -26,7 +26,7 @@ from cli.output import (
     say_until,
 )
 from models.errors import UsageError
-from models.requests.actions import PauseModel
+from models.requests.notes import PauseModel
 from models.units import format_count
 from overview.actions.shown import fetch_shown_action
 

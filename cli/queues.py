@@ -21,7 +21,7 @@ from cli.output import (
 )
 from models.fields.zone import load_zone
 from models.operation_state import Queue
-from models.requests.actions import PauseModel
+from models.requests.notes import PauseModel
 from models.units import format_age, format_count, show_instant
 from overview.installation.queues import ShownQueue, fetch_queues
 

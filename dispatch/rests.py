@@ -25,7 +25,7 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.operation_state import OperationState, Trigger
-from models.requests.actions import PauseModel
+from models.requests.notes import PauseModel
 from operations.notices.grouping import NoticeKind, make_trouble
 from operations.notices.stored import OVERLAP
 from operations.reasons import find_cause

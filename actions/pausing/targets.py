@@ -32,7 +32,7 @@ from models.database.tables import installation, small_apps
 from models.database.transaction import keep_leader_out
 from models.errors import ConflictError
 from models.json_form import ASIDE
-from models.requests.actions import UNTIL_RESUMED, PauseModel
+from models.requests.notes import UNTIL_RESUMED, PauseModel
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from api.parameters import DryRun, RaiseEvents, apply_or_foresee
 from models.door.app_documents import read_small_app
 from models.door.documents import LARGEST_BULK
 from models.json_form import get_members
-from models.requests.actions import PauseModel
 from models.requests.apps import SmallAppBodyModel
+from models.requests.notes import PauseModel
 from models.small_app import SmallAppModel
 from overview.apps.small_apps import (
     DetailedApp,

@@ -18,7 +18,8 @@ from api.parameters import read_query
 from dispatch.operation_filters import resolve_filter
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import OperationState
-from models.requests.operations import NoteModel, OperationFilterModel, RetryModel
+from models.requests.notes import NoteModel
+from models.requests.operations import OperationFilterModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.operation_log import (
     FIRST_KEPT,

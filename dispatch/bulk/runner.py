@@ -49,8 +49,9 @@ from models.errors import (
     UnreachableError,
 )
 from models.fields.app_bounds import NOTHING_BOUND, AppBounds
-from models.requests.actions import ActionFilterModel, PauseModel
+from models.requests.actions import ActionFilterModel
 from models.requests.bulk_changes import BulkKind
+from models.requests.notes import PauseModel
 from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import Changed, OperationChange, change_page
 from operations.operation_filter import OperationFilter

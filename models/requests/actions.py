@@ -37,23 +37,6 @@ class RunModel(DocumentModel):
     note: Note | None = Field(default=None, examples=["the import is fixed"])
 
 
-class PauseModel(DocumentModel):
-    """
-    A pause.
-
-    Args:
-        until: When it ends by itself, aware UTC; in JSON with an offset. None: when
-            somebody ends it.
-    """
-
-    note: Note | None = Field(default=None, examples=["until the import is fixed"])
-    until: Instant | None = Field(default=None, examples=["2035-01-01T00:00:00Z"])
-
-
-#: Until somebody resumes it, for no reason that is said.
-UNTIL_RESUMED = PauseModel()
-
-
 class Trouble(StrEnum):
     """What is wrong with an action."""
 

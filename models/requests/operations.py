@@ -7,9 +7,10 @@ from uuid import UUID
 
 from pydantic import Field
 
-from models.fields.field_types import Instant, Name, Note, Uid
+from models.fields.field_types import Instant, Name, Uid
 from models.fields.strict_model import DocumentModel, Most
 from models.operation_state import Mark, OperationState, Queue, Reason, Trigger
+from models.requests.notes import NoteModel
 
 #: Actions or operations that may be named one by one.
 MOST_NAMED = 1000
@@ -64,17 +65,6 @@ class OperationFilterModel(DocumentModel):
     ids: Annotated[tuple[UUID, ...], Most(MOST_NAMED)] | None = Field(
         default=None, description="One of these."
     )
-
-
-class NoteModel(DocumentModel):
-    """
-    What somebody says about what they do.
-
-    Args:
-        note: Why, for the record of changes.
-    """
-
-    note: Note | None = Field(default=None, examples=["new kernel"])
 
 
 class RetryModel(NoteModel):

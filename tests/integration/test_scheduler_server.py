@@ -22,7 +22,7 @@ from dispatch.upkeep import NOTICE_AFTER_S, RESCUE_EVERY_S
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases, scheduled_actions
 from models.errors import BrokerUnreachableError, UnreachableError
-from models.requests.actions import PauseModel
+from models.requests.notes import PauseModel
 from scheduler_server import PAUSE_S, Scheduler
 from tests.scheduling import (
     BROKER_DOWN,

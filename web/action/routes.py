@@ -38,7 +38,7 @@ from models.fields.zone import load_zone
 from models.operation_state import OperationState
 from models.paging import Page
 from models.requests.actions import RunModel
-from models.requests.operations import NoteModel
+from models.requests.notes import NoteModel
 from models.revision import OF_DOCUMENT
 from operations.operation_filter import OperationFilter
 from overview.actions.recent_runs import RecentRuns, fetch_runs_of_action

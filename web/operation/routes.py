@@ -14,7 +14,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from models.database.engine import read_clock
 from models.operation_state import OperationState
-from models.requests.operations import NoteModel, RetryModel
+from models.requests.notes import NoteModel
+from models.requests.operations import RetryModel
 from operations.cancel_and_retry import (
     RETRIED_STATES,
     cancel_or_refuse,

@@ -16,7 +16,7 @@ from dispatch.noticer import Noticer
 from dispatch.rests import Rester
 from models.database.engine import writing
 from models.operation_state import Trigger
-from models.requests.actions import PauseModel
+from models.requests.notes import PauseModel
 from tests.integration.dispatch.test_noticer import fail, fetch_notices, succeed
 from tests.scheduling import add_app, edit, edit_action, fetch_action, get_now, post
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.errors import InvalidDocumentError, Problem, UsageError
-from models.requests.operations import NoteModel
+from models.requests.notes import NoteModel
 from web.forms import make_refused, read_form
 
 

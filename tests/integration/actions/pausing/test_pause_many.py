@@ -32,7 +32,7 @@ from dispatch.upkeep import do_all
 from models.database.engine import Author, reading, writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import ConflictError, NotFoundError, UsageError
-from models.requests.actions import PauseModel
+from models.requests.notes import PauseModel
 from tests.integration.test_budget import counting
 from tests.scheduling import (
     MINUTE,

@@ -12,7 +12,7 @@ from actions.pausing.queues import pause_queue
 from models.database.engine import Author, reading, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
-from models.requests.actions import PauseModel
+from models.requests.notes import PauseModel
 from operations.fleet.draining import drain_worker
 from overview.doctor.checks.work import look_at_queues
 from overview.doctor.finding import View

@@ -13,7 +13,7 @@ from actions.posting.post import delete_action
 from actions.previews.preview import Preview
 from models.database.engine import reading, writing
 from models.errors import InvalidDocumentError, NotFoundError
-from models.requests.actions import PauseModel
+from models.requests.notes import PauseModel
 from tests.scheduling import MONDAY, add_app, edit_action, get_now, post
 from web.action.fetch_preview import preview_stored
 

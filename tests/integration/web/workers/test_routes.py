@@ -13,7 +13,7 @@ from actions.pausing.queues import fetch_queue_pause, pause_queue
 from models.database.engine import Author, reading, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
-from models.requests.actions import PauseModel
+from models.requests.notes import PauseModel
 from operations.fleet.processes import fetch_processes
 from serving.access.callers import Role
 from serving.access.manage_keys import create_key
