@@ -1,4 +1,4 @@
-"""The commands ``keys create|list|revoke|rotate|link``."""
+"""The commands ``keys create|list|revoke|rotate|link|invitations``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from actions.lookup import fetch_app
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import AppOption, JsonOption
 from cli.output import format_both, out, print_json, print_line, print_note, print_table
-from models.errors import RuleError, UsageError
+from models.errors import NotFoundError, RuleError, UsageError
 from models.fields.duration import Duration
 from models.fields.field_types import LONGEST_NAME, check_name
 from models.paging import Page
@@ -25,6 +25,7 @@ from serving.access.key_documents import (
     INVITED_FOR,
     InvitationModel,
     NewKey,
+    ShownInvitation,
     ShownKey,
     parse_lifetime,
 )
@@ -36,7 +37,13 @@ from serving.access.manage_keys import (
     revoke_key,
     rotate_key,
 )
-from serving.access.sign_ins import LINK_COMMAND, make_address, make_link
+from serving.access.sign_ins import (
+    LINK_COMMAND,
+    fetch_invitations,
+    make_address,
+    make_link,
+    revoke_invitation,
+)
 
 _IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="Id of a key: mh_<ID>_...")
@@ -121,19 +128,25 @@ def list_keys(
 
 def revoke(key: _IdArgument, *, json: JsonOption = False) -> None:
     """
-    Revoke an API key: from now on it is refused.
+    Revoke an API key, or an invitation by its id: from now on it is refused.
 
     Whoever signed in at the pages with it is signed out.
     """
+    revoked: ShownKey | ShownInvitation
     with write_database() as connection:
-        revoked = revoke_key(connection, _read_id(key))
+        try:
+            revoked = revoke_invitation(connection, key)
+        except NotFoundError:
+            revoked = revoke_key(connection, _read_id(key))
     if json:
         print_json(revoked)
-        return
-    print_line(
-        f"{_describe(revoked)} was revoked at {format_both(revoked.revoked_at)}"
-        f" by {revoked.revoked_by}"
-    )
+    elif isinstance(revoked, ShownInvitation):
+        print_line(f"The invitation of {revoked.name} was revoked")
+    else:
+        print_line(
+            f"{_describe(revoked)} was revoked at {format_both(revoked.revoked_at)}"
+            f" by {revoked.revoked_by}"
+        )
 
 
 def rotate(
@@ -223,6 +236,29 @@ def link(
     print_note(
         f"For {new.name}, {new.role} of small app {new.app}: once, and until"
         f" {format_both(new.expires_at)}. It is not shown again."
+    )
+
+
+def invitations(*, app: AppOption = None, json: JsonOption = False) -> None:
+    """
+    List invitations that have not ended, used or not.
+
+    The latest comes first.
+    """
+    with read_database() as connection:
+        found = fetch_invitations(connection, app)
+    print_table(
+        found,
+        lambda each: {
+            "id": each.id,
+            "for": each.name,
+            "app": each.app,
+            "role": each.role,
+            "came in": format_both(each.used_at, dash="not yet"),
+            "ends": format_both(each.expires_at),
+        },
+        empty="No invitations. How to make one: minutehand keys link --help",
+        json=json,
     )
 
 

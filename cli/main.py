@@ -70,13 +70,14 @@ _OPERATIONS = Group(
 )
 
 _KEYS = Group(
-    "API keys: create, list, revoke and rotate them; sign-in links.",
+    "API keys: create, list, revoke and rotate them; sign-in links, invitations.",
     {
         "create": "cli.keys:create",
         "list": "cli.keys:list_keys",
         "revoke": "cli.keys:revoke",
         "rotate": "cli.keys:rotate",
         "link": "cli.keys:link",
+        "invitations": "cli.keys:invitations",
     },
 )
 

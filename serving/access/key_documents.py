@@ -141,6 +141,23 @@ class Invitation:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class ShownInvitation:
+    """
+    An invitation that has not ended, without its secret.
+
+    ``name`` is what the record of changes calls whom it is for, with who invited them;
+    ``used_at`` is when they came in, null: not yet.
+    """
+
+    id: str
+    app: str
+    role: Role
+    name: str
+    expires_at: datetime
+    used_at: datetime | None
+
+
 class RotationModel(DocumentModel):
     """How a key is replaced by its successor."""
 

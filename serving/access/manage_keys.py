@@ -44,7 +44,7 @@ from serving.access.keys import (
     make_letters,
     make_secret,
 )
-from serving.access.sign_ins import count_invitations, make_invitation
+from serving.access.sign_ins import fetch_invitations, make_invitation
 
 #: The most keys of a small app that are taken at a time. Each key may ask as often as
 #: any other, so whoever makes keys without bound has no limit; no app needs so many.
@@ -139,10 +139,10 @@ def invite(
         _refuse_beyond(maker, wanted.app, wanted.role)
     lock_app(connection, wanted.app)
     fetch_app(connection, wanted.app)
-    if count_invitations(connection, wanted.app) >= MOST_INVITED:
+    if len(fetch_invitations(connection, wanted.app)) >= MOST_INVITED:
         msg = (
             f"small app {wanted.app!r} has {MOST_INVITED} invitations that have not"
-            " ended, and no more are allowed. Make keys, or wait."
+            " ended, and no more are allowed. Revoke some, or make keys."
         )
         raise ConflictError(msg)
     now = read_clock(connection)
@@ -157,9 +157,7 @@ def invite(
     caller = Caller(key_id, name, wanted.role, wanted.app)
     text = make_invitation(connection, caller, until)
     told = {"role": wanted.role.value, "expires_at": until}
-    note_change(
-        connection, "invitation", wanted.name, "created", app=wanted.app, after=told
-    )
+    note_change(connection, "invitation", name, "created", app=wanted.app, after=told)
     return Invitation(wanted.app, wanted.role, wanted.name, until, text)
 
 

@@ -16,8 +16,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from models.database.engine import db_now
+from models.database.journal import note_change
+from models.database.lists import belongs_to
 from models.database.tables import api_keys, sign_ins
+from models.errors import NotFoundError
 from serving.access.callers import Caller, Role
+from serving.access.key_documents import ShownInvitation
 from serving.access.keys import is_secret, make_caller_name, make_digest, make_secret
 
 #: Long enough to copy it into a browser, and too short to be found in a log.
@@ -44,6 +48,10 @@ _LINK, _INVITATION, _CHOICE = "link", "invitation", "choice"
 _SESSION, _USED = "session", "used"
 
 _sign_in = sign_ins.c
+
+#: Digits of a digest that tell apart whose it is: a quarter of it. Nobody comes in by
+#: them, nor by the whole.
+_SHOWN_DIGITS = 16
 
 #: The key that it was made with, if any, has not ended.
 _KEY_IS_ACTIVE = sa.or_(
@@ -135,14 +143,71 @@ def make_address(url: str, secret: str) -> str:
     return f"{url}/sign-in#{secret}"
 
 
-def count_invitations(connection: sa.Connection, app: str) -> int:
-    """Return how many invitations to small app *app* have not ended, used or not."""
-    query = sa.select(sa.func.count()).where(
-        _sign_in.kind == _INVITATION,
-        _sign_in.app == app,
-        _sign_in.expires_at > db_now(),
+def fetch_invitations(
+    connection: sa.Connection, app: str | None, invitation_id: str | None = None
+) -> list[ShownInvitation]:
+    """
+    Return invitations that have not ended, used or not, the latest first.
+
+    Args:
+        app: Uid of a small app; only those to it. None: all.
+        invitation_id: Of the only one that is wanted. None: all.
+    """
+    shown_id = sa.func.substr(_sign_in.digest, 1, _SHOWN_DIGITS)
+    query = sa.select(shown_id.label("id"), sign_ins).where(
+        *(_sign_in.kind == _INVITATION, _sign_in.expires_at > db_now(), _KEY_IS_ACTIVE),
+        *(*belongs_to(app, _sign_in.app), *belongs_to(invitation_id, shown_id)),
     )
-    return int(connection.execute(query).scalar_one())
+    rows = connection.execute(query.order_by(_sign_in.created_at.desc(), shown_id))
+    return [
+        ShownInvitation(e.id, e.app, Role(e.role), e.name, e.expires_at, e.used_at)
+        for e in rows
+    ]
+
+
+def fetch_invitation(
+    connection: sa.Connection, invitation_id: str, app: str | None
+) -> ShownInvitation:
+    """
+    Return an invitation that has not ended.
+
+    Args:
+        app: Uid of a small app; those to others are unknown. None: any.
+
+    Raises:
+        NotFoundError: No such invitation.
+    """
+    for found in fetch_invitations(connection, app, invitation_id):
+        return found
+    msg = f"there is no invitation {invitation_id!r} that has not ended"
+    raise NotFoundError(msg)
+
+
+def revoke_invitation(
+    connection: sa.Connection, invitation_id: str, app: str | None = None
+) -> ShownInvitation:
+    """
+    End an invitation now, and the session of whoever came in by it.
+
+    Args:
+        connection: Of ``writing``.
+        app: As of ``fetch_invitation``.
+
+    Raises:
+        NotFoundError: No such invitation.
+    """
+    found = fetch_invitation(connection, invitation_id, app)
+    told: dict[str, Any] = {"role": found.role.value, "expires_at": found.expires_at}
+    # To the microsecond, its session ends when it does, and no other of that name. The
+    # invitation goes first: whoever follows it meanwhile has a session after that.
+    for kind in (_INVITATION, _SESSION):
+        is_it = {**told, "kind": kind, "app": found.app, "name": found.name}
+        connection.execute(sa.delete(sign_ins).filter_by(**is_it))
+    told |= {"used_at": found.used_at}
+    note_change(
+        connection, "invitation", found.name, "revoked", app=found.app, before=told
+    )
+    return found
 
 
 def follow_link(connection: sa.Connection, text: str) -> Session | None:
@@ -194,7 +259,7 @@ def recognize_session(connection: sa.Connection, text: str) -> Caller | None:
         return None
     digest = make_digest(text)
     row = connection.execute(_SELECT_SESSION, {"given": digest}).one_or_none()
-    return None if row is None else _make_caller(row, session=digest[:16])
+    return None if row is None else _make_caller(row, session=digest[:_SHOWN_DIGITS])
 
 
 def sign_out(connection: sa.Connection, text: str) -> bool:

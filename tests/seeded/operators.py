@@ -176,6 +176,23 @@ def make_keys(scene: Scene) -> Iterator[dict[str, Any]]:
         }
 
 
+def make_invitations(scene: Scene) -> Iterator[dict[str, Any]]:
+    """Yield invitations, every other one used. Nobody has their secrets."""
+    for number, each in enumerate(BUSINESSES[:8]):
+        created_at = scene.now - (number + 1) * _DAY / 2
+        yield {
+            "digest": f"{number:016x}" * 4,
+            "kind": "invitation",
+            "key_id": None,
+            "app": each.uid,
+            "role": "viewer",
+            "name": f"guest {number + 1} (invited by root@sched-a)",
+            "created_at": created_at,
+            "expires_at": created_at + 7 * _DAY,
+            "used_at": scene.now - _DAY / 4 if number % 2 else None,
+        }
+
+
 def make_bulk_changes(scene: Scene) -> Iterator[dict[str, Any]]:
     """Yield what was done to many at once, all of it over."""
     done = (

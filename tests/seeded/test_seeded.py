@@ -59,7 +59,7 @@ def test_it_is_what_the_product_would_have_made(
     assert 2_000 == len(seeded.actions)
     assert set(OperationState) == set(states)
     # Nobody asks over HTTP yet, no queue is paused, and no server is given up.
-    nothing = {"sign_ins", "idempotency_keys", "queue_pauses", "strangers", "breakers"}
+    nothing = {"idempotency_keys", "queue_pauses", "strangers", "breakers"}
     assert nothing == empty
 
 

@@ -49,7 +49,12 @@ from serving.access.manage_keys import (
     revoke_key,
     rotate_key,
 )
-from serving.access.sign_ins import make_address
+from serving.access.sign_ins import (
+    fetch_invitation,
+    fetch_invitations,
+    make_address,
+    revoke_invitation,
+)
 from serving.context import Admin, Context, Viewer
 from serving.guarding import heavy
 from web.app_choice import list_apps
@@ -64,7 +69,7 @@ router = APIRouter(prefix="/settings", include_in_schema=False, route_class=Page
 #: A key that ends within this time is one to look at.
 _SOON = timedelta(days=7)
 
-#: Keys on a page.
+#: Keys on a page; invitations, too.
 _KEYS = 100
 
 
@@ -84,6 +89,9 @@ def show_settings(context: Viewer) -> Response:
         "settings/settings.html",
         {
             "part": part,
+            "invited": part is not None
+            and read_part(context, partial(fetch_invitations, app=context.app)),
+            "most": _KEYS,
             "query": query,
             "cursor": query.find_next(part),
             "active": [e for e in part.entries if e.state == "active"]
@@ -238,6 +246,21 @@ def invite_colleague(context: Admin, form: Form) -> Response:
         new = invite(connection, wanted, context.caller)
     link = make_address(find_address(context.request), new.text)
     return _show_once(context, replace(new, text=link), "link")
+
+
+def _ask_end(context: Context, invitation_id: str) -> tuple[str, dict[str, Any]]:
+    """Ask before an invitation is revoked."""
+    with context.reading() as connection:
+        shown = fetch_invitation(connection, invitation_id, context.app)
+    return "settings/uninvite.html", {"invitation": shown}
+
+
+@after_question(router, "/invitations/{invitation_id}/revoke", _ask_end)
+def uninvite(context: Admin, invitation_id: str) -> Response:
+    """Revoke an invitation."""
+    with context.writing() as connection:
+        shown = revoke_invitation(connection, invitation_id, context.app)
+    return go_to("/settings", f"Revoked the invitation of {shown.name}.")
 
 
 def _read_new(context: Context, form: Form) -> NewKeyModel:

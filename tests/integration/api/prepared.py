@@ -53,8 +53,9 @@ from models.small_app import SmallAppModel
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.domains import DomainDraft, Fingerprint, Reading
 from operations.fleet.draining import drain_worker
-from serving.access.callers import Role
+from serving.access.callers import Caller, Role
 from serving.access.manage_keys import create_key
+from serving.access.sign_ins import fetch_invitations, make_invitation
 from tests.integration.kept_rows import KeptRows
 from tests.presence import give_sign, make_worker
 from tests.scheduling import MONDAY, make_operation, record_all
@@ -601,6 +602,9 @@ def _record_rest(engine: sa.Engine, made: Prepared, author: Author) -> None:
             sa.insert(small_apps).values(uid=empty, name=f"empty {mark}")
         )
         made.others["empty app"] = empty
+        guest = Caller(None, f"eve (invited by {author.name})", Role.VIEWER, made.app)
+        make_invitation(connection, guest, now + timedelta(days=1))
+        (invited,) = fetch_invitations(connection, made.app)
         key_id = made.ids.get("key_id", new.id)
         connection.execute(
             sa.update(api_keys).where(api_keys.c.id == new.id).values(id=key_id)
@@ -619,5 +623,6 @@ def _record_rest(engine: sa.Engine, made: Prepared, author: Author) -> None:
         "backfill_id": str(backfill),
         "bulk_id": str(bulk),
         "key_id": key_id,
+        "invitation_id": invited.id,
         "number": "1",
     }

@@ -1,7 +1,8 @@
-"""The commands ``keys create|list|revoke|rotate``."""
+"""The commands ``keys create|list|revoke|rotate|link|invitations``."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from datetime import datetime
@@ -15,7 +16,7 @@ from models.database.engine import make_engine, reading, writing
 from models.database.tables import sign_ins
 from serving.access.callers import Caller
 from serving.access.key_documents import DEFAULT_LIFETIME
-from serving.access.keys import recognize
+from serving.access.keys import make_digest, recognize
 from serving.access.sign_ins import LINK_COMMAND, follow_link
 from tests.integration.cli.calling import Answer, Call
 from tests.servers import open_terminal
@@ -207,8 +208,32 @@ def test_colleague_is_invited(call: Call, engine_of_call: sa.Engine):
     assert [2] * 6 == [each.code for each in [*wrong, kept]]
     assert session is not None
     assert session.caller.name.startswith("zoe (invited by ")
-    assert ["zoe"] == [each["subject"] for each in noted]
+    assert [session.caller.name] == [each["subject"] for each in noted]
     assert secret not in str(noted)
+
+
+@pytest.mark.usefixtures("shop")
+def test_invitations_are_listed_and_revoked(call: Call, engine_of_call: sa.Engine):
+    """Without their secrets; by an id by which nobody comes in."""
+    assert "keys link --help" in call("keys", "invitations").err
+    invite = ("keys", "link", "--app", "shop", "--role", "viewer", "--invite", "zoe")
+    with open_terminal() as terminal, redirect_stdout(terminal.stream):
+        call(*invite)
+        _, _, secret = terminal.shown.strip().partition("#")
+    table = call("keys", "invitations").out
+    (listed,) = call("keys", "invitations", "--app", "shop", "--json").data
+    others = call("keys", "invitations", "--app", "books", "--json").data
+    told = call("keys", "revoke", listed["id"])
+    again = call("keys", "revoke", listed["id"])
+    with writing(engine_of_call) as connection:
+        session = follow_link(connection, secret)
+
+    assert re.search(r"zoe \(invited by \S+\) +shop +viewer +not yet ", table)
+    assert {"id", "app", "role", "name", "expires_at", "used_at"} == listed.keys()
+    assert make_digest(secret) not in table + str(listed)
+    assert [] == others
+    assert f"The invitation of {listed['name']} was revoked" in told.out
+    assert (4, None) == (again.code, session)
 
 
 def test_link_is_printed_to_a_terminal_alone(call: Call, engine_of_call: sa.Engine):

@@ -41,6 +41,7 @@ LOOKS = (
     "queues list",
     "workers list",
     "keys list",
+    "keys invitations",
     "changes list",
     "changes export",
     "changes verify",

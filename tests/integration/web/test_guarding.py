@@ -82,6 +82,7 @@ def test_viewers_may_look_and_admins_manage():
     assert {
         *("changes", "changes/verify", "installation", "support-bundle", "invite"),
         *("keys/new", "keys/{key_id}/rotate", "keys/{key_id}/revoke"),
+        "invitations/{invitation_id}/revoke",
     } == {
         path.removeprefix("/settings/")
         for _method, path in find_fits(Role.ADMIN)

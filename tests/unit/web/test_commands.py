@@ -39,6 +39,7 @@ PAGES = {
     "changes verify": "GET /settings/changes/verify",
     "events send": "POST /events/send",
     "keys create": "POST /settings/keys/new",
+    "keys invitations": "GET /settings",
     "keys link": "POST /settings/invite",
     "keys list": "GET /settings",
     "keys revoke": "POST /settings/keys/{key_id}/revoke",

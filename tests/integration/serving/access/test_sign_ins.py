@@ -11,19 +11,22 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import db_now, read_clock, reading, writing
-from models.database.tables import api_keys, sign_ins
-from models.errors import ConflictError
+from models.database.tables import api_keys, changes, sign_ins
+from models.errors import ConflictError, NotFoundError
 from serving.access.callers import Caller, Role
-from serving.access.key_documents import InvitationModel
+from serving.access.key_documents import InvitationModel, ShownInvitation
+from serving.access.keys import make_digest
 from serving.access.manage_keys import MOST_INVITED, create_key, invite, revoke_key
 from serving.access.sign_ins import (
     LINK_FOR,
     SESSION_FOR,
     Session,
     begin_session,
+    fetch_invitations,
     follow_link,
     make_link,
     recognize_session,
+    revoke_invitation,
     sign_out,
 )
 from tests.scheduling import add_app
@@ -156,6 +159,92 @@ def test_session_of_an_invitation_ends_with_it(engine: sa.Engine):
     assert follow(engine, new.text) is None
 
 
+def ask_in(
+    engine: sa.Engine, name: str, app: str = "shop", maker: Caller | None = None
+) -> str:
+    """Return the secret of a new invitation."""
+    wanted = InvitationModel(role=Role.VIEWER, app=app, name=name)
+    with writing(engine) as connection:
+        return invite(connection, wanted, maker).text
+
+
+def read_invited(engine: sa.Engine, app: str | None = None) -> list[ShownInvitation]:
+    with reading(engine) as connection:
+        return fetch_invitations(connection, app)
+
+
+def test_invitations_that_have_not_ended_are_listed(engine: sa.Engine):
+    """Used ones, too; of one app, if that is asked for."""
+    for app in ("shop", "books"):
+        add_app(engine, app)
+    used, unused = ask_in(engine, "zoe", maker=ADA), ask_in(engine, "ben", "books")
+    follow(engine, used)
+    link(engine)
+    ben, zoe = read_invited(engine)
+
+    assert "zoe (invited by ada@host)" == zoe.name
+    assert ("shop", Role.VIEWER, True) == (zoe.app, zoe.role, zoe.used_at is not None)
+    assert ("books", None) == (ben.app, ben.used_at)
+    assert [zoe] == read_invited(engine, "shop")
+    assert make_digest(unused).startswith(ben.id)
+    assert [None, None] == [follow(engine, e) for e in (ben.id, make_digest(unused))]
+
+
+@pytest.mark.parametrize("end", ["its own", "of its key"])
+def test_invitation_that_has_ended_is_not_known(engine: sa.Engine, end: str):
+    """Neither listed nor revoked."""
+    add_app(engine, "shop")
+    maker = replace(make_key_caller(engine), role=Role.ADMIN)
+    ask_in(engine, "zoe", maker=maker)
+    (listed,) = read_invited(engine)
+    if end == "its own":
+        expire(engine)
+    else:
+        with writing(engine) as connection:
+            revoke_key(connection, str(maker.key_id))
+
+    assert [] == read_invited(engine)
+    with writing(engine) as connection, pytest.raises(NotFoundError):
+        revoke_invitation(connection, listed.id)
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+def test_revoked_invitation_ends_its_session(engine: sa.Engine, *, is_used: bool):
+    """And no other: neither that of the next one to the same person, nor a link's."""
+    add_app(engine, "shop")
+    text, next_text = (ask_in(engine, "zoe") for _ in range(2))
+    session = follow(engine, text) if is_used else None
+    others = [follow(engine, next_text), begin(engine)]
+    shown = next(e for e in read_invited(engine) if make_digest(text).startswith(e.id))
+    with writing(engine) as connection:
+        revoke_invitation(connection, shown.id, "shop")
+    with reading(engine) as connection:
+        noted = connection.execute(sa.select(changes)).all()[-1]
+
+    assert follow(engine, text) is None
+    assert session is None or recognize(engine, session.text) is None
+    assert None not in [each and recognize(engine, each.text) for each in others]
+    assert ("revoked", "invitation") == (noted.change, noted.kind)
+    assert (shown.name, "shop") == (noted.subject, noted.app)
+    assert shown.id not in [each.id for each in read_invited(engine)]
+
+
+def test_invitations_to_others_are_unknown(engine: sa.Engine):
+    """They go on; nothing but the id of one is taken for it."""
+    for app in ("shop", "books"):
+        add_app(engine, app)
+    text = ask_in(engine, "zoe")
+    (listed,) = read_invited(engine)
+    made_up = (listed.id[:-1], make_digest(text), text, "", "%")
+    unknown: dict[str, str | None] = {listed.id: "books", **dict.fromkeys(made_up)}
+    for wrong, scope in unknown.items():
+        with writing(engine) as connection, pytest.raises(NotFoundError):
+            revoke_invitation(connection, wrong, scope)
+
+    assert [listed] == read_invited(engine)
+    assert follow(engine, text) is not None
+
+
 def test_small_app_has_so_many_invitations(engine: sa.Engine):
     """Each session may ask as often as any other."""
     for app in ("shop", "books"):
@@ -166,6 +255,8 @@ def test_small_app_has_so_many_invitations(engine: sa.Engine):
             invite(connection, wanted)
         with pytest.raises(ConflictError, match="100 invitations"):
             invite(connection, wanted)
+        revoke_invitation(connection, fetch_invitations(connection, "shop")[0].id)
+        invite(connection, wanted)
         invite(connection, wanted.model_copy(update={"app": "books"}))
 
 

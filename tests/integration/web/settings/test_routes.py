@@ -72,6 +72,37 @@ def test_colleague_is_invited(browser: TestClient, browse: Browser, engine: sa.E
     assert secret not in noted
 
 
+def test_invitation_is_revoked(browser: TestClient, browse: Browser, engine: sa.Engine):
+    """Who came in by it is out; an admin of another app does not know of it."""
+    for app in ("shop", "books"):
+        add_app(engine, app)
+    enter(browser, new_key(engine))
+    data = {"name": "zoe", "role": "viewer", "app": "shop", "expires": "P1D"}
+    made = browser.post("/settings/invite", data=data, headers=OWN)
+    (secret,) = re.findall(r"#(mhl_\w+)", made.text)
+    colleague, other = browse(), browse()
+    before = read(browser)
+    enter(colleague, secret)
+    (path,) = re.findall(r'"(/settings/invitations/\w+/revoke)"', read(browser))
+    with writing(engine) as connection:
+        key = create_key(connection, app="books", role=Role.ADMIN).text
+    enter(other, key)
+    unknown = [other.get(path), other.post(path, headers=OWN)]
+    was_in = colleague.get("/").status_code
+    asked = read(browser, path)
+    browser.post(path, headers=OWN)
+
+    assert "not yet" in before
+    assert "zoe (invited by ada)" not in read(other)
+    assert [404, 404] == [answer.status_code for answer in unknown]
+    assert "They came in" in asked
+    assert [200, 303] == [was_in, colleague.get("/").status_code]
+    page = read(browser)
+    assert "Revoked the invitation of zoe (invited by ada)." in page
+    assert "/settings/invitations/" not in page
+    assert "revoked <a" in read(browser, "/settings/changes?kind=invitation")
+
+
 @pytest.mark.parametrize(
     ("data", "told"),
     [
