@@ -91,7 +91,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "no fence check",
         "leadership",
         _with(Leader, "ask_check", mistakes.check_nothing),
-        first=1,
+        first=3,
     ),
     Mutant(
         "lease taken while it holds",
@@ -132,17 +132,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "decision",
         _with(scheduler_server, "run_look", mistakes.look_without_moving),
         emphasis=Emphasis(clock_jumps=False, seconds=True),
+        first=4,
     ),
     Mutant(
         "overtaken without a row",
         "decision",
         _with(actions.decide, "tally", mistakes.forget_overtaken),
         emphasis=Emphasis(clock_jumps=False, seconds=True),
+        first=3,
     ),
     Mutant(
         "moved without recording",
         "decision",
         _with(dispatch.dispatcher, "ask_record", mistakes.record_half),
+        first=7,
     ),
     Mutant(
         "random ids",
@@ -155,7 +158,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "decided events missed again",
         "decision",
         _with(actions.tick, "drop_decided", mistakes.drop_nothing),
-        first=1,
+        first=4,
         emphasis=Emphasis(clock_jumps=True, outages=("make_clock_jump",) * 8),
     ),
     Mutant(
@@ -185,19 +188,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "answer to a former attempt",
         "task",
         _with(operations.task_ends, "_is_answered", mistakes.answered_whenever),
-        first=15,
     ),
     Mutant(
         "answer before its mark lost",
         "task",
         _with(operations.task_ends, "_is_answered", mistakes.answered_when_marked),
-        first=30,
+        first=1,
     ),
     Mutant(
         "deadline ends what was answered",
         "task",
         _with(operations.task_ends, "_is_overdue", mistakes.overdue_whatever),
-        first=1,
+        first=4,
     ),
     Mutant(
         "forged answers",
@@ -233,7 +235,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "lines left to senders",
         "start",
         mistakes.leaving_lines_to_senders,
-        first=7,
+        first=4,
         # A worker that is asked to stop gives back what stands first in its line.
         emphasis=Emphasis(outages=("stop",) * 20),
     ),
@@ -273,6 +275,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "no rescue of lost messages",
         "finality",
         _with(dispatch.dispatcher, "resend_lost_messages", mistakes.resend_none),
+        first=1,
     ),
     Mutant(
         "rescue of living workers",
@@ -296,6 +299,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "uncertain taken for failed",
         "mail",
         _with(DeliveryMarks, "uncertain", mistakes.uncertain_is_failed),
+        first=1,
     ),
     Mutant(
         "retry of succeeded steps",
@@ -316,12 +320,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "notice",
         _with(dispatch.expectations, "_judged_statement", mistakes.look_again),
         emphasis=Emphasis(clock_jumps=False, expects=True),
+        first=3,
     ),
     Mutant(
         "late marked before it is told",
         "notice",
         _with(LateLook, "look", mistakes.tell_late_afterwards),
-        first=7,
+        first=2,
         emphasis=Emphasis(clock_jumps=False, expects=True),
     ),
 )
