@@ -257,7 +257,8 @@ def invitations(*, app: AppOption = None, json: JsonOption = False) -> None:
             "came in": format_both(each.used_at, dash="not yet"),
             "ends": format_both(each.expires_at),
         },
-        empty="No invitations. How to make one: minutehand keys link --help",
+        empty="No invitations. Make one:"
+        " minutehand keys link --app APP --role viewer --invite NAME",
         json=json,
     )
 

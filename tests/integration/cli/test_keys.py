@@ -215,7 +215,7 @@ def test_colleague_is_invited(call: Call, engine_of_call: sa.Engine):
 @pytest.mark.usefixtures("shop")
 def test_invitations_are_listed_and_revoked(call: Call, engine_of_call: sa.Engine):
     """Without their secrets; by an id by which nobody comes in."""
-    assert "keys link --help" in call("keys", "invitations").err
+    assert "keys link --app APP --role viewer" in call("keys", "invitations").err
     invite = ("keys", "link", "--app", "shop", "--role", "viewer", "--invite", "zoe")
     with open_terminal() as terminal, redirect_stdout(terminal.stream):
         call(*invite)
