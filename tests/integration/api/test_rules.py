@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -100,6 +101,15 @@ def test_posts_can_be_repeated(free_web: Web, prepared: Prepared):
         pytest.fail("\n".join(faults))
 
 
+def _without_ages(value: Any) -> Any:
+    """Return *value* without what is another a second later."""
+    if isinstance(value, list):
+        return [_without_ages(each) for each in value]
+    if isinstance(value, dict):
+        return {k: _without_ages(v) for k, v in value.items() if k != "age"}
+    return value
+
+
 @pytest.mark.slow
 def test_lists_are_read_in_parts(free_web: Web, prepared: Prepared):
     """One by one gives the same entries in the same order as all at once."""
@@ -123,7 +133,7 @@ def test_lists_are_read_in_parts(free_web: Web, prepared: Prepared):
             query = {"limit": "1", "cursor": part["next_cursor"]}
             if followed.status_code != 200:
                 faults.append(f"{route}: the link is answered {followed.text[:200]}")
-        if entries != whole["items"]:
+        if _without_ages(entries) != _without_ages(whole["items"]):
             faults.append(f"{route}: {len(entries)} of {len(whole['items'])} entries")
 
     assert LISTS
