@@ -78,7 +78,8 @@ def test_standby_takes_over_at_once_from_a_leader_that_stops(
 def test_frozen_leader_demotes_itself_when_it_wakes(installation: Installation) -> None:
     """It finds its lease taken, writes nothing and stands by."""
     with installation.scheduler("first") as first:
-        wait_for_leader(installation, first.pid)
+        # Later than its lease: whoever is frozen between the two never says it led.
+        wait_for_log(installation, "first", "lease_acquired", 1)
         installation.options["LEASE_TTL"] = "PT1H"
         with installation.scheduler("second") as second:
             freeze(first)
