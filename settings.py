@@ -69,6 +69,7 @@ from models.fields.task_rules import (
 )
 from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
+from models.role import Role
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -243,7 +244,7 @@ def _make_local_url(address: str, port: int) -> str:
 
 
 #: What people may do, by the small app; "*" is all of them.
-_RolesByApp = dict[str, Literal["viewer", "operator", "editor", "admin"]]
+_RolesByApp = dict[str, Role]
 _GROUPS: TypeAdapter[dict[str, _RolesByApp]] = TypeAdapter(dict[str, _RolesByApp])
 
 
@@ -477,7 +478,7 @@ class Settings(BaseModel):
     web_proxies: Annotated[Networks, BeforeValidator(_read_networks)] = ()
     web_proxy_header: Annotated[str, AfterValidator(_check_header)] | None = None
     #: What the people may do whom a proxy signs in.
-    web_proxy_role: Literal["viewer", "operator", "editor", "admin"] = "viewer"
+    web_proxy_role: Role = Role.VIEWER
 
     #: The company's identity provider, and who of its people may do what.
     oidc_issuer: Annotated[str, AfterValidator(_check_issuer)] | None = None
@@ -918,7 +919,7 @@ def _explain_invalid(
         if quoted in said:
             return f"{name}: {said.replace(quoted, shown)}"
         return f"{name}: {shown} {said}"
-    if details["type"] == "literal_error":
+    if details["type"] in {"literal_error", "enum"}:
         # pydantic lists the choices as "'a', 'b' or 'c'".
         choices = re.findall(r"'([^']+)'", context["expected"])
         hint = suggest(values.get(field, ""), choices)

@@ -17,7 +17,8 @@ from models.errors import NotFoundError, RuleError, UsageError
 from models.fields.duration import Duration
 from models.fields.field_types import LONGEST_NAME, check_name
 from models.paging import Page
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.access.key_documents import (
     DEFAULT_LIFETIME,
     DEFAULT_OVERLAP,

@@ -20,7 +20,8 @@ from actions.posting.edit import Terms
 from models.door.documents import read_model
 from models.errors import DeadlockError, ForbiddenError, NotFoundError
 from models.fields.strict_model import DocumentModel
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.refusals import find_expected
 from serving.services import Services
 

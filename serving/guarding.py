@@ -25,7 +25,8 @@ from starlette.responses import Response
 from models.door.json_text import LARGEST_TEXT
 from models.errors import MinutehandError, UnreachableError
 from models.fields.strict_model import DocumentModel
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.access.keys import note_use
 from serving.apart import is_large
 from serving.context import Context, Needs

@@ -16,7 +16,7 @@ from fastapi import Request
 
 from models.errors import RuleError
 from models.fields.field_types import LONGEST_NAME, check_name
-from serving.access.callers import Caller, Role
+from serving.access.callers import Caller
 from serving.access.keys import RefusedKey, recognize
 from serving.access.sign_ins import recognize_session
 from serving.limits import Allowance, RequestClass, name_address
@@ -172,7 +172,7 @@ def _find_by_proxy(services: Services, request: Request) -> Caller | None:
     if len(names) > 1 or not 0 < len(name) <= LONGEST_NAME:
         msg = f"the proxy's header {header} does not have one name"
         raise _refuse(msg)
-    return Caller(None, name, Role(settings.web_proxy_role), None)
+    return Caller(None, name, settings.web_proxy_role, None)
 
 
 def _is_proxy(settings: Settings, address: str | None) -> bool:

@@ -24,10 +24,10 @@ from models.database.engine import read_clock
 from models.errors import MinutehandError, UnreachableError
 from models.json_form import write_json
 from models.operation_state import OperationState
+from models.role import Role
 from models.units import capitalize, format_age, format_bytes, format_count
 from operations.reasons import STATES
 from overview.doctor.checks.scheduler import is_tick_late
-from serving.access.callers import Role
 from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services

@@ -42,7 +42,7 @@ from models.database.engine import make_engine, read_clock
 from models.door.app_documents import read_small_app
 from models.door.documents import read_action
 from models.event import EventName
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.manage_keys import create_key
 from serving.server import WebServer
 from settings import Settings

@@ -940,7 +940,7 @@ api_keys = sa.Table(
     Column("id", sa.Text, primary_key=True),
     # null: all small apps, and the installation itself
     Column("app", sa.ForeignKey("small_apps.uid")),
-    # viewer, operator, editor, admin
+    # see models/role.py
     Column("role", sa.Text, nullable=False),
     # what it is for, in the words of who made it
     Column("name", sa.Text),

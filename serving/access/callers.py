@@ -1,12 +1,12 @@
-"""Those who ask, once it is known who they are, and what their roles may do. Pure."""
+"""Those who ask, once it is known who they are. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from models.database.engine import Author
 from models.errors import ForbiddenError
+from models.role import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,37 +57,3 @@ class Caller:
                 f"this needs the role {role}, and {self.name} has the role {self.role}"
             )
             raise ForbiddenError(msg)
-
-
-class Role(StrEnum):
-    """
-    What somebody may do; each role may do all that the ones before it may.
-
-    A viewer reads. An operator also runs, cancels, retries, pauses, resumes, backfills,
-    sends mails again and sends events. An editor also writes actions, users, apps and
-    data. An admin also manages keys, reads the record of changes and deletes an app.
-    """
-
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-    EDITOR = "editor"
-    ADMIN = "admin"
-
-    @property
-    def rank(self) -> int:
-        """The place among the roles; more is more."""
-        return list(Role).index(self)
-
-    # Text has an order of its own, by the alphabet, in which a viewer would be more
-    # than an admin.
-    def __lt__(self, other: str) -> bool:
-        return self.rank < Role(other).rank
-
-    def __le__(self, other: str) -> bool:
-        return self.rank <= Role(other).rank
-
-    def __gt__(self, other: str) -> bool:
-        return self.rank > Role(other).rank
-
-    def __ge__(self, other: str) -> bool:
-        return self.rank >= Role(other).rank

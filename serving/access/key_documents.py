@@ -12,7 +12,7 @@ from models.errors import InvalidDocumentError, Problem, RuleError
 from models.fields.duration import Duration
 from models.fields.field_types import Name, RuleText, Uid, parsed_by
 from models.fields.strict_model import DocumentModel
-from serving.access.callers import Role
+from models.role import Role
 
 KeyState = Literal["active", "expired", "revoked"]
 

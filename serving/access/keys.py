@@ -19,7 +19,8 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now, writing
 from models.database.tables import api_keys
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 
 #: How exactly the last use of a key is known. Each request notes it only if it was last
 #: noted longer ago, so that asking writes next to nothing.

@@ -25,7 +25,8 @@ from models.fields.duration import Duration
 from models.fields.field_types import LONGEST_NAME
 from models.json_form import get_members
 from models.paging import Page, Part
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.access.key_documents import (
     DEFAULT_OVERLAP,
     LONGEST_INVITED,

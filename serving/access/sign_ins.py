@@ -20,7 +20,8 @@ from models.database.journal import note_change
 from models.database.lists import belongs_to
 from models.database.tables import api_keys, sign_ins
 from models.errors import NotFoundError
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.access.key_documents import ShownInvitation
 from serving.access.keys import is_secret, make_caller_name, make_digest, make_secret
 

@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from models.database.engine import writing
 from models.door.json_text import LARGEST_TEXT
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.manage_keys import create_key
 from tests.chaos.installation import Installation
 from tests.scheduling import add_app

@@ -18,7 +18,7 @@ from playwright.sync_api import (
     Response,
 )
 
-from serving.access.callers import Role
+from models.role import Role
 from serving.signing_in import name_cookie
 from tests.seeded.sites import Site
 

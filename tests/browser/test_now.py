@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from serving.access.callers import Role
+from models.role import Role
 from tests.browser.looking import (
     NARROW,
     WIDE,

@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from models.database.engine import writing
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.access.manage_keys import create_key
 from serving.access.sign_ins import make_link
 from tests.browser.looking import (

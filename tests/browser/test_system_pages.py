@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from serving.access.callers import Role
+from models.role import Role
 from tests.browser.looking import (
     Looker,
     leaving,

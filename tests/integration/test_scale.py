@@ -25,12 +25,12 @@ from models.database.engine import read_clock, reading, writing
 from models.database.tables import operations
 from models.database.transaction import AtOnce
 from models.operation_state import Queue
+from models.role import Role
 from operations.list_operations import fetch_latest
 from operations.operation_filter import OperationFilter
 from operations.sending.order import LINES_AT_ONCE, has_sendable
 from operations.task_ends import fetch_overdue
 from operations.turns import HAS_TURN
-from serving.access.callers import Role
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
 from tests.scheduling import (

@@ -18,7 +18,8 @@ from pathlib import Path
 from cli.up import stopping_on_signals
 from migrations.schema import migrate
 from models.database.engine import make_engine, read_host_clock, writing
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.access.sign_ins import make_link
 from tests.seeded.fill import fill
 from tests.seeded.scene import HISTORY, NOW, Scene

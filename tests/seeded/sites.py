@@ -17,7 +17,8 @@ from migrations.schema import migrate
 from models.database.engine import Clock, make_engine, writing
 from models.database.tables import operations, scheduled_actions
 from models.operation_state import OperationState
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.access.sign_ins import begin_session
 from settings import Settings
 from tests.seeded.fill import fill

@@ -24,9 +24,9 @@ from models.errors import NotFoundError
 from models.fields.zone import load_zone
 from models.paging import Page, Part
 from models.revision import OF_DOCUMENT, ActionState
+from models.role import Role
 from models.units import format_count
 from overview.actions.shown import ShownAction, fetch_shown_action
-from serving.access.callers import Role
 from serving.context import Context, Editor, Viewer
 from web.editor.document_text import write_text
 from web.editor.draft import Draft, Judged, judge

@@ -22,8 +22,8 @@ from dispatch.stored_requests import RequestState
 from models.errors import MinutehandError
 from models.fields.instants import format_instant
 from models.requests.actions import BackfillModel, Which
+from models.role import Role
 from overview.recipients import fetch_recipient_part
-from serving.access.callers import Role
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, Refused, go_to, make_refused, read_number
 from web.guarding import PageRoute

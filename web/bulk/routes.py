@@ -34,9 +34,9 @@ from models.paging import Page
 from models.requests.actions import ActionFilterModel
 from models.requests.bulk_changes import BulkChangeModel, BulkKind, dump_filter
 from models.requests.operations import MOST_NAMED
+from models.role import Role
 from operations.cancel_and_retry import CHANGEABLE, OperationChange
 from overview.operations import fetch_shown_operation
-from serving.access.callers import Role
 from serving.context import Context, Operator, Viewer
 from web.actions.routes import FILTERS
 from web.forms import Form, go_to, is_own_path, make_refused, read_number

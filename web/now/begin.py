@@ -17,7 +17,7 @@ from actions.small_apps.apply import ApplyTerms, apply_small_app
 from models.database.engine import read_clock
 from models.door.app_documents import read_small_app
 from models.errors import InvalidDocumentError, Problem, StaleError
-from serving.access.callers import Role
+from models.role import Role
 from serving.context import Context, Editor, Viewer
 from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import PageRoute, takes_form

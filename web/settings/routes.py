@@ -20,6 +20,7 @@ from models.errors import (
 from models.fields.duration import Duration
 from models.json_form import write_json
 from models.paging import Page, Part
+from models.role import Role
 from overview.changes import (
     ChangeFilter,
     fetch_action_names,
@@ -28,7 +29,6 @@ from overview.changes import (
 )
 from overview.doctor.finding import Finding, Health
 from overview.installation.installed import fetch_installed, make_bundle
-from serving.access.callers import Role
 from serving.access.key_documents import (
     DEFAULT_LIFETIME,
     DEFAULT_OVERLAP,

@@ -23,12 +23,13 @@ from starlette.responses import RedirectResponse, Response
 from models.database.engine import read_clock
 from models.errors import ForbiddenError, MinutehandError, NotFoundError
 from models.fields.sql_connection import EVERY_APP
+from models.role import Role
 from operations.adapters.identity_provider import (
     IdentityProvider,
     Person,
     SignInAttempt,
 )
-from serving.access.callers import Caller, Role
+from serving.access.callers import Caller
 from serving.access.keys import is_secret, make_secret
 from serving.access.sign_ins import (
     PENDING_FOR,

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from api.answers import ROOT
 from cli.web_app import make_app
 from models.database.engine import writing
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.manage_keys import create_key
 from serving.limits import Rate, RequestClass, RequestLimits
 from serving.services import Services

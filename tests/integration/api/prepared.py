@@ -49,11 +49,12 @@ from models.database.tables import (
 )
 from models.door.documents import read_action_object
 from models.operation_state import OperationState, Queue, Reason, Trigger
+from models.role import Role
 from models.small_app import SmallAppModel
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.domains import DomainDraft, Fingerprint, Reading
 from operations.fleet.draining import drain_worker
-from serving.access.callers import Caller, Role
+from serving.access.callers import Caller
 from serving.access.manage_keys import create_key
 from serving.access.sign_ins import fetch_invitations, make_invitation
 from tests.integration.kept_rows import KeptRows

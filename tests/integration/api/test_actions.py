@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import (
     MINUTE,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import add_app, edit, make_operation, record_all
 

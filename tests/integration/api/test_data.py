@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from models.database.engine import writing
 from models.database.tables import domains
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import APP, OTHER, Web, make_settings
 from tests.integration.operations.staging import fetch_pointers, stage
 from tests.scheduling import edit, get, make_operation, record_all

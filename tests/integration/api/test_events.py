@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import fetch_all, get_now, make_dispatcher, post, tick
 

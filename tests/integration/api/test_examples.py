@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import changes
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import Web
 from tests.integration.api.documented import Route, Sample, find_routes
 from tests.integration.api.prepared import Prepared, prepare

@@ -29,7 +29,7 @@ from schemathesis.schemas import BaseSchema
 from api.openapi import make_document
 from cli.web_app import make_app
 from models.database.engine import writing
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.manage_keys import create_key
 from serving.services import Services
 from tests.integration.api.conftest import UNLIMITED, make_settings

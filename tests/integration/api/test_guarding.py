@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import scheduled_actions
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import APP, Web
 from tests.integration.api.documented import find_routes
 from tests.integration.api.test_examples import send

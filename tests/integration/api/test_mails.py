@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from models.database.engine import writing
 from models.database.tables import changes, deliveries, operation_steps, templates
+from models.role import Role
 from operations.claiming.claim import claim_operation
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.mail.message import Mail
-from serving.access.callers import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 

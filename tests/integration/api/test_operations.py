@@ -21,9 +21,9 @@ from models.database.tables import (
 from models.fields.instants import format_instant
 from models.json_form import write_json
 from models.operation_state import FINAL_STATES, OperationState, Trigger
+from models.role import Role
 from operations.state import get_operation_state
 from overview.operations import fetch_shown_operation
-from serving.access.callers import Role
 from serving.services import Services
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import MONDAY, edit, get, make_operation, post, record_all

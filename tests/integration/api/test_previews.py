@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api.routes.action_examples import PREVIEWS
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.integration.api.test_actions import create
 from tests.scheduling import find_far_hour

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import Web
 from tests.integration.api.documented import Route, find_routes
 from tests.integration.api.made_up import POSITIONS, make_cursor

@@ -21,8 +21,8 @@ from actions.leader import Leader
 from cli.web_app import make_app
 from models.database.engine import writing
 from models.errors import UnreachableError
+from models.role import Role
 from overview.live_events import LiveEvent, LiveEventKind, Sight
-from serving.access.callers import Role
 from serving.access.manage_keys import create_key
 from serving.server import WebServer
 from serving.services import Services

@@ -18,7 +18,7 @@ from actions.leader import Leader, record_tick
 from cli.web_app import make_app
 from models.database.engine import make_engine, writing
 from models.errors import UnreachableError
-from serving.access.callers import Role
+from models.role import Role
 from serving.limits import RequestLimits
 from serving.services import Services, Shared
 from telemetry import Event

@@ -10,7 +10,7 @@ from actions.pausing.targets import pause_target
 from models.database.engine import Author, writing
 from models.database.tables import small_apps
 from models.requests.notes import PauseModel
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import make_document, make_operation, record_all
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now, writing
 from models.database.tables import api_keys
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import OTHER, Web
 from tests.integration.api.documented import Route, Sample, find_routes
 from tests.integration.api.prepared import Prepared, digest_tables, prepare_two

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from starlette.types import Receive, Scope, Send
 
 from api.tools import CONFIRM_WITHIN, POST, READING, ToolAnswer, Tools
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.integration.api.test_actions import create
 from tests.scheduling import make_document

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import events
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.conftest import APP, Web
 
 USERS = f"/apps/{APP}/users"

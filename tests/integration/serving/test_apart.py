@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from cli.web_app import make_app
 from models.database.engine import writing
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.manage_keys import create_key
 from serving.apart import LARGEST_HERE, Apart
 from serving.refusals import HttpError

@@ -15,7 +15,8 @@ from starlette.testclient import TestClient
 
 from cli.web_app import make_app
 from models.database.engine import writing
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.access.manage_keys import create_key
 from serving.access.sign_ins import make_link
 from serving.limits import RequestLimits

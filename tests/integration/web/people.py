@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from models.database.engine import writing
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.manage_keys import create_key
 from tests.integration.api.prepared import Prepared
 

@@ -14,7 +14,7 @@ import web.query
 import web.timeline.routes
 from models.database.engine import writing
 from models.errors import UnreachableError
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.manage_keys import create_key
 from tests.integration.web.conftest import enter
 from tests.scheduling import add_app, post

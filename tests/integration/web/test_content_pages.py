@@ -15,7 +15,7 @@ from models.database.tables import (
     small_apps,
     users,
 )
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.manage_keys import create_key
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import Browser

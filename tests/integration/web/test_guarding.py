@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from models.errors import UnreachableError
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.prepared import Prepared, digest_tables
 from tests.integration.web.conftest import FOREIGN, OWN, Browser, enter, new_key
 from tests.integration.web.markup import Markup

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.made_up import POSITIONS, make_cursor
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import OWN

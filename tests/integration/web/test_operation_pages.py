@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from models.database.engine import writing
 from models.database.tables import operation_log
 from models.operation_state import OperationState
+from models.role import Role
 from operations.reasons import STATES
-from serving.access.callers import Role
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.people import OWN, Person, sign_in
 from tests.scheduling import edit, get

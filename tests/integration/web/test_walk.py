@@ -22,7 +22,8 @@ from starlette.testclient import TestClient
 
 from cli.web_app import make_app
 from models.database.engine import make_engine, writing
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.access.sign_ins import begin_session
 from serving.services import Services
 from serving.signing_in import name_cookie

@@ -17,7 +17,7 @@ from api.openapi import (
     to_text,
 )
 from api.routes import PUBLIC_ROUTERS, ROUTERS
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.documented import find_example
 
 DOCUMENT = make_document()

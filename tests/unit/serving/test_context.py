@@ -10,7 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from models.errors import DeadlockError
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.context import Context
 
 ADA = Caller("k", "ada", Role.OPERATOR, "app")

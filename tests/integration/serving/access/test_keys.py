@@ -15,7 +15,8 @@ from models.errors import ConflictError, ForbiddenError, NotFoundError
 from models.fields.duration import Duration
 from models.json_form import get_members, write_json
 from models.paging import Page
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.access.key_documents import NewKey, ShownKey
 from serving.access.keys import (
     RefusedKey,

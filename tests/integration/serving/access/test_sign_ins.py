@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from models.database.engine import db_now, read_clock, reading, writing
 from models.database.tables import api_keys, changes, sign_ins
 from models.errors import ConflictError, NotFoundError
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 from serving.access.key_documents import InvitationModel, ShownInvitation
 from serving.access.keys import make_digest
 from serving.access.manage_keys import MOST_INVITED, create_key, invite, revoke_key

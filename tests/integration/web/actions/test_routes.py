@@ -20,7 +20,7 @@ from models.database.engine import Author, reading, writing
 from models.database.tables import operations
 from models.operation_state import OperationState
 from models.requests.notes import PauseModel
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.manage_keys import create_key
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
 from tests.scheduling import (

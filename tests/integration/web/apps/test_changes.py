@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from actions.small_apps.export import fetch_document
 from models.database.engine import reading
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.people import OWN, Person, sign_in
 

@@ -22,7 +22,7 @@ from cli.web_app import make_app
 from models.database.engine import reading, writing
 from models.database.tables import operations, scheduled_actions, small_apps
 from models.door.app_documents import read_small_app
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.manage_keys import create_key
 from serving.services import Services
 from tests.integration.api.conftest import UNLIMITED, make_settings

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from actions.leader import Leader
 from models.errors import UnreachableError
-from serving.access.callers import Role
+from models.role import Role
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import Browser
 from tests.integration.web.people import OWN, Person, sign_in

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from models.database.engine import reading, writing
 from models.database.tables import changes
 from models.paging import Page
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.key_documents import DEFAULT_LIFETIME
 from serving.access.keys import recognize
 from serving.access.manage_keys import create_key, fetch_keys

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from cli.web_app import make_app
 from models.database.engine import writing
 from models.database.tables import sign_ins
-from serving.access.callers import Role
+from models.role import Role
 from serving.access.manage_keys import revoke_key
 from serving.access.sign_ins import LINK_COMMAND
 from serving.limits import Rate, RequestClass, RequestLimits

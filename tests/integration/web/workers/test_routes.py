@@ -14,8 +14,8 @@ from models.database.engine import Author, reading, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
 from models.requests.notes import PauseModel
+from models.role import Role
 from operations.fleet.processes import fetch_processes
-from serving.access.callers import Role
 from serving.access.manage_keys import create_key
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
 from tests.presence import give_sign, make_worker

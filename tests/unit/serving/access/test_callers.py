@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from models.errors import ForbiddenError
-from serving.access.callers import Caller, Role
+from models.role import Role
+from serving.access.callers import Caller
 
 
 def test_roles_grow_from_viewer_to_admin():
