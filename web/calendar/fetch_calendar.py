@@ -65,6 +65,7 @@ _QUARTER_S = 900
 _SECOND = timedelta(seconds=1)
 
 _run = operations.c
+_revision = scheduled_action_revisions.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,12 @@ def _add_decided(
             hour.states[OperationState(state)] += count
     outages = _fetch_outages(connection, whose, since, until)
     for row in outages[:MOST_OUTAGES]:
-        for at in _list_missed(row.timing, row.occurrence, row.details):
+        details = row.details or {}
+        limit = min(int(details.get("count", 1)), MOST_MISSED)
+        missed = list_missed(
+            row.timing, row.occurrence, details.get("last"), limit=limit
+        )
+        for at in missed:
             hour = find_hour(hours, at)
             if hour is not None:
                 hour.states[OperationState.MISSED] += row.actions
@@ -191,16 +197,10 @@ def _fetch_outages(
     A missed row is a range. Those that began before *since* are found as far as they
     were recorded since.
     """
-    revised = scheduled_action_revisions.c
-    is_revision = sa.and_(
-        revised.uid == _run.action_uid, revised.revision == _run.action_revision
-    )
     query = (
-        sa.select(
-            *(revised.timing, _run.occurrence, _run.details),
-            sa.func.count().label("actions"),
+        select_with_timing(
+            _run.occurrence, _run.details, sa.func.count().label("actions")
         )
-        .join_from(operations, scheduled_action_revisions, is_revision, isouter=True)
         .where(
             UNSUCCESSFUL.of(),
             _run.state == OperationState.MISSED.value,
@@ -209,24 +209,48 @@ def _fetch_outages(
             _run.occurrence < until,
             *_are_of(whose),
         )
-        .group_by(revised.timing, _run.occurrence, _run.details)
+        .group_by(_revision.timing, _run.occurrence, _run.details)
         .order_by(_run.occurrence.desc())
         .limit(MOST_OUTAGES + 1)
     )
     return connection.execute(query).all()
 
 
-def _list_missed(
-    timing: str | None, first: datetime, details: dict[str, Any] | None
+def select_with_timing(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Select of operations, and of each the rule that its action had."""
+    is_revision = sa.and_(
+        _revision.uid == _run.action_uid, _revision.revision == _run.action_revision
+    )
+    shown: sa.Select[Any] = sa.select(_revision.timing, *columns)
+    return shown.join_from(
+        operations, scheduled_action_revisions, is_revision, isouter=True
+    )
+
+
+def list_missed(
+    timing: str | None,
+    first: datetime,
+    last: str | None,
+    *,
+    since: datetime | None = None,
+    limit: int = MOST_MISSED,
 ) -> Sequence[datetime]:
-    """Return the occurrences of a missed row; which it has, its rule says."""
-    if timing is None or not details or "last" not in details:
+    """
+    Return the occurrences of a missed row; which it has, its rule says.
+
+    Args:
+        timing: Of its action. None: it is known no more, so the first stands for all.
+        first: Aware.
+        last: As its details have it. None: there is but one.
+        since: Those before are left out, if the rule can be read. None: none are.
+        limit: The most.
+    """
+    if timing is None or last is None:
         return [first]
-    last = datetime.fromisoformat(details["last"])
-    most = min(int(details.get("count", 1)), MOST_MISSED)
+    begin = first if since is None else max(first, since)
+    end = datetime.fromisoformat(last) + _SECOND
     try:
-        schedule = parse_timing(timing)
-        return find_occurrences(schedule, first, last + _SECOND, limit=most)
+        return find_occurrences(parse_timing(timing), begin, end, limit=limit)
     except RuleError:
         return [first]
 

@@ -24,7 +24,6 @@ def make_minutes(counts: dict[int, dict[str, int]], *unled: Unled) -> Minutes:
         since=since,
         until=THIS + 61 * MINUTE,
         counted_since=since,
-        planned_is_whole=True,
         counts={THIS + n * MINUTE: each for n, each in counts.items()},
         unled=unled,
     )
