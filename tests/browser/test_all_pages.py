@@ -60,7 +60,7 @@ _SMALL = (
     *("/actions/{uid}/revisions", "/actions/{uid}/run", "/actions/{uid}/recipients"),
     *("/actions/{uid}/backfill", "/apps/{app}/users", "/mails/test", "/mails/resend"),
     *("{mailing}", "{mail}", "/events/send", "{event}/replay", "/operations/{failed}"),
-    *("/operations/{failed}/retry", "/operations/bulk?kind=retry&all=1"),
+    *("/operations/{failed}/retry", "/bulk/new?change=retry&all=1"),
     *("/timeline?span=7d", "/workers/queues/quick/pause", "/settings/changes"),
     *("/settings/installation", "/guide", "/begin", "/search?q=a", "/pause"),
 )

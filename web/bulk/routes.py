@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
-from typing import Any
-from urllib.parse import urlencode
+from dataclasses import replace
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -19,6 +18,7 @@ from dispatch.bulk.requests import (
     fetch_shown_bulk,
     start_bulk,
 )
+from dispatch.operation_filters import resolve_filter
 from dispatch.stored_requests import RequestState
 from models.database.engine import read_clock
 from models.door.json_text import decode_json
@@ -26,17 +26,17 @@ from models.errors import (
     InvalidDocumentError,
     MinutehandError,
     NotFoundError,
-    Problem,
+    UsageError,
 )
 from models.fields.instants import format_instant
 from models.fields.zone import load_zone
 from models.paging import Page
-from models.requests.actions import ActionFilterModel
 from models.requests.bulk_changes import BulkChangeModel, BulkKind, dump_filter
-from models.requests.operations import MOST_NAMED
+from models.requests.operations import MOST_NAMED, OperationFilterModel
 from models.role import Role
+from models.units import format_count
 from operations.cancel_and_retry import CHANGEABLE, OperationChange
-from overview.operations import fetch_shown_operation
+from overview.operations import fetch_shown_operations
 from serving.context import Context, Operator, Viewer
 from web.actions.routes import FILTERS
 from web.forms import Form, go_to, is_own_path, make_refused, read_number
@@ -48,32 +48,99 @@ from web.rendering import make_clocks, render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-#: Actions and operations that are named before something is done to them.
-_ACTIONS_NAMED, _OPERATIONS_NAMED = 20, 8
+#: Actions or operations that are named before something is done to them.
+_NAMED = 20
 
-#: What each change is called: on its button, while it goes on, and when it is done.
+
+class BulkWords(NamedTuple):
+    """What a change is called: to do, going on, and done; and what it means."""
+
+    act: str
+    doing: str
+    done: str
+    told: str
+
+
 _WORDS = {
-    BulkKind.PAUSE: ("Pause", "Pausing", "paused"),
-    BulkKind.RESUME: ("Resume", "Resuming", "resumed"),
-    BulkKind.RUN: ("Run", "Running", "run"),
-    BulkKind.CANCEL: ("Cancel", "Canceling", "canceled"),
-    BulkKind.RETRY: ("Retry", "Retrying", "retried"),
+    BulkKind.PAUSE: BulkWords(
+        *("Pause", "Pausing", "paused"),
+        "What comes due during the pause is not recorded and never runs; a backfill can"
+        " run it later.",
+    ),
+    BulkKind.RESUME: BulkWords(
+        *("Resume", "Resuming", "resumed"),
+        "They run again from now on. What came due during the pause does not run by"
+        " this.",
+    ),
+    BulkKind.RUN: BulkWords(
+        *("Run", "Running", "run"),
+        "Each runs once, now; its schedule does not move. Those that are live beside"
+        " overlap skip, or wait for events of a user, are left as they are.",
+    ),
+    BulkKind.CANCEL: BulkWords(
+        *("Cancel", "Canceling", "canceled"),
+        "They are final at once; workers that run them stop at their next progress"
+        " point.",
+    ),
+    BulkKind.RETRY: BulkWords(
+        *("Retry", "Retrying", "retried"),
+        "They run again under the same ids, from the first step that has not succeeded."
+        " Nobody gets a mail twice.",
+    ),
 }
 
 
-def _begin(context: Context, asked: BulkChangeModel) -> Response:
+def _ask(context: Context, form: Form) -> tuple[str, dict[str, Any]]:
+    """Count and name what would be changed, and ask."""
+    given = form.get("change")
+    kind = BulkKind(given) if given in set(BulkKind) else None
+    back = form.get("back")
+    values: dict[str, Any] = {
+        "kind": kind,
+        "words": _WORDS.get(kind) if kind else None,
+        "zone": context.services.timezone,
+        "back": back if is_own_path(back) else _name_list(kind),
+    }
+    try:
+        with context.reading() as connection:
+            chosen = _find_chosen(context, connection, form, kind)
+            asked = _read_change(context, form, chosen, dry_run=True)
+            app = context.narrow(asked.filter.app)
+            counted = count_bulk(connection, asked, app=app)
+            names = _name_some(connection, asked, app)
+    except MinutehandError as error:
+        return "bulk/new.html", {
+            **values,
+            "counted": None,
+            "refused": make_refused(error),
+        }
+    return "bulk/new.html", {
+        **values,
+        "counted": counted,
+        "names": names,
+        "what": format_count(counted.total, *_NOUNS[asked.kind.is_of_operations]),
+        "filter_text": json.dumps(chosen),
+    }
+
+
+@after_question(router, "/bulk/new", _ask)
+def begin(context: Operator, form: Form) -> Response:
+    """Begin what was asked for, if the count is still the same."""
+    asked = _read_change(context, form, _read_chosen(form))
     with context.writing() as connection:
         bulk_id = start_bulk(connection, asked, app=context.narrow(asked.filter.app))
     return go_to(f"/bulk/{bulk_id}", "It has begun, and goes on in the background.")
 
 
+_NOUNS = {True: ("operation", "operations"), False: ("action", "actions")}
+
+
+def _name_list(kind: BulkKind | None) -> str:
+    return "/operations" if kind and kind.is_of_operations else "/actions"
+
+
 def _read_change(
-    form: Form,
-    kind: str,
-    chosen: dict[str, Any],
-    *,
-    until: datetime | None = None,
-    dry_run: bool = False,
+    context: Context, form: Form, chosen: dict[str, Any], *, dry_run: bool = False
 ) -> BulkChangeModel:
     """
     Return the change of what is chosen, a filter as JSON.
@@ -81,148 +148,55 @@ def _read_change(
     Raises:
         InvalidDocumentError: As the API would, and with its words.
     """
+    until = form.read_instant("until", load_zone(context.services.timezone))
     number = None if dry_run else read_number(form.get("expected_count"))
-    values: dict[str, Any] = {
-        "kind": kind,
+    values = {
+        "kind": form.get("change"),
         "filter": chosen,
         "dry_run": dry_run,
         "expected_count": number or None,
         "note": form.get("note") or None,
+        "until": None if until is None else format_instant(until),
     }
-    if until is not None:
-        values["until"] = format_instant(until)
     return form.read(BulkChangeModel, "bulk change", values)
 
 
-# ----------------------------------------------------------------------- actions
-
-
-def _ask_actions(context: Context, form: Form) -> tuple[str, dict[str, Any]]:
-    """Ask before many actions are changed."""
-    counted = refused = None
-    names: list[str] = []
-    try:
-        asked = _read_of_actions(context, form, dry_run=True)
-        if not isinstance(asked.filter, ActionFilterModel):
-            problem = Problem("", "This page changes actions.", "")
-            raise InvalidDocumentError((problem,))
-        with context.reading() as connection:
-            app = context.narrow(asked.filter.app)
-            counted = count_bulk(connection, asked, app=app)
-            wanted = asked.filter.but(app=app)
-            part = select_part(connection, wanted, Page(_ACTIONS_NAMED))
-            names = [f"{row.name} ({row.app})" for row in part.entries]
-    except MinutehandError as error:
-        refused = make_refused(error)
-    kind, back = form.get("kind_of_change"), form.get("back")
-    return "bulk/actions.html", {
-        "refused": refused,
-        "counted": counted,
-        "names": names,
-        "verb": _WORDS[BulkKind(kind)][0] if kind in set(BulkKind) else "Change",
-        "is_pause": kind == BulkKind.PAUSE,
-        "is_run": kind == BulkKind.RUN,
-        "zone": context.services.timezone,
-        "back": back if is_own_path(back) else "/actions",
-        "kept": [
-            (name, value)
-            for name, value in form.fields
-            if name in {*FILTERS, "uid", "all", "kind_of_change", "back"}
-        ],
-    }
-
-
-@after_question(router, "/bulk/new", _ask_actions)
-def begin(context: Operator, form: Form) -> Response:
-    """Begin what was asked for, if the count is still the same."""
-    return _begin(context, _read_of_actions(context, form))
-
-
-def _read_of_actions(
-    context: Context, form: Form, *, dry_run: bool = False
-) -> BulkChangeModel:
+def _find_chosen(
+    context: Context, connection: sa.Connection, form: Form, kind: BulkKind | None
+) -> dict[str, Any]:
     """
-    Return what a form asks for.
+    Return the filter of what a list asks about, or of the question that it led to.
 
     Raises:
-        InvalidDocumentError: Nothing is chosen, or what is makes no sense.
+        UsageError: A part of the list's filter cannot be read: less would be asked for
+            than was meant; or nothing is chosen.
     """
-    chosen: dict[str, Any] = {
-        name: form.get(name) for name in FILTERS if form.get(name)
-    }
-    if not form.has("all"):
-        chosen = {"uids": form.get_all("uid")}
-        if not chosen["uids"]:
-            problem = Problem("", "Nothing is chosen.", "Check some actions, or all.")
-            raise InvalidDocumentError((problem,))
-    until = form.read_instant("until", load_zone(context.services.timezone))
-    kind = form.get("kind_of_change")
-    return _read_change(form, kind, chosen, until=until, dry_run=dry_run)
+    if form.has("filter"):
+        return _read_chosen(form)
+    if kind and kind.is_of_operations:
+        if form.has("all"):
+            return _choose_operations(context, connection, OperationChange(kind))
+        return {"ids": form.get_all("id")[:MOST_NAMED]}
+    if form.has("all"):
+        return {name: form.get(name) for name in FILTERS if form.get(name)}
+    chosen = form.get_all("uid")
+    if not chosen:
+        msg = "Nothing is chosen. Check some actions, or all."
+        raise UsageError(msg)
+    return {"uids": chosen}
 
 
-# -------------------------------------------------------------------- operations
-
-
-def _ask_operations(context: Context, form: Form) -> tuple[str, dict[str, Any]]:
-    """Count what would be canceled or retried, and ask."""
-    kind = _read_kind(form)
-    with context.reading() as connection:
-        if form.has("filter"):
-            chosen, back = _read_chosen(form), form.get("back")
-        else:
-            chosen = _choose(context, connection, kind)
-            back = _find_back(context)
-        try:
-            asked = _read_change(Form(), kind, chosen, dry_run=True)
-        except InvalidDocumentError as error:
-            raise NotFoundError(str(error)) from error
-        counted = count_bulk(connection, asked, app=context.narrow(asked.filter.app))
-        names = _name(context, connection, kind, chosen)
-    return "bulk/operations.html", {
-        "kind": kind,
-        "names": names,
-        "filter_text": json.dumps(chosen),
-        "counted": counted,
-        "back": back if back.startswith("/operations") else "/operations",
-    }
-
-
-@after_question(router, "/operations/bulk", _ask_operations)
-def begin_of_operations(context: Operator, form: Form) -> Response:
-    """Begin what was asked for, if the count is still the same."""
-    return _begin(context, _read_change(form, _read_kind(form), _read_chosen(form)))
-
-
-def _read_kind(form: Form) -> OperationChange:
-    if form.get("kind") in set(OperationChange):
-        return OperationChange(form.get("kind"))
-    msg = "operations can be canceled or retried; nothing else is done to many"
-    raise NotFoundError(msg)
-
-
-def _find_back(context: Context) -> str:
-    """Return the list: its parameters are all but those of the question itself."""
-    query = context.request.query_params.multi_items()
-    kept = [pair for pair in query if pair[0] not in {"kind", "id", "all"}]
-    return f"/operations?{urlencode(kept)}" if kept else "/operations"
-
-
-def _choose(
-    context: Context, connection: sa.Connection, kind: OperationChange
+def _choose_operations(
+    context: Context, connection: sa.Connection, change: OperationChange
 ) -> dict[str, Any]:
-    """Return the filter of what was asked for."""
-    query = context.request.query_params
-    if not query.get("all"):
-        return {"ids": query.getlist("id")[:MOST_NAMED]}
     now = read_clock(connection)
     clocks = make_clocks(context.services, read_preferences(context.request), now)
     asked = read_asked(context, connection, now=now, zone=clocks.find_zone())
     if asked.problems:
-        # Less would be asked for than was meant.
-        raise NotFoundError(" ".join(asked.problems))
+        raise UsageError(" ".join(asked.problems))
     if not asked.model.state:
         return dump_filter(asked.model)
-    states = asked.wanted.states & CHANGEABLE[kind]
+    states = asked.wanted.states & CHANGEABLE[change]
     if not states:
         return {"ids": []}
     return {**dump_filter(asked.model), "state": sorted(states)}
@@ -234,27 +208,23 @@ def _read_chosen(form: Form) -> dict[str, Any]:
     except InvalidDocumentError:
         chosen = None
     if not isinstance(chosen, dict):
-        msg = "the form does not say which operations. Begin at the list again"
+        msg = "the form does not say what is chosen. Begin at the list again"
         raise NotFoundError(msg)
     return chosen
 
 
-def _name(
-    context: Context,
-    connection: sa.Connection,
-    kind: OperationChange,
-    chosen: dict[str, Any],
+def _name_some(
+    connection: sa.Connection, asked: BulkChangeModel, app: str | None
 ) -> list[str]:
-    """Return the names of the first of them."""
-    names: list[str] = []
-    for id_ in chosen.get("ids", ())[: 5 * _OPERATIONS_NAMED]:
-        try:
-            shown = fetch_shown_operation(connection, UUID(id_), app=context.app)
-        except NotFoundError:
-            continue
-        if shown.state in CHANGEABLE[kind] and len(names) < _OPERATIONS_NAMED:
-            names.append(f"{shown.action_name or shown.action_uid} · {shown.app}")
-    return names
+    """Return the names of the first that would be changed."""
+    if isinstance(asked.filter, OperationFilterModel):
+        wanted = resolve_filter(connection, asked.filter, app=app)
+        states = wanted.states or CHANGEABLE[OperationChange(asked.kind)]
+        wanted = replace(wanted, states=states)
+        found = fetch_shown_operations(connection, wanted, limit=_NAMED, in_full=False)
+        return [f"{each.action_name or each.action_uid} · {each.app}" for each in found]
+    part = select_part(connection, asked.filter.but(app=app), Page(_NAMED))
+    return [f"{row.name} ({row.app})" for row in part.entries]
 
 
 # -------------------------------------------------------------------- how far it is
@@ -265,12 +235,11 @@ def show_bulk(context: Viewer, bulk_id: UUID) -> Response:
     """Show how far a bulk change is."""
     with context.reading() as connection:
         shown = fetch_shown_bulk(connection, bulk_id, app=context.app)
-    _, doing, done = _WORDS[shown.kind]
     is_running = shown.state is RequestState.RUNNING
     values = {
         "shown": shown,
-        "doing": doing,
-        "done": done,
+        "words": _WORDS[shown.kind],
+        "list_path": _name_list(shown.kind),
         "may_cancel": is_running and context.caller.role >= Role.OPERATOR,
     }
     return render(context, "bulk/bulk.html", values)

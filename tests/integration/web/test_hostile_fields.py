@@ -46,8 +46,8 @@ def test_number_that_is_none_is_refused(admin: Person, number: str):
         ("/apps/shop/rollback", {"version": f"sales={number}"}),
         ("/mails/resend?state=failed", {"expected_count": number}),
         ("/mails/confirm", {"expected_count": number}),
-        ("/operations/bulk", {"kind": "retry", "filter": "{}"}),
-        ("/bulk/new", {"kind_of_change": "pause", "all": "1"}),
+        ("/bulk/new", {"change": "retry", "filter": "{}"}),
+        ("/bulk/new", {"change": "pause", "filter": "{}"}),
         (f"/actions/{uid}/edit", {"do": "overwrite", "document": "{}"}),
     ]
     for path, fields in forms:
@@ -59,8 +59,8 @@ def test_number_that_is_none_is_refused(admin: Person, number: str):
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"ids":' * 50_000, "9" * 5000])
 def test_filter_that_is_no_filter_is_refused(admin: Person, text: str):
     """However deep it is."""
-    fields = {"kind": "retry", "filter": text, "expected_count": "1"}
-    answer = admin.client.post("/operations/bulk", data=fields, headers=OWN)
+    fields = {"change": "retry", "filter": text, "expected_count": "1"}
+    answer = admin.client.post("/bulk/new", data=fields, headers=OWN)
 
     assert 404 == answer.status_code
 
@@ -70,7 +70,7 @@ def test_filter_that_is_no_filter_is_refused(admin: Person, text: str):
 )
 def test_page_leads_to_no_other_site(admin: Person, back: str):
     """Browsers leave out the tabs of an address, and two slashes begin a host."""
-    query = {"kind_of_change": "pause", "all": "1", "back": back}
+    query = {"change": "pause", "all": "1", "back": back}
     answer = admin.client.get("/bulk/new", params=query)
 
     assert f'href="{back}"' not in answer.text
@@ -83,8 +83,8 @@ def test_tenant_who_names_another_app_changes_nothing(
     """Neither there nor in their own."""
     person = sign_in(browser, engine, shop, Role.ADMIN, "shop")
     chosen = json.dumps({"app": "books"})
-    fields = {"kind": "retry", "filter": chosen, "expected_count": "1"}
-    answer = person.client.post("/operations/bulk", data=fields, headers=OWN)
+    fields = {"change": "retry", "filter": chosen, "expected_count": "1"}
+    answer = person.client.post("/bulk/new", data=fields, headers=OWN)
 
     assert 404 == answer.status_code
     assert "no small app" in answer.text

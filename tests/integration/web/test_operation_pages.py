@@ -174,7 +174,7 @@ def send(person: Person, path: str, **fields: Any) -> httpx2.Response:
         r'<input\s+type="hidden"\s+name="([^"]*)"\s+value="([^"]*)"', page
     )
     form = {name: unescape(value) for name, value in hidden}
-    return person.client.post("/operations/bulk", data=form | fields, headers=OWN)
+    return person.client.post("/bulk/new", data=form | fields, headers=OWN)
 
 
 def do(person: Person, path: str, **fields: Any) -> str:
@@ -206,9 +206,9 @@ def follow(person: Person, text: str) -> str:
 
 def test_all_that_match_are_retried(admin: Person, engine: sa.Engine):
     """Counted first, by the filter of the list; the progress has a page."""
-    query = "kind=retry&all=1&range=all&app=shop"
-    asked = admin.look(f"/operations/bulk?{query}")
-    text = follow(admin, do(admin, f"/operations/bulk?{query}", note="works again"))
+    query = "change=retry&all=1&range=all&app=shop"
+    asked = admin.look(f"/bulk/new?{query}")
+    text = follow(admin, do(admin, f"/bulk/new?{query}", note="works again"))
 
     count = find_count(asked)
     assert count >= 2
@@ -221,8 +221,8 @@ def test_what_was_ticked_is_canceled(admin: Person, engine: sa.Engine):
     """And nothing else; what is final already is left out of the count."""
     ids = [admin.shop.operations[each] for each in ("pending", "failed")]
     query = "&".join(f"id={each}" for each in ids)
-    asked = admin.look(f"/operations/bulk?kind=cancel&{query}")
-    follow(admin, do(admin, f"/operations/bulk?kind=cancel&{query}"))
+    asked = admin.look(f"/bulk/new?change=cancel&{query}")
+    follow(admin, do(admin, f"/bulk/new?change=cancel&{query}"))
 
     assert "Cancel 1 operation?" in asked
     assert "canceled" == get(engine, ids[0]).state
@@ -232,7 +232,7 @@ def test_what_was_ticked_is_canceled(admin: Person, engine: sa.Engine):
 
 def test_text_is_part_of_what_is_changed(admin: Person):
     """As every filter of the list."""
-    asked = admin.look("/operations/bulk?kind=cancel&all=1&range=all&text=Qshopq")
+    asked = admin.look("/bulk/new?change=cancel&all=1&range=all&text=Qshopq")
 
     assert "Cancel 3 operations?" in asked
     assert '{"text": "Qshopq"}' in unescape(asked)
@@ -240,7 +240,7 @@ def test_text_is_part_of_what_is_changed(admin: Person):
 
 def test_another_count_is_told_with_the_new_one(admin: Person, engine: sa.Engine):
     """Nothing is done, and the question is asked anew."""
-    path = "/operations/bulk?kind=retry&all=1&range=all&app=shop"
+    path = "/bulk/new?change=retry&all=1&range=all&app=shop"
     answer = send(admin, path, expected_count="77", note="kept")
 
     assert answer.status_code == 409
@@ -253,25 +253,25 @@ def test_another_count_is_told_with_the_new_one(admin: Person, engine: sa.Engine
 @pytest.mark.parametrize(
     "fields",
     [
-        {"kind": "run", "filter": "{}"},
-        {"kind": "cancel", "filter": "["},
-        {"kind": "cancel", "filter": '{"ids": [1]}', "expected_count": "1"},
-        {"kind": "cancel", "filter": '{"ids": "x"}', "expected_count": "-1"},
+        {"change": "explode", "filter": "{}"},
+        {"change": "cancel", "filter": "["},
+        {"change": "cancel", "filter": '{"ids": [1]}', "expected_count": "1"},
+        {"change": "cancel", "filter": '{"ids": "x"}', "expected_count": "-1"},
         {},
     ],
 )
 def test_made_up_form_is_refused(admin: Person, fields: dict[str, Any]):
     """With a page, never with a defect."""
-    answer = admin.client.post("/operations/bulk", data=fields, headers=OWN)
+    answer = admin.client.post("/bulk/new", data=fields, headers=OWN)
 
     assert 400 <= answer.status_code < 500
 
 
 def test_filter_with_a_problem_changes_nothing(admin: Person):
     """More would be meant than was written."""
-    path = "/operations/bulk?kind=cancel&all=1&range=all&app=nowhere"
+    path = "/bulk/new?change=cancel&all=1&range=all&app=nowhere"
 
-    assert "nowhere" in admin.look(path, 404)
+    assert "nowhere" in admin.look(path, 422)
 
 
 def test_tenant_sees_nothing_of_others(
@@ -282,12 +282,12 @@ def test_tenant_sees_nothing_of_others(
     failed = shop.operations["failed"]
 
     assert "left out" in person.look(f"{ALL}&same_as={failed}")
-    asked = person.look(f"/operations/bulk?kind=retry&id={failed}")
+    asked = person.look(f"/bulk/new?change=retry&id={failed}")
     assert "Nothing to retry" in asked
     sent = person.client.post(
-        "/operations/bulk",
+        "/bulk/new",
         data={
-            "kind": "retry",
+            "change": "retry",
             "filter": f'{{"ids": ["{failed}"]}}',
             "expected_count": "1",
         },

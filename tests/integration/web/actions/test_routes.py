@@ -154,9 +154,9 @@ def test_many_are_paused_after_their_count_and_names(
     page: TestClient, engine: sa.Engine
 ):
     """If it is another count by then, nothing is changed, and the new one is shown."""
-    question = read(page.get("/bulk/new?kind_of_change=pause&all=1&app=shop"))
+    question = read(page.get("/bulk/new?change=pause&all=1&app=shop"))
     post(engine, "shop", uid="other", name="Other")
-    given = {"kind_of_change": "pause", "all": "1", "app": "shop", "note": "freeze"}
+    given = {"change": "pause", "filter": '{"app": "shop"}', "note": "freeze"}
     stale = send(page, "/bulk/new", expected_count="1", **given)
     begun = send(page, "/bulk/new", expected_count="2", **given)
 
@@ -176,11 +176,10 @@ def test_many_are_paused_after_their_count_and_names(
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        ("kind_of_change=pause", "Nothing is chosen."),
-        ("kind_of_change=explode&all=1", "explode"),
-        ("kind_of_change=cancel&all=1", "This page changes actions."),
+        ("change=pause", "Nothing is chosen."),
+        ("change=explode&all=1", "explode"),
         ("all=1", "'' is not one of"),
-        ("kind_of_change=pause&all=1&state=asleep", "asleep"),
+        ("change=pause&all=1&state=asleep", "asleep"),
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused(
@@ -362,9 +361,9 @@ def test_another_apps_actions_are_unknown(browse: Browser, engine: sa.Engine):
     assert ["Own"] == [each["name"] for each in stranger.get("/actions.json").json()]
     assert [] == stranger.get("/actions.json?uid=nightly").json()
     for chosen in ("uid=nightly", "all=1&app=shop"):
-        asked = stranger.get(f"/bulk/new?kind_of_change=run&{chosen}")
+        asked = stranger.get(f"/bulk/new?change=run&{chosen}")
         assert "Nightly" not in asked.text
-    whole = read(stranger.get("/bulk/new?kind_of_change=run&all=1"))
+    whole = read(stranger.get("/bulk/new?change=run&all=1"))
     assert "Run 1 action?" in whole
 
 
