@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -159,9 +159,7 @@ class Query:
 
 def ask(context: Context) -> Asked | Unread:
     """Return what a page of time is asked; Unread: the apps could not be read."""
-    apps = read_part(
-        context, lambda connection: fetch_app_choices(connection, context.app)
-    )
+    apps = read_part(context, fetch_app_choices, context.app)
     if isinstance(apps, Unread):
         return apps
     return Asked(context, apps=apps)
@@ -223,6 +221,7 @@ class Asked(Query):
 log = structlog.get_logger()
 
 _Part = TypeVar("_Part")
+_Given = ParamSpec("_Given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,17 +237,20 @@ class Unread:
 
 
 def read_part(
-    context: Context, read: Callable[[sa.Connection], _Part]
+    context: Context,
+    read: Callable[Concatenate[sa.Connection, _Given], _Part],
+    *args: _Given.args,
+    **kwargs: _Given.kwargs,
 ) -> _Part | Unread:
     """
     Return what *read* returns, or that it could not be read.
 
     Args:
-        read: Gets a connection of its own, which only reads.
+        read: Gets a connection of its own, which only reads, and all other arguments.
     """
     try:
         with context.reading() as connection:
-            return read(connection)
+            return read(connection, *args, **kwargs)
     except UnreachableError as error:
         log.warning(
             Event.WEB_REQUEST_UNSERVED,

@@ -67,7 +67,7 @@ def show_revisions(context: Viewer, uid: str) -> Response:
     missing = ""
     if old is not None:
         try:
-            compared = read_part(context, lambda c: _compare(c, context, uid, old, new))
+            compared = read_part(context, _compare, context, uid, old, new)
         except NotFoundError as error:
             missing = str(error)
     values: dict[str, Any] = {

@@ -261,24 +261,23 @@ def show_action(context: Viewer, uid: str) -> Response:
         "zone": zone.key,
         "mine": None if mine.key in {zone.key, "UTC"} else mine.key,
         "whose": "you" if preferences.mine else "the installation",
-        "foreseen": read_part(context, lambda c: foresee(c, uid, mine)),
-        "runs": read_part(context, lambda c: fetch_runs(c, uid)),
-        "recent": read_part(
-            context, lambda c: fetch_runs_of_action(c, uid, limit=STRIPPED)
-        ),
+        "foreseen": read_part(context, foresee, uid, mine),
+        "runs": read_part(context, fetch_runs, uid),
+        "recent": read_part(context, fetch_runs_of_action, uid, limit=STRIPPED),
         "durations": read_part(
             context, lambda c: draw_durations(fetch_runs_of_action(c, uid, limit=30))
         ),
         "weeks": read_part(context, lambda c: draw_weeks(fetch_action_days(c, uid))),
-        "reached": read_part(context, lambda c: fetch_reached(c, uid)),
-        "difference": read_part(context, lambda c: fetch_difference(c, found)),
+        "reached": read_part(context, fetch_reached, uid),
+        "difference": read_part(context, fetch_difference, found),
         "backfills": read_part(
             context,
-            lambda c: fetch_shown_backfills(
-                c, Page(_BACKFILLS), app=context.app, action_uid=uid
-            ),
+            fetch_shown_backfills,
+            Page(_BACKFILLS),
+            app=context.app,
+            action_uid=uid,
         ),
-        "asked": read_part(context, lambda c: ask_why(c, uid, asked)),
+        "asked": read_part(context, ask_why, uid, asked),
         "Clock": Clock,
         "find_zone_name": find_zone_name,
         "make_strip": make_strip,

@@ -91,10 +91,10 @@ def show_actions(context: Viewer) -> Response:
     wanted = read_filter(context, query)
     order = query.choice("sort", Order) or Order.NAME
     page = query.page(_SHOWN)
-    part = read_part(context, lambda c: _fetch(c, wanted, page, order, query))
+    part = read_part(context, _fetch, wanted, page, order, query)
     # Those that were deleted are neither counted nor in trouble.
     counted = wanted if wanted.state is not ActionState.DELETED else ActionFilterModel()
-    counts = read_part(context, lambda c: count_actions(c, counted, app=context.app))
+    counts = read_part(context, count_actions, counted, app=context.app)
     has_filter = wanted.but(app=None) != ActionFilterModel() or query.has_any("app")
     values = {
         "part": part,

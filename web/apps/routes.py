@@ -51,7 +51,7 @@ def show_apps(context: Viewer) -> Response:
     """List the small apps, and what in each needs a look."""
     query = Query(context)
     page = query.page()
-    part = read_part(context, lambda c: fetch_app_part(c, page, app=context.app))
+    part = read_part(context, fetch_app_part, page, app=context.app)
     values = {
         "part": part,
         "query": query,
@@ -67,17 +67,18 @@ def show_app(context: Viewer, app: str) -> Response:
     troubled = ActionFilterModel(trouble=Trouble.ANY).but(app=app)
     failed = OperationFilter(app=app, states=_TROUBLED)
     settings = context.services.settings
-    read = partial(read_part, context)
-    found = read(lambda c: fetch_detailed_app(c, app).seen_by(context.app))
+    found = read_part(
+        context, lambda c: fetch_detailed_app(c, app).seen_by(context.app)
+    )
     values = {
         "app": app,
         "found": found,
-        "status": read(lambda c: fetch_app_status(c, settings, app)),
-        "troubled": read(lambda c: fetch_action_part(c, troubled, Page(_SOME))),
-        "failures": read(
-            lambda c: fetch_shown_part(c, failed, Page(_FEW), with_steps=False)
+        "status": read_part(context, fetch_app_status, settings, app),
+        "troubled": read_part(context, fetch_action_part, troubled, Page(_SOME)),
+        "failures": read_part(
+            context, fetch_shown_part, failed, Page(_FEW), with_steps=False
         ),
-        "domains": read(lambda c: fetch_domain_part(c, app, Page(200))),
+        "domains": read_part(context, fetch_domain_part, app, Page(200)),
         "sender_doubt": _find_sender_doubt(context, found),
     }
     return render(context, "apps/app.html", values)
@@ -98,8 +99,8 @@ def show_users(context: Viewer, app: str) -> Response:
     query = Query(context)
     page = query.page()
     wanted = UserFilter(group=query.text("group"), text=query.text("text"))
-    part = read_part(context, lambda c: fetch_user_part(c, app, wanted, page))
-    groups = read_part(context, lambda c: fetch_group_part(c, app, Page(200)))
+    part = read_part(context, fetch_user_part, app, wanted, page)
+    groups = read_part(context, fetch_group_part, app, Page(200))
     values = {
         "app": app,
         "part": part,

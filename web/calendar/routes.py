@@ -48,14 +48,12 @@ def show_calendar(context: Viewer) -> Response:
     if isinstance(asked, Unread):
         return render(context, "calendar/calendar.html", {"calendar": asked})
     zone = asked.find_zone()
-    load = read_part(context, lambda connection: _read_load(connection, asked, zone))
+    load = read_part(context, _read_load, asked, zone)
     known = None
     # The load is that of all queues; and what was kept says of itself how old it is.
     if not isinstance(load, Unread) and not load.age and not asked.whose.queue:
         known = load.load
-    calendar = read_part(
-        context, lambda connection: _read(connection, asked, zone, known)
-    )
+    calendar = read_part(context, _read, asked, zone, known)
     values: dict[str, Any] = {
         "asked": asked,
         "calendar": calendar,
@@ -186,11 +184,11 @@ def show_planned(context: Viewer) -> Response:
     since, until = asked.instant("from"), asked.instant("until")
     try:
         planned = read_part(
-            context, lambda c: list_planned(c, asked.whose, since=since, until=until)
+            context, list_planned, asked.whose, since=since, until=until
         )
     except UsageError as error:
         asked.note(f"{error} This is the next hour.")
-        planned = read_part(context, lambda c: list_planned(c, asked.whose))
+        planned = read_part(context, list_planned, asked.whose)
     filters = make_filters(asked.whose)
     week = {} if since is None else {"week": _name_week(since.astimezone(zone).date())}
     values: dict[str, Any] = {

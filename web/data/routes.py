@@ -33,9 +33,7 @@ def show_domain(context: Viewer, app: str, domain: str) -> Response:
     """Show a domain: its versions, columns, and what is staged but not live."""
     context.own(app)
     workspace = context.services.settings.workspace
-    found = read_part(
-        context, lambda c: fetch_detailed_domain(c, app, domain, workspace=workspace)
-    )
+    found = read_part(context, fetch_detailed_domain, app, domain, workspace=workspace)
     columns = {}
     if not isinstance(found, Unread):
         for side, listed in (

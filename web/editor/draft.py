@@ -189,12 +189,7 @@ def _preview_rule(
     """Return when *document* would run in the place of *draft*; None: unread."""
     text = json.dumps({key: document[key] for key in WHEN_KEYS if key in document})
     terms = context.services.terms
-    found = read_part(
-        context,
-        lambda connection: preview_text(
-            connection, draft.app, text, terms=terms, asked=asked
-        ),
-    )
+    found = read_part(context, preview_text, draft.app, text, terms=terms, asked=asked)
     return None if isinstance(found, Unread) else found
 
 

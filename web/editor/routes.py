@@ -179,7 +179,7 @@ def _answer(
     except MinutehandError as error:
         found: Meanwhile | Unread | None = None
         if isinstance(error, StaleError):
-            found = read_part(context, lambda c: fetch_meanwhile(c, draft, context.app))
+            found = read_part(context, fetch_meanwhile, draft, context.app)
         meanwhile = None if isinstance(found, Unread) else found
         attempt = _Attempt(make_refused(error), find_status(error), meanwhile)
     return _show(context, draft, action, attempt, form=form, anew=anew)
@@ -328,8 +328,10 @@ def _get_starter(context: Context, kind: str, app: str | None) -> Starter:
 
 
 def _list_starters(context: Context, calendar: AppCalendar) -> list[Starter]:
-    found = read_part(context, lambda connection: read_clock(connection).date())
-    return [] if isinstance(found, Unread) else list_starters(found, calendar.holidays)
+    found = read_part(context, read_clock)
+    if isinstance(found, Unread):
+        return []
+    return list_starters(found.date(), calendar.holidays)
 
 
 def _list_formers(
@@ -339,9 +341,7 @@ def _list_formers(
     if draft.app is None:
         return None
     app, uid = draft.app, draft.uid
-    names = read_part(
-        context, lambda c: fetch_names(c, app, but=uid, limit=_MOST_FORMERS + 1)
-    )
+    names = read_part(context, fetch_names, app, but=uid, limit=_MOST_FORMERS + 1)
     if isinstance(names, Unread) or len(names) > _MOST_FORMERS:
         return None
     if chosen and chosen not in names:  # by its uid, or a name of former times

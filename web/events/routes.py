@@ -31,7 +31,7 @@ def show_events(context: Viewer) -> Response:
     since, until = query.day("day")
     wanted = EventFilter(query.text("name"), query.text("user"), since, until)
     page = query.page()
-    part = read_part(context, lambda c: fetch_event_part(c, app, wanted, page))
+    part = read_part(context, fetch_event_part, app, wanted, page)
     values = {
         "app": app,
         "wanted": wanted,
@@ -77,7 +77,7 @@ def send(context: Operator, form: Form) -> Response:
 def show_event(context: Viewer, app: str, event_id: UUID) -> Response:
     """Show an event, the actions that wait for it, and what each made of it."""
     context.own(app)
-    found = read_part(context, lambda c: fetch_detailed_event(c, app, event_id))
+    found = read_part(context, fetch_detailed_event, app, event_id)
     values = {
         "app": app,
         "event_id": event_id,

@@ -207,15 +207,14 @@ def show_mails(context: Viewer) -> Response:
     wanted = select_mails(context, query)
     of_any = replace(wanted, state=None)
     page = query.page()
-    read = partial(read_part, context)
-    part = read(lambda c: fetch_mails(c, wanted, page))
+    part = read_part(context, fetch_mails, wanted, page)
     values = {
         "wanted": wanted,
         "states": _STATES,
         "query": query,
         "params": context.request.query_params,
         "part": part,
-        "counts": read(lambda c: count_lately(c, of_any)),
+        "counts": read_part(context, count_lately, of_any),
         "cursor": query.find_next(part),
     }
     return render(context, "mails/mails.html", values)
@@ -227,24 +226,22 @@ def show_mailing(context: Viewer, operation_id: UUID) -> Response:
     query = Query(context)
     inside = {"in": True, "out": False}.get(query.text("who") or "")
     page = query.page()
-    read = partial(read_part, context)
     app = context.app
-    operation = read(lambda c: fetch_shown_operation(c, operation_id, app=app))
+    operation = read_part(context, fetch_shown_operation, operation_id, app=app)
     of_it = MailFilter(app=app, operation_id=operation_id, state=None)
-    mailed = read(
-        lambda c: fetch_mailed_part(
-            c,
-            operation_id,
-            page,
-            inside=inside,
-            step=query.text("step"),
-            app=app,
-        )
+    mailed = read_part(
+        context,
+        fetch_mailed_part,
+        operation_id,
+        page,
+        inside=inside,
+        step=query.text("step"),
+        app=app,
     )
     values = {
         "operation_id": operation_id,
         "operation": operation,
-        "mails": read(lambda c: fetch_mails(c, of_it, Page(1))),
+        "mails": read_part(context, fetch_mails, of_it, Page(1)),
         "mailed": mailed,
         "inside": inside,
         "query": query,
@@ -308,9 +305,12 @@ def show_mail(
     senders = context.services.senders
     found = read_part(
         context,
-        lambda c: fetch_mail(
-            c, operation_id, step, recipient, app=context.app, senders=senders
-        ),
+        fetch_mail,
+        operation_id,
+        step,
+        recipient,
+        app=context.app,
+        senders=senders,
     )
     values = {
         "operation_id": operation_id,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -136,63 +136,61 @@ def _fetch_groups(
     )
     given = looked_at.c
     alike = (given.action_uid, given.reason, given.head)
+    return fetch_latest_of_each(connection, looked_at, alike, given.finished_at)
+
+
+def fetch_latest_of_each(
+    connection: sa.Connection,
+    looked_at: sa.Subquery,
+    alike: Sequence[sa.ColumnElement[Any]],
+    at: sa.ColumnElement[Any],
+) -> Sequence[sa.Row[Any]]:
+    """
+    Return the latest row of those that are alike, the latest first.
+
+    Each has how many are *alike*, and *first_at* of them, too.
+    """
     placed = sa.select(
         looked_at,
+        at.label("at"),
         sa.func.count().over(partition_by=alike).label("alike"),
-        sa.func.min(given.finished_at, type_=given.finished_at.type)
-        .over(partition_by=alike)
-        .label("first_at"),
+        sa.func.min(at, type_=at.type).over(partition_by=alike).label("first_at"),
         sa.func.row_number()
-        .over(partition_by=alike, order_by=given.finished_at.desc())
+        .over(partition_by=alike, order_by=at.desc())
         .label("place"),
     ).subquery("placed")
     return connection.execute(
         sa.select(placed)
         .where(placed.c.place == 1)
-        .order_by(placed.c.finished_at.desc(), placed.c.id)
+        .order_by(placed.c.at.desc(), placed.c.id)
     ).all()
-
-
-@dataclass(slots=True)
-class _Growing:
-    """A cause while failures are added; *latest* is the row of the last of them."""
-
-    latest: sa.Row[Any]
-    text: str
-    count: int = 0
-    first_at: datetime | None = None
-    names: dict[str, tuple[str, str]] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
 
 
 def _group(rows: Sequence[sa.Row[Any]]) -> list[FailureCause]:
     """Return the causes of *rows*, which are in order, the latest first."""
-    found: dict[str, _Growing] = {}
+    found: defaultdict[str, list[sa.Row[Any]]] = defaultdict(list)
     for row in rows:
-        text = find_cause(row.reason, row.head)
-        growing = found.setdefault(make_cause_key(text), _Growing(row, text))
-        growing.count += row.alike
-        first = growing.first_at
-        growing.first_at = row.first_at if first is None else min(first, row.first_at)
-        growing.names.setdefault(
-            row.action_uid, (row.app, get_action_name(row.triggered_by))
-        )
-        growing.counts[row.action_uid] += row.alike
+        found[make_cause_key(find_cause(row.reason, row.head))].append(row)
     causes = [_make_cause(each) for each in found.values()]
     return sorted(causes, key=lambda each: (-each.count, -each.last_at.timestamp()))
 
 
-def _make_cause(growing: _Growing) -> FailureCause:
-    row = growing.latest
-    assert growing.first_at is not None  # a row was added when it was made
+def _make_cause(rows: Sequence[sa.Row[Any]]) -> FailureCause:
+    row = rows[0]
+    latest = {each.action_uid: each for each in reversed(rows)}
+    counts: Counter[str] = Counter()
+    for each in rows:
+        counts[each.action_uid] += each.alike
     return FailureCause(
-        text=growing.text,
-        count=growing.count,
-        first_at=growing.first_at,
+        text=find_cause(row.reason, row.head),
+        count=counts.total(),
+        first_at=min(each.first_at for each in rows),
         last_at=row.finished_at,
         actions=tuple(
-            FailingAction(uid, *growing.names[uid], count)
-            for uid, count in growing.counts.most_common()
+            FailingAction(
+                uid, latest[uid].app, get_action_name(latest[uid].triggered_by), count
+            )
+            for uid, count in counts.most_common()
         ),
         operation_id=row.id,
         reason=row.reason,

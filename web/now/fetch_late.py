@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
-from uuid import UUID
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from models.database.lists import belongs_to
 from models.database.sql_time import seconds_between
 from models.database.tables import operations, scheduled_action_revisions
-from models.decision import get_action_name
 from models.operation_state import OperationState, Trigger
 from models.units import format_age
 from overview.doctor.finding import BEGAN_LATE_AFTER
@@ -30,31 +27,20 @@ _MOST = 5_000
 _JITTER = '"jitter":"'
 
 
-@dataclass(frozen=True, slots=True)
-class LateRuns:
+class LateRuns(NamedTuple):
     """
-    Operations of an action that began late for the same reason; times are aware UTC.
+    Operations of an action that began late for the same reason.
 
     Args:
-        first: The first occurrence.
-        last: The last one.
-        started_at: When the last of them began.
-        delay: How long after it was due that was.
+        last: The row of the last of them.
+        delay: How long after it was due that began.
         text: Why, in a sentence without its end.
-        operation_id: The last one.
     """
 
-    app: str
-    action_uid: str
-    action_revision: int
-    action_name: str
-    count: int
-    first: datetime
-    last: datetime
-    started_at: datetime
+    last: Any
+    number: int
     delay: timedelta
     text: str
-    operation_id: UUID
 
 
 def fetch_late(
@@ -143,45 +129,17 @@ def group_late(rows: Iterable[Any]) -> list[LateRuns]:
     """Return *rows* by action and by what held them up, in their order. Pure."""
     found: dict[tuple[str, str], LateRuns] = {}
     for row in rows:
-        late = _make_late(row)
-        if late is None:
+        is_timed = row.trigger == Trigger.SCHEDULE and not row.has_jitter
+        recorded_at = row.recorded_at
+        due_at = min(row.occurrence, recorded_at) if is_timed else recorded_at
+        delay = row.started_at - due_at
+        if delay <= BEGAN_LATE_AFTER:
             continue
-        key, text = late
-        known = found.get((row.action_uid, key))
-        found[row.action_uid, key] = (
-            text
-            if known is None
-            else replace(
-                known,
-                count=known.count + 1,
-                first=min(known.first, row.occurrence),
-                last=max(known.last, row.occurrence),
-            )
-        )
+        key, text = explain_delay(due_at, recorded_at, row.sent_at, row.started_at)
+        first = LateRuns(row, 0, delay, text)
+        known = found.get((row.action_uid, key), first)
+        found[row.action_uid, key] = known._replace(number=known.number + 1)
     return list(found.values())
-
-
-def _make_late(row: Any) -> tuple[str, LateRuns] | None:
-    """Return what held up an operation, and it alone; None: it was not late."""
-    is_timed = row.trigger == Trigger.SCHEDULE and not row.has_jitter
-    due_at = min(row.occurrence, row.recorded_at) if is_timed else row.recorded_at
-    delay = row.started_at - due_at
-    if delay <= BEGAN_LATE_AFTER:
-        return None
-    key, text = explain_delay(due_at, row.recorded_at, row.sent_at, row.started_at)
-    return key, LateRuns(
-        app=row.app,
-        action_uid=row.action_uid,
-        action_revision=row.action_revision,
-        action_name=get_action_name(row.triggered_by),
-        count=1,
-        first=row.occurrence,
-        last=row.occurrence,
-        started_at=row.started_at,
-        delay=delay,
-        text=text,
-        operation_id=row.id,
-    )
 
 
 def explain_delay(

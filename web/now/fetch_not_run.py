@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.read_rules import Zones, fetch_zones
+from actions.read_rules import fetch_zones
 from models.database.engine import read_clock
 from models.database.lists import belongs_to
 from models.database.tables import (
@@ -28,8 +28,8 @@ from models.operation_state import OperationState, Reason
 from overview.installation.leaders import Unled, fetch_unled, find_first_missed
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Why, tell_why
-from web.now.fetch_failures import WITHIN
-from web.now.fetch_late import LateRuns, fetch_late
+from web.now.fetch_failures import WITHIN, fetch_latest_of_each
+from web.now.fetch_late import fetch_late
 
 #: The most entries of each kind that are listed.
 LISTED = 10
@@ -140,7 +140,8 @@ def fetch_not_run(
     missed = _fetch_missed(connection, app, since, most)
     skipped = _fetch_skipped(connection, app, since, most)
     mails = _fetch_uncertain(connection, app, since, most)
-    late, late_is_whole = fetch_late(connection, since=since, app=app)
+    every_late, late_is_whole = fetch_late(connection, since=since, app=app)
+    late = every_late[:LISTED]
     seen = [len(missed), sum(row.alike for row in skipped), len(mails)]
     unled = fetch_unled(connection, since=since) if missed else []
     outages, apart = split_missed(missed, unled)
@@ -149,35 +150,40 @@ def fetch_not_run(
         *((NotRunKind.SKIPPED, row.alike, row) for row in skipped[:LISTED]),
         *((NotRunKind.UNCERTAIN, 1, row) for row in mails[:LISTED]),
     ]
-    rows: list[Any] = [row for _kind, _count, row in listed]
-    keys = {(row.action_uid, row.action_revision) for row in [*rows, *late[:LISTED]]}
+    rows = [row for _kind, _count, row in listed]
+    keys = {
+        (row.action_uid, row.action_revision)
+        for row in [*rows, *(e.last for e in late)]
+    }
     zones = fetch_zones(connection, keys)
     known = fetch_circumstances(connection, rows, now=now)
+
+    def make(kind: NotRunKind, count: int, row: Any, **told: Any) -> NotRun:
+        of = (row.app, row.action_uid, get_action_name(row.triggered_by), count)
+        zone = zones.find(row.action_uid, row.action_revision, row.occurrence)
+        return NotRun(kind, *of, row.occurrence, zone, row.id, **told)
+
     return NotRunList(
         late_is_whole and max(seen) < most,
         {
             NotRunKind.MISSED: sum(_count_occurrences(row) for row in missed),
             NotRunKind.SKIPPED: sum(row.alike for row in skipped),
             NotRunKind.UNCERTAIN: sum(row.uncertain for row in mails),
-            NotRunKind.LATE: sum(each.count for each in late),
+            NotRunKind.LATE: sum(each.number for each in every_late),
         },
         outages,
         [
             *(
-                NotRun(
-                    kind,
-                    row.app,
-                    row.action_uid,
-                    get_action_name(row.triggered_by),
-                    count,
-                    row.occurrence,
-                    zones.find(row.action_uid, row.action_revision, row.occurrence),
-                    row.id,
-                    tell_why(row, known.get(row.id, ALONE), now=now),
+                make(
+                    *(kind, count, row),
+                    why=tell_why(row, known.get(row.id, ALONE), now=now),
                 )
                 for kind, count, row in listed
             ),
-            *(_make_late(each, zones) for each in late[:LISTED]),
+            *(
+                make(NotRunKind.LATE, e.number, e.last, text=e.text, delay=e.delay)
+                for e in late
+            ),
         ],
     )
 
@@ -231,18 +237,7 @@ def _fetch_skipped(
     )
     given = looked_at.c
     alike = (given.action_uid, given.reason)
-    placed = sa.select(
-        looked_at,
-        sa.func.count().over(partition_by=alike).label("alike"),
-        sa.func.row_number()
-        .over(partition_by=alike, order_by=given.recorded_at.desc())
-        .label("place"),
-    ).subquery("placed")
-    return connection.execute(
-        sa.select(placed)
-        .where(placed.c.place == 1)
-        .order_by(placed.c.recorded_at.desc(), placed.c.id)
-    ).all()
+    return fetch_latest_of_each(connection, looked_at, alike, given.recorded_at)
 
 
 def _fetch_uncertain(
@@ -307,17 +302,6 @@ def _find_outage(unled: Sequence[Unled], row: Any) -> Unled | None:
     first = find_first_missed(row)
     ended = (each for each in unled if each.until is not None)
     return next((each for each in ended if each.covers(first)), None)
-
-
-def _make_late(late: LateRuns, zones: Zones) -> NotRun:
-    return NotRun(
-        NotRunKind.LATE,
-        *(late.app, late.action_uid, late.action_name, late.count, late.last),
-        zone=zones.find(late.action_uid, late.action_revision, late.last),
-        operation_id=late.operation_id,
-        text=late.text,
-        delay=late.delay,
-    )
 
 
 def _count_occurrences(row: Any) -> int:

@@ -23,7 +23,7 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.decision import get_action_name
-from models.operation_state import OperationState, Queue, StepState, Trigger
+from models.operation_state import OperationState, StepState
 from operations.list_operations import fetch_steps
 from operations.operation_filter import is_tried_before
 from operations.running.pace import Usual, UsualRun, fetch_usual
@@ -76,17 +76,11 @@ class UnderWay:
 
     id: UUID
     app: str
-    action_uid: str
     action_name: str
-    trigger: Trigger
-    queue: Queue
-    state: OperationState
     is_retrying: bool
     attempt: int
     attempts_allowed: int
-    reason: str | None
     error: str | None
-    worker: str | None
     started_at: datetime | None
     again_at: datetime | None
     step: str | None
@@ -141,17 +135,11 @@ def _make(
     return UnderWay(
         id=row.id,
         app=row.app,
-        action_uid=row.action_uid,
         action_name=get_action_name(row.triggered_by),
-        trigger=Trigger(row.trigger),
-        queue=Queue(row.queue),
-        state=OperationState(row.state),
         is_retrying=not is_running,
         attempt=row.attempt,
         attempts_allowed=row.attempts_allowed,
-        reason=row.reason,
         error=None if is_running else row.error,
-        worker=row.worker if is_running else None,
         started_at=row.started_at,
         again_at=None if is_running else row.send_at,
         step=None if shown is None else shown.name,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -55,9 +54,9 @@ def _render_now(
     ahead: Load | None = None,
 ) -> Response:
     app, settings = context.app, context.services.settings
-    state = read_part(context, lambda each: fetch_pulse(each, settings, app=app))
+    state = read_part(context, fetch_pulse, settings, app=app)
     findings = [*_find(state), *far]
-    lag = read_part(context, partial(fetch_lag, app=app))
+    lag = read_part(context, fetch_lag, app=app)
     values = {
         "state": state,
         "lag": lag,
@@ -70,12 +69,12 @@ def _render_now(
         return render(
             context, "now/now_empty.html", {**values, **more, "verdict": verdict}
         )
-    failures = read_part(context, partial(fetch_failures, app=app))
-    not_run = read_part(context, partial(fetch_not_run, app=app))
+    failures = read_part(context, fetch_failures, app=app)
+    not_run = read_part(context, fetch_not_run, app=app)
     day = None
     if not isinstance(failures, Unread) and not isinstance(not_run, Unread):
         day = _count_day(failures, not_run)
-    minutes = read_part(context, partial(fetch_minutes, app=app))
+    minutes = read_part(context, fetch_minutes, app=app)
     return render(
         context,
         "now/now.html",
@@ -86,8 +85,8 @@ def _render_now(
             "not_run": not_run,
             "minutes": minutes,
             "rail": _draw_minutes(context, minutes, findings),
-            "running": read_part(context, partial(fetch_under_way, app=app)),
-            "coming": read_part(context, partial(fetch_coming, app=app)),
+            "running": read_part(context, fetch_under_way, app=app),
+            "coming": read_part(context, fetch_coming, app=app),
             "ahead": ahead,
         },
     )
@@ -135,8 +134,8 @@ def _draw_minutes(
 def _ask_pause(context: Context) -> tuple[str, dict[str, Any]]:
     """Ask how long everything is to rest, and why."""
     return "now/pause_all.html", {
-        "count": read_part(context, partial(count_scheduled, app=context.app)),
-        "pause": read_part(context, partial(fetch_pause, app=context.app)),
+        "count": read_part(context, count_scheduled, app=context.app),
+        "pause": read_part(context, fetch_pause, app=context.app),
         "zone": _find_zone(context).key,
     }
 

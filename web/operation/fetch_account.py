@@ -28,8 +28,8 @@ from models.operation_state import OperationState, StepState, Trigger
 from models.paging import Page
 from operations.reasons import CausePattern, has_cause, make_cause
 from operations.running.past_attempts import AttemptOutcome, read_attempts
-from overview.changes import ChangeFilter, fetch_changes
-from overview.operations import ShownOperation, fetch_shown_operation
+from overview.changes import ChangeFilter, RecordedChange, fetch_changes
+from overview.operations import ShownOperation, ShownStep, fetch_shown_operation
 
 #: Interventions that are told, the latest.
 _INTERVENTIONS = 20
@@ -100,16 +100,6 @@ class MadeMails:
 
 
 @dataclass(frozen=True, slots=True)
-class Intervention:
-    """Somebody canceled it, or let it run again; *at* is aware UTC."""
-
-    at: datetime
-    by: str
-    change: str
-    note: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Account:
     """
     The account of an operation.
@@ -119,7 +109,8 @@ class Account:
             what has not begun.
         same: How often the failure was seen. None: it has not failed.
         published: What it published, such as data.
-        interventions: The latest last.
+        interventions: Who canceled it, or let it run again; the latest last.
+        at: The time of the database, aware UTC.
     """
 
     operation: ShownOperation
@@ -129,7 +120,8 @@ class Account:
     versions: tuple[MadeVersion, ...]
     published: tuple[str, ...]
     mails: tuple[MadeMails, ...]
-    interventions: tuple[Intervention, ...]
+    interventions: tuple[RecordedChange, ...]
+    at: datetime
 
 
 def fetch_account(
@@ -152,18 +144,17 @@ def fetch_account(
         same = count_same_cause(connection, cause, app=app)
     wanted = ChangeFilter(app=shown.app, kind="operation", subject=str(shown.id))
     changed = fetch_changes(connection, wanted, Page(_INTERVENTIONS))
+    results = {step.name: step.result or {} for step in shown.steps}
     return Account(
         operation=shown,
         identity=explain_id(shown),
         stretches=tuple(find_stretches(shown)),
         same=same,
-        versions=_find_versions(connection, shown),
-        published=tuple(_find_published(shown)),
+        versions=_find_versions(connection, shown.app, results.get("refresh", {})),
+        published=tuple(results.get("publish", {}).get("published") or ()),
         mails=_count_mails(connection, shown.id),
-        interventions=tuple(
-            Intervention(each.at, each.by, each.change, each.note)
-            for each in reversed(changed.entries)
-        ),
+        interventions=tuple(reversed(changed.entries)),
+        at=read_clock(connection),
     )
 
 
@@ -201,68 +192,40 @@ def find_stretches(shown: ShownOperation) -> Sequence[StepAttempt]:
     last = {(step.name, step.attempt) for step in shown.steps}
     found = [
         StepAttempt(
-            step=each.step,
-            attempt=each.number,
-            state=str(each.outcome),
-            began_at=each.step_began_at or each.began_at,
-            ended_at=each.ended_at,
-            error=each.error,
+            *(each.step, each.number, str(each.outcome)),
+            *(each.step_began_at or each.began_at, each.ended_at, each.error),
         )
         for each in read_attempts(shown.details)
         if each.outcome is AttemptOutcome.POSTPONED
         or (each.step, each.number) not in last
     ]
-    begun = [
-        StepAttempt(
-            step=step.name,
-            attempt=step.attempt,
-            state=str(step.state),
-            began_at=step.started_at,
-            ended_at=step.finished_at,
-            error=step.error,
-        )
-        for step in shown.steps
-        if step.started_at is not None and step.state is not StepState.PENDING
-    ]
-    known = {each.step for each in begun}
-    to_come = [
-        StepAttempt(step.name, step.attempt, str(step.state), None, None, step.error)
-        for step in shown.steps
-        if step.name not in known
-    ]
-    dated = sorted((*found, *begun), key=lambda each: str(each.began_at))
-    return [*dated, *to_come]
+    found += [_make_last(step) for step in shown.steps]
+    return sorted(found, key=lambda each: (each.began_at is None, str(each.began_at)))
 
 
-def _find_results(shown: ShownOperation, step: str) -> Mapping[str, Any]:
-    return next(
-        (each.result for each in shown.steps if each.name == step and each.result), {}
-    )
+def _make_last(step: ShownStep) -> StepAttempt:
+    has_begun = step.started_at is not None and step.state is not StepState.PENDING
+    times = (step.started_at, step.finished_at) if has_begun else (None, None)
+    return StepAttempt(step.name, step.attempt, str(step.state), *times, step.error)
 
 
 def _find_versions(
-    connection: sa.Connection, shown: ShownOperation
+    connection: sa.Connection, app: str, result: Mapping[str, Any]
 ) -> tuple[MadeVersion, ...]:
-    result = _find_results(shown, "refresh")
     versions: Mapping[str, int] = result.get("versions") or {}
     rows: Mapping[str, int] = result.get("rows") or {}
-    reused: Sequence[str] = result.get("reused") or ()
     live: dict[str, int | None] = {}
     if versions:
-        query = sa.select(domains.c.name, domains.c.live_version).where(
-            domains.c.app == shown.app
-        )
+        kept = domains.c
+        query = sa.select(kept.name, kept.live_version).where(kept.app == app)
         live = {row.name: row.live_version for row in connection.execute(query)}
-    made = (
+    made = [
         MadeVersion(name, number, rows.get(name), live.get(name) == number)
         for name, number in versions.items()
-    )
-    return (*made, *(MadeVersion(name, None, None, is_live=False) for name in reused))
-
-
-def _find_published(shown: ShownOperation) -> Sequence[str]:
-    published: Sequence[str] = _find_results(shown, "publish").get("published") or ()
-    return published
+    ]
+    reused = result.get("reused") or ()
+    made += [MadeVersion(name, None, None, is_live=False) for name in reused]
+    return tuple(made)
 
 
 def _count_mails(
@@ -270,28 +233,24 @@ def _count_mails(
 ) -> tuple[MadeMails, ...]:
     marks = deliveries.c
     of = marks.operation_id == operation_id
-    counted = connection.execute(
-        sa.select(marks.step, marks.state, sa.func.count().label("mails"))
+    of_group = (marks.step, marks.state)
+    groups = connection.execute(
+        sa.select(*of_group, sa.func.count())
         .where(of)
-        .group_by(marks.step, marks.state)
-        .order_by(marks.step, marks.state)
+        .group_by(*of_group)
+        .order_by(*of_group)
     ).all()
-    return tuple(
-        MadeMails(
-            row.step,
-            row.state,
-            row.mails,
-            tuple(
-                connection.execute(
-                    sa.select(marks.recipient)
-                    .where(of, marks.step == row.step, marks.state == row.state)
-                    .order_by(marks.recipient)
-                    .limit(_NAMED)
-                ).scalars()
-            ),
+    made = []
+    for step, state, count in groups:
+        first = (
+            sa.select(marks.recipient)
+            .where(of, marks.step == step, marks.state == state)
+            .order_by(marks.recipient)
+            .limit(_NAMED)
         )
-        for row in counted
-    )
+        names = tuple(connection.execute(first).scalars())
+        made.append(MadeMails(step, state, count, names))
+    return tuple(made)
 
 
 DAY, WEEK = timedelta(days=1), timedelta(days=7)

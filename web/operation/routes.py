@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
-from models.database.engine import read_clock
 from models.operation_state import OperationState
 from models.requests.notes import NoteModel
 from models.requests.operations import RetryModel
@@ -28,11 +27,12 @@ from overview.operations import (
     describe_result,
     fetch_shown_operation,
 )
+from serving.access.callers import Role
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, go_to
 from web.guarding import PageRoute
 from web.operation.fetch_account import Account, fetch_account
-from web.operation.gantt import Gantt, draw_gantt
+from web.operation.gantt import draw_gantt
 from web.preferences import format_iso
 from web.query import Unread, read_part
 from web.questions import after_question
@@ -66,50 +66,38 @@ class Log:
     trace: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sight:
-    """
-    What the page shows of an operation.
-
-    Args:
-        cause: The largest words. Empty: the sentence that tells why.
-        repeats: Whether that sentence begins with the same words.
-        gantt: None: it was never started.
-    """
-
-    account: Account
-    cause: str
-    repeats: bool
-    error: str
-    is_error_cut: bool
-    gantt: Gantt | None
-
-
 @router.get(_PATH)
 def show_operation(context: Viewer, operation_id: UUID) -> Response:
     """Show what became of an operation, why, and what can be done."""
-    sight = read_part(context, partial(_look, context, operation_id))
-    read_log = partial(_read_log, context, operation_id)
+    app = context.app
+    account = read_part(context, fetch_account, operation_id, app=app)
     values: dict[str, Any] = {
         "operation_id": operation_id,
-        "sight": sight,
-        "log": read_part(context, read_log),
-        "cli": _write_cli(operation_id),
+        "account": account,
+        "log": read_part(context, _read_log, operation_id, app),
+        "cli": f"minutehand operations show {operation_id}",
         "curl": _write_curl(context, operation_id),
-        "RETRIED": RETRIED_STATES,
+        "may_retry": False,
+        "may_cancel": False,
     }
-    if not isinstance(sight, Unread):
-        steps = sight.account.operation.steps
-        told = {step.name: describe_result(step.result) for step in steps}
-        values["results"] = {name: text for name, text in told.items() if text}
+    if not isinstance(account, Unread):
+        values |= _describe(account)
+        state = account.operation.state
+        may_operate = context.caller.role >= Role.OPERATOR
+        values["may_retry"] = may_operate and state in RETRIED_STATES
+        values["may_cancel"] = may_operate and not account.operation.is_final
     return render(context, "operation/operation.html", values)
 
 
-def _look(context: Context, operation_id: UUID, connection: sa.Connection) -> _Sight:
-    account = fetch_account(connection, operation_id, app=context.app)
+def _describe(account: Account) -> dict[str, Any]:
+    """
+    Return what the page says of an operation.
+
+    Its cause has the largest words; empty: the sentence that tells why, which *repeats*
+    tells to begin with the same words.
+    """
     shown = account.operation
-    error = shown.error or ""
-    cause = _find_answer(shown)
+    cause, error = _find_answer(shown), shown.error or ""
     gantt = None
     if shown.started_at is not None:
         gantt = draw_gantt(
@@ -117,16 +105,17 @@ def _look(context: Context, operation_id: UUID, connection: sa.Connection) -> _S
             due_at=shown.occurrence,
             recorded_at=shown.recorded_at,
             started_at=shown.started_at,
-            now=read_clock(connection),
+            now=account.at,
         )
-    return _Sight(
-        account=account,
-        cause=cause,
-        repeats=shown.told is not None and cause in str(shown.told.parts[0]),
-        error=error[:_ERROR_SHOWN],
-        is_error_cut=len(error) > _ERROR_SHOWN,
-        gantt=gantt,
-    )
+    told = {step.name: describe_result(step.result) for step in shown.steps}
+    return {
+        "cause": cause,
+        "repeats": shown.told is not None and cause in str(shown.told.parts[0]),
+        "error": error[:_ERROR_SHOWN],
+        "is_error_cut": len(error) > _ERROR_SHOWN,
+        "gantt": gantt,
+        "results": {name: text for name, text in told.items() if text},
+    }
 
 
 def _find_answer(shown: ShownOperation) -> str:
@@ -139,8 +128,8 @@ def _find_answer(shown: ShownOperation) -> str:
     return ""
 
 
-def _read_log(context: Context, operation_id: UUID, connection: sa.Connection) -> Log:
-    lines = fetch_log(connection, operation_id, app=context.app)
+def _read_log(connection: sa.Connection, operation_id: UUID, app: str | None) -> Log:
+    lines = fetch_log(connection, operation_id, app=app)
     shown: list[LogLine] = []
     letters = 0
     for line in reversed(lines[-_LINES_SHOWN:]):
@@ -148,12 +137,9 @@ def _read_log(context: Context, operation_id: UUID, connection: sa.Connection) -
         if letters > _LETTERS_SHOWN and shown:
             break
         shown.append(line)
-    return Log(
-        lines=tuple(reversed(shown)),
-        count=lines[-1].number if lines else 0,
-        is_whole=len(shown) == len(lines) == (lines[-1].number if lines else 0),
-        trace=_find_trace(lines),
-    )
+    count = lines[-1].number if lines else 0
+    is_whole = len(shown) == len(lines) == count
+    return Log(tuple(reversed(shown)), count, is_whole, _find_trace(lines))
 
 
 def _find_trace(lines: Sequence[LogLine]) -> tuple[str, ...]:
@@ -163,10 +149,6 @@ def _find_trace(lines: Sequence[LogLine]) -> tuple[str, ...]:
             _message, *rest = line.text.split("\n")
             return tuple(each.strip() for each in rest if each.startswith("  "))
     return ()
-
-
-def _write_cli(operation_id: UUID) -> str:
-    return f"minutehand operations show {operation_id}"
 
 
 def _write_curl(context: Context, operation_id: UUID) -> str:

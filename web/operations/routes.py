@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 
 import sqlalchemy as sa
 from fastapi import APIRouter
@@ -78,7 +77,7 @@ def show_operations(context: Viewer) -> Response:
         context,
         "operations/operations.html",
         {
-            "list": read_part(context, partial(_read, context)),
+            "list": read_part(context, _read, context),
             "MARKS": MARKS,
             "RANGE_WORDS": RANGE_WORDS,
             "is_live": context.request.query_params.get("live") == "on",
@@ -86,7 +85,7 @@ def show_operations(context: Viewer) -> Response:
     )
 
 
-def _read(context: Context, connection: sa.Connection) -> _List:
+def _read(connection: sa.Connection, context: Context) -> _List:
     now = read_clock(connection)
     clocks = make_clocks(context.services, read_preferences(context.request), now)
     asked = read_asked(context, connection, now=now, zone=clocks.find_zone())

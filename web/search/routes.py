@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from urllib.parse import quote
 
 from fastapi import APIRouter
@@ -27,7 +26,7 @@ _FOLDERS = {
 def show_hits(context: Viewer) -> Response:
     """List what fits, or go straight to the only hit."""
     query = context.request.query_params.get("q", "")
-    found = read_part(context, partial(search, text=query, app=context.app))
+    found = read_part(context, search, text=query, app=context.app)
     if not isinstance(found, Unread) and found.only is not None:
         return RedirectResponse(find_address(found.only), status_code=303)
     values = {"query": query[:200], "found": found, "find_address": find_address}

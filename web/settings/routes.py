@@ -80,9 +80,7 @@ def show_settings(context: Viewer) -> Response:
     part: Part[ShownKey] | Unread | None = None
     if context.caller.role >= Role.ADMIN:
         page = query.page(_KEYS)
-        part = read_part(
-            context, lambda each: fetch_keys(each, app=context.app, page=page)
-        )
+        part = read_part(context, fetch_keys, app=context.app, page=page)
     is_list = isinstance(part, Part)
     return render(
         context,
@@ -90,7 +88,7 @@ def show_settings(context: Viewer) -> Response:
         {
             "part": part,
             "invited": part is not None
-            and read_part(context, partial(fetch_invitations, app=context.app)),
+            and read_part(context, fetch_invitations, app=context.app),
             "most": _KEYS,
             "query": query,
             "cursor": query.find_next(part),
@@ -118,9 +116,9 @@ def show_changes(context: Admin) -> Response:
         until,
     )
     page: Page = query.page()
-    part = read_part(context, lambda each: fetch_changes(each, wanted, page))
+    part = read_part(context, fetch_changes, wanted, page)
     changed = () if isinstance(part, Unread) else part.entries
-    names = read_part(context, lambda each: fetch_action_names(each, changed))
+    names = read_part(context, fetch_action_names, changed)
     return render(
         context,
         "settings/changes.html",
@@ -174,7 +172,7 @@ def show_installation(context: Admin) -> Response:
     """Tell versions, settings in effect, and how long what is kept."""
     context.demand_installation("what is installed")
     settings = context.services.settings
-    found = read_part(context, lambda each: fetch_installed(each, settings))
+    found = read_part(context, fetch_installed, settings)
     return render(context, "settings/installation.html", {"found": found})
 
 

@@ -85,9 +85,7 @@ def show_timeline(context: Viewer) -> Response:
         return render(context, "timeline/timeline.html", {"timeline": asked})
     zone, span = asked.find_zone(), _find_span(asked)
     since = asked.instant("from")
-    timeline = read_part(
-        context, lambda connection: _read(connection, asked, since, span)
-    )
+    timeline = read_part(context, _read, asked, since, span)
     values: dict[str, Any] = {
         "asked": asked,
         "timeline": timeline,
