@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from models.operation_state import OperationState
 from models.requests.notes import NoteModel
 from models.requests.operations import RetryModel
+from models.role import Role
 from operations.cancel_and_retry import (
     RETRIED_STATES,
     cancel_or_refuse,
@@ -27,7 +28,6 @@ from overview.operations import (
     describe_result,
     fetch_shown_operation,
 )
-from serving.access.callers import Role
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, go_to
 from web.guarding import PageRoute
