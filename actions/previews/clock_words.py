@@ -8,39 +8,19 @@ The words depend on the values that the fields stand for, not on their spelling,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from models.expressions.calendar import CalendarExpression
+from models.expressions.calendar_fields import (
+    DAY,
+    EVERY_DAY,
+    parse_spans,
+    parse_weekdays,
+)
 from models.expressions.cron_fields import LAST_DAY, LAST_WEEK, Value, parse_fields
-
-#: Monday first, as datetime.weekday() counts.
-WEEKDAYS = (
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-    "Sunday",
-)
-
-#: January first; month 1 is MONTHS[0].
-MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
+from models.fields.field_types import DAYS_OF_WEEK, MONTHS
 
 #: Times of day that are listed; more of them read better as a pattern.
 _MOST_TIMES = 6
@@ -61,7 +41,6 @@ _NTH = {
 _CALENDAR = re.compile(
     r"(?:(?P<weekdays>[A-Z]\S*) )?\*-\S+-(?P<days>[\d,./*]+) \S+:00(?: \S+)?", re.ASCII
 )
-_SPAN = re.compile(r"(\d+)(?:\.\.(\d+))?(?:/(\d+))?", re.ASCII)
 
 _HOURS = 24
 _MINUTES = 60
@@ -126,7 +105,7 @@ class ClockWords:
         if len(self.hours) == last - first + 1:
             end = f"{last:02}:{self.minutes[-1]:02}"
             return f"{minutes}, from {first:02}:{self.minutes[0]:02} to {end}"
-        hours = join_words(_collapse(self.hours, "{:02}"))
+        hours = join_words(_collapse(self.hours, "{:02}".format))
         return f"{minutes}, during the hours {hours}"
 
     def _describe_minutes(self) -> str:
@@ -145,7 +124,7 @@ class ClockWords:
     def _describe_days(self) -> str:
         """Return the days on which the rule is due; empty for every day."""
         all_days = len(self.days) == _DAYS and not self.special_days
-        all_weekdays = len(self.weekdays) == len(WEEKDAYS)
+        all_weekdays = len(self.weekdays) == len(DAYS_OF_WEEK)
         parts = []
         if not all_days:
             parts.append(self._describe_days_of_month())
@@ -155,7 +134,7 @@ class ClockWords:
 
         if len(self.months) == len(MONTHS) or (not all_days and self._is_one_date()):
             return words
-        months = join_words(_collapse_names(self.months, MONTHS, first=1))
+        months = join_words(_collapse(self.months, _name_month))
         return f"{words or 'every day'} in {months}"
 
     def _is_one_date(self) -> bool:
@@ -171,7 +150,7 @@ class ClockWords:
 
         numbers = join_words(_collapse(self.days))
         if self._is_one_date():
-            return f"on {numbers} {MONTHS[self.months[0] - 1]}"
+            return f"on {numbers} {_name_month(self.months[0])}"
         day = "day" if len(self.days) == 1 else "days"
         named = [f"{day} {numbers}"] if self.days else []
         return f"on {join_words([*named, *self.special_days])} of the month"
@@ -213,7 +192,8 @@ def describe_cron(rule: str) -> str:
         weekdays=tuple(sorted((number - 1) % 7 for number in _get_numbers(weekdays))),
         special_days=tuple(ends),
         special_weekdays=tuple(
-            f"the {_NTH[which]} {WEEKDAYS[(number - 1) % 7]}" for number, which in nth
+            f"the {_NTH[which]} {DAYS_OF_WEEK[(number - 1) % 7]}"
+            for number, which in nth
         ),
         either=not (day.startswith("*") or weekday.startswith("*")),
     ).describe()
@@ -234,12 +214,14 @@ def describe_calendar(text: str) -> tuple[str, str | None]:
     if match is None:
         return f"as the calendar rule {text!r} says", rule.zone_name
 
+    named = match["weekdays"]
+    weekdays = parse_weekdays(named, text) if named else EVERY_DAY
     words = ClockWords(
         minutes=rule.minutes,
         hours=rule.hours,
-        days=_read_spans(match["days"], 31),
+        days=DAY.expand(parse_spans(match["days"], DAY)),
         months=rule.months,
-        weekdays=_read_weekdays(match["weekdays"]),
+        weekdays=tuple(day for day in range(len(DAYS_OF_WEEK)) if weekdays >> day & 1),
     )
     return words.describe(), rule.zone_name
 
@@ -259,39 +241,19 @@ def describe_weekdays(numbers: Sequence[int]) -> str:
 
 def list_weekdays(numbers: Sequence[int]) -> list[str]:
     """Return weekdays one by one, or in runs; *numbers* as ``describe_weekdays``."""
-    words = _collapse_names(numbers, WEEKDAYS, first=0)
+    words = _collapse(numbers, DAYS_OF_WEEK.__getitem__)
     if any(" to " in word for word in words):
         return words
     return [f"{word}s" for word in words]
 
 
+def _name_month(number: int) -> str:
+    return MONTHS[number - 1]
+
+
 def _get_numbers(values: Iterable[Value]) -> tuple[int, ...]:
     """Return the plain numbers among *values*, ascending."""
     return tuple(sorted(value for value in values if isinstance(value, int)))
-
-
-def _read_spans(field: str, highest: int) -> tuple[int, ...]:
-    """Return the numbers that a normalized field lists."""
-    if field == "*":
-        return tuple(range(1, highest + 1))
-    values: set[int] = set()
-    for match in _SPAN.finditer(field):
-        first = int(match[1])
-        last = int(match[2] or (highest if match[3] else first))
-        values.update(range(first, last + 1, int(match[3] or 1)))
-    return tuple(sorted(values))
-
-
-def _read_weekdays(field: str | None) -> tuple[int, ...]:
-    """Return the days of a normalized list such as ``Mon..Fri,Sun``."""
-    if field is None:
-        return tuple(range(len(WEEKDAYS)))
-    numbers = {name[:3]: number for number, name in enumerate(WEEKDAYS)}
-    values: set[int] = set()
-    for span in field.split(","):
-        first, _, last = span.partition("..")
-        values.update(range(numbers[first], numbers[last or first] + 1))
-    return tuple(sorted(values))
 
 
 def join_words(words: Iterable[str]) -> str:
@@ -319,27 +281,14 @@ def _even_step(values: Sequence[int], size: int) -> int | None:
     return step if len(values) * step == size else None
 
 
-def _collapse(values: Sequence[int], form: str = "{}") -> list[str]:
+def _collapse(values: Sequence[int], name: Callable[[int], str] = str) -> list[str]:
     """Return *values* as words, with runs of three or more as ``a to b``."""
     words = []
     for run in _runs(values):
         if len(run) < _LEAST_RUN:
-            words += [form.format(value) for value in run]
+            words += map(name, run)
         else:
-            words.append(f"{form.format(run[0])} to {form.format(run[-1])}")
-    return words
-
-
-def _collapse_names(
-    values: Sequence[int], names: Sequence[str], *, first: int
-) -> list[str]:
-    """Return the names of *values*, with runs of three or more as ``a to b``."""
-    words = []
-    for run in _runs(values):
-        if len(run) < _LEAST_RUN:
-            words += [names[value - first] for value in run]
-        else:
-            words.append(f"{names[run[0] - first]} to {names[run[-1] - first]}")
+            words.append(f"{name(run[0])} to {name(run[-1])}")
     return words
 
 

@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from actions.occurrences import Schedule
-from actions.previews.clock_words import MONTHS, describe_weekdays, join_words
+from actions.previews.clock_words import describe_weekdays, join_words
 from actions.previews.sentences import format_day
 from actions.when.excluding import find_day_start, get_local_day
 from actions.when.local_time import get_stretch
@@ -72,10 +72,8 @@ class ClockChange:
         """Return the date, the zone and what the clocks do."""
         was, is_now = self.changed_at + self.before, self.changed_at + self.after
         verb = "go" if self.is_gap else "go back"
-        day = f"{was.day} {MONTHS[was.month - 1]} {was.year}"
-        return (
-            f"{day}, {self.zone.key}: clocks {verb} from {was:%H:%M} to {is_now:%H:%M}"
-        )
+        times = f"from {was:%H:%M} to {is_now:%H:%M}"
+        return f"{format_day(was)}, {self.zone.key}: clocks {verb} {times}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, assert_never
 
 from actions.previews.clock_words import (
-    MONTHS,
-    WEEKDAYS,
     describe_calendar,
     describe_cron,
     join_words,
@@ -22,6 +20,7 @@ from models.days_off import DateRangeModel, HolidaysModel, Instead, WeekdaysMode
 from models.event import EventName
 from models.fields.delay import parse_time_of_day
 from models.fields.duration import Duration
+from models.fields.field_types import DAYS_OF_WEEK, MONTHS
 from models.fields.instants import parse_due_date, parse_instant
 from models.fields.ping import name_monitor
 from models.fields.zone import load_zone
@@ -174,7 +173,7 @@ def _describe_interval(rule: IntervalModel) -> str:
     local = parse_instant(rule.anchor, zone).astimezone(zone)
     start = f"{local.date().isoformat()} {_format_time(local)}"
     if _keeps_weekday(Duration.parse(rule.every)):
-        start = f"{WEEKDAYS[local.weekday()]} {start}"
+        start = f"{DAYS_OF_WEEK[local.weekday()]} {start}"
     place = " UTC" if rule.timezone == "UTC" else f", {rule.timezone}"
     return f"every {every} from {start}{place}"
 
@@ -212,7 +211,7 @@ def describe_duration(text: str) -> str:
 def _describe_due_date(rule: DueDateModel) -> str:
     zone = load_zone(rule.timezone)
     local = parse_due_date(rule.due_date, zone).astimezone(zone)
-    day = f"{WEEKDAYS[local.weekday()]} {format_day(local)}"
+    day = f"{DAYS_OF_WEEK[local.weekday()]} {format_day(local)}"
     return f"once, on {day} at {_format_time(local)}, {rule.timezone}"
 
 

@@ -10,6 +10,7 @@ fractions of a second, since occurrences fall on whole seconds.
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -267,9 +268,5 @@ class _Reader:
         return " ".join(filter(None, (weekdays, date, time, self.zone_name)))
 
 
-@lru_cache(maxsize=1_024)
-def _get_month(year: int, month: int) -> tuple[int, int]:
-    """Return the weekday of the first day (Monday is 0) and the number of days."""
-    first = datetime(year, month, 1, tzinfo=UTC)
-    next_first = (first + timedelta(days=_LONGEST_MONTH)).replace(day=1)
-    return first.weekday(), (next_first - first).days
+#: The weekday of the first day of a month (Monday is 0), and its number of days.
+_get_month = lru_cache(maxsize=1_024)(monthrange)

@@ -233,7 +233,7 @@ def _format_span(span: NumberSpan, width: int) -> str:
 
 #: A set of weekdays is kept as bits: Monday is bit 0.
 _NUMBERS = {name: number % len(WEEKDAYS) for number, name in enumerate(DAY_NAMES)}
-_EVERY_DAY = (1 << len(WEEKDAYS)) - 1
+EVERY_DAY = (1 << len(WEEKDAYS)) - 1
 
 _HINT = "Write weekdays as 'Mon,Wed' or 'Mon..Fri'."
 
@@ -274,7 +274,7 @@ def parse_weekdays(word: str, text: str) -> int:
 
         weekdays |= (2 << last) - (1 << first)
 
-    return 0 if weekdays == _EVERY_DAY else weekdays
+    return 0 if weekdays == EVERY_DAY else weekdays
 
 
 def format_weekdays(weekdays: int) -> str:

@@ -16,7 +16,7 @@ from models.errors import RuleError
 from models.expressions.calendar import CalendarExpression
 from models.expressions.cron_fields import FIELDS, CronField, parse_fields
 from models.fields.duration import write_elapsed
-from models.fields.field_types import DAY_NAMES, WEEKDAYS
+from models.fields.field_types import DAY_NAMES, MONTHS, WEEKDAYS
 from models.fields.instants import parse_due_date
 from models.fields.zone import load_zone
 
@@ -42,8 +42,7 @@ _LIKE_FIELD = re.compile(
 )
 _FULL_NAMES = (
     *(f"{name.upper()}S" for name in DAY_NAMES),
-    *("JANUARY", "FEBRUARY", "MARCH", "APRIL", "JUNE", "JULY", "AUGUST"),
-    *("SEPTEMBER", "OCTOBER", "NOVEMBER", "DECEMBER"),
+    *(name.upper() for name in MONTHS),
 )
 
 _AWS = re.compile(r"\s*CRON\((.*)\)\s*")

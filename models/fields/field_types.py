@@ -22,26 +22,33 @@ from pydantic import (
 
 from models.errors import RuleError
 from models.fields.duration import Duration
-from models.fields.instants import parse_date, parse_due_date, parse_instant
+from models.fields.instants import parse_date, parse_instant
 from models.fields.strict_model import Most, find_near, show
 from models.fields.zone import load_zone
 
 #: The longest note, in characters: some sentences.
 LONGEST_NOTE = 1000
 
-#: As they are stored and shown; Monday is 0, as ``date.weekday`` counts.
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-
-_WHOLE = (
-    *("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
+#: Monday is 0, as ``date.weekday`` counts, and January is 0.
+DAYS_OF_WEEK = (
+    *("Monday", "Tuesday", "Wednesday", "Thursday"),
+    *("Friday", "Saturday", "Sunday"),
 )
-#: As people may write them, in any case.
-DAY_NAMES = (*(name.casefold() for name in WEEKDAYS), *_WHOLE)
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
 
+#: Days of the week as they are stored and shown in lists.
+WEEKDAYS = tuple(name[:3] for name in DAYS_OF_WEEK)
+
+#: As people may write them, in any case.
 _BY_NAME = {
-    **{name.casefold(): name for name in WEEKDAYS},
-    **dict(zip(_WHOLE, WEEKDAYS, strict=True)),
+    name.casefold(): short
+    for names in (WEEKDAYS, DAYS_OF_WEEK)
+    for name, short in zip(names, WEEKDAYS, strict=True)
 }
+DAY_NAMES = tuple(_BY_NAME)
 
 
 def read_weekday(text: str) -> str:
@@ -247,22 +254,4 @@ Instant = Annotated[
     datetime,
     PlainValidator(read_instant),
     WithJsonSchema({"type": "string", "format": "date-time"}),
-]
-
-__all__ = [
-    "Day",
-    "DomainName",
-    "Instant",
-    "Name",
-    "Names",
-    "Note",
-    "QueueName",
-    "RuleText",
-    "Uid",
-    "UserName",
-    "UserNames",
-    "ZoneName",
-    "parse_due_date",
-    "parsed_by",
-    "refuse_seconds",
 ]

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from models.errors import RuleError
 from models.fields.delay import read_clock
 from models.fields.strict_model import find_near
+from models.fields.zone import first_instant_at
 
 #: Instants outside these years are refused: before them, zones are guesswork; after
 #: them, adding an offset or a step could leave the range of a datetime.
@@ -106,8 +107,7 @@ def parse_instant(text: str, zone: ZoneInfo | None = None) -> datetime:
         hint = f"Add the offset: '{_plain(local)}Z' or '{_plain(local)}+01:00'."
         raise RuleError(msg, hint)
     else:
-        instant = local.replace(tzinfo=zone)
-        _refuse_gap(text, local, zone)
+        instant = _find_local(text, local, zone)
 
     instant = instant.astimezone(UTC)
     if not FIRST_YEAR <= instant.year <= LAST_YEAR:
@@ -201,27 +201,14 @@ def _make_offset(text: str, offset: str) -> timezone:
     return timezone(-size if offset.startswith("-") else size)
 
 
-def _refuse_gap(text: str, local: datetime, zone: ZoneInfo) -> None:
-    # In a gap, fold 0 applies the offset from before the change and gives an instant
-    # after it; fold 1 does the opposite. So the change is between the two.
-    after = local.replace(tzinfo=zone).astimezone(UTC)
-    if after.astimezone(zone).replace(tzinfo=None) == local:
-        return
+def _find_local(text: str, local: datetime, zone: ZoneInfo) -> datetime:
+    """Return when the clocks of *zone* first show *local*; refuse what they skip."""
+    instant = first_instant_at(local, zone)
+    shown = instant.astimezone(zone)
+    if shown.replace(tzinfo=None) == local:
+        return instant
 
-    before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
-    old_offset = before.astimezone(zone).utcoffset()
-    # Whole seconds, or the search would not end.
-    before = before.replace(microsecond=0)
-    after = after.replace(microsecond=0) + _SECOND
-    while after - before > _SECOND:
-        middle = before + (after - before) // 2
-        middle = middle.replace(microsecond=0)
-        if middle.astimezone(zone).utcoffset() == old_offset:
-            before = middle
-        else:
-            after = middle
-
-    last, first = _plain(before.astimezone(zone)), _plain(after.astimezone(zone))
+    last, first = _plain((instant - _SECOND).astimezone(zone)), _plain(shown)
     msg = (
         f"{text!r} does not exist in {zone.key}: "
         f"the clocks go from {last} straight to {first}."

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, Self, TypeVar
@@ -101,7 +101,7 @@ class DocumentModel(BaseModel):
     ) -> Self:
         """Let pydantic validate, and put its complaints in our words."""
         if isinstance(value, dict) and len(value) > MOST_KEYS:
-            said = _say_too_long(value, {"max_length": MOST_KEYS})
+            said = _say_too_long(value, MOST_KEYS)
             raise refuse_all(cls.__name__, [refuse(said, value=value)])
         try:
             return handler(value)
@@ -132,7 +132,7 @@ class Most:
         if not isinstance(value, list | tuple | dict) or len(value) <= _PART:
             return handler(value)
         if len(value) > self.count:
-            said = _say_too_long(value, {"max_length": self.count})
+            said = _say_too_long(value, self.count)
             raise refuse_all("list", [refuse(said, value=value)])
         if isinstance(value, dict):
             entries = iter(value.items())
@@ -299,8 +299,7 @@ def make_complaint(found: ErrorDetails, model: type[BaseModel]) -> Complaint:
     if kind == "missing":
         return Complaint(f"{show(str(loc[-1]))} is missing.", offer or "Add it.")
 
-    say: _Say = _WORDS.get(kind, _say_refused)
-    complaint = say(value, context)
+    complaint = _word(kind, value, context)
     # For a wrong type, an example says more than the name of the right one.
     hint = (kind.endswith("_type") and offer) or complaint.hint
     return complaint._replace(hint=hint)
@@ -337,17 +336,18 @@ def _offer(model: type[BaseModel], loc: tuple[int | str, ...]) -> str:
     return ""
 
 
-_Say = Callable[[Any, Mapping[str, Any]], Complaint]
+def _word(kind: str, value: object, context: Mapping[str, Any]) -> Complaint:
+    if "expected" in context:
+        return _say_choice(value, context["expected"])
+    if "max_length" in context:
+        return _say_too_long(value, context["max_length"])
+    message, hint = _WORDS.get(kind, _REFUSED)
+    return Complaint(message.format(show(value), **context), hint.format(**context))
 
 
-def _count(value: object) -> int:
-    return len(value) if isinstance(value, str | list | tuple | dict) else 0
-
-
-def _say_choice(value: object, context: Mapping[str, Any]) -> Complaint:
+def _say_choice(value: object, listed: str) -> Complaint:
     # pydantic lists the choices as "'a', 'b' or 'c'".
-    listed = str(context["expected"]).replace(" or ", ", ")
-    names = [name.strip("'") for name in listed.split(", ")]
+    names = [name.strip("'") for name in listed.replace(" or ", ", ").split(", ")]
     written = str(value)
     return Complaint(
         f"{show(value)} is not one of {', '.join(names)}.",
@@ -356,81 +356,35 @@ def _say_choice(value: object, context: Mapping[str, Any]) -> Complaint:
     )
 
 
-def _say_refused(value: object, _: Mapping[str, Any]) -> Complaint:
-    return Complaint(f"{show(value)} is not accepted here.", "Write something else.")
-
-
-def _say_no_text(value: object, _: Mapping[str, Any]) -> Complaint:
-    return Complaint(f"{show(value)} is not text.", "Write text in double quotes.")
-
-
-def _say_no_list(value: object, _: Mapping[str, Any]) -> Complaint:
-    return Complaint(f"{show(value)} is not a list.", "Write a list, [...].")
-
-
-def _say_no_object(value: object, _: Mapping[str, Any]) -> Complaint:
-    return Complaint(f"{show(value)} is not an object.", "Write an object, {...}.")
-
-
-def _say_no_json(value: object, _: Mapping[str, Any]) -> Complaint:
-    return Complaint(f"{show(value)} is not JSON.", "Write an object, {...}.")
-
-
-def _say_no_boolean(value: object, _: Mapping[str, Any]) -> Complaint:
-    return Complaint(
-        f"{show(value)} is neither true nor false.", "Write true or false."
-    )
-
-
-def _say_other_form(value: object, context: Mapping[str, Any]) -> Complaint:
-    said = f"{show(value)} does not have the form {context['pattern']}."
-    return Complaint(said, "Write text of that form.")
-
-
-def _say_empty(value: object, _: Mapping[str, Any]) -> Complaint:
-    return Complaint(f"{show(value)} is empty.", "Write at least one character.")
-
-
-def _say_too_long(value: object, context: Mapping[str, Any]) -> Complaint:
+def _say_too_long(value: Any, most: int) -> Complaint:
     unit = "characters" if isinstance(value, str) else "entries"
-    return Complaint(
-        f"It has {_count(value)} {unit}; at most {context['max_length']} are accepted.",
-        f"Write at most {context['max_length']}.",
-    )
+    said = f"It has {len(value)} {unit}; at most {most} are accepted."
+    return Complaint(said, f"Write at most {most}.")
 
 
-def _say_no_whole_number(value: object, _: Mapping[str, Any]) -> Complaint:
-    return Complaint(f"{show(value)} is not a whole number.", "Write one, such as 10.")
+_REFUSED = "{} is not accepted here.", "Write something else."
+_NO_WHOLE_NUMBER = "{} is not a whole number.", "Write one, such as 10."
+_NO_BOOLEAN = "{} is neither true nor false.", "Write true or false."
+_NO_OBJECT = "{} is not an object.", "Write an object, {{...}}."
 
-
-def _say_too_large(value: object, context: Mapping[str, Any]) -> Complaint:
-    most = context["le"]
-    return Complaint(f"{show(value)} is more than {most}.", f"Write at most {most}.")
-
-
-def _say_too_small(value: object, context: Mapping[str, Any]) -> Complaint:
-    least = context["ge"]
-    return Complaint(f"{show(value)} is less than {least}.", f"Write {least} or more.")
-
-
-#: How we word each error, by the name that pydantic gives it.
-_WORDS: Mapping[str, _Say] = {
-    "string_type": _say_no_text,
-    "string_too_short": _say_empty,
-    "string_pattern_mismatch": _say_other_form,
-    "string_too_long": _say_too_long,
-    "too_long": _say_too_long,
-    "int_parsing": _say_no_whole_number,
-    "int_type": _say_no_whole_number,
-    "int_from_float": _say_no_whole_number,
-    "less_than_equal": _say_too_large,
-    "greater_than_equal": _say_too_small,
-    "bool_parsing": _say_no_boolean,
-    "bool_type": _say_no_boolean,
-    "enum": _say_choice,
-    "literal_error": _say_choice,
-    "tuple_type": _say_no_list,
-    "dict_type": _say_no_object,
-    "json_invalid": _say_no_json,
-    "model_type": _say_no_object,
+#: How we word other errors, by the name that pydantic gives them: of a value and with
+#: what pydantic tells beside it, and what to write instead.
+_WORDS: Mapping[str, tuple[str, str]] = {
+    "string_type": ("{} is not text.", "Write text in double quotes."),
+    "string_too_short": ("{} is empty.", "Write at least one character."),
+    "string_pattern_mismatch": (
+        "{} does not have the form {pattern}.",
+        "Write text of that form.",
+    ),
+    "int_parsing": _NO_WHOLE_NUMBER,
+    "int_type": _NO_WHOLE_NUMBER,
+    "int_from_float": _NO_WHOLE_NUMBER,
+    "less_than_equal": ("{} is more than {le}.", "Write at most {le}."),
+    "greater_than_equal": ("{} is less than {ge}.", "Write {ge} or more."),
+    "bool_parsing": _NO_BOOLEAN,
+    "bool_type": _NO_BOOLEAN,
+    "tuple_type": ("{} is not a list.", "Write a list, [...]."),
+    "dict_type": _NO_OBJECT,
+    "json_invalid": ("{} is not JSON.", "Write an object, {{...}}."),
+    "model_type": _NO_OBJECT,
 }
