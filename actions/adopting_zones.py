@@ -24,7 +24,7 @@ import structlog
 
 from actions.decide import ActionRevision
 from actions.due_rows import advance, quarantine
-from actions.leader import LEASE_NAME
+from actions.leader import LEASE_NAME, write_lease
 from actions.occurrences import Due, Schedule, walk_due
 from actions.zone_changes import (
     fetch_changed,
@@ -91,11 +91,7 @@ def begin_adoption(
 
 def date_adoption_back(connection: sa.Connection, *, now: datetime) -> None:
     """Follow a clock that was set back to *now*: from then on it is decided anew."""
-    connection.execute(
-        sa.update(leases)
-        .where(leases.c.name == LEASE_NAME, leases.c.adopting_after > now)
-        .values(adopting_after=now)
-    )
+    write_lease(connection, leases.c.adopting_after > now, adopting_after=now)
 
 
 def adopt_part(
@@ -165,10 +161,7 @@ def _fetch_progress(connection: sa.Connection) -> sa.Row[Any] | None:
 
 
 def _write_progress(connection: sa.Connection, **values: object) -> None:
-    values = {"adopting": version("tzdata"), **values}
-    connection.execute(
-        sa.update(leases).where(leases.c.name == LEASE_NAME).values(values)
-    )
+    write_lease(connection, **{"adopting": version("tzdata"), **values})
 
 
 def _recompute(

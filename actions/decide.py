@@ -22,6 +22,7 @@ from actions.when.event import (
     is_recorded_late,
     longest_elapsed,
 )
+from models.back_off import ATTEMPTS
 from models.decision import Decision, NewOperation, make_triggered_by
 from models.expectations import expect_at
 from models.fields.delay import Delay
@@ -97,7 +98,7 @@ def make_operation(
         action_uid=action.uid,
         action_revision=action.revision,
         app=action.app,
-        trigger=_get_trigger(action),
+        trigger=Trigger.SCHEDULE if action.event is None else Trigger.EVENT,
         triggered_by=make_triggered_by(action.name),
         occurrence=occurrence,
         queue=action.queue,
@@ -117,16 +118,10 @@ def make_missed(
     more: bool,  # noqa: FBT001 - one of the four figures of a missed row
 ) -> NewOperation:
     """Return the one row that records *count* missed occurrences as a range."""
-    return NewOperation(
+    return make_operation(action, first)._replace(
         id=make_missed_id(action.uid, first),
-        action_uid=action.uid,
-        action_revision=action.revision,
-        app=action.app,
-        trigger=_get_trigger(action),
-        triggered_by=make_triggered_by(action.name),
-        occurrence=first,
-        queue=action.queue,
-        overlap=action.overlap,
+        attempts_allowed=ATTEMPTS,
+        expected_at=None,
         state=OperationState.MISSED,
         reason=Reason.OUTAGE,
         details={
@@ -151,12 +146,25 @@ def make_overtaken(
     )
 
 
-def _get_trigger(action: DueAction) -> Trigger:
-    return Trigger.SCHEDULE if action.event is None else Trigger.EVENT
-
-
 #: Shared within one tick: the tally for each timing and start.
 Memo = dict[object, Tally]
+
+
+def decide(
+    action: DueAction,
+    events: Sequence[EventCandidate],
+    next_event_at: datetime | None,
+    *,
+    now: datetime,
+    lookback: timedelta,
+    memo: Memo,
+) -> Decision:
+    """Decide *action*, which may wait for *events*; the rest is as for what follows."""
+    if action.event is None:
+        return decide_time(action, now=now, lookback=lookback, memo=memo)
+    return decide_event(
+        action, events, now=now, lookback=lookback, next_event_at=next_event_at
+    )
 
 
 def decide_time(

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from functools import cache
 from uuid import UUID, uuid4
@@ -49,9 +49,18 @@ class Holder:
     heartbeat_at: datetime
     expires_at: datetime
     fence: int
-    heartbeat_age: timedelta
-    is_stale: bool
     last_tick_at: datetime | None
+    now: datetime
+
+    @property
+    def heartbeat_age(self) -> timedelta:
+        """How long ago the lease was renewed."""
+        return self.now - self.heartbeat_at
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the lease ran out."""
+        return self.expires_at <= self.now
 
 
 class Leader:
@@ -152,7 +161,7 @@ class Leader:
     def _take(self) -> None:
         asked_at = self._monotonic()
         with writing(self._engine) as connection:
-            connection.execute(_first_statement())
+            ensure_lease(connection)
             self._fence = connection.execute(
                 _take_statement(self._ttl),
                 {
@@ -193,14 +202,16 @@ _IS_OURS = (
 # Built once: a leader asks several times a second, a standby each second.
 
 
-@cache
-def _first_statement() -> sa.Executable:
+_FIRST = (
+    insert(leases)
+    .values(name=LEASE_NAME, fence=0, expires_at=db_now())
+    .on_conflict_do_nothing(index_elements=["name"])
+)
+
+
+def ensure_lease(connection: sa.Connection) -> None:
     """Insert the lease, already run out, if there is none yet."""
-    return (
-        insert(leases)
-        .values(name=LEASE_NAME, fence=0, expires_at=db_now())
-        .on_conflict_do_nothing(index_elements=["name"])
-    )
+    connection.execute(_FIRST)
 
 
 @cache
@@ -280,11 +291,17 @@ def _check_statement() -> sa.Executable:
     )
 
 
+def write_lease(
+    connection: sa.Connection, *where: sa.ColumnElement[bool], **values: object
+) -> int:
+    """Write *values* beside the lease; return 0 if it is not as *where* says."""
+    update = sa.update(leases).where(leases.c.name == LEASE_NAME, *where)
+    return connection.execute(update.values(values)).rowcount
+
+
 def record_tick(connection: sa.Connection, now: datetime) -> None:
     """Record the time of a tick, by the database's clock; call ``check`` first."""
-    connection.execute(
-        sa.update(leases).where(leases.c.name == LEASE_NAME).values(last_tick_at=now)
-    )
+    write_lease(connection, last_tick_at=now)
 
 
 def get_last_tick_at(connection: sa.Connection) -> datetime | None:
@@ -313,14 +330,11 @@ class SetBack:
 
 def record_set_back(connection: sa.Connection, set_back: SetBack) -> None:
     """Record that the clock was set back, or what was done since; first ``check``."""
-    connection.execute(
-        sa.update(leases)
-        .where(leases.c.name == LEASE_NAME)
-        .values(
-            set_back_from=set_back.was,
-            set_back_to=set_back.to,
-            recomputed_until=set_back.recomputed_until,
-        )
+    write_lease(
+        connection,
+        set_back_from=set_back.was,
+        set_back_to=set_back.to,
+        recomputed_until=set_back.recomputed_until,
     )
 
 
@@ -345,23 +359,14 @@ class SendFailure:
 
 def record_send_failure(connection: sa.Connection, error: str) -> None:
     """Record that the broker accepted nothing, and why; call ``check`` first."""
-    connection.execute(
-        sa.update(leases)
-        .where(leases.c.name == LEASE_NAME)
-        .values(
-            send_failing_since=sa.func.coalesce(leases.c.send_failing_since, db_now()),
-            send_error=error,
-        )
-    )
+    since = sa.func.coalesce(leases.c.send_failing_since, db_now())
+    write_lease(connection, send_failing_since=since, send_error=error)
 
 
 def clear_send_failure(connection: sa.Connection) -> None:
     """Record that the broker accepts messages; call ``check`` first."""
-    connection.execute(
-        sa.update(leases)
-        .where(leases.c.name == LEASE_NAME, leases.c.send_failing_since.is_not(None))
-        .values(send_failing_since=None, send_error=None)
-    )
+    fails = leases.c.send_failing_since.is_not(None)
+    write_lease(connection, fails, send_failing_since=None, send_error=None)
 
 
 def get_send_failure(connection: sa.Connection) -> SendFailure | None:
@@ -371,7 +376,7 @@ def get_send_failure(connection: sa.Connection) -> SendFailure | None:
             leases.c.name == LEASE_NAME, leases.c.send_failing_since.is_not(None)
         )
     ).one_or_none()
-    return None if row is None else SendFailure(row.send_failing_since, row.send_error)
+    return None if row is None else SendFailure(*row)
 
 
 def expire_lease(connection: sa.Connection) -> bool:
@@ -381,12 +386,8 @@ def expire_lease(connection: sa.Connection) -> bool:
     Returns:
         False if nobody had the lease.
     """
-    expired = connection.execute(
-        sa.update(leases)
-        .where(leases.c.name == LEASE_NAME, leases.c.holder.is_not(None))
-        .values(holder=None, expires_at=db_now())
-    )
-    return expired.rowcount == 1
+    is_held = leases.c.holder.is_not(None)
+    return write_lease(connection, is_held, holder=None, expires_at=db_now()) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,24 +423,13 @@ def get_holder(engine: sa.Engine) -> Holder | None:
 
 def fetch_holder(connection: sa.Connection) -> Holder | None:
     """Return who has the lease, or let it run out; None if it was released."""
+    kept = (leases.c[each.name] for each in fields(Holder) if each.name != "now")
     row = connection.execute(
-        sa.select(leases, db_now().label("now")).where(
+        sa.select(*kept, db_now()).where(
             leases.c.name == LEASE_NAME, leases.c.holder.is_not(None)
         )
     ).one_or_none()
-    if row is None:
-        return None
-    return Holder(
-        hostname=row.hostname,
-        pid=row.pid,
-        acquired_at=row.acquired_at,
-        heartbeat_at=row.heartbeat_at,
-        expires_at=row.expires_at,
-        fence=row.fence,
-        heartbeat_age=row.now - row.heartbeat_at,
-        is_stale=row.expires_at <= row.now,
-        last_tick_at=row.last_tick_at,
-    )
+    return None if row is None else Holder(*row)
 
 
 def fetch_leader(connection: sa.Connection) -> Holder | None:

@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from actions.decide import DueAction
 from actions.due_rows import fetch_due
-from actions.leader import LEASE_NAME
+from actions.leader import LEASE_NAME, write_lease
 from actions.lookup import SYSTEM_APP
 from actions.posting.post import Posted, Posting, post_action
 from actions.posting.revisions import SCHEDULER
@@ -121,22 +121,23 @@ def _make_action(plan: MaintenancePlan) -> ScheduledActionModel:
     )
 
 
-def _ensure(connection: sa.Connection, action: ScheduledActionModel) -> Posted | None:
-    """Store *action* unless it is stored already, or was deleted by an operator."""
-    # If several schedulers start together, the others wait here for the first's commit.
+def _ensure_app(connection: sa.Connection) -> None:
     connection.execute(
         insert(small_apps)
         .values(uid=SYSTEM_APP, name="Minutehand itself")
         .on_conflict_do_nothing()
     )
+
+
+def _ensure(connection: sa.Connection, action: ScheduledActionModel) -> Posted | None:
+    """Store *action* unless it is stored already, or was deleted by an operator."""
+    # If several schedulers start together, the others wait here for the first's commit.
+    _ensure_app(connection)
     stored = _fetch_stored(connection)
-    if stored is None:
-        return post_action(connection, SYSTEM_APP, action, Posting(by=SCHEDULER))
-    if _is_other(stored, action):
-        return post_action(
-            connection, SYSTEM_APP, action, Posting(replace=True, by=SCHEDULER)
-        )
-    return None
+    if stored is not None and not _is_other(stored, action):
+        return None
+    how = Posting(replace=stored is not None, by=SCHEDULER)
+    return post_action(connection, SYSTEM_APP, action, how)
 
 
 def _fetch_stored(connection: sa.Connection) -> sa.Row[Any, Any] | None:
@@ -217,9 +218,7 @@ def fetch_watch(connection: sa.Connection) -> Watch:
 
 def record_watch(connection: sa.Connection, until: datetime | None) -> None:
     """Store when the last look was; None: nobody asked. Check the lease first."""
-    connection.execute(
-        sa.update(leases).where(leases.c.name == LEASE_NAME).values(noticed_until=until)
-    )
+    write_lease(connection, noticed_until=until)
 
 
 def ensure_notices(connection: sa.Connection) -> int | None:
@@ -238,11 +237,7 @@ def ensure_notices(connection: sa.Connection) -> int | None:
     if stored is not None:
         silent = stored.paused_at is not None or stored.deleted_at is not None
         return None if silent else int(stored.revision)
-    connection.execute(
-        insert(small_apps)
-        .values(uid=SYSTEM_APP, name="Minutehand itself")
-        .on_conflict_do_nothing()
-    )
+    _ensure_app(connection)
     action = ScheduledActionModel(
         uid=NOTICES_UID,
         name="notices",

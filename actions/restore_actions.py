@@ -9,14 +9,14 @@ they are recorded as missed, in one row for each action, and none of them runs, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
 
-from actions.decide import decide_event, decide_time
+from actions.decide import decide
 from actions.due_rows import advance, fetch_due, fetch_events, fetch_turns
-from actions.leader import LEASE_NAME
+from actions.leader import LEASE_NAME, ensure_lease, write_lease
 from actions.posting.revisions import change_actions, lock_actions
 from models.database.engine import db_now
 from models.database.tables import leases, processes, scheduled_actions
@@ -36,11 +36,7 @@ _CHUNK = 500
 
 def lock_lease(connection: sa.Connection) -> None:
     """Keep every scheduler from leading until the commit."""
-    connection.execute(
-        insert(leases)
-        .values(name=LEASE_NAME, fence=0, expires_at=db_now())
-        .on_conflict_do_nothing(index_elements=["name"])
-    )
+    ensure_lease(connection)
     connection.execute(
         sa.select(leases.c.name).where(leases.c.name == LEASE_NAME).with_for_update()
     )
@@ -48,16 +44,13 @@ def lock_lease(connection: sa.Connection) -> None:
 
 def void_lease(connection: sa.Connection) -> None:
     """End every leadership that there may be: what such a leader writes is void."""
-    connection.execute(
-        sa.update(leases)
-        .where(leases.c.name == LEASE_NAME)
-        .values(
-            holder=None,
-            expires_at=db_now(),
-            fence=leases.c.fence + FENCE_STEP,
-            send_failing_since=None,
-            send_error=None,
-        )
+    write_lease(
+        connection,
+        holder=None,
+        expires_at=db_now(),
+        fence=leases.c.fence + FENCE_STEP,
+        send_failing_since=None,
+        send_error=None,
     )
 
 
@@ -74,13 +67,9 @@ def fetch_living(connection: sa.Connection) -> list[str]:
 
 def get_last_beat_at(connection: sa.Connection) -> datetime | None:
     """Return the last sign of life of any scheduler or worker; None: there is none."""
-    found = connection.execute(
-        sa.select(
-            sa.select(sa.func.max(leases.c.heartbeat_at)).scalar_subquery(),
-            sa.select(sa.func.max(leases.c.last_tick_at)).scalar_subquery(),
-            sa.select(sa.func.max(processes.c.heartbeat_at)).scalar_subquery(),
-        )
-    ).one()
+    beats = leases.c.heartbeat_at, leases.c.last_tick_at, processes.c.heartbeat_at
+    latest = (sa.select(sa.func.max(each)).scalar_subquery() for each in beats)
+    found = connection.execute(sa.select(*latest)).one()
     return max((at for at in found if at is not None), default=None)
 
 
@@ -131,20 +120,9 @@ def _decide(
     decisions = []
     no_time = timedelta(0)  # every occurrence is older than this look-back
     for action in due:
-        try:
-            if action.event is None:
-                made = decide_time(action, now=now, lookback=no_time, memo={})
-            else:
-                made = decide_event(
-                    action,
-                    events.get(action.uid, ()),
-                    now=now,
-                    lookback=no_time,
-                    next_event_at=following.get(action.uid),
-                )
-        except ValueError:
-            continue
-        decisions.append(made)
+        known = action, events.get(action.uid, ()), following.get(action.uid)
+        with suppress(ValueError):
+            decisions.append(decide(*known, now=now, lookback=no_time, memo={}))
     return decisions
 
 

@@ -24,8 +24,7 @@ from actions.decide import (
     DueAction,
     EventCandidate,
     Memo,
-    decide_event,
-    decide_time,
+    decide,
 )
 from actions.due_rows import (
     FIRST_TURNS,
@@ -264,7 +263,7 @@ class _Tick:
     def _decide(self, uids: Sequence[str]) -> list[Decision]:
         now = self.report.now
         return [
-            _decide(*each, now=now, lookback=self.lookback, memo=self.memo)
+            decide(*each, now=now, lookback=self.lookback, memo=self.memo)
             for each in _read(self.engine, uids, now, self.lookback)
         ]
 
@@ -301,22 +300,6 @@ def _read_left(
 ) -> list[ActionRevision]:
     with reading(engine) as connection:
         return fetch_due_revisions(connection, uids, now=now)
-
-
-def _decide(
-    action: DueAction,
-    events: Sequence[EventCandidate],
-    next_event_at: datetime | None,
-    *,
-    now: datetime,
-    lookback: timedelta,
-    memo: Memo,
-) -> Decision:
-    if action.event is None:
-        return decide_time(action, now=now, lookback=lookback, memo=memo)
-    return decide_event(
-        action, events, now=now, lookback=lookback, next_event_at=next_event_at
-    )
 
 
 def _describe(error: Exception) -> str:

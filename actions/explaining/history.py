@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -79,14 +80,14 @@ def fetch_history(
         NotFoundError: There has never been an action with this uid.
     """
     history, app = _fetch_known(connection, uid, app, until)
-    found = connection.execute(
+    query = (
         sa.select(*_OPERATION)
         .where(operations.c.action_uid == uid, _concerns(since, until))
         .order_by(operations.c.occurrence)
     )
     return replace(
         history,
-        operations=tuple(RecordedOperation(**row._asdict()) for row in found),
+        operations=tuple(_fetch_operations(connection, query)),
         events=_fetch_events(connection, app, history.revisions, since, until),
     )
 
@@ -141,10 +142,10 @@ def fetch_bounded_history(
         sa.select(*_OPERATION).where(*of_action, _overtaken(since, since)).limit(limit),
         query,
     ]
-    rows = [row for each in queries for row in connection.execute(each)]
+    found = (_fetch_operations(connection, each) for each in queries)
     return replace(
         history,
-        operations=tuple(RecordedOperation(**row._asdict()) for row in rows),
+        operations=tuple(chain.from_iterable(found)),
         events=_fetch_events(
             connection, owner, history.revisions[-1:], since, until, limit=10 * limit
         ),
@@ -206,14 +207,21 @@ def _fetch_former(
     kept = scheduled_actions.c
     query = sa.select(kept.name, kept.deleted_at).where(kept.uid == uid)
     name, deleted_at = connection.execute(query).one()
-    run = connection.execute(
+    latest = (
         sa.select(*_OPERATION)
         .where(operations.c.action_uid == uid, operations.c.occurrence < until)
         .order_by(operations.c.occurrence.desc())
         .limit(1)
-    ).one_or_none()
-    latest = None if run is None else RecordedOperation(**run._asdict())
-    return FormerAction(name, deleted_at, latest)
+    )
+    runs = _fetch_operations(connection, latest)
+    return FormerAction(name, deleted_at, next(runs, None))
+
+
+def _fetch_operations(
+    connection: sa.Connection, query: sa.Select[Any]
+) -> Iterator[RecordedOperation]:
+    for row in connection.execute(query):
+        yield RecordedOperation(**row._asdict())
 
 
 class _Action(NamedTuple):
@@ -333,25 +341,20 @@ def _fetch_batch(
     ):
         revisions[row.uid].append(Revision(*row[1:]))
     decided: dict[str, list[RecordedOperation]] = defaultdict(list)
-    for row in connection.execute(
-        sa.select(*_OPERATION).where(
-            operations.c.action_uid.in_(uids), _concerns(since, until)
+    of_them = sa.select(*_OPERATION).where(
+        operations.c.action_uid.in_(uids), _concerns(since, until)
+    )
+    for operation in _fetch_operations(connection, of_them):
+        decided[operation.action_uid].append(operation)
+    return [
+        ActionHistory(
+            *(each.uid, each.app, revisions[each.uid], decided[each.uid]),
+            _fetch_events(connection, each.app, revisions[each.uid], since, until),
+            each.catch_up != "none",
+            _fetch_unfollowed(connection, each, since, until),
         )
-    ):
-        decided[row.action_uid].append(RecordedOperation(**row._asdict()))
-    histories = []
-    for each in actions:
-        uid, app, known = each.uid, each.app, revisions[each.uid]
-        happened = _fetch_events(connection, app, known, since, until)
-        unfollowed = _fetch_unfollowed(connection, each, since, until)
-        catches_up = each.catch_up != "none"
-        histories.append(
-            ActionHistory(
-                *(uid, app, known, decided.get(uid, []), happened, catches_up),
-                unfollowed,
-            )
-        )
-    return histories
+        for each in actions
+    ]
 
 
 def _fetch_unfollowed(
@@ -362,7 +365,7 @@ def _fetch_unfollowed(
         return []
     kept = operations.c
     begin = since - Delay.parse(action.delay).longest
-    rows = connection.execute(
+    query = (
         sa.select(*_OPERATION)
         .where(
             kept.action_uid == action.follows,
@@ -374,7 +377,7 @@ def _fetch_unfollowed(
         )
         .order_by(kept.occurrence)
     )
-    ended = [RecordedOperation(**row._asdict()) for row in rows]
+    ended = _fetch_operations(connection, query)
     by_id = {make_after_id(action.uid, each.id): each for each in ended}
     ids = list(by_id)
     for start in range(0, len(ids), _BATCH):
@@ -394,12 +397,8 @@ def _fetch_events(
     limit: int | None = None,
 ) -> tuple[RecordedEvent, ...]:
     """Return the events that may lead to occurrences in ``[since, until)``."""
-    rules = [
-        rule
-        for revision in revisions
-        if (rule := read_event_rule(revision.document)) is not None
-    ]
-    return fetch_rule_events(connection, app, rules, since, until, limit=limit)
+    rules = filter(None, (read_event_rule(each.document) for each in revisions))
+    return fetch_rule_events(connection, app, list(rules), since, until, limit=limit)
 
 
 def fetch_rule_events(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from actions.explaining.recorded import Revision
+from actions.explaining.recorded import Revision, find_in_force
 from actions.occurrences import Schedule, parse_timing
 from actions.previews.clock_words import join_words
 from actions.previews.sentences import format_day
@@ -38,7 +38,7 @@ def describe_origin_in(
     revisions: Sequence[Revision], at: datetime, decided_at: datetime
 ) -> str:
     """Return the same for an occurrence that was decided at *decided_at*."""
-    in_force = [each for each in revisions if each.recorded_at <= decided_at]
+    in_force = find_in_force(revisions, decided_at)
     if not in_force or in_force[-1].timing is None:
         return ""
     try:
@@ -67,10 +67,8 @@ def describe_departure(schedule: Schedule, minute: datetime) -> str | None:
         goal = None
         if schedule.instead is not None:
             goal = find_goal(rule, at, schedule.excluded, schedule.instead)
-        became = (
-            "is left out"
-            if goal is None
-            else f"is moved to {show_instant(goal, rule.zone)}"
-        )
+        became = "is left out"
+        if goal is not None:
+            became = f"is moved to {show_instant(goal, rule.zone)}"
         return f"{format_day(day)} is excepted, so its occurrence {became}"
     return None

@@ -82,6 +82,11 @@ class RecordedOperation:
         return datetime.fromisoformat(first), datetime.fromisoformat(last)
 
 
+def find_in_force(revisions: Sequence[Revision], at: datetime) -> list[Revision]:
+    """Return those of *revisions* that had been made by *at*; the last is in force."""
+    return [each for each in revisions if each.recorded_at <= at]
+
+
 def find_exit(revisions: Sequence[Revision]) -> Revision | None:
     """
     Return the revision since which ticks do not look at the action; None: they do.

@@ -27,6 +27,7 @@ from actions.explaining.recorded import (
     RecordedOperation,
     Revision,
     find_exit,
+    find_in_force,
     find_superseding,
 )
 from actions.occurrences import parse_timing
@@ -194,7 +195,7 @@ def explain(history: History, at: datetime) -> list[WhyAnswer]:
 
 def _is_below_minute(history: History, at: datetime) -> bool:
     """Tell whether the rule was due more often than once a minute *at* an instant."""
-    in_force = [each for each in history.revisions if each.recorded_at <= at]
+    in_force = find_in_force(history.revisions, at)
     timing = in_force[-1].timing if in_force else None
     with suppress(RuleError):
         return timing is not None and parse_timing(timing).is_below_minute
@@ -259,27 +260,21 @@ def _describe_early_tick(history: History, operation: RecordedOperation) -> str:
 def _explain_absence(
     history: History, at: datetime, begin: datetime, unit: timedelta
 ) -> WhyAnswer:
-    in_force = [each for each in history.revisions if each.recorded_at <= at]
+    in_force = find_in_force(history.revisions, at)
     if not in_force:
         first = history.revisions[0]
         since = history.show(first.recorded_at)
-        verdict, text = (
-            (Verdict.NOT_EFFECTIVE, f"the action did not exist before {since}")
-            if first.number == 1
-            else (
-                Verdict.UNEXPLAINED,
-                f"the revisions of the action before {since} have been pruned",
-            )
-        )
+        verdict = Verdict.NOT_EFFECTIVE
+        text = f"the action did not exist before {since}"
+        if first.number != 1:
+            verdict = Verdict.UNEXPLAINED
+            text = f"the revisions of the action before {since} have been pruned"
         return _answer(history, verdict, text)
     revision = in_force[-1]
     gone_at = _get_deleted_at(history)
     if gone_at is not None and gone_at <= at:
-        return _answer(
-            history,
-            Verdict.DELETED,
-            f"the action was deleted at {history.show(gone_at)}",
-        )
+        text = f"the action was deleted at {history.show(gone_at)}"
+        return _answer(history, Verdict.DELETED, text)
     if revision.timing is None:
         return _explain_event_absence(history, begin, in_force)
     try:
@@ -408,9 +403,10 @@ def _explain_out(
             detail += f"{why}; occurrences during a pause never run"
         return verdict, f"{text} at {history.show(left.recorded_at)}{detail}"
     if not revision.active:
+        number = in_force[-1].number
         return (
             Verdict.INACTIVE,
-            f"the action has been inactive since revision {in_force[-1].number}",
+            f"the action has been inactive since revision {number}",
         )
     return None
 

@@ -23,7 +23,7 @@ def led(fence: int, since: int, until: int | None) -> Leadership:
     )
 
 
-def make_holder(age: int, *, stale: bool) -> Holder:
+def make_holder(age: int) -> Holder:
     """Return who has the lease, with a heartbeat that many minutes ago."""
     return Holder(
         hostname="host",
@@ -32,13 +32,12 @@ def make_holder(age: int, *, stale: bool) -> Holder:
         heartbeat_at=NOW - age * MINUTE,
         expires_at=NOW - (age - 1) * MINUTE,
         fence=2,
-        heartbeat_age=age * MINUTE,
-        is_stale=stale,
         last_tick_at=None,
+        now=NOW,
     )
 
 
-HOLDER = make_holder(0, stale=False)
+HOLDER = make_holder(0)
 
 
 def test_released_lease_begins_a_stretch():
@@ -79,7 +78,7 @@ def test_nothing_is_said_without_a_sign():
 
 def test_stretch_that_lasts_has_no_end():
     """A lease that ran out, or one that was released."""
-    stale = make_holder(5, stale=True)
+    stale = make_holder(5)
 
     assert [Unled(NOW - 5 * MINUTE, None)] == find_unled(
         [led(2, 90, None)], [], stale, now=NOW
