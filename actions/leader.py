@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from functools import cache
+from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
@@ -424,11 +425,10 @@ def get_holder(engine: sa.Engine) -> Holder | None:
 def fetch_holder(connection: sa.Connection) -> Holder | None:
     """Return who has the lease, or let it run out; None if it was released."""
     kept = (leases.c[each.name] for each in fields(Holder) if each.name != "now")
-    row = connection.execute(
-        sa.select(*kept, db_now()).where(
-            leases.c.name == LEASE_NAME, leases.c.holder.is_not(None)
-        )
-    ).one_or_none()
+    query: sa.Select[Any] = sa.select(*kept, db_now()).where(
+        leases.c.name == LEASE_NAME, leases.c.holder.is_not(None)
+    )
+    row = connection.execute(query).one_or_none()
     return None if row is None else Holder(*row)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from actions.read_actions import is_one_of
+from actions.read_actions import WITHOUT_DOCUMENT, is_one_of
 from models.database.lists import belongs_to
 from models.database.tables import (
     DELETED_ACTIONS,
@@ -110,10 +110,7 @@ def select_part(
         )
         chosen = [_action.uid.in_(uids)]
     query = (
-        sa.select(*(each for each in _action if each.name != "document"))
-        .where(*chosen)
-        .order_by(*key)
-        .limit(page.limit + 1)
+        sa.select(*WITHOUT_DOCUMENT).where(*chosen).order_by(*key).limit(page.limit + 1)
     )
     rows = connection.execute(query).all()
     shown = rows[: page.limit]

@@ -7,7 +7,7 @@ Nothing here writes, and the tick uses nothing of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -29,6 +29,9 @@ from models.revision import ActionState
 LOOKED_BACK = 1000
 
 _action = scheduled_actions.c
+
+#: What lists show of an action; its document may be long.
+WITHOUT_DOCUMENT = tuple(each for each in _action if each.name != "document")
 
 
 def is_one_of(
@@ -58,8 +61,8 @@ def fetch_rows(
     connection: sa.Connection, uids: Sequence[str]
 ) -> dict[str, sa.Row[Any]]:
     """Return the rows of *uids*, by uid, without their documents."""
-    columns = (each for each in _action if each.name != "document")
-    rows = connection.execute(sa.select(*columns).where(is_one_of(connection, uids)))
+    query = sa.select(*WITHOUT_DOCUMENT).where(is_one_of(connection, uids))
+    rows = connection.execute(query)
     return {row.uid: row for row in rows}
 
 
@@ -109,11 +112,9 @@ def fetch_left_behind(
         sa.select(_action.app, _action.name, former.c.name)
         .join(former, former.c.uid == _action.follows)
         .where(
-            *(
-                _action.follows.is_not(None),
-                _action.deleted_at.is_(None),
-                _action.active,
-            ),
+            _action.follows.is_not(None),
+            _action.deleted_at.is_(None),
+            _action.active,
             former.c.deleted_at.is_not(None),
             *belongs_to(app, _action.app),
         )
@@ -168,13 +169,8 @@ def fetch_last_runs(
     kept = operations.c
     rows = connection.execute(
         sa.select(
-            asked.c.uid,
-            kept.id,
-            kept.state,
-            kept.reason,
-            kept.occurrence,
-            kept.finished_at,
-            asked.c.succeeded_at,
+            *(asked.c.uid, kept.id, kept.state, kept.reason),
+            *(kept.occurrence, kept.finished_at, asked.c.succeeded_at),
         ).join_from(asked, operations, kept.id == asked.c.latest_id),
         {"given": make_rows_json([{"uid": uid} for uid in uids])},
     )
@@ -201,17 +197,14 @@ def fetch_revisions(
     """Return the latest *limit* revisions of an action, before *before* if given."""
     kept = scheduled_action_revisions.c
     query = (
-        sa.select(
-            kept.revision, kept.change, kept.recorded_at, kept.changed_by, kept.note
-        )
+        sa.select(*(kept[each.name] for each in fields(RevisionNote)))
         .where(kept.uid == uid)
         .order_by(kept.revision.desc())
         .limit(limit)
     )
     if before is not None:
         query = query.where(kept.revision < before)
-    rows = connection.execute(query)
-    return [RevisionNote(*row) for row in rows]
+    return [RevisionNote(*row) for row in connection.execute(query)]
 
 
 def get_action_state(row: sa.Row[Any]) -> ActionState:
@@ -254,13 +247,7 @@ def fetch_quarantined(
 ) -> list[Quarantined]:
     """Return the actions (of *app*) that the tick leaves out as unreadable."""
     rows = connection.execute(
-        sa.select(
-            _action.uid,
-            _action.app,
-            _action.name,
-            _action.quarantined_at,
-            _action.quarantine_reason,
-        )
+        sa.select(*(_action[each.name] for each in fields(Quarantined)))
         .where(
             _action.quarantined_at.is_not(None),
             _action.deleted_at.is_(None),

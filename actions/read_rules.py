@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from actions.occurrences import Due, Schedule, find_due, parse_timing
-from actions.read_actions import fetch_rows, get_action_state
+from actions.read_actions import WITHOUT_DOCUMENT, fetch_rows, get_action_state
 from models.database.lists import belongs_to
 from models.database.tables import (
     DUE_ACTIONS,
@@ -50,12 +50,7 @@ def find_problem(row: sa.Row[Any]) -> str | None:
 
 def find_zone(row: sa.Row[Any]) -> ZoneInfo:
     """Return the zone in which *row* (an action) is read; of several, the first."""
-    try:
-        if row.timing is None:
-            return load_zone(row.zone)
-        return parse_timing(row.timing).rules[0].zone
-    except RuleError:
-        return load_zone("UTC")
+    return find_zone_at(row.timing, row.zone)
 
 
 def fetch_named(
@@ -146,25 +141,8 @@ def fetch_next_due(
 ) -> list[NextDue]:
     """Return the actions (of *app*) that are due next, oldest first."""
     query: sa.Select[Any] = (
-        sa.select(
-            _action.uid,
-            _action.app,
-            _action.name,
-            _action.next_due_at,
-            _action.event,
-            _action.timing,
-            _action.zone,
-            _action.delay,
-            _action.active,
-            _action.paused_at,
-            _action.quarantined_at,
-            _action.deleted_at,
-            _action.effective_from,
-        )
-        .where(
-            DUE_ACTIONS.of(scheduled_actions.name),
-            *belongs_to(app, _action.app),
-        )
+        sa.select(*WITHOUT_DOCUMENT)
+        .where(DUE_ACTIONS.of(scheduled_actions.name), *belongs_to(app, _action.app))
         .order_by(_action.next_due_at)
         .limit(limit)
     )
@@ -191,8 +169,7 @@ class Zones:
 
     def find(self, uid: str, revision: int, at: datetime) -> ZoneInfo:
         """Return the zone in which *at* is read; UTC if the revision was pruned."""
-        timing, zone = self.named.get((uid, revision), (None, None))
-        return find_zone_at(timing, zone, at)
+        return find_zone_at(*self.named.get((uid, revision), (None, None)), at)
 
 
 def fetch_zones(connection: sa.Connection, keys: Collection[tuple[str, int]]) -> Zones:
@@ -218,7 +195,9 @@ def fetch_zones(connection: sa.Connection, keys: Collection[tuple[str, int]]) ->
     return Zones({(row.uid, row.revision): (row.timing, row.zone) for row in rows})
 
 
-def find_zone_at(timing: str | None, zone: str | None, at: datetime) -> ZoneInfo:
+def find_zone_at(
+    timing: str | None, zone: str | None, at: datetime | None = None
+) -> ZoneInfo:
     """
     Return the zone in which the rule of an action is read.
 
@@ -226,18 +205,18 @@ def find_zone_at(timing: str | None, zone: str | None, at: datetime) -> ZoneInfo
         timing: Canonical text of the time-driven ones. None: it follows events.
         zone: Of the action's row; said of those that follow events.
         at: One of its occurrences: with several rules, each may have its own zone.
+            None: that of the first rule is asked for.
 
     Returns:
         UTC if the rule cannot be read.
     """
     try:
         if timing is None:
-            return load_zone("UTC") if zone is None else load_zone(zone)
+            return load_zone(zone or "UTC")
         schedule = parse_timing(timing)
     except RuleError:  # of a newer tz database
         return load_zone("UTC")
-    if len({each.zone for each in schedule.rules}) > 1:
+    placed = None
+    if at is not None and len({each.zone for each in schedule.rules}) > 1:
         placed = schedule.find_rule(at)
-        if placed is not None:
-            return placed.rule.zone
-    return schedule.rules[0].zone
+    return schedule.rules[0].zone if placed is None else placed.rule.zone

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
-from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -92,11 +93,8 @@ def make_calendar_file(
     if len(found) > MOST_ENTRIES:
         until = found[MOST_ENTRIES][0].due_at
         found = [each for each in found if each[0].due_at < until]
-    text = write_calendar(
-        name,
-        _describe_file(until, left_out),
-        [_make_entry(due, row, web_url) for due, row in found],
-    )
+    entries = [_write_entry(due, row, web_url) for due, row in found]
+    text = _write_calendar(name, _describe_file(until, left_out), entries)
     return CalendarFile(text, len(found), until, left_out)
 
 
@@ -105,14 +103,9 @@ def _fetch_actions(
 ) -> list[sa.Row[Any]]:
     query = (
         sa.select(
-            *(
-                _action.uid,
-                _action.name,
-                _action.queue,
-                _action.timing,
-                _action.revision,
-            ),
-            *(_action.updated_at, _action.effective_from, _action.next_due_at),
+            *(_action.uid, _action.name, _action.queue, _action.timing),
+            *(_action.revision, _action.updated_at),
+            *(_action.effective_from, _action.next_due_at),
         )
         .where(
             *Whose(app).ticked(),
@@ -150,21 +143,25 @@ def _describe_file(until: datetime, left_out: Sequence[str]) -> str:
     return text
 
 
-def _make_entry(due: Due, row: sa.Row[Any], web_url: str | None) -> CalendarEntry:
+def _write_entry(due: Due, row: sa.Row[Any], web_url: str | None) -> Iterator[str]:
     sentence = f"{_describe(row.timing)}."
     zone, notes, _ = place_occurrence(parse_timing(row.timing), due.occurrence)
     local, utc = due.due_at.astimezone(zone), due.due_at.astimezone(UTC)
     clocks = f"{local:%H:%M} {local.isoformat()[-6:]} {zone.key}, {utc:%H:%M}Z"
-    return CalendarEntry(
-        uid=make_operation_id(row.uid, due.occurrence),
-        at=due.due_at,
-        changed_at=row.updated_at,
-        revision=row.revision,
-        summary=row.name,
-        description="\n".join([sentence, clocks, *notes, f"Queue {row.queue}"]),
-        category=row.queue,
-        url=None if web_url is None else f"{web_url}/actions/{quote(row.uid, safe='')}",
-    )
+    said = "\n".join([sentence, clocks, *notes, f"Queue {row.queue}"])
+    yield "BEGIN:VEVENT"
+    yield f"UID:{make_operation_id(row.uid, due.occurrence)}"
+    yield f"DTSTAMP:{_format(row.updated_at)}"
+    yield f"DTSTART:{_format(due.due_at)}"
+    yield f"SEQUENCE:{row.revision}"
+    yield f"SUMMARY:{escape(row.name)}"
+    yield f"DESCRIPTION:{escape(said)}"
+    yield f"CATEGORIES:{escape(row.queue)}"
+    if web_url is not None:
+        yield f"URL:{web_url}/actions/{quote(row.uid, safe='')}"
+    # It makes nobody busy.
+    yield "TRANSP:TRANSPARENT"
+    yield "END:VEVENT"
 
 
 @lru_cache(maxsize=4096)
@@ -172,6 +169,8 @@ def _describe(timing: str) -> str:
     """Return the sentence of a timing."""
     return describe(TimingModel.model_validate_json(timing))
 
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 #: Bytes of a line without its end; longer ones are folded (section 3.1).
 _LONGEST_LINE = 75
@@ -184,93 +183,36 @@ _NOTHING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CalendarEntry:
-    """
-    Something that happens at an instant.
-
-    Args:
-        uid: The same whenever the file is written again.
-        at: Aware.
-        changed_at: When what it says last changed, aware.
-        revision: Higher after each change.
-        summary: A few words.
-        description: Lines of text.
-        category: A word.
-        url: Where there is more. None: nowhere.
-    """
-
-    uid: UUID
-    at: datetime
-    changed_at: datetime
-    revision: int
-    summary: str
-    description: str
-    category: str
-    url: str | None = None
-
-
-def write_calendar(
-    name: str, description: str, entries: Sequence[CalendarEntry]
+def _write_calendar(
+    name: str, description: str, entries: Sequence[Iterable[str]]
 ) -> str:
-    """
-    Return a calendar file.
-
-    Args:
-        name: What programs call it.
-        description: Lines of text.
-        entries: In the order of the file.
-    """
     lines = [
         "BEGIN:VCALENDAR",
         "VERSION:2.0",
         "PRODID:-//Minutehand//Planned occurrences//EN",
         "CALSCALE:GREGORIAN",
         # the property of RFC 7986, and what programs knew before it
-        f"NAME:{_escape(name)}",
-        f"X-WR-CALNAME:{_escape(name)}",
-        f"DESCRIPTION:{_escape(description)}",
-        f"X-WR-CALDESC:{_escape(description)}",
+        f"NAME:{escape(name)}",
+        f"X-WR-CALNAME:{escape(name)}",
+        f"DESCRIPTION:{escape(description)}",
+        f"X-WR-CALDESC:{escape(description)}",
         "REFRESH-INTERVAL;VALUE=DURATION:PT1H",
         "X-PUBLISHED-TTL:PT1H",
     ]
-    for entry in entries:
-        lines += _write_entry(entry)
-    if not entries:
-        lines += _NOTHING
+    lines += chain.from_iterable(entries or [_NOTHING])
     lines.append("END:VCALENDAR")
     return "".join(f"{part}\r\n" for line in lines for part in fold(line))
-
-
-def _write_entry(entry: CalendarEntry) -> Iterator[str]:
-    yield "BEGIN:VEVENT"
-    yield f"UID:{entry.uid}"
-    yield f"DTSTAMP:{_format(entry.changed_at)}"
-    yield f"DTSTART:{_format(entry.at)}"
-    yield f"SEQUENCE:{entry.revision}"
-    yield f"SUMMARY:{_escape(entry.summary)}"
-    yield f"DESCRIPTION:{_escape(entry.description)}"
-    yield f"CATEGORIES:{_escape(entry.category)}"
-    if entry.url is not None:
-        yield f"URL:{entry.url}"
-    # It makes nobody busy.
-    yield "TRANSP:TRANSPARENT"
-    yield "END:VEVENT"
 
 
 def _format(instant: datetime) -> str:
     return f"{instant.astimezone(UTC):%Y%m%dT%H%M%SZ}"
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Return *text* as a value (section 3.3.11), without other control characters."""
     text = text.replace("\\", "\\\\").replace(";", "\\;").replace(",", "\\,")
-    lines = ("".join(filter(_is_allowed, line)) for line in text.splitlines())
+    lines = (_CONTROLS.sub("", line) for line in text.splitlines())
     return "\\n".join(lines)
-
-
-def _is_allowed(character: str) -> bool:
-    return character >= " " and character != "\x7f"
 
 
 def fold(line: str) -> Iterator[str]:

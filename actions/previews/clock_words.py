@@ -283,7 +283,7 @@ def _even_step(values: Sequence[int], size: int) -> int | None:
 
 def _collapse(values: Sequence[int], name: Callable[[int], str] = str) -> list[str]:
     """Return *values* as words, with runs of three or more as ``a to b``."""
-    words = []
+    words: list[str] = []
     for run in _runs(values):
         if len(run) < _LEAST_RUN:
             words += map(name, run)

@@ -114,10 +114,9 @@ def make_preview(
     Raises:
         RuleError: If a rule cannot be read; never for what the door has read.
     """
-    notes = (
-        [] if action.active else ["Not active: nothing runs until 'active' is true."]
-    )
-    notes += describe_terms(action_document(action))
+    notes = [*describe_terms(action_document(action))]
+    if not action.active:
+        notes.insert(0, "Not active: nothing runs until 'active' is true.")
     if timing is None:
         ended = action.ends_at is not None and action.ends_at <= start
         follows = isinstance(action.when, AfterActionModel)
@@ -129,7 +128,8 @@ def make_preview(
     schedule = make_schedule(timing)
     rules = [make_read_rule(rule) for rule in schedule.rules]
     either = find_either_days(action)
-    found = _find_first(schedule, start, end, count)
+    last = datetime.max.replace(tzinfo=UTC) if end is None else end
+    found = find_occurrences(schedule, start, last, limit=count)
     at_second = action.operations.queue is Queue.TASKS
     occurrences = _annotate(schedule, found, action.uid, viewer_zone)
     if not at_second:
@@ -152,14 +152,6 @@ def make_preview(
 def _format_offset(local: datetime) -> str:
     """Return the UTC offset: ``+02:00``."""
     return local.isoformat().removeprefix(local.replace(tzinfo=None).isoformat())
-
-
-def _find_first(
-    schedule: Schedule, start: datetime, end: datetime | None, count: int
-) -> list[datetime]:
-    """Return the first occurrences in [start, end)."""
-    last = datetime.max.replace(tzinfo=UTC) if end is None else end
-    return find_occurrences(schedule, start, last, limit=count)
 
 
 def _annotate(
@@ -286,11 +278,8 @@ def _describe_jitter(schedule: Schedule, uid: str | None) -> list[str]:
     if not schedule.jitter or uid is not None:
         return []
     minutes = schedule.jitter // _MINUTE
-    note = (
-        f"Each run is sent up to {minutes} min later; how much follows from the "
-        "uid, which this action does not have yet."
-    )
-    return [note]
+    unknown = "how much follows from the uid, which this action does not have yet"
+    return [f"Each run is sent up to {minutes} min later; {unknown}."]
 
 
 def _describe_grids(

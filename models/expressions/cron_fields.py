@@ -99,6 +99,35 @@ _NTH_WEEKDAY = re.compile(r"(?P<weekday>[0-9]+|[A-Z]{3})#(?P<nth>[0-9]+)")
 _LAST_OF_WEEKDAY = re.compile(r"(?P<weekday>[0-9]+)L")
 
 
+_SPREAD = "Write a number, and jitter beside the rule to spread the load."
+
+_WEEKEND = (
+    "Write a day, or LW for the last working day of the month; 'except' and 'instead' "
+    "of the action move what falls on a weekend."
+)
+
+#: Terms of other dialects: their field if not any, how they begin, why they are
+#: refused, and what to write instead.
+_UNKNOWN = (
+    (None, r"\?", "cron has no '?'.", "Write '*'."),
+    (None, r"H(\(|/|$)", "cron has no 'H'.", _SPREAD),
+    (None, r".*~|R(\(|/|$)", "a random time would be different at each tick.", _SPREAD),
+    (
+        *(_DAY, r"([0-9]+W|W[0-9]*)$", "the nearest working day is not supported."),
+        _WEEKEND,
+    ),
+    (
+        *(_DAY, "L", "only calendar rules count days from the end of a month."),
+        'Write L or LW, or use {"calendar": "*-*~03 07:00"}.',
+    ),
+    (
+        *(_WEEKDAY, rf"L|({'|'.join(_WEEKDAYS)})L$"),
+        "the last weekday of a month needs its number.",
+        "Write 5L for the last Friday of the month.",
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class CronFields:
     """
@@ -316,35 +345,9 @@ class _Parser:
     def refuse_term(self, term: str, spec: CronField) -> NoReturn:
         """Say why *term* is not a value of its field, as precisely as possible."""
         what = f"has {term!r} as {spec.name}"
-        if term.startswith("?"):
-            self.refuse(f"{what}; cron has no '?'.", "Write '*'.")
-        if re.match(r"H(\(|/|$)", term):
-            self.refuse(
-                f"{what}; cron has no 'H'.",
-                "Write a number, and jitter beside the rule to spread the load.",
-            )
-        if "~" in term or re.match(r"R(\(|/|$)", term):
-            self.refuse(
-                f"{what}; a random time would be different at each tick.",
-                "Write a number, and jitter beside the rule to spread the load.",
-            )
-        if spec is _DAY and re.fullmatch(r"[0-9]+W|W[0-9]*", term):
-            self.refuse(
-                f"{what}; the nearest working day is not supported.",
-                "Write a day, or LW for the last working day of the month; 'except' and"
-                " 'instead' of the action move what falls on a weekend.",
-            )
-        if spec is _DAY and term.startswith("L"):
-            self.refuse(
-                f"{what}; only calendar rules count days from the end of a month.",
-                'Write L or LW, or use {"calendar": "*-*~03 07:00"}.',
-            )
-        last_of_name = term.endswith("L") and term[:-1] in spec.names
-        if spec is _WEEKDAY and (term.startswith("L") or last_of_name):
-            self.refuse(
-                f"{what}; the last weekday of a month needs its number.",
-                "Write 5L for the last Friday of the month.",
-            )
+        for field, pattern, why, hint in _UNKNOWN:
+            if field in {None, spec} and re.match(pattern, term):
+                self.refuse(f"{what}; {why}", hint)
         if spec.names:
             self.refuse_name(term, spec, what)
         self.refuse(

@@ -71,6 +71,10 @@ def test_each_occurrence_is_there_with_the_id_of_its_operation(engine: sa.Engine
         "Every hour\\, at minute 30\\, Europe/Paris\\; up to 20 minutes later."
         in unfold(found)
     )
+    same = [("SEQUENCE", "1"), ("CATEGORIES", "tasks"), ("TRANSP", "TRANSPARENT")]
+    assert same == [(name, *set(get_values(found, name))) for name, _ in same]
+    changed_at = fetch_action(engine, "hourly").updated_at
+    assert {f"{changed_at:%Y%m%dT%H%M%SZ}"} == set(get_values(found, "DTSTAMP"))
 
 
 def test_what_is_due_too_often_is_named_instead(engine: sa.Engine):
@@ -94,7 +98,10 @@ def test_what_does_not_run_is_not_there(engine: sa.Engine):
     with writing(engine) as connection:
         pause_action(connection, "paused")
 
-    assert 0 == make(engine).entries
+    found = make(engine)
+
+    assert 0 == found.entries
+    assert "BEGIN:VTIMEZONE" in found.text  # the grammar wants a component
 
 
 def test_a_large_app_has_a_file_that_reaches_less_far(
