@@ -21,7 +21,13 @@ from models.json_form import write_json
 from models.paging import Part
 from serving.context import Context
 from serving.cursors import write_cursor
-from serving.refusals import HttpError, ProblemPart, find_status, place_problem
+from serving.refusals import (
+    HttpError,
+    ProblemPart,
+    find_status,
+    name_status,
+    place_problem,
+)
 
 _Json = TypeVar("_Json")
 _Entry = TypeVar("_Entry")
@@ -170,7 +176,7 @@ def make_problem(
     """Return problem details; *more* are members of its own."""
     problem: ProblemJson = {
         "type": "about:blank",
-        "title": status.phrase,
+        "title": name_status(status),
         "status": status.value,
         "detail": detail,
         "request_id": request_id,

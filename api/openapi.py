@@ -25,6 +25,7 @@ from api.guarding import ApiRoute
 from api.parameters import KNOWN
 from api.routes import PUBLIC_ROUTERS, ROUTERS
 from serving.guarding import Body
+from serving.refusals import name_status
 
 _ROOT = Path(__file__).parents[1]
 
@@ -94,7 +95,7 @@ def make_document() -> dict[str, Any]:
         schemas.pop(unused, None)
     components["responses"] = {
         _name_problem(HTTPStatus(status)): {
-            "description": HTTPStatus(status).phrase,
+            "description": name_status(HTTPStatus(status)),
             "content": {
                 MEDIA_TYPE: {"schema": {"$ref": _REFERENCE.format(model="ProblemJson")}}
             },
@@ -165,7 +166,7 @@ def _name(described: dict[str, Any], route: APIRoute) -> None:
     described["description"] = text
     for status, answer in described["responses"].items():
         if answer["description"] == "Successful Response":
-            answer["description"] = HTTPStatus(int(status)).phrase
+            answer["description"] = name_status(HTTPStatus(int(status)))
     for parameter in described.get("parameters", ()):
         schema = parameter["schema"]
         # Said of the parameter already.
@@ -187,7 +188,7 @@ def _name(described: dict[str, Any], route: APIRoute) -> None:
 
 
 def _name_problem(status: HTTPStatus) -> str:
-    return status.phrase.replace(" ", "")
+    return name_status(status).replace(" ", "")
 
 
 def _drop_titles(part: Any) -> None:

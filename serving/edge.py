@@ -28,6 +28,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from serving.refusals import name_status
+
 #: Open files that the process needs beside its connections: databases, log, itself.
 _OTHER_FILES = 100
 
@@ -319,7 +321,7 @@ def _make_refusal(status: HTTPStatus, detail: str) -> JSONResponse:
         headers["retry-after"] = "1"
     problem: dict[str, object] = {
         "type": "about:blank",
-        "title": status.phrase,
+        "title": name_status(status),
         "status": status.value,
         "detail": detail,
         "request_id": request_id,

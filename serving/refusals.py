@@ -46,6 +46,18 @@ _STATUSES = (
 )
 
 
+#: What RFC 9110 calls them; Python does so since 3.13.
+_NAMES = {
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Content Too Large",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Unprocessable Content",
+}
+
+
+def name_status(status: HTTPStatus) -> str:
+    """Return the name of *status* in HTTP, the same with every Python."""
+    return _NAMES.get(status, status.phrase)
+
+
 class ProblemPart(TypedDict):
     """
     One thing that is wrong.

@@ -318,14 +318,17 @@ def _find_unfit(text: str) -> str | None:
     return None
 
 
+#: How Python says so since 3.13, at the comma and not behind it.
+_LAST_COMMA = "Illegal trailing comma"
+
 #: How Python's message begins, what we say instead, and the hint.
 _DECODING = (
     (
         "Expecting property name",
         "a key in double quotes was expected",
-        "Put keys in double quotes, and no comma after the last entry.",
+        "Put keys in double quotes.",
     ),
-    ("Illegal trailing comma", "there is a comma after the last entry", "Remove it."),
+    (_LAST_COMMA, "there is a comma after the last entry", "Remove it."),
     ("Expecting ':'", "a colon was expected after the key", 'Write "key": value.'),
     (
         "Expecting ','",
@@ -377,6 +380,8 @@ def format_place(place: tuple[int, int]) -> str:
 
 def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:
     """Return *error* in our words: where, what was found, what to write instead."""
+    if (comma := _find_last_comma(error)) is not None:
+        error = json.JSONDecodeError(_LAST_COMMA, error.doc, comma)
     what, hint = "it is not JSON", "Write one JSON object."
     for begin, ours, ours_hint in _DECODING:
         if error.msg.startswith(begin):
@@ -393,3 +398,12 @@ def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:
     place = (error.lineno, error.colno)
     msg = f"{format_place(place)}{what}; {found}."
     return InvalidDocumentError((Problem("", msg, hint, place),))
+
+
+def _find_last_comma(error: json.JSONDecodeError) -> int | None:
+    """Return where the comma stands if *error* is one before a closing bracket."""
+    before, bracket = error.doc[: error.pos].rstrip(), error.doc[error.pos :][:1]
+    expected = {"}": "Expecting property name", "]": "Expecting value"}.get(bracket)
+    if expected and error.msg.startswith(expected) and before.endswith(","):
+        return len(before) - 1
+    return None

@@ -43,7 +43,7 @@ def find_all(text: str | bytes) -> list[tuple[tuple[int, int] | None, Problem]]:
         pytest.param("{}\n{}", (2, 1), id="two documents"),
         pytest.param('{"a": [1,\n' + "[" * 40 + "]" * 40 + "]}", (2, 31), id="deep"),
         pytest.param("[" * 50_000, (1, 33), id="deeper than Python goes"),
-        pytest.param('{"name": "[[[",\n"a": ' + "[" * 5000, (2, 37), id="text"),
+        pytest.param('{"name": "[[[",\n"a": ' + "[" * 50_000, (2, 37), id="text"),
     ],
 )
 def test_text_that_is_no_document_has_a_place(
