@@ -9,7 +9,15 @@ import typer
 from actions.leader import fetch_leader
 from cli.connection import get_actor, get_engine, get_settings, read_database
 from cli.operations_watch import follow
-from cli.options import ActionArgument, AppOption, JsonOption, YesOption, confirm, takes
+from cli.options import (
+    ActionArgument,
+    AppOption,
+    JsonOption,
+    YesOption,
+    confirm,
+    read_note,
+    takes,
+)
 from cli.output import out, print_json, print_note, print_warning
 from dispatch.manual_runs import find_runnable, run_now
 from models.database.engine import Author
@@ -50,7 +58,7 @@ def _read_asked(
     ] = None,
 ) -> dict[str, Any]:
     asked = {"user_id": user, "steps": step, "force": force}
-    return {"key": key, **asked, "note": note}
+    return {"key": key, **asked, "note": read_note(note)}
 
 
 @takes("asked", _read_asked)

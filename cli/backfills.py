@@ -23,6 +23,7 @@ from cli.options import (
     ChangeTerms,
     JsonOption,
     confirm_change_of_many,
+    read_options,
     read_period,
     shorten,
     takes,
@@ -47,8 +48,7 @@ from dispatch.backfills.shown_backfills import (
     fetch_shown_backfills,
     find_backfill_id,
 )
-from models.door.documents import read_model
-from models.json_form import get_members, write_json
+from models.json_form import get_members
 from models.paging import Page
 from models.requests.actions import DEFAULT_AT_ONCE, BackfillModel, Which
 from models.units import format_count
@@ -88,9 +88,14 @@ def _read_asked(
     ] = None,
 ) -> BackfillModel:
     since, end = read_period(from_, until)
-    values = {"from": since, "until": end, "which": which, "at_once": at_once}
-    text = write_json({**values, "note": note or None})
-    return read_model(BackfillModel, text.encode(), noun="backfill")
+    return read_options(
+        BackfillModel,
+        since=since,
+        until=end,
+        which=which,
+        at_once=at_once,
+        note=note or None,
+    )
 
 
 @takes("asked", _read_asked)

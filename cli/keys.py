@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Annotated
 
 import sqlalchemy as sa
@@ -11,11 +10,10 @@ import typer
 
 from actions.lookup import fetch_app
 from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import AppOption, JsonOption
+from cli.options import AppOption, JsonOption, naming, read_options
 from cli.output import format_both, out, print_json, print_line, print_note, print_table
-from models.errors import NotFoundError, RuleError, UsageError
+from models.errors import NotFoundError, UsageError
 from models.fields.duration import Duration
-from models.fields.field_types import LONGEST_NAME, check_name
 from models.paging import Page
 from models.role import Role
 from serving.access.callers import Caller
@@ -26,6 +24,7 @@ from serving.access.key_documents import (
     INVITED_FOR,
     InvitationModel,
     NewKey,
+    NewKeyModel,
     ShownInvitation,
     ShownKey,
     parse_lifetime,
@@ -81,16 +80,12 @@ def create(
     Only its digest is stored, so a key that was lost cannot be shown again.
     """
     role = _demand(role, app, all_, "minutehand keys create --app shop --role editor")
-    lifetime = None
-    if expires != ENDLESS:
-        lifetime = _read_duration("--expires", expires, parse_lifetime)
+    life = None if expires == ENDLESS else expires
+    asked = read_options(NewKeyModel, role=role, name=name, expires=life)
+    lifetime = None if life is None else asked.lifetime
     with write_database() as connection:
         new = create_key(
-            connection,
-            app=app,
-            role=role,
-            name=None if name is None else _read_name(name),
-            lifetime=lifetime,
+            connection, app=app, role=role, name=asked.name, lifetime=lifetime
         )
     _print_new(new, json=json)
 
@@ -137,8 +132,12 @@ def revoke(key: _IdArgument, *, json: JsonOption = False) -> None:
     with write_database() as connection:
         try:
             revoked = revoke_invitation(connection, key)
-        except NotFoundError:
-            revoked = revoke_key(connection, _read_id(key))
+        except NotFoundError as error:
+            try:
+                revoked = revoke_key(connection, _read_id(key))
+            except NotFoundError as of_keys:
+                msg = f"{error}, and {of_keys}, or keys invitations"
+                raise NotFoundError(msg) from None
     if json:
         print_json(revoked)
     elif isinstance(revoked, ShownInvitation):
@@ -166,7 +165,8 @@ def rotate(
 
     The successor has the same small app, role and name. PT0S ends the old key at once.
     """
-    both_for = _read_duration("--overlap", overlap)
+    with naming("--overlap"):
+        both_for = Duration.parse(overlap)
     with write_database() as connection:
         new = rotate_key(connection, _read_id(key), overlap=both_for)
         old = fetch_key(connection, new.replaces or "")
@@ -228,9 +228,10 @@ def link(
     if invite_ is None or app is None:
         out().print(make_link_here(url, role=role, app=app), soft_wrap=True)
         return
-    name = _read_name(invite_, "--invite")
-    life = _read_duration("--expires", expires or str(INVITED_FOR), parse_lifetime)
-    wanted = InvitationModel(role=role, app=app, name=name, expires=str(life))
+    with naming("--expires"):
+        life = str(parse_lifetime(expires or str(INVITED_FOR)))
+    with naming("--invite"):
+        wanted = InvitationModel(role=role, app=app, name=invite_, expires=life)
     with write_database() as connection:
         new = invite(connection, wanted)
     out().print(make_address(url, new.text), soft_wrap=True)
@@ -294,28 +295,6 @@ def _describe(key: ShownKey) -> str:
 def _read_id(text: str) -> str:
     """Return the id in *text*, which may be how a key begins, as lists show it."""
     return text.removeprefix("mh_").partition("_")[0] if "_" in text else text
-
-
-def _read_name(text: str, option: str = "--name") -> str:
-    try:
-        name = check_name(text)
-    except RuleError as error:
-        msg = f"{option}: {error}"
-        raise UsageError(msg) from None
-    if len(name) > LONGEST_NAME:
-        msg = f"{option}: has {len(name)} characters, and {LONGEST_NAME} are possible"
-        raise UsageError(msg)
-    return name
-
-
-def _read_duration(
-    option: str, text: str, parse: Callable[[str], Duration] = Duration.parse
-) -> Duration:
-    try:
-        return parse(text)
-    except RuleError as error:
-        msg = f"{option}: {error}"
-        raise UsageError(msg) from None
 
 
 def make_link_here(

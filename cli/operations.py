@@ -23,6 +23,7 @@ from cli.options import (
     ReasonOption,
     StatesOption,
     read_operation_id,
+    read_options,
     read_period,
     shorten,
     takes,
@@ -84,8 +85,7 @@ _OPTIONS: Mapping[str, Any] = {
 
 def _make_filter(**given: Any) -> OperationFilterModel:
     given["since"], given["until"] = read_period(given["since"], given["until"])
-    said = {name: value for name, value in given.items() if value is not None}
-    return OperationFilterModel(**said)
+    return read_options(OperationFilterModel, **given)
 
 
 #: Gives a command, which takes ``wanted``, the options that this is made of.

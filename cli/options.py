@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
@@ -16,7 +16,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 import typer
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from actions.lookup import Suggestion, suggest_actions, suggest_apps
 from cli.connection import peek_at_database, read_database
@@ -25,12 +25,13 @@ from models.database.engine import read_host_clock
 from models.database.lists import SHOWN_DIGITS
 from models.errors import RuleError, UsageError
 from models.fields.instants import format_instant, parse_typed_instant
-from models.fields.strict_model import say
+from models.fields.strict_model import make_complaint, say
 from models.operation_state import OperationState, Queue, Reason
-from models.requests.notes import PauseModel
+from models.requests.notes import NoteModel, PauseModel
 from operations.state import find_operation_id
 from overview.suggestions import suggest_operations, suggest_workers
 
+_Model = TypeVar("_Model", bound=BaseModel)
 _Result = TypeVar("_Result")
 
 #: How long a TAB may take to ask the database.
@@ -214,11 +215,47 @@ def read_instant(option: str, text: str) -> datetime:
 
 
 def _read_instant(option: str, text: str, now: datetime) -> datetime:
-    try:
+    with naming(option):
         return parse_typed_instant(text, now=now)
-    except RuleError as error:
-        msg = f"{option}: {error}"
+
+
+@contextmanager
+def naming(option: str) -> Iterator[None]:
+    """
+    Name *option* in what is refused of its value.
+
+    Raises:
+        UsageError: For an error of rules or models in the block.
+    """
+    try:
+        yield
+    except (RuleError, ValidationError) as error:
+        msg = f"{option}: {say(error)}"
         raise UsageError(msg) from None
+
+
+def read_options(model: type[_Model], **given: object) -> _Model:
+    """
+    Return what options of the names of the fields of *model* say; None: not given.
+
+    Raises:
+        UsageError: With a line for each option that is refused.
+    """
+    said = {name: value for name, value in given.items() if value is not None}
+    try:
+        return model(**said)
+    except ValidationError as error:
+        lines = []
+        for found in error.errors(include_url=False):
+            complaint = make_complaint(found, model)
+            told = f"--{found['loc'][0]}: {complaint.message} {complaint.hint}"
+            lines.append(told.rstrip())
+        raise UsageError("\n".join(lines)) from None
+
+
+def read_note(text: str | None) -> str | None:
+    """Return the note that ``--note`` gives; raises as ``read_options``."""
+    return read_options(NoteModel, note=text or None).note
 
 
 def read_optional_instant(option: str, text: str | None) -> datetime | None:
@@ -261,13 +298,8 @@ def _echo(text: str | None, instant: datetime) -> str:
 
 
 def _read_pause(*, note: NoteOption = None, until: UntilOption = None) -> PauseModel:
-    end = None if until is None else read_instant("--until", until)
-    try:
-        asked = PauseModel(note=note or None)
-    except ValidationError as error:
-        msg = f"--note: {say(error)}"
-        raise UsageError(msg) from None
-    return asked.model_copy(update={"until": end})
+    end = read_optional_instant("--until", until)
+    return read_options(PauseModel, note=note or None, until=end)
 
 
 #: Gives a command, which takes ``asked``, the options that a pause is made of.

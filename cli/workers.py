@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import JsonOption, NoteOption, complete_worker
+from cli.options import JsonOption, NoteOption, complete_worker, read_note
 from cli.output import print_json, print_line, print_note, print_table
 from models.units import format_age, format_count
 from operations.fleet.draining import find_worker
@@ -59,7 +59,7 @@ def drain(
     It does so within 20 seconds, until it is resumed or started again. Other workers of
     its queues go on.
     """
-    drained = _set(name, drained=True, note=note, json=json)
+    drained = _set(name, drained=True, note=read_note(note), json=json)
     if drained is None:
         return
     many = format_count(len(drained.running), "operation", "operations")

@@ -104,7 +104,10 @@ def test_unknown_key_is_not_found(call: Call):
     answer = call("keys", "revoke", "none")
 
     assert 4 == answer.code
-    assert "there is no API key 'none'. List them with: minutehand" in answer.err
+    assert (
+        "error: there is no invitation 'none' that has not ended, and there is no API"
+        " key 'none'. List them with: minutehand keys list, or keys invitations\n"
+    ) == answer.err
 
 
 def test_rotation_prints_the_successor_alone(call: Call, database_url: str):
@@ -234,6 +237,7 @@ def test_invitations_are_listed_and_revoked(call: Call, engine_of_call: sa.Engin
     assert [] == others
     assert f"The invitation of {listed['name']} was revoked" in told.out
     assert (4, None) == (again.code, session)
+    assert f"no invitation {listed['id']!r} that has not ended, and" in again.err
 
 
 def test_link_is_printed_to_a_terminal_alone(call: Call, engine_of_call: sa.Engine):

@@ -89,6 +89,47 @@ def test_period_without_an_instant_is_refused(
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        ("actions", "backfill", "hello", "--from", "-1h"),
+        ("actions", "pause", "hello"),
+        ("actions", "run", "hello"),
+        ("queues", "pause", "quick"),
+        ("workers", "drain", "quick@host"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("note", "told"),
+    [
+        ("x" * 1001, "It has 1001 characters; at most 1000 are accepted."),
+        ("a\x1bb", r"'a\x1bb' contains the control character '\x1b'."),
+    ],
+)
+def test_note_is_refused_under_its_option(
+    call: Call, command: tuple[str, ...], note: str, told: str
+):
+    """Whoever typed --note reads of --note, whatever is done beside."""
+    answer = call(*command, "--note", note)
+
+    assert (2, "") == (answer.code, answer.out)
+    assert answer.err.startswith(f"error: --note: {told}")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--text", "x" * 201), ("--app", "a b"), ("--action", " ")]
+)
+@pytest.mark.parametrize("command", ["list", "cancel", "retry"])
+def test_filter_is_refused_under_its_option(
+    embedded: Call, command: str, option: str, value: str
+):
+    """It is no defect of ours, and no traceback is printed."""
+    answer = embedded("operations", command, option, value)
+
+    assert (2, "") == (answer.code, answer.out)
+    assert answer.err.startswith(f"error: {option}: ")
+
+
+@pytest.mark.parametrize(
     ("option", "value", "end"),
     [
         ("--state", "failedd", "Did you mean 'failed'?"),
