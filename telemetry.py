@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Hashable, MutableMapping
+from collections.abc import Callable, Hashable, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal, Self, TextIO
+from typing import Any, Literal, TextIO, TypeVar
 
 import structlog
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
@@ -25,204 +25,69 @@ LogFormat = Literal["auto", "json", "console"]
 
 
 class Event(StrEnum):
-    """What a log line is about; ``meaning`` says it to an operator."""
+    """What a log line is about; docs/telemetry.md says what each means."""
 
-    meaning: str
+    SCHEDULER_STARTED = "scheduler_started"
+    SCHEDULER_STOPPED = "scheduler_stopped"
+    LEASE_ACQUIRED = "lease_acquired"
+    LEASE_LOST = "lease_lost"
+    STANDING_BY = "standing_by"
+    LEASE_RELEASED = "lease_released"
 
-    def __new__(cls, name: str, meaning: str) -> Self:
-        """Be the string *name*, with *meaning* beside it."""
-        member = str.__new__(cls, name)
-        member._value_ = name
-        member.meaning = meaning
-        return member
+    WEB_STARTED = "web_started"
+    WEB_NOT_STARTED = "web_not_started"
+    WEB_SIGNED_IN = "web_signed_in"
+    WEB_SIGN_IN_REFUSED = "web_sign_in_refused"
+    WEB_REQUEST_FAILED = "web_request_failed"
+    WEB_REQUEST_UNSERVED = "web_request_unserved"
+    TICK_DONE = "tick_done"
+    SYSTEMD_UNREACHABLE = "systemd_unreachable"
+    DATABASE_UNREACHABLE = "database_unreachable"
+    PRESENCE_NOT_TOLD = "presence_not_told"
+    WORKER_DRAINED = "worker_drained"
+    WORKER_RESUMED = "worker_resumed"
+    OTLP_OFF = "otlp_off"
+    METRICS_NOT_READ = "metrics_not_read"
+    CLOCK_SKEWED = "clock_skewed"
+    CLOCK_SET_BACK = "clock_set_back"
+    ZONE_CHANGED = "zone_changed"
+    PAUSE_ENDED = "pause_ended"
+    BULK_CHANGE_ENDED = "bulk_change_ended"
+    BULK_CHANGE_FAILED = "bulk_change_failed"
+    BACKFILL_ENDED = "backfill_ended"
+    FLIGHT_FAILED = "flight_failed"
+    ACTION_QUARANTINED = "action_quarantined"
+    SEND_FAILED = "send_failed"
+    SCHEMA_REFUSED = "schema_refused"
+    OPERATION_RESCUED = "operation_rescued"
 
-    SCHEDULER_STARTED = "scheduler_started", "A scheduler runs; it may not lead yet."
-    SCHEDULER_STOPPED = "scheduler_stopped", "A scheduler ended in good order."
-    LEASE_ACQUIRED = "lease_acquired", "This scheduler leads from now on."
-    LEASE_LOST = "lease_lost", "This scheduler no longer leads; another may."
-    STANDING_BY = (
-        "standing_by",
-        "Another scheduler leads; logged once for each leader.",
-    )
-    LEASE_RELEASED = "lease_released", "This scheduler gave up its lease as it stopped."
+    ACTION_RESTS = "action_rests"
 
-    WEB_STARTED = "web_started", "The web process answers at an address."
-    WEB_NOT_STARTED = (
-        "web_not_started",
-        "The HTTP API cannot listen on its address; everything else goes on.",
-    )
-    WEB_SIGNED_IN = (
-        "web_signed_in",
-        "Somebody signed in at the pages, by a key, a link or the company's provider.",
-    )
-    WEB_SIGN_IN_REFUSED = (
-        "web_sign_in_refused",
-        "Somebody came back from the company's provider and was not let in; why.",
-    )
-    WEB_REQUEST_FAILED = (
-        "web_request_failed",
-        "A request met a defect of ours; its caller was told only the request's id.",
-    )
-    WEB_REQUEST_UNSERVED = (
-        "web_request_unserved",
-        "A request was answered with 503: the database was away, or nothing was free.",
-    )
-    TICK_DONE = "tick_done", "A tick recorded what was due; the counts say how much."
-    SYSTEMD_UNREACHABLE = (
-        "systemd_unreachable",
-        "systemd did not take the sign of life that it asks for, and may restart us.",
-    )
-    DATABASE_UNREACHABLE = (
-        "database_unreachable",
-        "The database did not answer in time, or accepts no writes; tried again soon.",
-    )
-    PRESENCE_NOT_TOLD = (
-        "presence_not_told",
-        "A process could not record that it is alive; it goes on working.",
-    )
-    WORKER_DRAINED = (
-        "worker_drained",
-        "A worker takes nothing new, as it was asked; it finishes what it runs.",
-    )
-    WORKER_RESUMED = (
-        "worker_resumed",
-        "A drained worker takes operations again, as it was asked.",
-    )
-    OTLP_OFF = (
-        "otlp_off",
-        "A collector of OpenTelemetry is named, but nothing is sent to it; see why.",
-    )
-    METRICS_NOT_READ = (
-        "metrics_not_read",
-        "The metrics of work could not be read from the database; tried again later.",
-    )
-    CLOCK_SKEWED = (
-        "clock_skewed",
-        "The clocks of host and database differ by more than two seconds.",
-    )
-    CLOCK_SET_BACK = (
-        "clock_set_back",
-        "The database clock is earlier than at the last tick; due times are redone.",
-    )
-    ZONE_CHANGED = (
-        "zone_changed",
-        "A zone in use has other clocks; due times were redone.",
-    )
-    PAUSE_ENDED = "pause_ended", "Pauses ended; the count says how many actions go on."
-    BULK_CHANGE_ENDED = "bulk_change_ended", "A bulk change has been done."
-    BULK_CHANGE_FAILED = (
-        "bulk_change_failed",
-        "A bulk change met an error that would come again, and ended.",
-    )
-    BACKFILL_ENDED = "backfill_ended", "A backfill is over; its operations are final."
-    FLIGHT_FAILED = (
-        "flight_failed",
-        "A chunk of a tick could not be recorded; it is decided anew, part by part.",
-    )
-    ACTION_QUARANTINED = (
-        "action_quarantined",
-        "An action could not be read and is left out until it is edited.",
-    )
-    SEND_FAILED = (
-        "send_failed",
-        "The broker refused messages or did not answer; they are sent again.",
-    )
-    SCHEMA_REFUSED = (
-        "schema_refused",
-        "A worker stopped: its version does not work with the database's schema.",
-    )
-    OPERATION_RESCUED = (
-        "operation_rescued",
-        "An operation whose worker or message was lost is tried again, or given up.",
-    )
+    OPERATIONS_LATE = "operations_late"
 
-    ACTION_RESTS = (
-        "action_rests",
-        "An action was paused, as it asks, after so many failures in a row.",
-    )
+    NOTICES_RECORDED = "notices_recorded"
+    NOTICES_UNREADABLE = "notices_unreadable"
 
-    OPERATIONS_LATE = (
-        "operations_late",
-        "Operations are late, or take longer than their actions expect.",
-    )
-
-    NOTICES_RECORDED = (
-        "notices_recorded",
-        "Notices will be sent about operations that failed, or that work again.",
-    )
-    NOTICES_UNREADABLE = (
-        "notices_unreadable",
-        "A small app's settings for notices could not be read.",
-    )
-
-    OPERATION_NOT_CLAIMED = (
-        "operation_not_claimed",
-        "A message was dropped: another worker has its operation, or had it.",
-    )
-    MESSAGE_NOT_OURS = (
-        "message_not_ours",
-        "A worker put back, put aside or refused what is not for it; see the hint.",
-    )
-    MESSAGE_DROPPED = (
-        "message_dropped",
-        "What is no answer, or no command, was deleted.",
-    )
-    CLAIM_LOST = "claim_lost", "A worker's lease ended while it worked; it stopped."
-    HEARTBEAT_FAILED = "heartbeat_failed", "A worker could not renew its lease."
-    OPERATION_GIVEN_BACK = (
-        "operation_given_back",
-        "A worker stopped during an operation; another will go on with it.",
-    )
-    OPERATIONS_NOT_GIVEN_BACK = (
-        "operations_not_given_back",
-        "A worker stopped without the database; others go on when its leases end.",
-    )
-    CHILD_LOST = (
-        "child_lost",
-        "A process of a worker was killed; the worker settled what it was running.",
-    )
-    STEP_FAILED = (
-        "step_failed",
-        "A step failed: why, and whether the operation will be tried again.",
-    )
-    OPERATION_WAITS = (
-        "operation_waits",
-        "An operation waits for the end of a task that it sent; no worker is held.",
-    )
-    ANSWERS_UNBOUNDED = (
-        "answers_unbounded",
-        "A Redis forbids EVAL, so answers of tasks are read whole, however large.",
-    )
-    ANSWERS_UNREAD = (
-        "answers_unread",
-        "Answers of tasks cannot be read from a broker; they stay there.",
-    )
-    OPERATION_POSTPONED = (
-        "operation_postponed",
-        "An operation waits for a server it needs; this does not count as an attempt.",
-    )
-    BREAKER_OPENED = (
-        "breaker_opened",
-        "A server fails; operations that need it wait, and one at a time tries.",
-    )
-    PING_FAILED = (
-        "ping_failed",
-        "A monitor took no ping, or the database is away; runs go on all the same.",
-    )
-    BREAKER_CLOSED = "breaker_closed", "A server that failed works again."
-    OPERATION_FINISHED = (
-        "operation_finished",
-        "A worker is done with an operation; its state says how it went.",
-    )
-    OPERATION_CANCELED = "operation_canceled", "An operation was stopped on request."
-    PROCESS_CRASHED = (
-        "process_crashed",
-        "An unexpected error ended a process or thread; please report it.",
-    )
-    OPERATION_CRASHED = (
-        "operation_crashed",
-        "An unexpected error ended an operation; please report the traceback.",
-    )
+    OPERATION_NOT_CLAIMED = "operation_not_claimed"
+    MESSAGE_NOT_OURS = "message_not_ours"
+    MESSAGE_DROPPED = "message_dropped"
+    CLAIM_LOST = "claim_lost"
+    HEARTBEAT_FAILED = "heartbeat_failed"
+    OPERATION_GIVEN_BACK = "operation_given_back"
+    OPERATIONS_NOT_GIVEN_BACK = "operations_not_given_back"
+    CHILD_LOST = "child_lost"
+    STEP_FAILED = "step_failed"
+    OPERATION_WAITS = "operation_waits"
+    ANSWERS_UNBOUNDED = "answers_unbounded"
+    ANSWERS_UNREAD = "answers_unread"
+    OPERATION_POSTPONED = "operation_postponed"
+    BREAKER_OPENED = "breaker_opened"
+    PING_FAILED = "ping_failed"
+    BREAKER_CLOSED = "breaker_closed"
+    OPERATION_FINISHED = "operation_finished"
+    OPERATION_CANCELED = "operation_canceled"
+    PROCESS_CRASHED = "process_crashed"
+    OPERATION_CRASHED = "operation_crashed"
 
 
 #: Buckets in seconds: from a tick with nothing due to one that takes a whole minute.
@@ -230,65 +95,94 @@ _TICK_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 #: Buckets in seconds: sent at once, within its minute, made up for after downtime.
 _LAG_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
 
-TICKS = Counter("minutehand_ticks_total", "Ticks by result.", ["result"])
-TICK_SECONDS = Histogram(
-    "minutehand_tick_seconds", "How long ticks take.", buckets=_TICK_BUCKETS
+_Metric = TypeVar("_Metric", Counter, Gauge, Histogram)
+
+#: All metrics, by the names under which Prometheus sees them.
+METRICS: dict[str, Counter | Gauge | Histogram] = {}
+
+#: Of these, what the leader reads from the database each time it is asked.
+METRICS_OF_WORK: dict[str, Gauge] = {}
+
+
+def _declare(
+    kind: type[_Metric],
+    name: str,
+    documentation: str,
+    label: str | None = None,
+    values: Sequence[str] = (),
+    **options: Any,
+) -> _Metric:
+    """Declare a metric of this process; *values* are those that *label* has."""
+    labels = () if label is None else (label,)
+    metric = kind(f"minutehand_{name}", documentation, labels, **options)
+    METRICS[f"minutehand_{name}"] = metric
+    # Every series exists from the start, so an alert sees even the first increment.
+    for value in values:
+        metric.labels(value)
+    return metric
+
+
+TICKS = _declare(
+    Counter, "ticks_total", "Ticks by result.", "result", ("done", "cut", "failed")
 )
-LAST_TICK = Gauge(
-    "minutehand_last_tick_timestamp_seconds",
+TICK_SECONDS = _declare(
+    Histogram, "tick_seconds", "How long ticks take.", buckets=_TICK_BUCKETS
+)
+LAST_TICK = _declare(
+    Gauge,
+    "last_tick_timestamp_seconds",
     "Time of the last complete tick; alert if it is more than 90 seconds ago.",
 )
-OCCURRENCES_RECORDED = Counter(
-    "minutehand_occurrences_recorded_total",
+OCCURRENCES_RECORDED = _declare(
+    Counter,
+    "occurrences_recorded_total",
     "Decisions recorded, by decision: dispatched, skipped or missed.",
-    ["decision"],
+    *("decision", ("dispatched", "skipped", "missed")),
 )
-ACTIONS_QUARANTINED = Counter(
-    "minutehand_actions_quarantined_total", "Actions that could not be read."
+ACTIONS_QUARANTINED = _declare(
+    Counter, "actions_quarantined_total", "Actions that could not be read."
 )
-MESSAGES_SENT = Counter(
-    "minutehand_messages_sent_total", "Messages the broker took, by queue.", ["queue"]
+MESSAGES_SENT = _declare(
+    Counter,
+    "messages_sent_total",
+    "Messages the broker took, by queue.",
+    *("queue", ("quick", "heavy", "tasks", "celery")),
 )
-SEND_ERRORS = Counter(
-    "minutehand_send_errors_total", "Attempts to send that the broker did not take."
+SEND_ERRORS = _declare(
+    Counter, "send_errors_total", "Attempts to send that the broker did not take."
 )
-SEND_LAG = Histogram(
-    "minutehand_send_lag_seconds",
+SEND_LAG = _declare(
+    Histogram,
+    "send_lag_seconds",
     "From the moment an operation was due to its message being sent.",
     buckets=_LAG_BUCKETS,
 )
-IS_LEADER = Gauge("minutehand_is_leader", "1 while this process leads, else 0.")
-CLOCK_SKEW = Gauge(
-    "minutehand_clock_skew_seconds",
+IS_LEADER = _declare(Gauge, "is_leader", "1 while this process leads, else 0.")
+CLOCK_SKEW = _declare(
+    Gauge,
+    "clock_skew_seconds",
     "Host clock minus database clock at the last tick.",
 )
-OPERATIONS_RESCUED = Counter(
-    "minutehand_operations_rescued_total",
+OPERATIONS_RESCUED = _declare(
+    Counter,
+    "operations_rescued_total",
     "Lost operations found again, by outcome: pending (tried again) or failed.",
-    ["outcome"],
+    *("outcome", ("pending", "failed")),
 )
-OPERATIONS_FINISHED = Counter(
-    "minutehand_operations_finished_total",
+OPERATIONS_FINISHED = _declare(
+    Counter,
+    "operations_finished_total",
     "Operations that reached a final state in this process (minutehand up).",
-    ["state"],
+    *("state", ("succeeded", "failed", "canceled", "skipped", "missed")),
 )
-
-# Every series exists from the start, so that an alert sees even the first increment.
-for _result in ("done", "cut", "failed"):
-    TICKS.labels(_result)
-for _decision in ("dispatched", "skipped", "missed"):
-    OCCURRENCES_RECORDED.labels(_decision)
-for _queue in ("quick", "heavy", "tasks", "celery"):
-    MESSAGES_SENT.labels(_queue)
-for _outcome in ("pending", "failed"):
-    OPERATIONS_RESCUED.labels(_outcome)
-for _state in ("succeeded", "failed", "canceled", "skipped", "missed"):
-    OPERATIONS_FINISHED.labels(_state)
 
 
 def _work(name: str, documentation: str, *labels: str) -> Gauge:
     """Declare a metric that overview/installation/metrics.py reads."""
-    return Gauge(f"minutehand_{name}", documentation, labels, registry=None)
+    name = f"minutehand_{name}"
+    gauge = Gauge(name, documentation, labels, registry=None)
+    METRICS[name] = METRICS_OF_WORK[name] = gauge
+    return gauge
 
 
 WORK_READ = _work(
@@ -347,41 +241,6 @@ APP_TROUBLES = _work(
     "the last hour, for each of those apps.",
     *("app", "state"),
 )
-
-#: The metrics that the leader reads from the database each time it is asked.
-METRICS_OF_WORK: dict[str, Gauge] = {
-    "minutehand_work_read": WORK_READ,
-    "minutehand_health": HEALTH,
-    "minutehand_queue_depth": QUEUE_DEPTH,
-    "minutehand_queue_oldest_waiting_seconds": QUEUE_OLDEST,
-    "minutehand_queue_workers": QUEUE_WORKERS,
-    "minutehand_queue_slots": QUEUE_SLOTS,
-    "minutehand_operations_finished_last_hour": FINISHED_LATELY,
-    "minutehand_start_lag_last_hour": START_LAG,
-    "minutehand_run_time_last_hour": RUN_TIME,
-    "minutehand_mails_uncertain": MAILS_UNCERTAIN,
-    "minutehand_app_queue_depth": APP_DEPTH,
-    "minutehand_app_oldest_waiting_seconds": APP_OLDEST,
-    "minutehand_app_troubles_last_hour": APP_TROUBLES,
-}
-
-#: All metrics, by the names under which Prometheus sees them.
-METRICS: dict[str, Counter | Gauge | Histogram] = {
-    **METRICS_OF_WORK,
-    "minutehand_ticks_total": TICKS,
-    "minutehand_tick_seconds": TICK_SECONDS,
-    "minutehand_last_tick_timestamp_seconds": LAST_TICK,
-    "minutehand_occurrences_recorded_total": OCCURRENCES_RECORDED,
-    "minutehand_actions_quarantined_total": ACTIONS_QUARANTINED,
-    "minutehand_messages_sent_total": MESSAGES_SENT,
-    "minutehand_send_errors_total": SEND_ERRORS,
-    "minutehand_send_lag_seconds": SEND_LAG,
-    "minutehand_is_leader": IS_LEADER,
-    "minutehand_clock_skew_seconds": CLOCK_SKEW,
-    "minutehand_operations_rescued_total": OPERATIONS_RESCUED,
-    "minutehand_operations_finished_total": OPERATIONS_FINISHED,
-}
-
 
 #: Seconds after which a repeated line is logged again.
 TOLD_AGAIN_S = 60.0
