@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import time, timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -117,6 +117,19 @@ _HOOKS = frozenset({"leader_ping", "notice_webhook"})
 _THREE_SECONDS = timedelta(seconds=3)
 
 
+_HANGS = "one call that hangs would outlast the lease."
+_KILLS = "an operation would be killed before it could say why."
+
+#: Durations that are shorter than others, and what happens if they are not.
+_SHORTER = (
+    ("database_timeout", "lease_ttl", _HANGS),
+    ("broker_timeout", "lease_ttl", _HANGS),
+    ("database_timeout", "operation_lease", _HANGS),
+    ("quick_soft_limit", "quick_hard_limit", _KILLS),
+    ("heavy_soft_limit", "heavy_hard_limit", _KILLS),
+)
+
+
 def _read_elapsed(value: object, info: ValidationInfo) -> timedelta:
     """Read an ISO 8601 duration that is the same length at any time of the year."""
     if isinstance(value, timedelta):
@@ -144,36 +157,31 @@ def _is_elapsed(duration: Duration) -> bool:
     return not duration.months and not duration.is_zero
 
 
-def _read_path(value: object) -> Path:
+def _read_path(text: str | Path) -> Path:
     """Make a path absolute, so that a later change of directory cannot move it."""
-    return Path(str(value)).expanduser().absolute()
+    return Path(text).expanduser().absolute()
 
 
-def _read_hosts(value: object) -> tuple[str, ...]:
+def _from_text(read: Callable[[str], object]) -> BeforeValidator:
+    """Read the text of a variable by *read*; code of ours gives what that returns."""
+    return BeforeValidator(
+        lambda value: read(value) if isinstance(value, str) else value
+    )
+
+
+def _read_names(text: str) -> tuple[str, ...]:
+    """Return the entries of a comma-separated list."""
+    return tuple(filter(None, map(str.strip, text.split(","))))
+
+
+def _read_hosts(text: str) -> tuple[str, ...]:
     """Return the host names in a comma-separated list, in lower case."""
-    if isinstance(value, tuple):
-        return value
-    return tuple(host.strip().lower() for host in str(value).split(",") if host.strip())
+    return _read_names(text.lower())
 
 
-def _read_connections(value: object) -> Mapping[str, str]:
-    """Return the brokers of other projects, by name."""
-    return value if isinstance(value, Mapping) else read_connections(str(value))
-
-
-def _read_rules(value: object) -> Mapping[str, ConnectionRules]:
-    """Return who may use those brokers and how, by their names."""
-    return value if isinstance(value, Mapping) else read_connection_rules(str(value))
-
-
-def _read_bounds(value: object) -> Mapping[str, AppBounds]:
-    """Return what small apps may have, by their uids."""
-    return value if isinstance(value, Mapping) else read_app_bounds(str(value))
-
-
-def _read_results(value: object) -> Mapping[str, str]:
+def _read_results(text: str) -> Mapping[str, str]:
     """Return the result backends of other projects, by the names of their brokers."""
-    read = _read_connections(value)
+    read = read_connections(text)
     for name, url in read.items():
         if not url.startswith("redis"):
             hint = "Leave it out: without it, failures refer to the worker's log."
@@ -182,25 +190,17 @@ def _read_results(value: object) -> Mapping[str, str]:
     return read
 
 
-def _read_names(value: object) -> tuple[str, ...]:
-    """Return the names in a comma-separated list."""
-    if isinstance(value, tuple):
-        return value
-    return tuple(name.strip() for name in str(value).split(",") if name.strip())
-
-
-def _read_address(value: object) -> str:
+def _read_address(text: str) -> str:
     """Return the IP address to listen on; a host name may mean another one tomorrow."""
     try:
-        return str(ip_address(str(value)))
+        return str(ip_address(text))
     except ValueError:
         hint = "Write 127.0.0.1 (this host alone), or 0.0.0.0 (every interface)."
         raise RuleError("is not an IP address.", hint) from None
 
 
-def _read_listen(value: object) -> str:
+def _read_listen(text: str) -> str:
     """Return ``ADDRESS:PORT`` to listen on; empty for ``none``."""
-    text = str(value)
     if text in {"", "none"}:
         return ""
     host, _, port = text.rpartition(":")
@@ -214,12 +214,10 @@ def _read_listen(value: object) -> str:
     return text
 
 
-def _read_networks(value: object) -> tuple[IPv4Network | IPv6Network, ...]:
+def _read_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     """Return the IP addresses and networks in a comma-separated list."""
-    if isinstance(value, tuple):
-        return value
     try:
-        return tuple(ip_network(name) for name in _read_names(value))
+        return tuple(map(ip_network, _read_names(text)))
     except ValueError as error:
         hint = "Write addresses and networks: 10.0.0.7, 192.168.2.0/24, fd00::/8."
         msg = f"is not a list of IP addresses: {error}."
@@ -248,12 +246,10 @@ _RolesByApp = dict[str, Role]
 _GROUPS: TypeAdapter[dict[str, _RolesByApp]] = TypeAdapter(dict[str, _RolesByApp])
 
 
-def _read_groups(value: object) -> Mapping[str, _RolesByApp]:
+def _read_groups(text: str) -> Mapping[str, _RolesByApp]:
     """Return what the people of a group may do, by the names of groups."""
     example = 'Write {"ops": {"*": "admin"}, "shop-team": {"shop": "editor"}}.'
-    if isinstance(value, Mapping):
-        return value
-    return read_setting(_GROUPS, str(value), example)
+    return read_setting(_GROUPS, text, example)
 
 
 def _check_header(name: str) -> str:
@@ -264,44 +260,30 @@ def _check_header(name: str) -> str:
     return name
 
 
-def _read_sql_connections(value: object) -> Mapping[str, SqlConnection]:
-    """Return the databases that small apps may query, by name."""
-    return read_sql_connections(value) if isinstance(value, str) else {}
-
-
-def _read_addresses(value: object) -> tuple[str, ...]:
+def _read_addresses(text: str) -> tuple[str, ...]:
     """Return the mail addresses in a comma-separated list."""
-    if isinstance(value, tuple):
-        return value
-    entries = (entry.strip() for entry in str(value).split(","))
-    return tuple(check_email(entry) for entry in entries if entry)
+    return tuple(map(check_email, _read_names(text)))
 
 
-def _read_mail_hosts(value: object) -> frozenset[str]:
+def _read_mail_hosts(text: str) -> frozenset[str]:
     """Return the host names in a comma-separated list, in lower case."""
-    if isinstance(value, frozenset):
-        return value
-    entries = (entry.strip().lower() for entry in str(value).split(","))
-    found = frozenset(entry for entry in entries if entry)
+    found = _read_hosts(text)
     for each in found:
         if "@" in each or not check_email(f"x@{each}").isascii():
             msg = f"names {each!r}, which is not a host name."
             raise RuleError(msg, "Write host names with commas between: shop.example.")
-    return found
+    return frozenset(found)
 
 
-def _read_clock(value: object) -> time:
+def _read_clock(text: str) -> time:
     """Read a local time of day as ``HH:MM``."""
-    if isinstance(value, time):
-        return value
-    if re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", str(value)) is None:
+    if re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", text) is None:
         raise RuleError("is not a time of day.", "Write HH:MM, such as 04:00.")
-    return time.fromisoformat(str(value))
+    return time.fromisoformat(text)
 
 
-def _read_queue_prefix(value: object) -> str:
+def _read_queue_prefix(prefix: str) -> str:
     """Return the prefix of the names of queues; empty for ``none``."""
-    prefix = str(value)
     if prefix == "none":
         return ""
     if re.fullmatch(r"[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?", prefix) is None:
@@ -324,11 +306,10 @@ def _read_smtp_url(url: str) -> str:
     return read_smtp_url(url) if "://" in url else str(_read_path(url))
 
 
-Networks = tuple[IPv4Network | IPv6Network, ...]
 Folder = Annotated[Path, BeforeValidator(_read_path)]
-SqlConnections = Annotated[
-    Mapping[str, SqlConnection], BeforeValidator(_read_sql_connections)
-]
+Names = Annotated[tuple[str, ...], _from_text(_read_names)]
+Hosts = Annotated[tuple[str, ...], _from_text(_read_hosts)]
+Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], _from_text(_read_networks)]
 Elapsed = Annotated[timedelta, BeforeValidator(_read_elapsed)]
 
 
@@ -367,13 +348,13 @@ class Settings(BaseModel):
         default="memory://", repr=False
     )
     #: Prefix of all our names on the broker; empty, written ``none``, means no prefix.
-    queue_prefix: Annotated[str, BeforeValidator(_read_queue_prefix)] = "minutehand"
+    queue_prefix: Annotated[str, _from_text(_read_queue_prefix)] = "minutehand"
     smtp_url: Annotated[str, AfterValidator(_read_smtp_url), SECRET] = Field(
         default_factory=lambda data: f"{data['home']}/mails", repr=False
     )
     mail_sender: str = "minutehand@localhost"
     #: What may stand behind the @ of a sender that a small app chose.
-    mail_sender_hosts: Annotated[frozenset[str], BeforeValidator(_read_mail_hosts)] = (
+    mail_sender_hosts: Annotated[frozenset[str], _from_text(_read_mail_hosts)] = (
         frozenset()
     )
     workspace: Folder = Field(default_factory=lambda data: data["home"] / "workspace")
@@ -408,30 +389,30 @@ class Settings(BaseModel):
     keep_mails: bool = True
 
     maintenance_enabled: bool = True
-    maintenance_at: Annotated[time, BeforeValidator(_read_clock)] = time(4)
+    maintenance_at: Annotated[time, _from_text(_read_clock)] = time(4)
     retention: Elapsed = timedelta(days=30)
     #: The same of actions that are due more often than once a minute.
     retention_below_minute: Elapsed = timedelta(days=1)
 
     task_queue: Annotated[str, AfterValidator(check_queue)] | None = None
     task_connections: Annotated[
-        Mapping[str, str], BeforeValidator(_read_connections), SECRET
+        Mapping[str, str], _from_text(read_connections), SECRET
     ] = Field(default_factory=dict, repr=False)
-    task_results: Annotated[
-        Mapping[str, str], BeforeValidator(_read_results), SECRET
-    ] = Field(default_factory=dict, repr=False)
+    task_results: Annotated[Mapping[str, str], _from_text(_read_results), SECRET] = (
+        Field(default_factory=dict, repr=False)
+    )
     task_rules: Annotated[
-        Mapping[str, ConnectionRules], BeforeValidator(_read_rules), SECRET
+        Mapping[str, ConnectionRules], _from_text(read_connection_rules), SECRET
     ] = Field(default_factory=dict, repr=False)
     #: What the actions of a small app may be together: docs/apps.md.
-    app_bounds: Annotated[Mapping[str, AppBounds], BeforeValidator(_read_bounds)] = (
-        Field(default_factory=dict)
+    app_bounds: Annotated[Mapping[str, AppBounds], _from_text(read_app_bounds)] = Field(
+        default_factory=dict
     )
     #: Bytes of the arguments of one task.
     task_max_bytes: int = Field(default=64 << 10, ge=1 << 10)
     #: Messages in a queue of theirs beyond which none of ours is added.
     task_queue_max: int = Field(default=100_000, ge=1)
-    notice_mail: Annotated[tuple[str, ...], BeforeValidator(_read_addresses)] = ()
+    notice_mail: Annotated[tuple[str, ...], _from_text(_read_addresses)] = ()
     notice_webhook: Annotated[str, AfterValidator(check_url)] | None = Field(
         default=None, repr=False
     )
@@ -442,16 +423,16 @@ class Settings(BaseModel):
     )
 
     webhook_secret: Annotated[SecretStr | None, SECRET] = None
-    webhook_allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_read_hosts)] = ()
+    webhook_allowed_hosts: Hosts = ()
 
     #: Who changes things, for the record; the command line asks the system if unset.
     actor: str | None = Field(default=None, min_length=1, max_length=200)
 
     #: What a small app may read, and how much: docs/apps.md.
-    source_allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_read_hosts)] = ()
-    sql_connections: Annotated[SqlConnections, SECRET] = Field(
-        default_factory=dict, repr=False
-    )
+    source_allowed_hosts: Hosts = ()
+    sql_connections: Annotated[
+        Mapping[str, SqlConnection], _from_text(read_sql_connections), SECRET
+    ] = Field(default_factory=dict, repr=False)
     source_max_bytes: ByteSize = Field(default=ByteSize(4 << 30), ge=1)
     source_max_rows: int = Field(default=50_000_000, ge=1)
     source_max_columns: int = Field(default=2_000, ge=1)
@@ -463,11 +444,11 @@ class Settings(BaseModel):
     log_format: Literal["auto", "json", "console"] = "auto"
     metrics_port: int | None = Field(default=None, ge=1, le=65535, examples=[9464])
     #: Metrics reveal apps and their work: by default, only to this host.
-    metrics_address: Annotated[str, BeforeValidator(_read_address)] = "127.0.0.1"
-    metrics_apps: Annotated[tuple[str, ...], BeforeValidator(_read_names)] = ()
+    metrics_address: Annotated[str, _from_text(_read_address)] = "127.0.0.1"
+    metrics_apps: Names = ()
 
     #: The HTTP API: docs/api.md. Empty: none in ``up`` and ``demo``.
-    web_address: Annotated[str, BeforeValidator(_read_listen)] = "127.0.0.1:8400"
+    web_address: Annotated[str, _from_text(_read_listen)] = "127.0.0.1:8400"
     #: As seen from outside, such as https://minutehand.example.org
     web_url: Annotated[str, AfterValidator(check_url)] | None = None
     #: Requests that work in the database at the same time, each with a connection.
@@ -475,7 +456,7 @@ class Settings(BaseModel):
     #: Connections of clients at the same time.
     web_connections: int = Field(default=2000, ge=10, le=100_000)
     #: Proxies that sign people in, and the header in which they name them.
-    web_proxies: Annotated[Networks, BeforeValidator(_read_networks)] = ()
+    web_proxies: Networks = ()
     web_proxy_header: Annotated[str, AfterValidator(_check_header)] | None = None
     #: What the people may do whom a proxy signs in.
     web_proxy_role: Role = Role.VIEWER
@@ -484,8 +465,8 @@ class Settings(BaseModel):
     oidc_issuer: Annotated[str, AfterValidator(_check_issuer)] | None = None
     oidc_client_id: str | None = Field(default=None, max_length=255)
     oidc_client_secret: Annotated[SecretStr | None, SECRET] = None
-    oidc_groups: Annotated[Mapping[str, _RolesByApp], BeforeValidator(_read_groups)] = (
-        Field(default_factory=dict)
+    oidc_groups: Annotated[Mapping[str, _RolesByApp], _from_text(_read_groups)] = Field(
+        default_factory=dict
     )
     oidc_groups_claim: str = "groups"
     oidc_scopes: str = "openid email profile"
@@ -531,42 +512,28 @@ class Settings(BaseModel):
             ("operation_heartbeat", "operation_lease"),
         ):
             if getattr(self, lease) < _THREE_SECONDS:
-                raise _clash(
+                raise _ClashError(
                     lease,
                     "is too short to be renewed in time.",
                     f"Write it like the default, {_default(lease)}.",
                 )
             if getattr(self, heartbeat) * 3 > getattr(self, lease):
-                raise _clash(
+                raise _ClashError(
                     heartbeat,
                     f"is more than a third of {_variable(lease)}: two lost "
                     "renewals would end the lease.",
                     # Whole seconds, so that the advice is short and never too long.
                     f"Write at most PT{getattr(self, lease) // _THREE_SECONDS}S.",
                 )
-        for timeout, lease in (
-            ("database_timeout", "lease_ttl"),
-            ("broker_timeout", "lease_ttl"),
-            ("database_timeout", "operation_lease"),
-        ):
-            if getattr(self, timeout) >= getattr(self, lease):
-                raise _clash(
-                    timeout,
-                    f"is not shorter than {_variable(lease)}: one call that hangs "
-                    "would outlast the lease.",
-                    f"Write less than {_iso(getattr(self, lease))}.",
-                )
-        for queue in ("quick", "heavy"):
-            soft, hard = f"{queue}_soft_limit", f"{queue}_hard_limit"
-            if getattr(self, soft) >= getattr(self, hard):
-                raise _clash(
-                    soft,
-                    f"is not shorter than {_variable(hard)}: an operation would be "
-                    "killed before it could say why.",
-                    f"Write less than {_iso(getattr(self, hard))}.",
+        for field, bound, why in _SHORTER:
+            if getattr(self, field) >= getattr(self, bound):
+                raise _ClashError(
+                    field,
+                    f"is not shorter than {_variable(bound)}: {why}",
+                    f"Write less than {_iso(getattr(self, bound))}.",
                 )
         if self.web_proxy_header is not None and not self.web_proxies:
-            raise _clash(
+            raise _ClashError(
                 "web_proxy_header",
                 f"is believed of nobody: {_variable('web_proxies')} lists none.",
                 "Write there the addresses of the proxies that sign people in.",
@@ -580,14 +547,11 @@ class Settings(BaseModel):
     def _check_oidc(self) -> None:
         """Refuse a provider without what it takes to sign somebody in."""
         needed = ("oidc_issuer", "oidc_client_id", "oidc_groups")
-        if missing := [name for name in needed if not getattr(self, name)]:
-            for name in needed:
-                if name not in missing:
-                    raise _clash(
-                        name,
-                        f"does nothing without {_variable(missing[0])}.",
-                        "Set both: docs/sign-in.md.",
-                    )
+        there = [name for name in needed if getattr(self, name)]
+        missing = [_variable(name) for name in needed if name not in there]
+        if there and missing:
+            said = f"does nothing without {missing[0]}."
+            raise _ClashError(there[0], said, "Set both: docs/sign-in.md.")
 
     def make_task_rules(self, app: str | None = None) -> TaskRules:
         """
@@ -621,28 +585,24 @@ class Settings(BaseModel):
             try:
                 self.make_task_rules().read_queue(self.task_queue)
             except RuleError as error:
-                raise _clash("task_queue", error.message, error.hint) from None
-        for name in self.task_rules.keys() - {"", *self.task_connections}:
-            raise _clash(
-                "task_rules",
-                f"names {name!r}, which is no connection.",
-                f"Name it in {_variable('task_connections')}, too, or leave it out.",
-            )
+                raise _ClashError("task_queue", error.message, error.hint) from None
+        for field in ("task_rules", "task_results"):
+            for name in getattr(self, field).keys() - {"", *self.task_connections}:
+                raise _ClashError(
+                    field,
+                    f"names {name!r}, which is no connection.",
+                    f"Name it in {_variable('task_connections')}, too, or leave it"
+                    " out.",
+                )
         for name, url in self.task_connections.items():
             rules = self.task_rules.get(name, ConnectionRules())
             if url.startswith("sentinel") and not rules.master:
-                raise _clash(
+                raise _ClashError(
                     "task_connections",
                     f"has Sentinels, {name!r}, without the name of their master.",
                     f"Write it into {_variable('task_rules')}, as 'master_name' among"
                     " the transport_options.",
                 )
-        for name in self.task_results.keys() - self.task_connections.keys():
-            raise _clash(
-                "task_results",
-                f"names {name!r}, which is no connection.",
-                f"Name it in {_variable('task_connections')}, too, or leave it out.",
-            )
 
     def name_starter(self, command: str) -> str:
         """Return *command*, or ``minutehand up`` where that runs all parts in one."""
@@ -660,13 +620,13 @@ class Settings(BaseModel):
             else:
                 same = os.path.realpath(path or "") == os.path.realpath(ours or "")
             if same:
-                raise _clash(
+                raise _ClashError(
                     "sql_connections",
                     f"has a connection {name!r} to Minutehand's own database.",
                     "Name another database.",
                 )
             if find_roles(self.database_url) & find_roles(url):
-                raise _clash(
+                raise _ClashError(
                     "sql_connections",
                     f"has a connection {name!r} as Minutehand's own role: its queries "
                     "could end our sessions.",
@@ -677,7 +637,7 @@ class Settings(BaseModel):
         """Refuse durations that would break a promise with any other settings."""
         minute, day = timedelta(minutes=1), timedelta(days=1)
         if self.lookback < minute:
-            raise _clash(
+            raise _ClashError(
                 "lookback",
                 "is shorter than the minute between two ticks: occurrences between "
                 "them would be missed.",
@@ -685,7 +645,7 @@ class Settings(BaseModel):
             )
         for name in ("retention", "retention_below_minute"):
             if getattr(self, name) < max(day, self.lookback):
-                raise _clash(
+                raise _ClashError(
                     name,
                     "is so short that an operation could be pruned while its "
                     "occurrence still counts as due, and then run again.",
@@ -874,16 +834,8 @@ class _ClashError(ValueError):
         self.field = field
 
 
-def _clash(field: str, message: str, hint: str) -> _ClashError:
-    return _ClashError(field, message, hint)
-
-
 def _variable(field: str) -> str:
     return f"{PREFIX}{field.upper()}"
-
-
-def _field(variable: str) -> str:
-    return variable.removeprefix(PREFIX).lower()
 
 
 def _iso(duration: timedelta) -> str:
@@ -895,8 +847,9 @@ def _default(field: str) -> str:
 
 
 def _explain_unknown(name: str) -> str:
-    known = [_variable(field) for field in Settings.model_fields]
-    known += [f"{each}{_FILE_SUFFIX}" for each in known if is_secret(_field(each))]
+    fields = Settings.model_fields
+    known = [_variable(field) for field in fields]
+    known += [_variable(field) + _FILE_SUFFIX for field in fields if is_secret(field)]
     near = find_near(name, known)
     hint = f"Did you mean {near}? " if near else ""
     return f"{name} is not a setting. {hint}docs/settings.md lists them all."
