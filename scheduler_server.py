@@ -279,8 +279,26 @@ def tell_systemd(state: str) -> None:
             log.warning(Event.SYSTEMD_UNREACHABLE, error=str(error))
 
 
+def serve(settings: Settings, *, wait_for_lease: bool) -> None:
+    """
+    Run a scheduler until SIGTERM or SIGINT.
+
+    Raises:
+        MinutehandError: It cannot start; or another one leads, and *wait_for_lease* is
+            False.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    prepare_scheduler(settings)
+    tell_systemd("READY=1")
+    scheduler = keep_trying(lambda: _try_to_make(settings), stop, PAUSE_S)
+    if scheduler is not None:
+        run(scheduler, stop, wait_for_lease=wait_for_lease)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a scheduler until SIGTERM or SIGINT; return the exit code."""
+    """Run a scheduler as ``serve`` does; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="scheduler_server.py",
         description="Decide each minute what is due, and hand it to Celery.",
@@ -293,17 +311,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if arguments is None:
         os.umask(0o077)  # as in cli/main.py: what this process writes is for its user
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     try:
         settings = read_settings()
         tracing.configure(find_collector("TRACES"))
-        prepare_scheduler(settings)
-        tell_systemd("READY=1")
-        scheduler = keep_trying(lambda: _try_to_make(settings), stop, PAUSE_S)
-        if scheduler is not None:
-            run(scheduler, stop, wait_for_lease=not options.no_wait)
+        serve(settings, wait_for_lease=not options.no_wait)
     except MinutehandError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

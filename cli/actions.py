@@ -14,7 +14,7 @@ from actions.posting.doubts import find_silent_steps
 from actions.read_actions import LastRun
 from cli.connection import read_database
 from cli.options import AppOption, JsonOption
-from cli.output import format_due, print_json, print_table, print_warning, style_state
+from cli.output import format_due, print_table, print_warning, style_state
 from models.database.engine import read_clock
 from models.operation_state import OperationState
 from models.units import format_age
@@ -40,10 +40,6 @@ def list_actions(
     with read_database() as connection:
         found = fetch_listed_actions(connection, app=app, deleted=deleted)
         now = read_clock(connection)
-    if json:
-        print_json(found)
-        _warn_of_silent(found)
-        return
     print_table(
         found,
         lambda each: {
@@ -58,6 +54,7 @@ def list_actions(
         spare=("when", "app", "last", "name"),
         empty="No scheduled actions. Post one with: minutehand actions post FILE"
         " --app APP",
+        json=json,
     )
     _warn_of_silent(found)
 

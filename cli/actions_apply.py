@@ -19,15 +19,22 @@ from actions.posting.applied import (
 )
 from actions.posting.apply import apply_actions, read_documents
 from actions.posting.changes import CountedChanges
-from actions.posting.edit import MOST_ACTIONS, tell_superseded
-from actions.posting.post import Posting, delete_action
+from actions.posting.edit import MOST_ACTIONS
+from actions.posting.post import delete_action
 from actions.posting.revisions import refuse_action
-from cli.connection import get_actor, get_settings, read_database, write_database
+from cli.actions_post import (
+    NOTHING_STORED,
+    make_posting,
+    read_context,
+    warn_of_many,
+)
+from cli.connection import get_actor, read_database, write_database
 from cli.options import (
     AllOption,
     AppOption,
     DryRunOption,
     JsonOption,
+    OwnerOption,
     YesOption,
     confirm_change_of_many,
     read_file,
@@ -35,12 +42,10 @@ from cli.options import (
 from cli.output import (
     format_both,
     out,
-    print_doubts,
     print_found,
     print_json,
     print_line,
     print_note,
-    print_warning,
 )
 from models.errors import UsageError
 from overview.actions.shown import (
@@ -73,12 +78,7 @@ def apply(
         ),
     ],
     *,
-    app: Annotated[
-        str,
-        typer.Option(
-            "--app", metavar="UID", help="Small app that the actions belong to."
-        ),
-    ],
+    app: OwnerOption,
     prune: Annotated[
         bool,
         typer.Option("--prune", help="Delete the app's actions that have no file."),
@@ -96,12 +96,7 @@ def apply(
     alone. If one file is refused, nothing is changed.
     """
     texts = _read_folder(folder, app)
-    settings = get_settings()
-    with read_database() as connection:
-        zone = fetch_app(connection, app).timezone or settings.timezone
-    documents = read_documents(
-        texts, default_timezone=zone, task_rules=settings.make_task_rules(app)
-    )
+    documents = read_documents(texts, **read_context(app))
     pruned: bool | frozenset[str] = prune
     if prune and not (dry_run or yes):
         planned = _apply(app, documents, prune=True, dry_run=True)
@@ -149,12 +144,9 @@ def _apply(
     prune: bool | frozenset[str],  # noqa: FBT001 - as the options of the command
     dry_run: bool,  # noqa: FBT001
 ) -> AppliedActions:
-    settings = get_settings()
-    bounds = settings.app_bounds
-    how = Posting(lookback=settings.lookback, by=get_actor(), bounds=bounds)
     with write_database() as connection:
         return apply_actions(
-            connection, app, documents, how, prune=prune, dry_run=dry_run
+            *(connection, app, documents, make_posting()), prune=prune, dry_run=dry_run
         )
 
 
@@ -225,18 +217,15 @@ def _format_runs(runs: CountedChanges, zone: ZoneInfo | None) -> str:
 def _warn(applied: AppliedFolder, folder: str) -> None:
     """Say what will not run, what may be a mistake, and what was left alone."""
     superseded = sum(len(each.superseded) for each in applied.items)
-    if superseded:
-        print_warning(tell_superseded(superseded))
-    print_doubts([each.placed for each in applied.warnings])
-    if applied.more_warnings:
-        print_warning("There may be more warnings; these are the first.")
+    doubts = [each.placed for each in applied.warnings]
+    warn_of_many(superseded, doubts, may_be_more=applied.more_warnings)
     if applied.unlisted:
         print_note(
             f"{_list(applied.unlisted)} of {applied.app!r} have no file in {folder},"
             " and stay. --prune deletes them, and their uids can never be used again."
         )
     if applied.dry_run:
-        print_note("Nothing was stored (--dry-run).")
+        print_note(NOTHING_STORED)
 
 
 def delete(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
@@ -15,7 +16,6 @@ from rich.text import Text
 from actions.lookup import fetch_app
 from actions.posting.changes import RunChanges
 from actions.posting.edit import (
-    ListOutcome,
     PostedAction,
     post_all_with_outcomes,
     post_with_outcome,
@@ -24,7 +24,7 @@ from actions.posting.edit import (
 from actions.posting.post import Posting
 from actions.previews.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import JsonOption, complete_app, read_file
+from cli.options import JsonOption, OwnerOption, read_file
 from cli.output import (
     err,
     format_both,
@@ -45,6 +45,8 @@ _SHOWN = 5
 #: Changes of each kind that are listed for people.
 _LISTED = 10
 
+NOTHING_STORED = "Nothing was stored (--dry-run)."
+
 
 def post(
     file: Annotated[
@@ -56,15 +58,7 @@ def post(
         ),
     ],
     *,
-    app: Annotated[
-        str,
-        typer.Option(
-            "--app",
-            metavar="UID",
-            help="Small app that the actions belong to.",
-            autocompletion=complete_app,
-        ),
-    ],
+    app: OwnerOption,
     replace: Annotated[
         bool,
         typer.Option(
@@ -86,19 +80,13 @@ def post(
     It takes effect now: earlier occurrences do not run. If one action of a list is
     refused, none is stored.
     """
-    settings = get_settings()
     if Path(file).is_dir():
         msg = (
             f"{file} is a folder. For all its files: minutehand actions apply {file}"
             f" --app {app}"
         )
         raise UsageError(msg)
-    text = read_file(file)
-    with read_database() as connection:
-        zone = fetch_app(connection, app).timezone or settings.timezone
-    read = read_actions(
-        text, default_timezone=zone, task_rules=settings.make_task_rules(app)
-    )
+    read = read_actions(read_file(file), **read_context(app))
     if isinstance(read, tuple):
         _post_many(app, read, replace=replace, dry_run=dry_run, json=json)
     elif dry_run:
@@ -107,7 +95,16 @@ def post(
         _post_one(app, read, replace=replace, json=json)
 
 
-def _make_posting(replace: bool) -> Posting:  # noqa: FBT001 - the option
+def read_context(app: str) -> dict[str, Any]:
+    """Return what documents of the small app *app* are read with."""
+    settings = get_settings()
+    with read_database() as connection:
+        zone = fetch_app(connection, app).timezone or settings.timezone
+    return {"default_timezone": zone, "task_rules": settings.make_task_rules(app)}
+
+
+def make_posting(*, replace: bool = False) -> Posting:
+    """Return how the caller of this command posts."""
     settings = get_settings()
     bounds = settings.app_bounds
     return Posting(replace, settings.lookback, by=get_actor(), bounds=bounds)
@@ -117,7 +114,8 @@ def _post_one(
     app: str, action: ScheduledActionModel, *, replace: bool, json: bool
 ) -> None:
     with write_database() as connection:
-        outcome = post_with_outcome(connection, app, action, _make_posting(replace))
+        how = make_posting(replace=replace)
+        outcome = post_with_outcome(connection, app, action, how)
     found = outcome.judge()
     found = dataclasses.replace(found, next=found.next[:_SHOWN])
     if json:
@@ -137,9 +135,8 @@ def _post_many(
 ) -> None:
     """Post a list; only ``--json`` prints what became of each action."""
     with write_database() as connection:
-        found = post_all_with_outcomes(
-            connection, app, actions, _make_posting(replace), dry_run=dry_run
-        )
+        how = make_posting(replace=replace)
+        found = post_all_with_outcomes(connection, app, actions, how, dry_run=dry_run)
     outcomes = found.entries
     if json:
         print_json(outcomes)
@@ -148,19 +145,21 @@ def _post_many(
         would = "Would post" if dry_run else "Posted"
         also = "replace" if dry_run else "replaced"
         print_line(f"{would} {created:,} and {also} {len(outcomes) - created:,}.")
-    _warn_of_many(found)
+    doubts = found.find_doubts()
+    superseded = sum(len(each.superseded) for each in outcomes)
+    warn_of_many(superseded, doubts.problems, may_be_more=doubts.may_be_more)
     if dry_run:
-        print_note("Nothing was stored (--dry-run).")
+        print_note(NOTHING_STORED)
 
 
-def _warn_of_many(found: ListOutcome) -> None:
-    """Print the first doubts, and count what will not run."""
-    superseded = sum(len(each.superseded) for each in found.entries)
+def warn_of_many(
+    superseded: int, doubts: Iterable[Problem], *, may_be_more: bool
+) -> None:
+    """Say how many occurrences will not run, and print the first doubts."""
     if superseded:
         print_warning(tell_superseded(superseded))
-    doubts = found.find_doubts()
-    print_doubts(doubts.problems)
-    if doubts.may_be_more:
+    print_doubts(doubts)
+    if may_be_more:
         print_warning("There may be more warnings; these are the first.")
 
 
@@ -197,25 +196,24 @@ def _show_changes(
 ) -> None:
     """Compare the schedules before and after a post; nothing is stored."""
     with write_database() as connection:
-        foretold = foretell_post(connection, app, action, _make_posting(replace))
+        how = make_posting(replace=replace)
+        foretold = foretell_post(connection, app, action, how)
     if json:
         print_json(foretold)
     else:
         print_line(describe(action))
         _print_changes(foretold, foretold.zone)
     _warn(foretold.superseded, foretold.zone, foretold.doubts)
-    print_note("Nothing was stored (--dry-run).")
+    print_note(NOTHING_STORED)
 
 
 def _print_changes(changes: RunChanges, zone: ZoneInfo) -> None:
-    added = [(f"+ {format_both(at, zone)}", "green") for at in changes.added]
-    removed = [(f"- {format_both(at, zone)}", "red") for at in changes.removed]
+    tell = partial(format_both, zone=zone)
+    added = [(f"+ {tell(at)}", "green") for at in changes.added]
+    removed = [(f"- {tell(at)}", "red") for at in changes.removed]
     moved = [
-        (f"~ {was} moves to {is_now}", "yellow")
+        (f"~ {tell(each.was)} moves to {tell(each.is_now)}", "yellow")
         for each in changes.moved
-        for was, is_now in [
-            (format_both(each.was, zone), format_both(each.is_now, zone))
-        ]
     ]
     if not (added or removed or moved):
         print_line(f"Nothing changes until {format_both(changes.until, zone)}.")

@@ -22,7 +22,7 @@ from cli.options import (
     AppArgument,
     JsonOption,
     YesOption,
-    complete_app,
+    app_argument,
     confirm,
     shorten,
 )
@@ -195,12 +195,7 @@ def export_app(
 
 def send_test(
     app: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="APP",
-            help="Uid of a small app. Left out: the operator.",
-            autocompletion=complete_app,
-        ),
+        str | None, app_argument("Uid of a small app. Left out: the operator.")
     ] = None,
     *,
     json: JsonOption = False,

@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 
 from cli.connection import read_database, use_engine
-from cli.options import AppOption, JsonOption, read_period, shorten, takes
+from cli.options import AppOption, JsonOption, LimitOption, read_period, shorten, takes
 from cli.output import (
     format_both,
     out,
@@ -71,9 +71,7 @@ _takes_filter = takes("wanted", _select)
 def list_changes(
     wanted: ChangeFilter,
     *,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, help="The most to list.")
-    ] = 50,
+    limit: LimitOption = 50,
     json: JsonOption = False,
 ) -> None:
     """

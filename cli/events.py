@@ -11,7 +11,7 @@ from actions.receive_events import ReceivedEvents, receive_events
 from cli.connection import write_database
 from cli.options import (
     JsonOption,
-    complete_app,
+    app_option,
     read_file,
     read_instant,
     takes,
@@ -80,15 +80,7 @@ def _read_options(said: dict[str, str]) -> UserEventModel:
 @takes("sent", _read)
 def send(
     *,
-    app: Annotated[
-        str,
-        typer.Option(
-            "--app",
-            metavar="UID",
-            help="Small app that the users belong to.",
-            autocompletion=complete_app,
-        ),
-    ],
+    app: Annotated[str, app_option("Small app that the users belong to.")],
     sent: tuple[UserEventModel | CloudEventModel, ...],
     correct: Annotated[
         bool,

@@ -35,10 +35,10 @@ from actions.importing.readers.celery_module import read_beat_schedule
 from actions.importing.readers.databases import read_periodic_tasks, read_redbeat
 from actions.importing.report import Report, make_report
 from cli.connection import get_settings
-from cli.options import JsonOption, read_file, takes
+from cli.options import JsonOption, naming, read_file, takes
 from cli.output import err, out, print_json, print_note, print_warning
 from models.database.engine import read_host_clock
-from models.errors import ConflictError, RuleError, UsageError
+from models.errors import ConflictError, UsageError
 from models.fields.zone import load_zone
 from models.units import format_count
 
@@ -98,16 +98,12 @@ def _make_defaults(
         UsageError: If there is no such zone or connection.
     """
     settings = get_settings()
-    for option, value, check in (
-        ("--timezone", timezone, load_zone),
-        ("--connection", connection, settings.make_task_rules().check_connection),
-    ):
-        try:
-            if value is not None:
-                check(value)
-        except RuleError as error:
-            msg = f"{option}: {error}"
-            raise UsageError(msg) from None
+    if timezone is not None:
+        with naming("--timezone"):
+            load_zone(timezone)
+    if connection is not None:
+        with naming("--connection"):
+            settings.make_task_rules().check_connection(connection)
     return Defaults(
         now=read_host_clock(),
         timezone=timezone or settings.timezone,

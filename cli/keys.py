@@ -10,7 +10,7 @@ import typer
 
 from actions.lookup import fetch_app
 from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import AppOption, JsonOption, naming, read_options
+from cli.options import AppOption, JsonOption, LimitOption, naming, read_options
 from cli.output import format_both, out, print_json, print_line, print_note, print_table
 from models.errors import NotFoundError, UsageError
 from models.fields.duration import Duration
@@ -93,9 +93,7 @@ def create(
 def list_keys(
     *,
     app: AppOption = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, help="The most to list.")
-    ] = 200,
+    limit: LimitOption = 200,
     json: JsonOption = False,
 ) -> None:
     """

@@ -15,6 +15,7 @@ from cli.options import (
     AppOption,
     ChangeTerms,
     JsonOption,
+    LimitOption,
     OptionalOperation,
     complete_operation,
     confirm_change_of_many,
@@ -101,10 +102,7 @@ def _select_listed(
 def list_mails(
     wanted: MailFilter,
     *,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", min=1, max=100_000, help="The most to list."),
-    ] = 50,
+    limit: LimitOption = 50,
     json: JsonOption = False,
 ) -> None:
     """
@@ -116,9 +114,6 @@ def list_mails(
     with read_database() as connection:
         found = fetch_mails(connection, wanted, Page(limit)).entries
         counts = count_mails(connection, wanted)
-    if json:
-        print_json(found)
-        return
     print_table(
         found,
         lambda each: {
@@ -132,8 +127,9 @@ def list_mails(
         },
         empty="No mails.",
         spare=("what", "app", "step"),
+        json=json,
     )
-    if found:
+    if found and not json:
         told = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
         print_line(f"Total: {told}.")
 

@@ -41,7 +41,7 @@ from starlette.types import Message
 from api.guarding import ApiRoute, takes
 from api.tools import Tools
 from cli.connection import get_engine, get_settings
-from cli.web import serve
+from cli.web import log_as_set, serve
 from cli.web_app import make_app
 from models.door.json_text import LARGEST_TEXT
 from models.errors import UsageError
@@ -49,8 +49,7 @@ from models.fields.strict_model import show, suggest
 from serving.access.keys import read_key
 from serving.context import Viewer
 from serving.services import Services, make_services
-from settings import Settings, is_color_wanted
-from telemetry import configure_logging
+from settings import Settings
 
 PATH = "/mcp"
 
@@ -151,11 +150,7 @@ def serve_stdio() -> None:
             " minutehand keys create --app UID --role viewer"
         )
         raise UsageError(msg)
-    configure_logging(
-        level=settings.log_level,
-        log_format=settings.log_format,
-        color=is_color_wanted(),
-    )
+    log_as_set(settings)
     get_engine()  # it creates the embedded database
     # The thread that reads standard input would keep Ctrl-C waiting for a line.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

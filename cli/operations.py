@@ -16,6 +16,7 @@ from cli.options import (
     ActionOption,
     AppOption,
     JsonOption,
+    LimitOption,
     OccurrencesFromOption,
     OccurrencesUntilOption,
     OperationArgument,
@@ -143,10 +144,7 @@ def format_took(took: timedelta | None) -> str:
 def list_operations(
     wanted: OperationFilterModel,
     *,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", min=1, max=100_000, help="The most to list."),
-    ] = 50,
+    limit: LimitOption = 50,
     json: JsonOption = False,
 ) -> None:
     """

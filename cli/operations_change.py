@@ -75,12 +75,11 @@ def cancel_operations(
     If the operation is running, its worker stops at its next progress point. Before
     many are canceled, they are counted and the command asks.
     """
-    if operation is not None:
-        _refuse_both(wanted, everything=everything or terms.dry_run)
+    _refuse_unclear(OperationChange.CANCEL, operation, wanted, everything, terms)
+    if operation is None:
+        _change_many(OperationChange.CANCEL, wanted, terms)
+    else:
         _change_one(OperationChange.CANCEL, operation, json=terms.json)
-        return
-    _refuse_unclear(OperationChange.CANCEL, wanted, everything=everything)
-    _change_many(OperationChange.CANCEL, wanted, terms)
 
 
 @takes_filter
@@ -100,34 +99,36 @@ def retry_operations(
     mail twice. Exits with 5 if another run of the action is under way and its overlap
     is skip. Before many are retried, they are counted and the command asks.
     """
-    if operation is not None:
-        _refuse_both(wanted, everything=everything or terms.dry_run)
+    if operation is None and from_step is not None:
+        raise UsageError("--from-step needs the ID of one operation.")
+    _refuse_unclear(OperationChange.RETRY, operation, wanted, everything, terms)
+    if operation is None:
+        _change_many(OperationChange.RETRY, wanted, terms)
+    else:
         _change_one(OperationChange.RETRY, operation, from_step, json=terms.json)
-        return
-    if from_step is not None:
-        msg = "--from-step needs the ID of one operation."
-        raise UsageError(msg)
-    _refuse_unclear(OperationChange.RETRY, wanted, everything=everything)
-    _change_many(OperationChange.RETRY, wanted, terms)
-
-
-def _refuse_both(wanted: OperationFilterModel, *, everything: bool) -> None:
-    if everything or wanted != _ALL:
-        msg = "Name either the ID of one operation, or filters for many; not both."
-        raise UsageError(msg)
 
 
 def _refuse_unclear(
-    change: OperationChange, wanted: OperationFilterModel, *, everything: bool
+    change: OperationChange,
+    operation: str | None,
+    wanted: OperationFilterModel,
+    everything: bool,  # noqa: FBT001 - as the options of the command
+    terms: ChangeTerms,
 ) -> None:
-    if wanted == _ALL and not everything:
+    """Refuse a call that does not name either one operation, or many."""
+    has_filters = wanted != OperationFilterModel()
+    if operation is not None:
+        if has_filters or everything or terms.dry_run:
+            msg = "Name either the ID of one operation, or filters for many; not both."
+            raise UsageError(msg)
+    elif has_filters and everything:
+        msg = "--all cannot be combined with filters. Leave out one or the other."
+        raise UsageError(msg)
+    elif not (has_filters or everything):
         msg = (
             f"Name the operations to {change}: an ID, filters such as --app and"
             " --state, or --all for all of them."
         )
-        raise UsageError(msg)
-    if everything and wanted != _ALL:
-        msg = "--all cannot be combined with filters. Leave out one or the other."
         raise UsageError(msg)
 
 
@@ -232,5 +233,3 @@ _CLAIMED = {
     OperationChange.CANCEL: "Its worker stops at its next progress point.",
     OperationChange.RETRY: "It waits until the worker that ran it has stopped.",
 }
-
-_ALL = OperationFilterModel()

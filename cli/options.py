@@ -77,24 +77,27 @@ def _ask(
     return list(found)
 
 
+def app_option(help_text: str) -> Any:
+    """Return the option ``--app``, which says by *help_text* what it is for."""
+    return typer.Option(
+        "--app", metavar="UID", help=help_text, autocompletion=complete_app
+    )
+
+
+def app_argument(help_text: str) -> Any:
+    """Return the argument APP, which says by *help_text* what it is for."""
+    return typer.Argument(metavar="APP", help=help_text, autocompletion=complete_app)
+
+
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON instead of a table.")
 ]
-AppOption = Annotated[
-    str | None,
-    typer.Option(
-        "--app",
-        metavar="UID",
-        help="Uid of a small app.",
-        autocompletion=complete_app,
-    ),
+LimitOption = Annotated[
+    int, typer.Option("--limit", min=1, max=100_000, help="The most to list.")
 ]
-AppArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="APP", help="Uid of a small app.", autocompletion=complete_app
-    ),
-]
+AppOption = Annotated[str | None, app_option("Uid of a small app.")]
+OwnerOption = Annotated[str, app_option("Small app that the actions belong to.")]
+AppArgument = Annotated[str, app_argument("Uid of a small app.")]
 ActionArgument = Annotated[
     str,
     typer.Argument(

@@ -15,7 +15,7 @@ from cli.options import (
     ActionArgument,
     AppOption,
     JsonOption,
-    complete_app,
+    app_argument,
     takes_pause,
 )
 from cli.output import (
@@ -30,12 +30,7 @@ from models.requests.notes import PauseModel
 from models.units import format_count
 from overview.actions.shown import fetch_shown_action
 
-_OptionalApp = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="APP", help="Uid of a small app.", autocompletion=complete_app
-    ),
-]
+_OptionalApp = Annotated[str | None, app_argument("Uid of a small app.")]
 _AllOption = Annotated[
     bool, typer.Option("--all", help="The whole installation, instead of one APP.")
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
 import typer
 from rich.text import Text
@@ -13,7 +12,14 @@ from rich.text import Text
 from actions.previews.preview import Preview
 from actions.previews.preview_batch import preview_batch_line
 from cli.connection import get_settings, read_database
-from cli.options import AppOption, JsonOption, read_file, read_period, takes
+from cli.options import (
+    AppOption,
+    JsonOption,
+    naming,
+    read_file,
+    read_period,
+    takes,
+)
 from cli.output import (
     format_in_utc,
     format_local,
@@ -26,7 +32,7 @@ from cli.output import (
 from models.database.engine import read_host_clock
 from models.days_off import HolidaysModel
 from models.door.documents import read_action
-from models.errors import InvalidDocumentError, Problem, RuleError, UsageError
+from models.errors import InvalidDocumentError, Problem, UsageError
 from models.fields.strict_model import show
 from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
@@ -108,7 +114,8 @@ def preview(
         _answer_lines(batch, calendar)
         return
     if timezone is not None:
-        asked = replace(asked, viewer_zone=_read_zone(timezone))
+        with naming("--timezone"):
+            asked = replace(asked, viewer_zone=load_zone(timezone))
     action = _read_action(file, calendar, app)
     if app is None:
         _refuse_holidays(action)
@@ -119,7 +126,9 @@ def preview(
         _print(action, found, viewer=timezone)
         if asked.end is not None and len(found.occurrences) == asked.count:
             print_line(f"Only the first {asked.count:,} are shown: see --count.")
-    _warn(action)
+    # What in the document was read as something else than it says.
+    for problem in action.remarks:
+        print_warning(str(problem))
 
 
 def _refuse_holidays(action: ScheduledActionModel) -> None:
@@ -143,12 +152,6 @@ def _refuse_holidays(action: ScheduledActionModel) -> None:
         raise InvalidDocumentError(problems)
 
 
-def _warn(action: ScheduledActionModel) -> None:
-    """Say what in the document was read as something else than it says."""
-    for problem in action.remarks:
-        print_warning(str(problem))
-
-
 def _read_action(
     file: str | None, calendar: AppCalendar, app: str | None
 ) -> ScheduledActionModel:
@@ -169,14 +172,6 @@ def _read_calendar(app: str | None) -> AppCalendar:
         return AppCalendar(zone)
     with read_database() as connection:
         return fetch_app_calendar(connection, app, default_timezone=zone)
-
-
-def _read_zone(name: str) -> ZoneInfo:
-    try:
-        return load_zone(name)
-    except RuleError as error:
-        msg = f"--timezone: {error}"
-        raise UsageError(msg) from None
 
 
 def _answer_lines(name: str, calendar: AppCalendar) -> None:

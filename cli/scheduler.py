@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 import scheduler_server
-from celery_app.worker_start import refuse_memory_broker
 from cli.connection import get_settings
 
 
@@ -23,5 +22,4 @@ def scheduler(
 
     You may run several: one leads, the others stand by.
     """
-    refuse_memory_broker(get_settings())
-    raise typer.Exit(scheduler_server.main(["--no-wait"] if no_wait else []))
+    scheduler_server.serve(get_settings(), wait_for_lease=not no_wait)

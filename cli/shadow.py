@@ -23,10 +23,9 @@ from actions.occurrences import parse_timing
 from actions.read_actions import fetch_actions, get_action_state
 from actions.read_rules import find_problem
 from cli.connection import get_settings, read_database
-from cli.options import JsonOption, complete_app, read_file
+from cli.options import JsonOption, app_option, naming, read_file
 from cli.output import format_both, print_json, print_line, print_table
 from models.database.engine import read_clock
-from models.errors import RuleError, UsageError
 from models.fields.duration import read_elapsed
 from models.fields.zone import load_zone
 from models.revision import ActionState
@@ -51,15 +50,7 @@ def shadow(
         ),
     ],
     *,
-    app: Annotated[
-        str,
-        typer.Option(
-            "--app",
-            metavar="UID",
-            help="Small app that has the imported actions.",
-            autocompletion=complete_app,
-        ),
-    ],
+    app: Annotated[str, app_option("Small app that has the imported actions.")],
     timezone: Annotated[
         str | None,
         typer.Option(
@@ -87,14 +78,10 @@ def shadow(
     each difference, and for each entry that agrees when it can be taken over. Exits
     with 1 if there is a difference.
     """
-    zone = get_settings().timezone if timezone is None else timezone
-    try:
-        log = read_beat_log(
-            read_file(file).decode("utf-8", "replace").splitlines(), load_zone(zone)
-        )
-    except RuleError as error:
-        msg = f"--timezone: {error}"
-        raise UsageError(msg) from None
+    with naming("--timezone"):
+        zone = load_zone(timezone or get_settings().timezone)
+    lines = read_file(file).decode("utf-8", "replace").splitlines()
+    log = read_beat_log(lines, zone)
     with read_database() as connection:
         actions = _fetch(connection, app)
         found = compare_with_beat(

@@ -23,6 +23,7 @@ from celery_app.embedded_worker import EmbeddedWorker
 from cli.connection import get_settings, write_database
 from cli.keys import tell_how_to_sign_in
 from cli.output import print_note
+from cli.web import log_as_set
 from cli.web_app import make_app
 from migrations.schema import migrate
 from models.database.engine import make_engine
@@ -31,8 +32,8 @@ from models.errors import ConflictError, UsageError
 from operations.rescue import take_over_all
 from scheduler_server import Scheduler, make_scheduler, run
 from serving.server import WebServer
-from settings import Settings, is_color_wanted
-from telemetry import Event, configure_logging, serve_metrics
+from settings import Settings
+from telemetry import Event, serve_metrics
 
 log = structlog.get_logger()
 
@@ -162,11 +163,7 @@ def up(
     API, and one SQLite file in MINUTEHAND_HOME. Ctrl-C stops it.
     """
     settings = get_settings()
-    configure_logging(
-        level=settings.log_level,
-        log_format=settings.log_format,
-        color=is_color_wanted(),
-    )
+    log_as_set(settings)
     if settings.metrics_port is not None:
         serve_metrics(settings.metrics_address, settings.metrics_port)
 

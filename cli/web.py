@@ -16,7 +16,7 @@ from migrations.schema_revisions import check_schema
 from models.errors import UsageError
 from serving.server import WebServer
 from serving.services import Services
-from settings import is_color_wanted
+from settings import Settings, is_color_wanted
 from telemetry import configure_logging
 
 
@@ -27,6 +27,15 @@ def web() -> None:
     It listens on MINUTEHAND_WEB_ADDRESS, and never ticks. Ctrl-C stops it.
     """
     serve(make_app, "The pages and the HTTP API answer")
+
+
+def log_as_set(settings: Settings) -> None:
+    """Log as *settings* say, for whoever sits at the terminal."""
+    configure_logging(
+        level=settings.log_level,
+        log_format=settings.log_format,
+        color=is_color_wanted(),
+    )
 
 
 def serve(make: Callable[[Services], ASGIApp], what: str) -> None:
@@ -41,11 +50,7 @@ def serve(make: Callable[[Services], ASGIApp], what: str) -> None:
     if not settings.web_address:
         msg = "MINUTEHAND_WEB_ADDRESS is none. Set it to 127.0.0.1:8400, for example."
         raise UsageError(msg)
-    configure_logging(
-        level=settings.log_level,
-        log_format=settings.log_format,
-        color=is_color_wanted(),
-    )
+    log_as_set(settings)
     engine = get_engine()
     # It may start before its database, or during a failover; Ctrl-C ends the wait.
     keep_trying(lambda: check_schema(engine), threading.Event(), PAUSE_S)

@@ -11,9 +11,8 @@ import typer
 from actions.explaining.why import WhyAnswer
 from actions.lookup import find_action
 from cli.connection import read_database
-from cli.options import ActionArgument, AppOption, JsonOption
+from cli.options import ActionArgument, AppOption, JsonOption, naming
 from cli.output import format_both, print_fields, print_json
-from models.errors import RuleError, UsageError
 from models.units import format_age
 from overview.why.instant import explain_asked
 
@@ -42,11 +41,8 @@ def why(
     """
     with read_database() as connection:
         uid = find_action(connection, action, app=app).uid
-        try:
+        with naming("--at"):
             answers = explain_asked(connection, uid, at)
-        except RuleError as error:
-            msg = f"--at: {error}"
-            raise UsageError(msg) from None
     if json:
         print_json(answers)
         return
