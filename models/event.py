@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from models.errors import RuleError
 from models.fields.field_types import Instant, Name, UserName
-from models.fields.strict_model import DocumentModel, find_near, show
+from models.fields.strict_model import DocumentModel, find_near, optional, show
 
 
 class EventName(StrEnum):
@@ -71,8 +71,8 @@ class UserEventModel(DocumentModel):
 
     event: EventText = Field(examples=["instance.user.last_seen"])
     user: UserName = Field(examples=["toco@tou.can"])
-    at: Instant | None = Field(default=None, examples=["2026-12-01T09:00:00+01:00"])
-    key: Name | None = Field(default=None, examples=["import-2026-12-01-17"])
+    at: Instant | None = optional("2026-12-01T09:00:00+01:00")
+    key: Name | None = optional("import-2026-12-01-17")
 
 
 class ReplayModel(DocumentModel):
@@ -84,7 +84,7 @@ class ReplayModel(DocumentModel):
             request is a replay of its own.
     """
 
-    key: Name | None = Field(default=None, examples=["after-the-fix"])
+    key: Name | None = optional("after-the-fix")
 
 
 #: An id is only compared. Two of this length, and a uid, fit into one index entry.
@@ -138,7 +138,7 @@ class CloudEventModel(DocumentModel):
     )
     type: EventText = Field(examples=["instance.user.last_seen"])
     subject: UserName = Field(examples=["toco@tou.can"])
-    time: Instant | None = Field(default=None, examples=["2026-12-01T09:00:00+01:00"])
+    time: Instant | None = optional("2026-12-01T09:00:00+01:00")
     datacontenttype: str | None = None
     dataschema: str | None = None
     data: JsonValue = None

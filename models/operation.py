@@ -25,7 +25,14 @@ from models.fields.field_types import (
     Name,
     drop_repeated,
 )
-from models.fields.strict_model import OURS, DocumentModel, Most, get_keys, show
+from models.fields.strict_model import (
+    OURS,
+    DocumentModel,
+    Most,
+    get_keys,
+    optional,
+    show,
+)
 from models.operation_state import Queue
 from models.run_task import RunTaskModel
 
@@ -53,7 +60,7 @@ class RefreshModel(DocumentModel):
             AfterValidator(drop_repeated),
         ]
         | None
-    ) = Field(default=None, examples=[["sales", "stores"]])
+    ) = optional(["sales", "stores"])
     force: bool = False
 
 
@@ -187,17 +194,16 @@ class OperationModel(DocumentModel):
 
     refresh: Annotated[RefreshModel | None, WrapValidator(_read_refresh)] = None
     publish: Annotated[PublishModel | None, WrapValidator(_read_publish)] = None
-    send_email: Annotated[SendEmailModel | None, WrapValidator(_read_step)] = Field(
-        default=None, examples=[{"template": "inactive"}]
+    send_email: Annotated[SendEmailModel | None, WrapValidator(_read_step)] = optional(
+        {"template": "inactive"}
     )
     send_execsum: _Switch = None
     maintenance: _Switch = None
-    call_webhook: Annotated[CallWebhookModel | None, WrapValidator(_read_step)] = Field(
-        default=None, examples=[{"url": "https://example.com/hook"}]
+    call_webhook: Annotated[CallWebhookModel | None, WrapValidator(_read_step)] = (
+        optional({"url": "https://example.com/hook"})
     )
-    run_task: Annotated[RunTaskModel | None, WrapValidator(_read_step)] = Field(
-        default=None,
-        examples=[{"name": "myproject.tasks.report", "queue": "reports"}],
+    run_task: Annotated[RunTaskModel | None, WrapValidator(_read_step)] = optional(
+        {"name": "myproject.tasks.report", "queue": "reports"}
     )
     notify: Annotated[Literal[True] | None, OURS, BeforeValidator(_read_notify)] = None
 

@@ -32,6 +32,7 @@ from models.fields.strict_model import (
     Complaint,
     DocumentModel,
     Most,
+    optional,
     refuse,
     refuse_all,
     show,
@@ -110,23 +111,19 @@ class RunTaskModel(DocumentModel):
     headers: Annotated[dict[str, HeaderValue], Most(MOST_HEADERS)] = Field(
         default_factory=dict, examples=[{"tenant": "acme"}]
     )
-    exchange: QueueName | None = Field(default=None, examples=["reports"])
+    exchange: QueueName | None = optional("reports")
     routing_key: (
         Annotated[str, Field(max_length=LONGEST_QUEUE, examples=["report.daily"])]
         | None
     ) = None
-    queue: QueueName | None = Field(
-        default=None, examples=["reports"], validate_default=True
-    )
-    connection: Name | None = Field(
-        default=None, examples=["shop"], validate_default=True
-    )
-    priority: int | None = Field(default=None, ge=0, le=255, examples=[5])
-    expires: ElapsedText | None = Field(default=None, examples=["PT1H"])
-    time_limit: ElapsedText | None = Field(default=None, examples=["PT10M"])
-    soft_time_limit: ElapsedText | None = Field(default=None, examples=["PT9M"])
-    wait: bool | None = Field(default=None, examples=[True], validate_default=True)
-    within: ElapsedText | None = Field(default=None, examples=["PT1H"])
+    queue: QueueName | None = optional("reports", validate_default=True)
+    connection: Name | None = optional("shop", validate_default=True)
+    priority: int | None = optional(5, ge=0, le=255)
+    expires: ElapsedText | None = optional("PT1H")
+    time_limit: ElapsedText | None = optional("PT10M")
+    soft_time_limit: ElapsedText | None = optional("PT9M")
+    wait: bool | None = optional(example=True, validate_default=True)
+    within: ElapsedText | None = optional("PT1H")
     returned: bool = True
 
     @field_validator("headers")

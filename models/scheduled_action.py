@@ -46,6 +46,7 @@ from models.fields.strict_model import (
     DocumentModel,
     Most,
     get_keys,
+    optional,
     refuse,
     refuse_all,
     show,
@@ -122,8 +123,8 @@ class ExpectModel(DocumentModel):
         takes: ISO 8601 duration since the run began. None: as long as it takes.
     """
 
-    within: ElapsedText | None = Field(default=None, examples=["PT30M"])
-    takes: ElapsedText | None = Field(default=None, examples=["PT10M"])
+    within: ElapsedText | None = optional("PT30M")
+    takes: ElapsedText | None = optional("PT10M")
 
     @model_validator(mode="after")
     def _refuse_nothing(self) -> Self:
@@ -154,49 +155,43 @@ class ScheduledActionModel(DocumentModel):
     """
 
     name: Name = Field(examples=["weekly update"])
-    uid: Uid | None = Field(default=None, examples=["weekly-update"])
+    uid: Uid | None = optional("weekly-update")
     active: bool = True
     operations: OperationModel = Field(
         examples=[{"send_email": {"template": "inactive"}}]
     )
-    if_: ConditionModel | None = Field(
-        default=None, alias="if", examples=[{"refreshed": True}]
-    )
+    if_: ConditionModel | None = optional({"refreshed": True}, alias="if")
     when: Annotated[WhenModel, WrapValidator(choose_when)] = Field(
         examples=[{"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"}]
     )
-    recipients: RecipientFilterModel | None = Field(
-        default=None, examples=[{"groups": ["all"]}]
-    )
-    starts_at: datetime | None = Field(default=None, examples=["2026-12-01T00:00:00Z"])
-    ends_at: datetime | None = Field(default=None, examples=["2027-12-01T00:00:00Z"])
+    recipients: RecipientFilterModel | None = optional({"groups": ["all"]})
+    starts_at: datetime | None = optional("2026-12-01T00:00:00Z")
+    ends_at: datetime | None = optional("2027-12-01T00:00:00Z")
     except_: Annotated[
         tuple[Annotated[ExceptModel, WrapValidator(choose_exception)], ...],
         Most(MOST_EXCEPTIONS),
         BeforeValidator(refuse_lone_exception),
     ] = Field(default=(), alias="except", examples=[["2026-12-25"]])
-    instead: Instead | None = Field(default=None, examples=["before"])
+    instead: Instead | None = optional("before")
     jitter: (
         Annotated[RuleText, refuse_seconds(parse_jitter), parsed_by(parse_jitter)]
         | None
-    ) = Field(default=None, examples=["PT5M"])
+    ) = optional("PT5M")
     catch_up: CatchUpModel = Field(
         default=CatchUpModel(), examples=[{"runs": "latest", "within": "P1D"}]
     )
-    overlap: Overlap | None = Field(default=None, examples=["skip"])
-    retries: int | None = Field(default=None, ge=0, le=MOST_RETRIES, examples=[5])
+    overlap: Overlap | None = optional("skip")
+    retries: int | None = optional(5, ge=0, le=MOST_RETRIES)
     retry_after: (
         Annotated[
             RuleText, refuse_seconds(parse_retry_after), parsed_by(parse_retry_after)
         ]
         | None
-    ) = Field(default=None, examples=["PT1M"])
-    expect: ExpectModel | None = Field(
-        default=None, examples=[{"within": "PT30M", "takes": "PT10M"}]
-    )
-    rest_after: int | None = Field(default=None, ge=1, le=MOST_FAILURES, examples=[3])
+    ) = optional("PT1M")
+    expect: ExpectModel | None = optional({"within": "PT30M", "takes": "PT10M"})
+    rest_after: int | None = optional(3, ge=1, le=MOST_FAILURES)
     ping: Annotated[str, Field(max_length=2000), AfterValidator(check_ping)] | None = (
-        Field(default=None, examples=["https://hc-ping.com/your-uuid"])
+        optional("https://hc-ping.com/your-uuid")
     )
 
     _remarks: _Remarks = PrivateAttr(default=_Remarks())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from functools import partial
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
@@ -40,6 +41,7 @@ from models.fields.strict_model import (
     Complaint,
     DocumentModel,
     Most,
+    optional,
     refuse,
     refuse_all,
     show,
@@ -130,29 +132,23 @@ def check_unsubscribe(text: str) -> str:
 
 MailAddress = Annotated[str, Field(max_length=320), AfterValidator(check_email)]
 SenderAddress = Annotated[str, Field(max_length=320), AfterValidator(check_sender)]
+WebAddress = Annotated[str, Field(max_length=2000), AfterValidator(check_url)]
+Locale = Annotated[str, Field(max_length=100), AfterValidator(check_locale)]
 
 
 class UserModel(DocumentModel):
     """A user of the small app; absent fields stay as they are."""
 
     id: UserName = Field(examples=["u1"])
-    email: Annotated[str, Field(max_length=320), AfterValidator(check_email)] | None = (
-        Field(default=None, examples=["ada@example.com"])
-    )
-    name: Name | None = Field(default=None, examples=["Ada"])
-    locale: (
-        Annotated[str, Field(max_length=100), AfterValidator(check_locale)] | None
-    ) = Field(default=None, examples=["en"])
-    groups: Names | None = Field(default=None, examples=[["manager"]])
+    email: MailAddress | None = optional("ada@example.com")
+    name: Name | None = optional("Ada")
+    locale: Locale | None = optional("en")
+    groups: Names | None = optional(["manager"])
     disabled: bool = False
-    expires_at: Instant | None = Field(default=None, examples=["2027-01-01T00:00:00Z"])
-    created_at: Instant | None = Field(default=None, examples=["2026-01-01T00:00:00Z"])
-    activated_at: Instant | None = Field(
-        default=None, examples=["2026-01-01T00:00:00Z"]
-    )
-    last_seen_at: Instant | None = Field(
-        default=None, examples=["2026-01-01T00:00:00Z"]
-    )
+    expires_at: Instant | None = optional("2027-01-01T00:00:00Z")
+    created_at: Instant | None = optional("2026-01-01T00:00:00Z")
+    activated_at: Instant | None = optional("2026-01-01T00:00:00Z")
+    last_seen_at: Instant | None = optional("2026-01-01T00:00:00Z")
 
 
 class SourceModel(DocumentModel):
@@ -171,18 +167,16 @@ class SourceModel(DocumentModel):
             str, Field(min_length=1, max_length=1000), AfterValidator(check_source_file)
         ]
         | None
-    ) = Field(default=None, examples=["sales.csv"])
-    url: Annotated[str, Field(max_length=2000), AfterValidator(check_url)] | None = (
-        Field(default=None, examples=["https://example.com/sales.csv"])
+    ) = optional("sales.csv")
+    url: WebAddress | None = optional("https://example.com/sales.csv")
+    sql: Annotated[str, Field(min_length=1, max_length=100_000)] | None = optional(
+        "select * from sales"
     )
-    sql: Annotated[str, Field(min_length=1, max_length=100_000)] | None = Field(
-        default=None, examples=["select * from sales"]
+    connection: Annotated[str, AfterValidator(check_connection_name)] | None = optional(
+        "warehouse"
     )
-    connection: Annotated[str, AfterValidator(check_connection_name)] | None = Field(
-        default=None, examples=["warehouse"]
-    )
-    format: Literal["csv", "json", "jsonl", "ndjson", "parquet"] | None = Field(
-        default=None, examples=["csv"]
+    format: Literal["csv", "json", "jsonl", "ndjson", "parquet"] | None = optional(
+        "csv"
     )
 
     @model_validator(mode="before")
@@ -226,12 +220,12 @@ class ColumnModel(DocumentModel):
         sum: Whether adding up its numbers means something. Absent: the summary decides.
     """
 
-    title: Name | None = Field(default=None, examples=["Turnover"])
+    title: Name | None = optional("Turnover")
     unit: (
         Annotated[str, Field(max_length=LONGEST_UNIT), AfterValidator(check_name)]
         | None
-    ) = Field(default=None, examples=["€"])
-    sum: bool | None = Field(default=None, examples=[True])
+    ) = optional("€")
+    sum: bool | None = optional(example=True)
 
 
 class DomainModel(DocumentModel):
@@ -239,20 +233,20 @@ class DomainModel(DocumentModel):
 
     name: DomainName = Field(examples=["sales"])
     source: SourceModel = Field(examples=[{"file": "sales.csv"}])
-    title: Name | None = Field(default=None, examples=["Sales by store"])
+    title: Name | None = optional("Sales by store")
     description: (
         Annotated[
             str, Field(max_length=LONGEST_DESCRIPTION), AfterValidator(check_name)
         ]
         | None
-    ) = Field(default=None, examples=["What the shops reported by the evening."])
+    ) = optional("What the shops reported by the evening.")
     columns: (
         Annotated[
             dict[Annotated[str, Field(min_length=1, max_length=200)], ColumnModel],
             Most(MOST_PARTS),
         ]
         | None
-    ) = Field(default=None, examples=[{"amount": {"title": "Turnover", "unit": "€"}}])
+    ) = optional({"amount": {"title": "Turnover", "unit": "€"}})
 
 
 class TemplateModel(DocumentModel):
@@ -261,8 +255,8 @@ class TemplateModel(DocumentModel):
     subject: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
         examples=["We miss you"]
     )
-    text: str | None = Field(default=None, examples=["Hello {{ user.name }}"])
-    html: str | None = Field(default=None, examples=["<p>Hello {{ user.name }}</p>"])
+    text: str | None = optional("Hello {{ user.name }}")
+    html: str | None = optional("<p>Hello {{ user.name }}</p>")
 
     @field_validator("subject")
     @classmethod
@@ -289,9 +283,7 @@ class NoticesModel(DocumentModel):
     mail: Annotated[tuple[MailAddress, ...], Most(MOST_NOTICE_MAILS)] = Field(
         default=(), examples=[["ops@example.com"]]
     )
-    webhook: (
-        Annotated[str, Field(max_length=2000), AfterValidator(check_url)] | None
-    ) = Field(default=None, examples=["https://example.com/minutehand"])
+    webhook: WebAddress | None = optional("https://example.com/minutehand")
 
 
 class MailModel(DocumentModel):
@@ -309,11 +301,9 @@ class MailModel(DocumentModel):
     from_name: (
         Annotated[str, Field(max_length=LONGEST_FROM_NAME), AfterValidator(check_name)]
         | None
-    ) = Field(default=None, examples=["Shop reports"])
-    from_address: SenderAddress | None = Field(
-        default=None, examples=["reports@shop.example"]
-    )
-    reply_to: SenderAddress | None = Field(default=None, examples=["help@shop.example"])
+    ) = optional("Shop reports")
+    from_address: SenderAddress | None = optional("reports@shop.example")
+    reply_to: SenderAddress | None = optional("help@shop.example")
     unsubscribe: (
         Annotated[
             str,
@@ -321,87 +311,25 @@ class MailModel(DocumentModel):
             AfterValidator(check_unsubscribe),
         ]
         | None
-    ) = Field(default=None, examples=["mailto:help@shop.example?subject=stop"])
-    locale: (
-        Annotated[str, Field(max_length=100), AfterValidator(check_locale)] | None
-    ) = Field(default=None, examples=["fr"])
+    ) = optional("mailto:help@shop.example?subject=stop")
+    locale: Locale | None = optional("fr")
 
 
 class AppDocumentsModel(DocumentModel):
     """The documents that publish makes live; their content is up to the app."""
 
-    design: dict[str, JsonValue] | None = Field(default=None, examples=[{}])
-    permissions: dict[str, JsonValue] | None = Field(default=None, examples=[{}])
+    design: dict[str, JsonValue] | None = optional({})
+    permissions: dict[str, JsonValue] | None = optional({})
 
 
 HolidayModel = Annotated[date | DateRangeModel, WrapValidator(choose_days)]
 
 
-class SmallAppModel(DocumentModel):
-    """A small app (tenant): its users, data sources, mails and holidays."""
-
-    uid: Uid = Field(examples=["shop"])
-    name: Name | None = Field(default=None, examples=["Shop"])
-    timezone: ZoneName | None = Field(default=None, examples=["Europe/Paris"])
-    users: Annotated[tuple[UserModel, ...], Most(MOST_USERS)] | None = Field(
-        default=None, examples=[[{"id": "u1", "email": "ada@example.com"}]]
-    )
-    domains: Annotated[tuple[DomainModel, ...], Most(MOST_PARTS)] | None = Field(
-        default=None,
-        examples=[[{"name": "sales", "source": {"file": "sales.csv"}}]],
-    )
-    templates: Annotated[dict[Name, TemplateModel], Most(MOST_PARTS)] | None = Field(
-        default=None, examples=[{"inactive": {"subject": "Hello", "text": "Hello"}}]
-    )
-    documents: AppDocumentsModel | None = Field(
-        default=None, examples=[{"design": {}, "permissions": {}}]
-    )
-    holidays: (
-        Annotated[
-            dict[Name, Annotated[tuple[HolidayModel, ...], Most(MOST_HOLIDAYS)]],
-            Most(MOST_PARTS),
-        ]
-        | None
-    ) = Field(default=None, examples=[{"fr": ["2026-12-25"]}])
-    notices: NoticesModel | None = Field(
-        default=None, examples=[{"mail": ["ops@example.com"]}]
-    )
-
-    mail: MailModel | None = Field(
-        default=None, examples=[{"from_name": "Shop reports"}]
-    )
-
-    @field_validator("users")
-    @classmethod
-    def _check_users(cls, users: Any) -> Any:
-        return _refuse_repeated(users, "id")
-
-    @field_validator("domains")
-    @classmethod
-    def _check_domains(cls, domains: Any) -> Any:
-        return _refuse_repeated(domains, "name")
-
-
-class DirectoryModel(DocumentModel):
-    """All users of a small app."""
-
-    users: Annotated[tuple[UserModel, ...], Most(MOST_USERS)] = Field(
-        examples=[[{"id": "u1", "email": "ada@example.com"}]]
-    )
-
-    @field_validator("users")
-    @classmethod
-    def _check_users(cls, users: Any) -> Any:
-        return _refuse_repeated(users, "id")
-
-
-def _refuse_repeated(
-    entries: tuple[_Entry, ...] | None, key: str
-) -> tuple[_Entry, ...] | None:
+def _refuse_repeated(entries: tuple[_Entry, ...], key: str) -> tuple[_Entry, ...]:
     """Refuse each entry whose *key* an earlier one has."""
     seen: set[object] = set()
     details: list[InitErrorDetails] = []
-    for index, entry in enumerate(entries or ()):
+    for index, entry in enumerate(entries):
         value = getattr(entry, key)
         if value in seen:
             complaint = Complaint(
@@ -414,3 +342,46 @@ def _refuse_repeated(
         raise refuse_all(key, details)
 
     return entries
+
+
+Users = Annotated[
+    tuple[UserModel, ...],
+    Most(MOST_USERS),
+    AfterValidator(partial(_refuse_repeated, key="id")),
+]
+Domains = Annotated[
+    tuple[DomainModel, ...],
+    Most(MOST_PARTS),
+    AfterValidator(partial(_refuse_repeated, key="name")),
+]
+
+
+class SmallAppModel(DocumentModel):
+    """A small app (tenant): its users, data sources, mails and holidays."""
+
+    uid: Uid = Field(examples=["shop"])
+    name: Name | None = optional("Shop")
+    timezone: ZoneName | None = optional("Europe/Paris")
+    users: Users | None = optional([{"id": "u1", "email": "ada@example.com"}])
+    domains: Domains | None = optional(
+        [{"name": "sales", "source": {"file": "sales.csv"}}]
+    )
+    templates: Annotated[dict[Name, TemplateModel], Most(MOST_PARTS)] | None = optional(
+        {"inactive": {"subject": "Hello", "text": "Hello"}}
+    )
+    documents: AppDocumentsModel | None = optional({"design": {}, "permissions": {}})
+    holidays: (
+        Annotated[
+            dict[Name, Annotated[tuple[HolidayModel, ...], Most(MOST_HOLIDAYS)]],
+            Most(MOST_PARTS),
+        ]
+        | None
+    ) = optional({"fr": ["2026-12-25"]})
+    notices: NoticesModel | None = optional({"mail": ["ops@example.com"]})
+    mail: MailModel | None = optional({"from_name": "Shop reports"})
+
+
+class DirectoryModel(DocumentModel):
+    """All users of a small app."""
+
+    users: Users = Field(examples=[[{"id": "u1", "email": "ada@example.com"}]])

@@ -36,6 +36,7 @@ from models.fields.strict_model import (
     Complaint,
     DocumentModel,
     find_near,
+    optional,
     refuse,
     refuse_all,
     say_unknown_key,
@@ -109,7 +110,7 @@ class IntervalModel(_ZonedModel):
         RuleText, refuse_seconds(parse_interval), parsed_by(parse_interval)
     ] = Field(examples=["PT24H"])
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
-    anchor: RuleText | None = Field(default=None, examples=["2026-01-01T00:00:00Z"])
+    anchor: RuleText | None = optional("2026-01-01T00:00:00Z")
 
     @field_validator("anchor")
     @classmethod
@@ -164,7 +165,7 @@ class OnEventModel(_ZonedModel):
     """
 
     on: EventText = Field(examples=["instance.user.created"])
-    at: TimeOfDay | None = Field(default=None, examples=["09:00"])
+    at: TimeOfDay | None = optional("09:00")
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
 
     @property
@@ -183,7 +184,7 @@ class AfterEventModel(_ZonedModel):
 
     after: EventText = Field(examples=["instance.user.last_seen"])
     delay: DurationText = Field(examples=["P7DT30S"])
-    at: TimeOfDay | None = Field(default=None, examples=["09:00"])
+    at: TimeOfDay | None = optional("09:00")
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
 
     @property
@@ -456,7 +457,7 @@ class CatchUpModel(DocumentModel):
     """
 
     runs: Literal["none", "latest", "all"] = "none"
-    within: DurationText | None = Field(default=None, examples=["P1D"])
+    within: DurationText | None = optional("P1D")
 
 
 class TimingModel(DocumentModel):

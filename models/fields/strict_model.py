@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     ModelWrapValidatorHandler,
     TypeAdapter,
@@ -315,6 +316,11 @@ def say_unknown_key(key: str, model: type[BaseModel]) -> Complaint:
 
 #: Metadata of a field that only the scheduler uses, and that hints do not list.
 OURS = "ours"
+
+
+def optional(example: object, **more: Any) -> Any:
+    """Return a field that may be left out, with an *example* of what it takes."""
+    return Field(default=None, examples=[example], **more)
 
 
 def get_keys(model: type[BaseModel]) -> tuple[str, ...]:
