@@ -287,10 +287,10 @@ def serve(settings: Settings, *, wait_for_lease: bool) -> None:
         MinutehandError: It cannot start; or another one leads, and *wait_for_lease* is
             False.
     """
+    prepare_scheduler(settings)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    prepare_scheduler(settings)
     tell_systemd("READY=1")
     scheduler = keep_trying(lambda: _try_to_make(settings), stop, PAUSE_S)
     if scheduler is not None:
