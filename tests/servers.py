@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import random
 import select
 import shutil
 import signal
@@ -53,6 +54,12 @@ PATIENCE_S = 120
 
 #: Another process may take a free port between finding and using it.
 _PORT_ATTEMPTS = 3
+
+#: Below those that Linux gives to whoever connects; and what was given here.
+_PORTS, _given = range(12_000, 32_000), set[int]()
+
+#: More than any run of the tests has: each takes every so-many-th port.
+_WORKERS = 16
 
 
 class ServerError(Exception):
@@ -109,13 +116,22 @@ def wait_until(
     return found
 
 
-def find_free_port(*, at_most: int = 65_535) -> int:
-    """Return a port of 127.0.0.1 on which nothing listens at this moment."""
+def find_free_port(*, at_most: int = _PORTS[-1]) -> int:
+    """
+    Return a port of 127.0.0.1 on which nothing listens at this moment.
+
+    It is none that the kernel gives to whoever connects, and none that another worker
+    of pytest-xdist, or an earlier call, was given: what is to listen there may be slow.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    ports = _PORTS[int(worker) % _WORKERS :: _WORKERS]
     while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port <= at_most:
+        port = random.choice(ports)
+        if port > at_most or port in _given:
+            continue
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            _given.add(port)
             return port
 
 
