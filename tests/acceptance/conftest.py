@@ -17,7 +17,7 @@ from tests.chaos.installation import Installation
 def installation(
     postgres_url: str, redis_url: str, tmp_path: Path
 ) -> Iterator[Installation]:
-    """Give an installation on PostgreSQL and Redis, with leases of seconds."""
+    """Give an installation on PostgreSQL and Redis."""
     made = Installation(postgres_url, redis_url, tmp_path)
     yield made
     made.engine.dispose()

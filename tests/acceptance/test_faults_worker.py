@@ -9,13 +9,14 @@ import sqlalchemy as sa
 
 from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
+from dispatch.manual_runs import run_now
 from models.database.engine import reading, writing
 from models.operation_state import OperationState, Queue, Reason, StepState
 from operations.cancel_and_retry import cancel
 from operations.list_operations import fetch_steps
 from operations.sending.order import Message
-from tests.chaos.installation import Installation, freeze, kill, thaw
-from tests.scheduling import get
+from tests.chaos.installation import SHORT, Installation, freeze, kill, thaw
+from tests.scheduling import edit_action, get
 from tests.servers import wait_until
 
 
@@ -31,15 +32,14 @@ def test_poison_and_time_limits_end_in_a_final_state(scheduled: Installation) ->
     A step that kills its process is tried three times, each loss noticed at once; the
     soft time limit asks, the hard one kills; both fail with the reason, and once.
     """
-    # Far enough from each other for a machine that has much else to do, and the lease
-    # far away, so that it is not what ends.
-    scheduled.options |= {"QUICK_SOFT_LIMIT": "PT2S", "QUICK_HARD_LIMIT": "PT9S"}
-    scheduled.options["OPERATION_LEASE"] = "PT1H"
+    # Far enough from each other for a machine that has much else to do; what is not
+    # about them is heavy, and has others.
+    scheduled.options |= {"QUICK_SOFT_LIMIT": "PT3S", "QUICK_HARD_LIMIT": "PT9S"}
     never = str(scheduled.folder / "never")
     soft = scheduled.run("wait_for", never)
     hard = scheduled.run("wait_deaf", never)
-    with scheduled.worker():
-        poison = scheduled.run("die")
+    with scheduled.worker(concurrency=3):
+        poison = run_heavy(scheduled, "die")
         for attempt in (1, 2, 3):
             scheduled.wait_for_effects(poison, attempt)
             wait_until(
@@ -48,7 +48,7 @@ def test_poison_and_time_limits_end_in_a_final_state(scheduled: Installation) ->
             )
             scheduled.hurry()
         row = scheduled.wait_until_final(poison)
-        healthy = scheduled.run("sleep", 0)
+        healthy = run_heavy(scheduled, "sleep", 0)
 
         assert scheduled.wait_until_final(healthy).state == OperationState.SUCCEEDED
         rows = [scheduled.wait_until_final(each) for each in (soft, hard)]
@@ -65,17 +65,26 @@ def test_poison_and_time_limits_end_in_a_final_state(scheduled: Installation) ->
     assert "hard" in rows[1].error
 
 
+def run_heavy(installation: Installation, name: str, *args: int) -> UUID:
+    """Record a run of a new action that is heavy; return the operation's id."""
+    uid = installation.add(name, *args)
+    edit_action(installation.engine, uid, queue=Queue.HEAVY)
+    return run_now(installation.engine, uid)
+
+
 def test_worker_that_was_killed_is_replaced(scheduled: Installation) -> None:
     """When its lease has run out, another worker does the operation again."""
     gate = scheduled.folder / "gate"
+    scheduled.options |= SHORT
     with scheduled.worker("first", concurrency=1) as first:
         asked = scheduled.run("wait_for", str(gate))
         scheduled.wait_for_effects(asked)
         kill(first)
     gate.touch()
+    scheduled.options.clear()
     with scheduled.worker("second", concurrency=1):
         wait_until(
-            lambda: get(scheduled.engine, asked).state == OperationState.PENDING,
+            lambda: get(scheduled.engine, asked).state != OperationState.RUNNING,
             what="the loss to be noticed",
         )
         scheduled.hurry()
@@ -91,11 +100,13 @@ def test_worker_frozen_past_its_lease_writes_nothing(
 ) -> None:
     """Another one has finished; what the first writes when it wakes is refused."""
     gate = scheduled.folder / "gate"
+    scheduled.options |= SHORT
     with scheduled.worker("first", concurrency=1) as first:
         asked = scheduled.run("wait_deaf", str(gate))
         scheduled.wait_for_effects(asked)
         freeze(first)
         gate.touch()
+        scheduled.options.clear()
         with scheduled.worker("second", concurrency=1):
             wait_until(
                 lambda: get(scheduled.engine, asked).state != OperationState.RUNNING,

@@ -16,8 +16,7 @@ from tests.servers import PATIENCE_S, wait_until
 
 @pytest.fixture
 def installation(scheduled: Installation) -> Installation:
-    """Give an installation whose leases end far away, so that none ever does."""
-    scheduled.options["OPERATION_LEASE"] = "PT1H"
+    """Give that with a scheduler."""
     return scheduled
 
 
@@ -53,13 +52,15 @@ def test_cold_shutdown_gives_back_what_runs(installation: Installation) -> None:
     """
     SIGQUIT: what does not end in time is pending at once, and its attempt not counted.
     """
-    gate = installation.folder / "gate"
+    installation.options["TEST_SOFT_SHUTDOWN_S"] = "8"
+    gate, short_gate = installation.folder / "gate", installation.folder / "short"
     running = installation.run("wait_deaf", str(gate))
-    short = installation.run("sleep", 1)
+    short = installation.run("wait_deaf", str(short_gate))
     with installation.worker("first") as first:
         installation.wait_for_effects(running)
         installation.wait_for_effects(short)
         first.send_signal(signal.SIGQUIT)
+        short_gate.touch()
         first.wait(PATIENCE_S)
         left = get(installation.engine, running)
         gate.touch()
@@ -70,7 +71,7 @@ def test_cold_shutdown_gives_back_what_runs(installation: Installation) -> None:
     assert left.attempt == 0
     assert (row.state, row.attempt) == (OperationState.SUCCEEDED, 1)
     assert row.worker.startswith("second@tests")
-    # The other one came through in the two seconds that a soft shutdown waits here.
+    # The other one came through in the seconds that a soft shutdown waits.
     assert get(installation.engine, short).state == OperationState.SUCCEEDED
     assert installation.count_effects(short) == 1
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.installation import PATIENT, Installation
+from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
 from tests.rabbit.server import purge
 
@@ -31,7 +31,7 @@ def broker_url(request: pytest.FixtureRequest) -> str:
 def installation(
     broker_url: str, postgres_url: str, tmp_path: Path
 ) -> Iterator[Installation]:
-    """Give an installation on PostgreSQL and that broker, in which nothing runs out."""
-    made = Installation(postgres_url, broker_url, tmp_path, dict(PATIENT))
+    """Give an installation on PostgreSQL and that broker."""
+    made = Installation(postgres_url, broker_url, tmp_path)
     yield made
     made.engine.dispose()

@@ -9,6 +9,7 @@ from celery import Celery
 
 from celery_app.app import make_app
 from celery_app.aside import open_aside
+from celery_app.broker_link import measure_queue
 from celery_app.routing import (
     EXECUTE_SCHEDULED_ACTION_QUICK,
     INSTALLATION_HEADER,
@@ -84,6 +85,12 @@ def take_all(app: Celery) -> list[Content]:
     return sorted(found, key=repr)
 
 
+def count_waiting(app: Celery) -> int:
+    """Return how many messages are in our quick queue."""
+    with app.connection_for_read() as connection:
+        return measure_queue(connection, QUICK).message_count
+
+
 def check_that_strangers_stay(installation: Installation) -> None:
     """Assert that none of them is lost, changed or run, and that ours run meanwhile."""
     app = make_app(installation.settings)
@@ -105,6 +112,8 @@ def check_that_strangers_stay(installation: Installation) -> None:
         assert worker.poll() is None
     with reading(installation.engine) as connection:
         noted = fetch_strangers(connection)
+    # RabbitMQ gives back what a worker had a moment after that has gone.
+    wait_until(lambda: count_waiting(app) == len(theirs), what="theirs to be back")
 
     assert theirs == take_all(app)
     with open_aside(installation.settings) as aside:

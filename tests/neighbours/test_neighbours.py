@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.chaos.installation import PATIENT, Installation
+from tests.chaos.installation import Installation
 from tests.neighbours.meeting import check_that_each_minds_its_own
 from tests.neighbours.project import make_projects
 from tests.neighbours.strangers import (
@@ -40,7 +40,7 @@ def test_two_installations_with_the_same_names_do_not_mix(
     """Each does its own operations, whoever gets the messages first."""
     folder = tmp_path / "second"
     folder.mkdir()
-    second = Installation(sqlite_url, installation.broker_url, folder, dict(PATIENT))
+    second = Installation(sqlite_url, installation.broker_url, folder)
 
     check_that_two_installations_do_not_mix(installation, second)
     second.engine.dispose()

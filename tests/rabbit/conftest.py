@@ -31,7 +31,7 @@ def _empty(rabbit: Victim) -> None:
 def installation(
     postgres_url: str, rabbit: Victim, tmp_path: Path
 ) -> Iterator[Installation]:
-    """Give an installation on PostgreSQL and RabbitMQ, with leases of seconds."""
+    """Give an installation on PostgreSQL and RabbitMQ."""
     made = Installation(postgres_url, rabbit.url, tmp_path)
     yield made
     made.engine.dispose()
