@@ -107,7 +107,7 @@ def make_simulated() -> Case:
 def connect_to(url: str) -> CelerySender:
     """Return the real sender, to the broker at *url*."""
     settings = read_settings({"MINUTEHAND_BROKER_URL": url}, env_file=None)
-    return CelerySender(make_app(settings), timeout=timedelta(seconds=5))
+    return CelerySender(make_app(settings), timeout=timedelta(seconds=30))
 
 
 def make_redis(url: str) -> Case:

@@ -71,7 +71,7 @@ def make_real(url: str) -> Case:
     def connect(broker_url: str) -> TaskSender:
         variables = {
             "MINUTEHAND_BROKER_URL": broker_url,
-            "MINUTEHAND_BROKER_TIMEOUT": "PT1S",
+            "MINUTEHAND_BROKER_TIMEOUT": "PT30S",
             "MINUTEHAND_TASK_QUEUE": "default",
         }
         return CeleryTaskSender(read_settings(variables, env_file=None))

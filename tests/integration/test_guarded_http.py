@@ -101,7 +101,7 @@ def post(tls: TlsServer, host: str, *names: str) -> Sending:
     webhooks = RealWebhooks(
         secret="abc",
         allowed_hosts=("127.0.0.0/8",),
-        timeout=timedelta(seconds=10),
+        timeout=timedelta(seconds=60),
         resolve=resolve,
     )
     url = f"https://{host}:{tls.port}/hook"

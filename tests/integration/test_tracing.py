@@ -263,7 +263,7 @@ def test_messages_of_a_batch_name_its_span(redis_url: str, traced: None):
     """They are still filled into forms: of two batches each its own."""
     del traced
     settings = read_settings({"MINUTEHAND_BROKER_URL": redis_url}, env_file=None)
-    sender = CelerySender(make_app(settings), timeout=timedelta(seconds=5))
+    sender = CelerySender(make_app(settings), timeout=timedelta(seconds=30))
     wanted, tags = [], set()
     with redis.Redis.from_url(redis_url) as client:
         for _ in range(2):

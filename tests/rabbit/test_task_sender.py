@@ -41,7 +41,7 @@ def channel(rabbit: Victim) -> Iterator[amqp.Channel]:
 def make_settings(url: str) -> Settings:
     """Return settings with a connection to *url*; our own broker is another."""
     variables = {
-        "MINUTEHAND_BROKER_TIMEOUT": "PT2S",
+        "MINUTEHAND_BROKER_TIMEOUT": "PT30S",
         "MINUTEHAND_TASK_CONNECTIONS": f"shop={url}",
     }
     return read_settings(variables, env_file=None)

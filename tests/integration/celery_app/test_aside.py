@@ -47,7 +47,7 @@ def test_entries_come_back_as_they_were_until_they_are_deleted(aside: Aside):
     """The oldest first; who looks takes none away."""
     first, second = make_entry(b"\xff\0\x1b["), make_entry(problem="another")
     for each in (first, second):
-        aside.put(each, timeout_s=5)
+        aside.put(each, timeout_s=30)
 
     assert [first, second] == aside.look() == aside.look()
     assert (2, 2, 0) == (aside.count(), aside.empty(), aside.count())
@@ -57,14 +57,14 @@ def test_only_the_newest_are_kept(aside: Aside, monkeypatch: pytest.MonkeyPatch)
     """Whoever sends many fills no memory."""
     monkeypatch.setattr(aside_module, "MOST", 3)
     for number in range(5):
-        aside.put(make_entry(problem=str(number)), timeout_s=5)
+        aside.put(make_entry(problem=str(number)), timeout_s=30)
 
     assert ["2", "3", "4"] == [each.problem for each in aside.look()]
 
 
 def test_only_the_beginning_is_kept(aside: Aside):
     """A hundred megabytes are told by their size."""
-    aside.put(make_entry(b"x" * 100_000_000), timeout_s=5)
+    aside.put(make_entry(b"x" * 100_000_000), timeout_s=30)
 
     [found] = aside.look()
     assert found.size == 100_000_000

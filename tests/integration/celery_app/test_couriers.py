@@ -34,7 +34,7 @@ def make(url: str, **more: str) -> TaskCouriers:
     """Return couriers with a connection to *url*."""
     variables = {
         "MINUTEHAND_BROKER_URL": "memory://",
-        "MINUTEHAND_BROKER_TIMEOUT": "PT1S",
+        "MINUTEHAND_BROKER_TIMEOUT": "PT30S",
         "MINUTEHAND_TASK_CONNECTIONS": f"shop={url}",
         **more,
     }

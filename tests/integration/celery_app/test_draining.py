@@ -47,7 +47,7 @@ def shared(postgres_url: str) -> Iterator[sa.Engine]:
 @contextmanager
 def sending(broker_url: str) -> Iterator[CelerySender]:
     settings = read_settings({"MINUTEHAND_BROKER_URL": broker_url}, env_file=None)
-    sender = CelerySender(make_app(settings), timeout=timedelta(seconds=5))
+    sender = CelerySender(make_app(settings), timeout=timedelta(seconds=30))
     yield sender
     sender.close()
 

@@ -30,7 +30,7 @@ def app(redis_url: str) -> Celery:
     """Give an application whose quick queue holds IDS."""
     settings = read_settings({"MINUTEHAND_BROKER_URL": redis_url}, env_file=None)
     made = make_app(settings)
-    sender = CelerySender(made, timeout=timedelta(seconds=5))
+    sender = CelerySender(made, timeout=timedelta(seconds=30))
     sender.send([Message(each, Queue.QUICK, "a test", 0) for each in IDS])
     sender.close()
     return made
@@ -107,7 +107,7 @@ def test_worker_that_lost_its_connection_puts_back(
     with redis.Redis.from_url(redis_url) as client:
         client.client_kill_filter(_type="normal", skipme=True)
 
-    connection.collect(socket_timeout=0.1)
+    connection.collect(socket_timeout=60)
     connection.close()
 
     assert fetch_waiting(redis_url) == IDS
@@ -131,7 +131,7 @@ def test_what_is_no_message_ends_no_worker(
         )
         with consumer:
             while not taken:
-                connection.drain_events(timeout=5)
+                connection.drain_events(timeout=60)
 
     assert str(IDS[0]) == taken[0].headers["id"]
     assert len(told) == 1

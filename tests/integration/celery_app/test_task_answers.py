@@ -27,7 +27,7 @@ def make_sender(url: str, **more: str) -> CeleryTaskSender:
     """Return a sender with a connection to *url*; our own broker is in memory."""
     variables = {
         "MINUTEHAND_BROKER_URL": "memory://",
-        "MINUTEHAND_BROKER_TIMEOUT": "PT1S",
+        "MINUTEHAND_BROKER_TIMEOUT": "PT30S",
         "MINUTEHAND_TASK_CONNECTIONS": f"shop={url}",
         **more,
     }

@@ -25,12 +25,14 @@ from tests.servers import find_free_port, run_redis, wait_until
 Send = Callable[..., str]
 
 
-def make_sender(broker_url: str, **connections: str) -> CeleryTaskSender:
+def make_sender(
+    broker_url: str, *, timeout: str = "PT30S", **connections: str
+) -> CeleryTaskSender:
     """Return a sender of an installation."""
     named = ",".join(f"{name}={url}" for name, url in connections.items())
     variables = {
         "MINUTEHAND_BROKER_URL": broker_url,
-        "MINUTEHAND_BROKER_TIMEOUT": "PT1S",
+        "MINUTEHAND_BROKER_TIMEOUT": timeout,
         "MINUTEHAND_TASK_CONNECTIONS": named,
     }
     return CeleryTaskSender(read_settings(variables, env_file=None))
@@ -113,15 +115,22 @@ def test_connection_that_hangs_costs_its_deadline_and_no_other(
 ):
     """It is temporary, names the connection, and others are served all the same."""
     with deaf_broker() as deaf:
-        sender = make_sender(redis_url, deaf=deaf, shop=other_redis_url)
+        sender = make_sender(redis_url, timeout="PT2S", deaf=deaf, shop=other_redis_url)
         started_at = time.monotonic()
         with pytest.raises(StepError, match="'deaf' did not accept") as caught:
             send(sender, "reports", "deaf")
         cost = time.monotonic() - started_at
-        send(sender, "reports", "shop")
+
+        def is_served() -> bool:
+            with suppress(StepError):  # a busy machine may let its deadline pass, too
+                send(sender, "reports", "shop")
+                return True
+            return False
+
+        wait_until(is_served, what="the other connection")
 
     assert not caught.value.permanent
-    assert cost < 20, "a multiple of its deadline of a second"
+    assert cost < 40, "a multiple of its deadline of two seconds"
 
 
 def test_connection_that_is_down_is_temporary_and_shows_no_password(redis_url: str):

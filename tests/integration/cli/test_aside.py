@@ -39,7 +39,7 @@ def test_command_shows_and_empties(call: Call, aside: Aside):
     Of nothing it says so; whatever the message holds, the terminal does not obey it.
     """
     assert "Nothing lies aside." in call("queues", "aside").err
-    aside.put(ENTRY, timeout_s=5)
+    aside.put(ENTRY, timeout_s=30)
 
     assert "\x1b" not in call("queues", "aside").out
     [told] = call("queues", "aside", "--json").data
@@ -54,7 +54,7 @@ def test_command_shows_and_empties(call: Call, aside: Aside):
 
 def test_doctor_counts_what_lies_aside(call: Call, aside: Aside):
     """It names the commands; nothing is late or lost, so it is only to be looked at."""
-    aside.put(ENTRY, timeout_s=5)
+    aside.put(ENTRY, timeout_s=30)
 
     found = {each["subject"]: each for each in call("doctor", "--json").data}
 

@@ -268,7 +268,7 @@ def test_outcome_depends_on_where_it_breaks(
 ):
     """Before the content nothing has left; after it nobody knows."""
     with run_scripted_server(script) as url:
-        mailer = make_mailer(url, sender=SENDER, timeout=timedelta(seconds=5))
+        mailer = make_mailer(url, sender=SENDER, timeout=timedelta(seconds=30))
         with mailer.session() as send:
             sending = send(make_mail(), now=NOW)
 
