@@ -56,11 +56,12 @@ def test_standby_takes_over_from_a_leader_that_was_killed(
 def let_lease_end(installation: Installation) -> datetime:
     """Let an hour of the lease pass, all but two seconds; return when it ends."""
     with writing(installation.engine) as connection:
-        return connection.execute(
+        ends_at: datetime = connection.execute(
             sa.update(leases)
             .values(expires_at=db_now(timedelta(seconds=2)))
             .returning(leases.c.expires_at)
         ).scalar_one()
+    return ends_at
 
 
 def test_standby_takes_over_at_once_from_a_leader_that_stops(

@@ -88,7 +88,8 @@ def take_all(app: Celery) -> list[Content]:
 def count_waiting(app: Celery) -> int:
     """Return how many messages are in our quick queue."""
     with app.connection_for_read() as connection:
-        return measure_queue(connection, QUICK).message_count
+        count: int = measure_queue(connection, QUICK).message_count
+    return count
 
 
 def check_that_strangers_stay(installation: Installation) -> None:
