@@ -22,17 +22,17 @@ from actions.posting.references import fetch_references, find_unknown
 from models.database.engine import read_clock, reading
 from models.errors import MinutehandError, NotFoundError, Problem
 from models.json_form import ASIDE
-from models.occurrence import str_to_uuid
 from models.operation import MAILING_STEPS
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
 from operations.adapters.app_users import RealDirectory, find_user
 from operations.adapters.smtp import make_message
 from operations.adapters.workspace.workspace import RealWorkspace
+from operations.foreign_tasks import TaskOccasion
 from operations.mail.compose import (
-    Occasion,
     compose_summaries,
     compose_templates,
+    imagine_occasion,
     summarize,
 )
 from operations.mail.message import Mail, Senders
@@ -175,7 +175,10 @@ class MailPreviews:
         ]
         if not MAILING_STEPS & action.operations.model_dump(exclude_none=True).keys():
             problems.append(MailProblem(None, "The action sends no mails."))
-        occasion = _make_occasion(app, action, now)
+        event = action.when.event if isinstance(action.when, EventModel) else None
+        occasion = imagine_occasion(
+            app, action.uid or action.name, action.name, now=now, event=event
+        )
         mails: list[PreviewedMail] = []
         for step, make in self._find_steps(action, occasion, problems):
             try:
@@ -213,7 +216,7 @@ class MailPreviews:
     def _find_steps(
         self,
         action: ScheduledActionModel,
-        occasion: Occasion,
+        occasion: TaskOccasion,
         problems: list[MailProblem],
     ) -> Iterator[tuple[MailStep, _Make]]:
         """Yield the steps that send mails, and what makes the mails of each."""
@@ -236,7 +239,7 @@ class MailPreviews:
             )
 
     def _summarize(
-        self, occasion: Occasion, users: Sequence[User], problems: list[MailProblem]
+        self, occasion: TaskOccasion, users: Sequence[User], problems: list[MailProblem]
     ) -> list[tuple[User, Mail]]:
         former = {
             domain.name: domain.summarized[occasion.action_uid]
@@ -277,23 +280,6 @@ def _find_step(problem: Problem) -> MailStep | None:
     steps: tuple[MailStep, ...] = get_args(MailStep)
     at = problem.pointer
     return next((e for e in steps if at.startswith(f"/operations/{e}/")), None)
-
-
-def _make_occasion(app: str, action: ScheduledActionModel, now: datetime) -> Occasion:
-    """Return what the mails would be about if it happened now."""
-    event = action.when.event if isinstance(action.when, EventModel) else None
-    uid = action.uid or action.name
-    return Occasion(
-        # Of no operation, so that no Message-ID is one of a real mail.
-        operation_id=str_to_uuid(f"{uid} | preview | {now}"),
-        app=app,
-        action_uid=uid,
-        action_name=action.name,
-        now=now,
-        occurrence=now,
-        event=event,
-        event_at=None if event is None else now,
-    )
 
 
 def write_files(folder: Path, found: MailPreview) -> list[Path]:

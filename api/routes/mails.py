@@ -144,20 +144,16 @@ async def send_test_mail(context: Operator) -> Response:
     """
     asked = await run_in_threadpool(context.read, TestMailModel, "the request")
     services = context.services
-    name = await run_in_threadpool(_name_app, context, context.narrow(asked.app) or "")
-    send = partial(
-        services.trials.send,
-        *name,
-        asked,
-        by=context.caller.as_author(context.request_id),
-    )
+    app = context.narrow(asked.app) or ""
+    await run_in_threadpool(_check_app, context, app)
+    author = context.caller.as_author(context.request_id)
+    send = partial(services.trials.send, app, asked, by=author)
     return answer(await services.trying.run(context.tenant, send))
 
 
-def _name_app(context: Context, app: str) -> tuple[str, str]:
+def _check_app(context: Context, app: str) -> None:
     with context.reading() as connection:
-        found = fetch_app(connection, app)
-    return app, found.name
+        fetch_app(connection, app)
 
 
 def _resolve(context: Context, asked: ConfirmMailsModel, *, resend: bool) -> Response:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from pydantic import JsonValue
 
 from models.errors import StepError
+from models.occurrence import str_to_uuid
+from models.operation_state import Trigger
+from operations.foreign_tasks import TaskOccasion
 from operations.mail.message import (
     Attachment,
     Mail,
@@ -35,40 +36,34 @@ from operations.mail.summary.content import (
 )
 from operations.mail.summary.wording import write_summary
 from operations.mail.words import Words, find_words
-from operations.ports import Directory, Renderer, StepContext, Workspace
+from operations.ports import Directory, Renderer, Workspace
 from operations.recipients import User
 
-
-@dataclass(frozen=True, slots=True)
-class Occasion:
-    """
-    What mails are about; the arguments are those of ``StepContext``.
-
-    Args:
-        operation_id: Their Message-IDs are derived from it.
-    """
-
-    operation_id: UUID
-    app: str
-    action_uid: str
-    action_name: str
-    now: datetime
-    occurrence: datetime | None = None
-    event: str | None = None
-    event_at: datetime | None = None
+#: What a template sees of a user, beside the groups.
+_OF_USER = (
+    *("id", "email", "name", "locale"),
+    *("created_at", "activated_at", "last_seen_at"),
+)
 
 
-def read_occasion(context: StepContext) -> Occasion:
-    """Return what the mails of a step are about."""
-    return Occasion(
-        operation_id=context.operation_id,
-        app=context.app,
-        action_uid=context.action_uid,
-        action_name=context.action_name,
-        now=context.now,
-        occurrence=context.occurrence,
-        event=context.event,
-        event_at=context.event_at,
+def imagine_occasion(
+    app: str, uid: str, name: str, *, now: datetime, event: str | None = None
+) -> TaskOccasion:
+    """Return what mails that are only looked at are about: the action runs *now*."""
+    return TaskOccasion(
+        # Of no operation, so that no Message-ID is one of a real mail.
+        operation_id=str_to_uuid(f"{uid} | preview | {now}"),
+        app=app,
+        action_uid=uid,
+        action_name=name,
+        occurrence=now,
+        scheduled_for=now,
+        trigger=Trigger.MANUAL,
+        user_id=None,
+        event=event,
+        event_at=None if event is None else now,
+        attempt=1,
+        now=now,
     )
 
 
@@ -78,7 +73,7 @@ def get_mailing_app(directory: Directory, app: str) -> MailingApp:
 
 
 def make_mail(
-    occasion: Occasion,
+    occasion: TaskOccasion,
     step: str,
     user: User,
     app: MailingApp,
@@ -99,7 +94,7 @@ def make_mail(
 
 
 def compose_templates(
-    occasion: Occasion,
+    occasion: TaskOccasion,
     template_name: str,
     users: Sequence[User],
     *,
@@ -134,48 +129,23 @@ def _get_template(directory: Directory, app: str, name: str) -> Template:
     return template
 
 
-def _make_values(occasion: Occasion, user: User, app: MailingApp) -> dict[str, object]:
-    return make_values(
-        user,
-        app={"uid": occasion.app, "name": app.name},
-        action={"uid": occasion.action_uid, "name": occasion.action_name},
-        event={"name": occasion.event, "at": occasion.event_at},
-        occurrence=occasion.occurrence,
-        now=occasion.now,
-    )
-
-
-def make_values(
-    user: User,
-    *,
-    app: Mapping[str, object],
-    action: Mapping[str, object],
-    event: Mapping[str, object],
-    occurrence: datetime | None,
-    now: datetime,
+def _make_values(
+    occasion: TaskOccasion, user: User, app: MailingApp
 ) -> dict[str, object]:
     """Return the values that a template may use; docs/steps.md lists them."""
+    shown = {name: getattr(user, name) for name in _OF_USER}
     return {
-        "user": {
-            "id": user.id,
-            "email": user.email,
-            "name": user.name,
-            "locale": user.locale,
-            "groups": sorted(user.groups),
-            "created_at": user.created_at,
-            "activated_at": user.activated_at,
-            "last_seen_at": user.last_seen_at,
-        },
-        "app": app,
-        "action": action,
-        "event": event,
-        "occurrence": occurrence,
-        "now": now,
+        "user": {**shown, "groups": sorted(user.groups)},
+        "app": {"uid": occasion.app, "name": app.name},
+        "action": {"uid": occasion.action_uid, "name": occasion.action_name},
+        "event": {"name": occasion.event, "at": occasion.event_at},
+        "occurrence": occasion.occurrence,
+        "now": occasion.now,
     }
 
 
 def summarize(
-    occasion: Occasion,
+    occasion: TaskOccasion,
     former: Mapping[str, JsonValue],
     *,
     directory: Directory,
@@ -214,7 +184,7 @@ def summarize(
 
 
 def compose_summaries(
-    occasion: Occasion,
+    occasion: TaskOccasion,
     summary: Summary,
     users: Sequence[User],
     *,

@@ -7,7 +7,7 @@ that nobody who may write templates can mail anything to anybody.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NoReturn
 from uuid import uuid4
@@ -22,8 +22,8 @@ from models.errors import InvalidDocumentError, Problem, StepError
 from models.fields.field_types import Name, Uid
 from models.fields.strict_model import DocumentModel, suggest
 from operations.adapters.app_users import find_user
-from operations.mail.compose import get_mailing_app, make_values
-from operations.mail.message import Fate, Mail, Rendered, Template
+from operations.mail.compose import compose_templates, imagine_occasion
+from operations.mail.message import Fate, Mail
 from operations.ports import Directory, Mailer, Renderer
 from operations.recipients import User
 
@@ -79,15 +79,12 @@ class Trials:
     renderer: Renderer
     mailer: Mailer
 
-    def send(
-        self, app: str, app_name: str, asked: TestMailModel, *, by: Author
-    ) -> TestedMail:
+    def send(self, app: str, asked: TestMailModel, *, by: Author) -> TestedMail:
         """
         Render the template for one user as a step would, and send it.
 
         Args:
             app: Uid of the small app, which exists.
-            app_name: Its name.
             asked: Which template, and to whom.
             by: Who asks; it is in the record of changes.
 
@@ -95,20 +92,17 @@ class Trials:
             InvalidDocumentError: There is no such template or user, or the template
                 cannot be rendered.
         """
-        template = self._find_template(app, asked.template)
+        if self.directory.get_template(app, asked.template) is None:
+            names = self.directory.fetch_template_names(app)
+            hint = "The app has no templates."
+            if names:
+                hint = suggest(asked.template, names)
+            msg = f"{asked.template!r} is not a template of {app!r}."
+            _refuse("/template", msg, hint)
         with reading(self.engine) as connection:
             now = read_clock(connection)
-        user = self._find_user(app, asked.to)
-        rendered = self._render(template, user, app, app_name, now)
-        mail = Mail(
-            message_id=f"{uuid4()}@minutehand",
-            address=user.email,
-            name=user.name,
-            subject=f"{_MARK}{rendered.subject}",
-            text=rendered.text,
-            html=rendered.html,
-            letterhead=get_mailing_app(self.directory, app).letterhead,
-        )
+            user = _find_user(connection, app, asked.to)
+        mail = self._make(app, asked.template, user, now)
         with writing(self.engine, author=by) as connection:
             note_change(
                 connection,
@@ -116,13 +110,13 @@ class Trials:
                 mail.message_id,
                 "tested",
                 app=app,
-                after={"template": template.name, "to": user.id},
+                after={"template": asked.template, "to": user.id},
             )
         with self.mailer.session() as send:
             sending = send(mail, now=now)
         return TestedMail(
             user.id,
-            template.name,
+            asked.template,
             sending.outcome,
             sending.detail,
             mail.message_id,
@@ -131,42 +125,34 @@ class Trials:
             mail.html,
         )
 
-    def _find_template(self, app: str, name: str) -> Template:
-        template = self.directory.get_template(app, name)
-        if template is None:
-            names = self.directory.fetch_template_names(app)
-            hint = suggest(name, names) if names else "The app has no templates."
-            _refuse("/template", f"{name!r} is not a template of {app!r}.", hint)
-        return template
-
-    def _find_user(self, app: str, to: str) -> User:
-        with reading(self.engine) as connection:
-            found = find_user(connection, app, to)
-            noticed = sa.select(small_apps.c.notices).where(small_apps.c.uid == app)
-            notices = connection.execute(noticed).scalar_one_or_none() or {}
-        if found is not None and found.email:
-            return found
-        if to not in notices.get("mail", ()):
-            hint = "Write the id or address of one, or an address of the app's notices."
-            _refuse("/to", f"{to!r} is not a user of {app!r} with an address.", hint)
-        return User(id=to, email=to)
-
-    def _render(
-        self, template: Template, user: User, app: str, app_name: str, now: datetime
-    ) -> Rendered:
-        values = make_values(
-            user,
-            app={"uid": app, "name": app_name},
-            action={"uid": "test", "name": "Test"},
-            event={"name": None, "at": None},
-            occurrence=now,
-            now=now,
-        )
+    def _make(self, app: str, template: str, user: User, now: datetime) -> Mail:
         try:
-            (rendered,) = self.renderer.render(template, [values])
+            ((_, mail),) = compose_templates(
+                imagine_occasion(app, "test", "Test", now=now),
+                template,
+                [user],
+                directory=self.directory,
+                renderer=self.renderer,
+            )
         except StepError as error:
             _refuse("/template", f"{error}.".replace("..", "."), "Correct it.")
-        return rendered
+        return replace(
+            mail,
+            message_id=f"{uuid4()}@minutehand",
+            subject=f"{_MARK}{mail.subject}",
+        )
+
+
+def _find_user(connection: sa.Connection, app: str, to: str) -> User:
+    found = find_user(connection, app, to)
+    noticed = sa.select(small_apps.c.notices).where(small_apps.c.uid == app)
+    notices = connection.execute(noticed).scalar_one_or_none() or {}
+    if found is not None and found.email:
+        return found
+    if to not in notices.get("mail", ()):
+        hint = "Write the id or address of one, or an address of the app's notices."
+        _refuse("/to", f"{to!r} is not a user of {app!r} with an address.", hint)
+    return User(id=to, email=to)
 
 
 def _refuse(pointer: str, message: str, hint: str) -> NoReturn:

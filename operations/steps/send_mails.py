@@ -14,12 +14,7 @@ from pydantic import JsonValue
 
 from models.operation import SendEmailModel
 from operations.claiming.obstacles import RESENT_KEY
-from operations.mail.compose import (
-    compose_summaries,
-    compose_templates,
-    read_occasion,
-    summarize,
-)
+from operations.mail.compose import compose_summaries, compose_templates, summarize
 from operations.mail.deliver import deliver, freeze_recipients
 from operations.mail.summary.content import make_former
 from operations.ports import StepContext, StepResult
@@ -40,7 +35,7 @@ def send_email(context: StepContext, asked: SendEmailModel) -> StepResult:
     """
     recipients = freeze_recipients(context)
     mails = compose_templates(
-        read_occasion(context),
+        context,
         asked.template,
         recipients.users,
         directory=context.ports.directory,
@@ -66,16 +61,16 @@ def send_execsum(context: StepContext, asked: Literal[True]) -> StepResult:  # n
         StepError: Permanent for live data that is gone or damaged, temporary for
             the mail server.
     """
-    ports, occasion = context.ports, read_occasion(context)
+    ports = context.ports
     recipients = freeze_recipients(context)
     summary = summarize(
-        occasion,
+        context,
         _freeze_former(context),
         directory=ports.directory,
         workspace=ports.workspace,
     )
     mails = compose_summaries(
-        occasion, summary, recipients.users, directory=ports.directory
+        context, summary, recipients.users, directory=ports.directory
     )
     result = deliver(context, mails, (*recipients.warnings, *summary.find_warnings()))
     # A mail that is sent again to one person is no news to the others.

@@ -132,9 +132,9 @@ async def send_test(context: Operator) -> Response:
     try:
         app = context.narrow(form.get("app") or None)
         asked = await run_in_threadpool(form.read, TestMailModel, "the test mail")
-        name = await run_in_threadpool(_name_app, context, app or "")
+        await run_in_threadpool(_check_app, context, app or "")
         author = context.caller.as_author(context.request_id)
-        send = partial(context.services.trials.send, app or "", name, asked, by=author)
+        send = partial(context.services.trials.send, app or "", asked, by=author)
         told = await context.services.trying.run(context.tenant, send)
     except MinutehandError as error:
         app = context.app or form.get("app") or None
@@ -142,10 +142,9 @@ async def send_test(context: Operator) -> Response:
     return await run_in_threadpool(_show_test, context, app, form, told=told)
 
 
-def _name_app(context: Context, app: str) -> str:
+def _check_app(context: Context, app: str) -> None:
     with context.reading() as connection:
-        name: str = fetch_app(connection, app).name
-    return name
+        fetch_app(connection, app)
 
 
 def _show_test(
