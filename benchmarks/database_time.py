@@ -293,9 +293,9 @@ def list_turns(servers: Servers) -> list[Case]:
         "notices": Noticer(engine, scheduler.leader, mail=("a@example.org",)).look,
         "claim": lambda: claim_operation(engine, queued, worker="benchmark"),
         "answers": AnswerReader(engine, sender, lambda *_: None).look,
-        "operations removed": lambda: prune.prune_operations(before=old, limit=_FEW),
-        "revisions removed": lambda: prune.prune_revisions(before=old, limit=_FEW),
-        "events removed": lambda: prune.prune_events(before=old, limit=_FEW),
+        "operations removed": lambda: prune.prune("operations", before=old, limit=_FEW),
+        "revisions removed": lambda: prune.prune("revisions", before=old, limit=_FEW),
+        "events removed": lambda: prune.prune("events", before=old, limit=_FEW),
     }
     return [Case(f"> {name}", turn) for name, turn in turns.items()]
 

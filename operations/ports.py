@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -151,11 +151,6 @@ class Workspace(Protocol):
             StepError: Permanent: nothing is staged for one of *kinds*.
         """
 
-    def roll_back(
-        self, app: str, kinds: Sequence[str], *, now: datetime
-    ) -> tuple[Move, ...]:
-        """Swap live with what was live before, for each of *kinds* that has both."""
-
     def summarize(self, domain: Domain, *, head: int) -> DomainSummary:
         """Return figures and the first *head* rows of the live version of *domain*."""
 
@@ -286,42 +281,31 @@ class Webhooks(Protocol):
         """
 
 
+#: What is removed when it is old: final operations, those of actions that are due more
+#: often than once a minute, revisions that nothing needs, what mails said that no mail
+#: has, events that no action needs, answers to requests, links and sessions that
+#: expired, and bulk changes and backfills that ended.
+Prunable = Literal[
+    "operations",
+    "operations_below_minute",
+    "revisions",
+    "mails",
+    "events",
+    "answers",
+    "sign_ins",
+    "bulk_changes",
+    "backfills",
+]
+
+
 class Prune(Protocol):
     """Removes old rows in batches; each call is one short transaction."""
 
-    def prune_operations(
-        self, *, before: datetime, limit: int, below_minute: bool = False
-    ) -> int:
-        """
-        Remove at most *limit* operations final before *before*; return how many.
-
-        Args:
-            below_minute: Only of actions that are due more often than once a minute.
-        """
-
-    def prune_revisions(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* old revisions that nothing needs any more."""
-
-    def prune_events(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* events that no action can need any more."""
-
-    def prune_mail_contents(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* contents that no mail has had since *before*."""
+    def prune(self, kind: Prunable, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* that are older than *before*; return how many."""
 
     def prune_leases(self, *, before: datetime) -> int:
         """Remove leases that expired before *before*, except the scheduler's."""
-
-    def prune_answers(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* answers to requests that came before *before*."""
-
-    def prune_sign_ins(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* links and sessions that expired before *before*."""
-
-    def prune_bulk_changes(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* bulk changes that ended before *before*."""
-
-    def prune_backfills(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* backfills that ended before *before*."""
 
 
 @dataclass(frozen=True, slots=True)

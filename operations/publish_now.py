@@ -24,12 +24,7 @@ from models.database.tables import (
 )
 from models.errors import ConflictError, NotFoundError
 from models.requests.apps import MoveRequestModel
-from operations.adapters.workspace.files import (
-    publish_data,
-    publish_document,
-    roll_back_data,
-    roll_back_document,
-)
+from operations.adapters.workspace.files import move_live
 from operations.domains import Move
 
 
@@ -65,12 +60,12 @@ def publish_now(
                 _refuse_nothing(app, kind, "staged", "Refresh the data first.")
             _refuse_unseen(staged, wanted.expected)
             _check_files(connection, app, staged, workspace)
-            moves += publish_data(connection, app, now, wanted.domains)
+            moves += move_live(connection, app, kind, now, names=wanted.domains)
         else:
             if not _has_document(connection, app, kind, "staged"):
                 hint = f"Apply a document {kind!r} first."
                 _refuse_nothing(app, kind, "staged", hint)
-            moves += publish_document(connection, app, kind, now)
+            moves += move_live(connection, app, kind, now)
     _note(connection, app, "published", moves)
     return Moved(tuple(moves))
 
@@ -94,11 +89,12 @@ def roll_back_now(
                 _refuse_nothing(app, kind, "to go back to", hint)
             _refuse_unseen(former, wanted.expected)
             _check_files(connection, app, former, workspace)
-            moves += roll_back_data(connection, app, now, wanted.domains)
+            names = wanted.domains
+            moves += move_live(connection, app, kind, now, back=True, names=names)
         else:
             if not _has_document(connection, app, kind, "previous"):
                 _refuse_nothing(app, kind, "to go back to", hint)
-            moves += roll_back_document(connection, app, kind, now)
+            moves += move_live(connection, app, kind, now, back=True)
     _note(connection, app, "rolled back", moves)
     return Moved(tuple(moves))
 

@@ -20,7 +20,6 @@ from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
 from operations.adapters.app_users import (
     count_left_out,
-    count_recipients,
     fetch_addressed,
     fetch_judged,
 )
@@ -240,7 +239,8 @@ def count_inside(
         return 0
     on_event = isinstance(action.when, EventModel)
     now = read_clock(connection)
-    return count_recipients(connection, app, who, now=now, on_event=on_event)
+    inside, _ = count_left_out(connection, app, who, now=now, on_event=on_event)
+    return inside
 
 
 def _get_filter(action: ScheduledActionModel) -> RecipientFilterModel | None:

@@ -24,12 +24,20 @@ from models.recipients import RecipientFilterModel, Standing
 from operations.mail.message import MailingApp, Template, make_letterhead
 from operations.recipients import User
 
+#: The fields of a user but the groups; names and locales that nobody gave are empty.
+_OF_USER = (
+    *(users.c.id, users.c.email, users.c.disabled, users.c.expires_at),
+    *(users.c.created_at, users.c.activated_at, users.c.last_seen_at),
+    sa.func.coalesce(users.c.name, "").label("name"),
+    sa.func.coalesce(users.c.locale, "").label("locale"),
+)
+
 
 def fetch_users(
     connection: sa.Connection, app: str, ids: Collection[str] | None = None
 ) -> tuple[User, ...]:
     """Return the users *ids* of *app* (None: all) with their groups, ordered by id."""
-    query = sa.select(users).where(users.c.app == app).order_by(users.c.id)
+    query = sa.select(*_OF_USER).where(users.c.app == app).order_by(users.c.id)
     member = sa.select(memberships.c.user_id, memberships.c.group_name).where(
         memberships.c.app == app
     )
@@ -40,19 +48,8 @@ def fetch_users(
     for user_id, group in connection.execute(member):
         groups[user_id].add(group)
     return tuple(
-        User(
-            id=row.id,
-            email=row.email,
-            name=row.name or "",
-            locale=row.locale or "",
-            groups=frozenset(groups[row.id]),
-            disabled=row.disabled,
-            expires_at=row.expires_at,
-            created_at=row.created_at,
-            activated_at=row.activated_at,
-            last_seen_at=row.last_seen_at,
-        )
-        for row in connection.execute(query)
+        User(**row, groups=frozenset(groups[row["id"]]))
+        for row in connection.execute(query).mappings()
     )
 
 
@@ -110,28 +107,6 @@ def fetch_judged(
     return Part(found, None)
 
 
-def count_recipients(
-    connection: sa.Connection,
-    app: str,
-    who: RecipientFilterModel,
-    *,
-    now: datetime,
-    on_event: bool = False,
-) -> int:
-    """
-    Return how many users of *app* are inside a filter, as ``recipients.judge`` has it.
-
-    It says the same in SQL, since an app may have a hundred thousand users; a test
-    compares the two.
-
-    Args:
-        now: Aware.
-        on_event: As for ``judge``.
-    """
-    standings = _count_addressed(connection, app, who, now=now, on_event=on_event)
-    return standings.get(None, 0)
-
-
 def count_left_out(
     connection: sa.Connection,
     app: str,
@@ -141,7 +116,10 @@ def count_left_out(
     on_event: bool = False,
 ) -> tuple[int, dict[Standing, int]]:
     """
-    Return how many are inside, as ``count_recipients``, and who of those named are not.
+    Return how many users of *app* are inside a filter, and who of those named are not.
+
+    It says in SQL what ``recipients.judge`` does, since an app may have a hundred
+    thousand users; a test compares the two.
 
     Args:
         now: Aware.
@@ -151,20 +129,6 @@ def count_left_out(
         The count of those inside; and that of the users whom *who* names, but leaves
         out, by their standing. Users who are not named are in neither.
     """
-    found = _count_addressed(connection, app, who, now=now, on_event=on_event)
-    left_out = {key: count for key, count in found.items() if key is not None}
-    return found.get(None, 0), left_out
-
-
-def _count_addressed(
-    connection: sa.Connection,
-    app: str,
-    who: RecipientFilterModel,
-    *,
-    now: datetime,
-    on_event: bool,
-) -> dict[Standing | None, int]:
-    """Return how many whom *who* names are out, by their standing; None: inside."""
     standing = select_standing(who, now).label("standing")
     counted = (
         sa.select(standing, sa.func.count())
@@ -172,17 +136,16 @@ def _count_addressed(
         .where(users.c.app == app, *are_addressed(who, on_event=on_event))
         .group_by(standing)
     )
-    if not (who.only_inactive_users or who.only_inactivated_users):
-        # Few can be left out: they have an index, and the others are only counted.
-        total = _count_named(connection, app, who, on_event=on_event)
-        some = connection.execute(counted.where(MAY_BE_LEFT_OUT.of("users"))).all()
-        found = {Standing(key): count for key, count in some if key is not None}
-        inside: dict[Standing | None, int] = {None: total - sum(found.values())}
-        return inside | found
-    return {
-        None if key is None else Standing(key): count
-        for key, count in connection.execute(counted)
-    }
+    # Then few can be left out: they have an index, and the others are only counted.
+    is_usual = not (who.only_inactive_users or who.only_inactivated_users)
+    if is_usual:
+        counted = counted.where(MAY_BE_LEFT_OUT.of("users"))
+    rows = connection.execute(counted).all()
+    left_out = {Standing(key): count for key, count in rows if key is not None}
+    if not is_usual:
+        return sum(count for key, count in rows if key is None), left_out
+    total = _count_named(connection, app, who, on_event=on_event)
+    return total - sum(left_out.values()), left_out
 
 
 def _count_named(
@@ -267,16 +230,13 @@ class RealDirectory:
 
     def get_template(self, app: str, name: str) -> Template | None:
         """Return the template *name* of *app*."""
-        statement = sa.select(templates).where(
-            templates.c.app == app, templates.c.name == name
+        kept = templates.c
+        statement = sa.select(kept.name, kept.subject, kept.text, kept.html).where(
+            kept.app == app, kept.name == name
         )
         with reading(self._engine) as connection:
             row = connection.execute(statement).one_or_none()
-        if row is None:
-            return None
-        return Template(
-            name=row.name, subject=row.subject, text=row.text, html=row.html
-        )
+        return None if row is None else Template(*row)
 
     def fetch_template_names(self, app: str) -> tuple[str, ...]:
         """Return the names of all templates of *app*, for messages."""

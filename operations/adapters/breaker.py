@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import sqlalchemy as sa
 import structlog
@@ -21,7 +20,7 @@ from sqlalchemy.dialects.postgresql import insert
 from models.database.engine import db_now, reading, writing
 from models.database.tables import breakers
 from operations.mail.message import Fate, Mail, Sending
-from operations.mail.server_pauses import LONGEST_PAUSE, ServerPause
+from operations.mail.server_pauses import LONGEST_PAUSE, PAUSES, ServerPause
 from operations.ports import Mailer, SendMail
 from telemetry import Event
 
@@ -108,29 +107,29 @@ class Breaker:
             log.info(Event.BREAKER_CLOSED, server=self._name)
 
     def _find(self, connection: sa.Connection) -> ServerPause | None:
-        row: sa.Row[Any] | None = connection.execute(
-            sa.select(breakers, db_now().label("now")).where(
-                breakers.c.name == self._name
-            )
-        ).one_or_none()
-        if row is None:
-            return None
-        return ServerPause(self._name, row.since, row.retry_at, row.now, row.error)
+        wanted = PAUSES.where(breakers.c.name == self._name)
+        row = connection.execute(wanted).one_or_none()
+        return None if row is None else ServerPause(*row)
 
 
+@dataclass(frozen=True, slots=True)
 class PatientMailer:
-    """A mailer that does not call a mail server while it is unavailable."""
+    """
+    A mailer that does not call a mail server while it is unavailable.
 
-    def __init__(self, mailer: Mailer, breaker: Breaker) -> None:
-        """Take the *mailer* that sends, and the *breaker* of its server."""
-        self._mailer = mailer
-        self._breaker = breaker
+    Args:
+        mailer: The one that sends.
+        breaker: Of its server.
+    """
+
+    mailer: Mailer
+    breaker: Breaker
 
     @contextmanager
     def session(self) -> Iterator[SendMail]:
         """Return a session that asks the breaker before its first mail."""
-        with self._mailer.session() as send:
-            yield _PatientSession(send, self._breaker)
+        with self.mailer.session() as send:
+            yield _PatientSession(send, self.breaker)
 
 
 class _PatientSession:

@@ -42,15 +42,9 @@ def resolve_host(host: str, port: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def make_client(
-    timeout: timedelta,
-    *,
-    whole: timedelta,
-    setting: str = "",
-    context: ssl.SSLContext | None = None,
-) -> BoundedClient:
+class BoundedClient(httpx2.Client):
     """
-    Return a client for :meth:`HostGuard.open`.
+    A client for :meth:`HostGuard.open`, whose waits end in time.
 
     Args:
         timeout: Bounds each wait.
@@ -63,23 +57,22 @@ def make_client(
     another address. Certificates are checked against the authorities that the host
     trusts, or those in ``SSL_CERT_FILE``.
     """
-    return BoundedClient(
-        timeout, _BoundedBackend(whole, setting), context or make_context()
-    )
-
-
-class BoundedClient(httpx2.Client):
-    """A client whose waits end in time; *over* says that they have."""
 
     def __init__(
-        self, timeout: timedelta, backend: _BoundedBackend, context: ssl.SSLContext
+        self,
+        timeout: timedelta,
+        *,
+        whole: timedelta,
+        setting: str = "",
+        context: ssl.SSLContext | None = None,
     ) -> None:
-        """Connect to nothing yet."""
+        """Connect to nothing yet; *over* says that the time is up."""
+        backend = _BoundedBackend(whole, setting)
         super().__init__(
             timeout=timeout.total_seconds(),
             trust_env=False,
             follow_redirects=False,
-            transport=_BoundedTransport(backend, context),
+            transport=_BoundedTransport(backend, context or make_context()),
         )
         self.bound, self.over = backend.bound, backend.over
 
@@ -175,6 +168,17 @@ def _write_name(entry: str) -> str:
         return _get_name(httpx2.URL(scheme="http", host=entry))
     except httpx2.InvalidURL:
         return entry.lower()
+
+
+#: Client errors that may pass: timeout, too early, too many requests.
+_PASSING_STATUS = frozenset({408, 425, 429})
+
+
+def tell_status(response: httpx2.Response) -> tuple[str, bool]:
+    """Return the status of an answer in words, and whether that of a failure passes."""
+    status = response.status_code
+    may_pass = response.is_server_error or status in _PASSING_STATUS
+    return f"{status} {response.reason_phrase}".rstrip(), may_pass
 
 
 class HostGuard:

@@ -31,7 +31,6 @@ from operations.adapters.guarded_http import (
     BoundedClient,
     ForbiddenUrlError,
     HostGuard,
-    make_client,
     make_context,
 )
 
@@ -231,7 +230,7 @@ class IdentityProvider:
         """
         with _connect() as client:
             address = self._describe(client).get("end_session_endpoint")
-        if not self._is_safe(address):
+        if not _is_safe(address, self.registration.issuer):
             return None
         query = {
             "client_id": self.registration.client_id,
@@ -332,7 +331,8 @@ class IdentityProvider:
         """Return *claims* with what is told to whoever has the token, too."""
         address = self._describe(client).get("userinfo_endpoint")
         token = answer.get("access_token")
-        if not self._is_safe(address) or not isinstance(token, str):
+        issuer = self.registration.issuer
+        if not _is_safe(address, issuer) or not isinstance(token, str):
             return claims
         headers = {"authorization": f"Bearer {token}"}
         more = _ask(client, address, headers=headers)
@@ -359,9 +359,6 @@ class IdentityProvider:
             # far beyond any session, and within what a date can be
             datetime.fromtimestamp(min(claims["exp"], 2**33), UTC),
         )
-
-    def _is_safe(self, address: object) -> TypeGuard[str]:
-        return _is_safe(address, self.registration.issuer)
 
 
 def describe(issuer: str, client: BoundedClient | None = None) -> Json:
@@ -392,7 +389,7 @@ _make_context = cache(make_context)
 
 
 def _connect() -> BoundedClient:
-    return make_client(_PATIENCE, whole=TIMEOUT, context=_make_context())
+    return BoundedClient(_PATIENCE, whole=TIMEOUT, context=_make_context())
 
 
 def _is_safe(address: object, issuer: str) -> TypeGuard[str]:

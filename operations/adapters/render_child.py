@@ -13,7 +13,8 @@ import pickle
 import resource
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
@@ -43,25 +44,13 @@ def main() -> None:
             return
         _allow_cpu(len(recipients))
         try:
-            _render(MailTemplate(template), recipients, answers)
+            compiled = MailTemplate(template)
+            for values in recipients:
+                _write(answers, asdict(compiled.render(values)))
         except StepError as error:
-            answer = {"error": str(error)}
+            _write(answers, {"error": str(error)})
         else:
-            answer = {"done": str(len(recipients))}
-        _write(answers, answer)
-
-
-def _render(
-    template: MailTemplate, recipients: Sequence[dict[str, object]], answers: IO[str]
-) -> None:
-    for values in recipients:
-        rendered = template.render(values)
-        mail = {
-            "subject": rendered.subject,
-            "text": rendered.text,
-            "html": rendered.html,
-        }
-        _write(answers, mail)
+            _write(answers, {"done": str(len(recipients))})
 
 
 def _write(answers: IO[str], answer: Mapping[str, str | None]) -> None:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import IO
 
@@ -102,26 +102,25 @@ class ChildRenderer:
 
     def _explain_end(self, child: _Child, template: Template) -> StepError:
         """Say why the child has ended in the middle."""
-        status = child.wait()
-        subject = f"template {template.name!r}"
+        status, subject = child.wait(), f"template {template.name!r}"
         if status == -signal.SIGXCPU:
             msg = (
                 f"{subject}: rendering it takes more than {CPU_S} s of CPU time. "
                 "Use fewer or shorter loops."
             )
-            return StepError(msg, permanent=True)
-        if child.is_overdue:
+        elif child.is_overdue:
             msg = f"{subject}: it was not rendered within {self._deadline_s:g} s."
-            return StepError(msg, permanent=False)
-        if status == -signal.SIGKILL:
+        elif status == -signal.SIGKILL:
             # Nobody knows by whom: perhaps the machine was short of memory.
             msg = f"{subject}: the process that rendered it was killed."
-            return StepError(msg, permanent=False)
-        msg = (
-            f"{subject}: the process that rendered it crashed (status {status}); "
-            f"its limit is {MEMORY_BYTES >> 20} MiB of memory."
-        )
-        return StepError(msg, permanent=True)
+        else:
+            msg = (
+                f"{subject}: the process that rendered it crashed (status {status}); "
+                f"its limit is {MEMORY_BYTES >> 20} MiB of memory."
+            )
+        is_killed = child.is_overdue or status == -signal.SIGKILL
+        may_pass = is_killed and status != -signal.SIGXCPU
+        return StepError(msg, permanent=not may_pass)
 
 
 class _Child:
@@ -146,8 +145,16 @@ class _Child:
         self._answers: IO[bytes] = self._process.stdout
         self.is_overdue = False
 
-    def ending_after(self, seconds: float) -> _Deadline:
-        return _Deadline(self, seconds)
+    @contextmanager
+    def ending_after(self, seconds: float) -> Iterator[None]:
+        """Kill it if it still works when the time is up."""
+        timer = threading.Timer(seconds, self.end_overdue)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def ask(
         self, template: Template, recipients: Sequence[Mapping[str, object]]
@@ -187,17 +194,3 @@ class _Child:
             with suppress(BrokenPipeError):
                 pipe.close()
         self._process.wait()
-
-
-class _Deadline:
-    """Kills a child that still works when the time is up."""
-
-    def __init__(self, child: _Child, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, child.end_overdue)
-        self._timer.daemon = True
-
-    def __enter__(self) -> None:
-        self._timer.start()
-
-    def __exit__(self, *_error: object) -> None:
-        self._timer.cancel()

@@ -13,6 +13,7 @@ import smtplib
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.errors import MessageError
 from email.message import EmailMessage
@@ -83,11 +84,11 @@ def make_mailer(
     parts = urlsplit(address)
     senders = Senders(sender) if isinstance(sender, str) else sender
     if parts.scheme in {"smtp", "smtps"} and parts.hostname:
-        return SmtpMailer(parts, senders=senders, timeout=timeout)
+        return SmtpMailer(parts, senders, timeout)
     if parts.scheme == "file":
-        return FolderMailer(Path(unquote(parts.path)), senders=senders)
+        return FolderMailer(Path(unquote(parts.path)), senders)
     if "://" not in address and address:
-        return FolderMailer(Path(address), senders=senders)
+        return FolderMailer(Path(address), senders)
 
     msg = (
         f"{parts.scheme}://… is neither a mail server nor a folder. "
@@ -100,8 +101,12 @@ def name_mail_server(address: str) -> str:
     """Return the name of the mail server or folder for people, without credentials."""
     parts = urlsplit(address)
     if parts.scheme in {"smtp", "smtps"}:
-        return f"mail server {parts.hostname}:{parts.port or ''}".rstrip(":")
+        return f"mail server {_name_host(parts)}"
     return f"mail folder {unquote(parts.path)}"
+
+
+def _name_host(parts: SplitResult) -> str:
+    return f"{parts.hostname}:{parts.port or ''}".rstrip(":")
 
 
 def make_message(mail: Mail, *, senders: Senders, now: datetime) -> EmailMessage:
@@ -141,13 +146,17 @@ def make_message(mail: Mail, *, senders: Senders, now: datetime) -> EmailMessage
     return message
 
 
+@dataclass(frozen=True, slots=True)
 class FolderMailer:
-    """Writes each mail as an ``.eml`` file, for development and tests."""
+    """
+    Writes each mail as an ``.eml`` file, for development and tests.
 
-    def __init__(self, folder: Path, *, senders: Senders) -> None:
-        """Take *folder*; it is created with the first mail."""
-        self._folder = folder
-        self._senders = senders
+    Args:
+        folder: It is created with the first mail.
+    """
+
+    folder: Path
+    senders: Senders
 
     @contextmanager
     def session(self) -> Iterator[SendMail]:
@@ -156,15 +165,15 @@ class FolderMailer:
 
     def _send(self, mail: Mail, *, now: datetime) -> Sending:
         try:
-            content = make_message(mail, senders=self._senders, now=now).as_bytes()
+            content = make_message(mail, senders=self.senders, now=now).as_bytes()
         except (ValueError, MessageError) as error:
             return Sending(Fate.REFUSED, str(error))
         # The Message-ID makes the name unique; colons and the like are not for files.
         name = re.sub(r"[^A-Za-z0-9._-]", "_", mail.message_id)
-        path = self._folder / f"{now:%Y%m%dT%H%M%S}-{name}.eml"
-        draft = self._folder / f".{uuid4()}.part"
+        path = self.folder / f"{now:%Y%m%dT%H%M%S}-{name}.eml"
+        draft = self.folder / f".{uuid4()}.part"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
             with draft.open("wb") as file:
                 file.write(content)
                 file.flush()
@@ -174,26 +183,29 @@ class FolderMailer:
         except OSError as error:
             with suppress(OSError):
                 draft.unlink()
-            detail = f"{self._folder}: {error.strerror}"
+            detail = f"{self.folder}: {error.strerror}"
             return Sending(Fate.UNREACHABLE, detail, blames_server=True)
         return Sending(Fate.SENT, path.name)
 
 
+@dataclass(frozen=True, slots=True)
 class SmtpMailer:
-    """Speaks SMTP; one connection for the mails of one step."""
+    """
+    Speaks SMTP; one connection for the mails of one step.
 
-    def __init__(
-        self, address: SplitResult, *, senders: Senders, timeout: timedelta
-    ) -> None:
-        """Take the parts of ``smtp(s)://user:password@host:port``."""
-        self._address = address
-        self._senders = senders
-        self._timeout = timeout
+    Args:
+        address: The parts of ``smtp(s)://user:password@host:port``.
+        timeout: For each answer of the server.
+    """
+
+    address: SplitResult
+    senders: Senders
+    timeout: timedelta
 
     @contextmanager
     def session(self) -> Iterator[SendMail]:
         """Return a session that connects at its first mail and quits at the end."""
-        session = _SmtpSession(self._address, self._senders, self._timeout)
+        session = _SmtpSession(self)
         try:
             yield session
         finally:
@@ -203,18 +215,15 @@ class SmtpMailer:
 class _SmtpSession:
     """An SMTP connection that is opened again if the server has closed it."""
 
-    def __init__(
-        self, address: SplitResult, senders: Senders, timeout: timedelta
-    ) -> None:
-        self._address = address
-        self._senders = senders
-        self._timeout = timeout
+    def __init__(self, mailer: SmtpMailer) -> None:
+        self._mailer = mailer
+        self._address = mailer.address
         self._smtp: smtplib.SMTP | None = None
 
     def __call__(self, mail: Mail, *, now: datetime) -> Sending:
         """Send *mail*; see :class:`operations.ports.SendMail`."""
         try:
-            message = make_message(mail, senders=self._senders, now=now)
+            message = make_message(mail, senders=self._mailer.senders, now=now)
             address = message["To"].addresses[0].addr_spec
             sender = message["From"].addresses[0].addr_spec
             content = message.as_bytes()
@@ -225,47 +234,39 @@ class _SmtpSession:
             return Sending(Fate.REFUSED, detail)
 
         fresh = self._smtp is None
-        opened = self._begin(sender)
-        if opened is not None and not fresh:
+        wrong = self._begin(sender)
+        if wrong is not None and not fresh:
             # The server may have closed an idle connection; nothing has left yet.
             self._drop()
-            opened = self._begin(sender)
-        if opened is not None:
+            wrong = self._begin(sender)
+        if wrong is not None:
             self._drop()
-            return opened
+            return Sending(Fate.UNREACHABLE, wrong, blames_server=True)
         assert self._smtp is not None  # _begin connected, or said why not
         return self._transmit(self._smtp, address, content)
 
-    def _begin(self, sender: str) -> Sending | None:
-        """Connect if necessary, and name the sender; None means success."""
+    def _begin(self, sender: str) -> str | None:
+        """Connect if necessary, and name the sender; return what is wrong."""
         try:
             if self._smtp is None:
                 self._smtp = self._connect()
             code, reply = self._smtp.mail(sender)
         except smtplib.SMTPResponseException as error:
-            detail = _describe(error.smtp_code, error.smtp_error)
-            return Sending(Fate.UNREACHABLE, detail, blames_server=True)
+            return _describe(error.smtp_code, error.smtp_error)
         except (OSError, smtplib.SMTPException) as error:
-            detail = self._explain(error)
-            return Sending(Fate.UNREACHABLE, detail, blames_server=True)
-        if code >= 400:
-            detail = _describe(code, reply)
-            return Sending(Fate.UNREACHABLE, detail, blames_server=True)
-        return None
+            return self._explain(error)
+        return _describe(code, reply) if code >= 400 else None
 
     def _connect(self) -> smtplib.SMTP:
-        host, seconds = self._address.hostname or "", self._timeout.total_seconds()
+        host, port = self._address.hostname or "", self._address.port
+        seconds = self._mailer.timeout.total_seconds()
         if self._address.scheme == "smtps":
+            context = ssl.create_default_context()
             smtp: smtplib.SMTP = smtplib.SMTP_SSL(
-                host,
-                self._address.port or _TLS_PORT,
-                timeout=seconds,
-                context=ssl.create_default_context(),
+                host, port or _TLS_PORT, timeout=seconds, context=context
             )
         else:
-            smtp = smtplib.SMTP(
-                host, self._address.port or _SUBMISSION_PORT, timeout=seconds
-            )
+            smtp = smtplib.SMTP(host, port or _SUBMISSION_PORT, timeout=seconds)
         try:
             smtp.ehlo_or_helo_if_needed()
             if self._address.scheme == "smtp" and smtp.has_extn("starttls"):
@@ -287,6 +288,7 @@ class _SmtpSession:
         return smtp
 
     def _transmit(self, smtp: smtplib.SMTP, address: str, content: bytes) -> Sending:
+        fate = Fate.UNREACHABLE  # if it breaks before the content
         try:
             code, reply = smtp.rcpt(address)
             if code < 400:
@@ -294,32 +296,21 @@ class _SmtpSession:
             if code != _READY_FOR_CONTENT:
                 smtp.rset()
                 return _refuse(code, reply)
-        except (OSError, smtplib.SMTPException) as error:
-            self._drop()
-            return Sending(
-                Fate.UNREACHABLE,
-                self._explain(error),
-                blames_server=_is_timeout(error),
-            )
-        try:
+            fate = Fate.UNCERTAIN
             # A line that is a dot alone would end the content (RFC 5321, 4.5.2).
             smtp.send(re.sub(rb"(?m)^\.", b"..", content))
             smtp.send(b".\r\n" if content.endswith(b"\r\n") else b"\r\n.\r\n")
             code, reply = smtp.getreply()
         except (OSError, smtplib.SMTPException) as error:
             self._drop()
-            return Sending(
-                Fate.UNCERTAIN,
-                self._explain(error),
-                blames_server=_is_timeout(error),
-            )
+            detail = self._explain(error)
+            return Sending(fate, detail, blames_server=_is_timeout(error))
         if code >= 400:
             return _refuse(code, reply)
         return Sending(Fate.SENT, _describe(code, reply))
 
     def _explain(self, error: Exception) -> str:
-        where = f"{self._address.hostname}:{self._address.port or ''}".rstrip(":")
-        return f"{where}: {str(error) or type(error).__name__}"
+        return f"{_name_host(self._address)}: {str(error) or type(error).__name__}"
 
     def _drop(self) -> None:
         if self._smtp is not None:
@@ -337,9 +328,7 @@ class _SmtpSession:
 def _is_timeout(error: Exception) -> bool:
     """Tell whether the server hangs, as opposed to breaking off at this mail."""
     # smtplib wraps errors that occur while it reads in an error of its own
-    return isinstance(error, TimeoutError) or isinstance(
-        error.__context__, TimeoutError
-    )
+    return any(isinstance(e, TimeoutError) for e in (error, error.__context__))
 
 
 def _refuse(code: int, reply: bytes) -> Sending:

@@ -20,12 +20,13 @@ import httpx2
 
 from models.errors import UsageError
 from operations.adapters.guarded_http import (
+    BoundedClient,
     ForbiddenUrlError,
     HostGuard,
     Resolve,
-    make_client,
     make_context,
     resolve_host,
+    tell_status,
 )
 from operations.mail.message import Fate, Sending
 
@@ -34,9 +35,6 @@ TIMEOUT = timedelta(seconds=15)
 
 #: Prefix of secrets in the form of Standard Webhooks; base64 follows.
 SECRET_PREFIX = "whsec_"  # noqa: S105 - a prefix, not a secret
-
-#: Client errors that may pass: timeout, too early, too many requests.
-_PASSING_STATUS = frozenset({408, 425, 429})
 
 
 def sign(secret: bytes, *, message_id: str, timestamp: int, body: bytes) -> str:
@@ -152,7 +150,7 @@ class RealWebhooks:
         body: bytes | None,
     ) -> Sending:
         try:
-            with make_client(
+            with BoundedClient(
                 self._timeout, whole=self._timeout, context=self._context
             ) as client:
                 # The body of the answer is not read, however long it is.
@@ -169,12 +167,11 @@ class RealWebhooks:
 
 
 def _judge(response: httpx2.Response) -> Sending:
-    status = response.status_code
-    detail = f"{status} {response.reason_phrase}".rstrip()
+    detail, may_pass = tell_status(response)
     if response.is_success:
         return Sending(Fate.SENT, detail)
-    if response.is_server_error or status in _PASSING_STATUS:
+    if may_pass:
         return Sending(Fate.DEFERRED, detail)
     if response.is_redirect:
-        return Sending(Fate.REFUSED, f"{detail}; redirects are not followed")
+        detail = f"{detail}; redirects are not followed"
     return Sending(Fate.REFUSED, detail)

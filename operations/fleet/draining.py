@@ -21,6 +21,8 @@ from operations.fleet.processes import ProcessRole
 
 _process = processes.c
 
+_IS_ALIVE = _process.heartbeat_at > db_now(-ALIVE_FOR)
+
 
 def drain_worker(
     connection: sa.Connection, worker_id: UUID, *, by: str | None, note: str | None
@@ -95,17 +97,10 @@ def find_worker(connection: sa.Connection, name: str) -> UUID:
         NotFoundError: There is none.
         ConflictError: There are several: names should differ.
     """
-    ids: Sequence[UUID] = (
-        connection.execute(
-            sa.select(_process.id).where(
-                _process.role == ProcessRole.WORKER,
-                _process.name == name,
-                _process.heartbeat_at > db_now(-ALIVE_FOR),
-            )
-        )
-        .scalars()
-        .all()
+    query = sa.select(_process.id).where(
+        _process.role == ProcessRole.WORKER, _process.name == name, _IS_ALIVE
     )
+    ids: Sequence[UUID] = connection.scalars(query).all()
     if len(ids) > 1:
         msg = f"{len(ids)} workers are called {name!r}. Give each a name of its own: -n"
         raise ConflictError(msg)
@@ -116,13 +111,10 @@ def find_worker(connection: sa.Connection, name: str) -> UUID:
 
 
 def _lock(connection: sa.Connection, worker_id: UUID) -> sa.Row[Any]:
-    row = connection.execute(
-        sa.select(
-            processes, (_process.heartbeat_at > db_now(-ALIVE_FOR)).label("is_alive")
-        )
-        .where(_process.id == worker_id, _process.role == ProcessRole.WORKER)
-        .with_for_update()
-    ).one_or_none()
+    query = sa.select(processes, _IS_ALIVE.label("is_alive")).where(
+        _process.id == worker_id, _process.role == ProcessRole.WORKER
+    )
+    row = connection.execute(query.with_for_update()).one_or_none()
     if row is None:
         refuse_worker(worker_id)
     return row

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
@@ -134,6 +133,13 @@ def measure_free(folder: Path) -> int | None:
         return None
 
 
+#: What of a row another sign of life may change.
+_CHANGING = (
+    *("queues", "concurrency", "settings"),
+    *("clock_skew_s", "free_bytes", "heartbeat_at"),
+)
+
+
 def record_sign(
     connection: sa.Connection,
     process: Process,
@@ -151,29 +157,17 @@ def record_sign(
         Whether it is asked to take nothing new: see draining.py.
     """
     skew = host_clock() - read_clock(connection)
-    process = replace(process, clock_skew_s=skew.total_seconds())
-    changing = {
-        "queues": list(process.queues),
-        "concurrency": process.concurrency,
-        "settings": dict(process.settings),
-        "clock_skew_s": process.clock_skew_s,
-        "free_bytes": process.free_bytes,
+    values = {
+        **asdict(process),
+        "clock_skew_s": skew.total_seconds(),
         "heartbeat_at": db_now(),
     }
     asked_at = connection.execute(
         insert(processes)
-        .values(
-            id=process.id,
-            role=process.role.value,
-            name=process.name,
-            hostname=process.hostname,
-            pid=process.pid,
-            version=process.version,
-            revision=process.revision,
-            started_at=db_now(),
-            **changing,
+        .values(**values, started_at=db_now())
+        .on_conflict_do_update(
+            index_elements=["id"], set_={name: values[name] for name in _CHANGING}
         )
-        .on_conflict_do_update(index_elements=["id"], set_=changing)
         .returning(processes.c.drain_asked_at)
     ).scalar_one()
     connection.execute(
@@ -194,32 +188,19 @@ def fetch_processes(connection: sa.Connection) -> list[Seen]:
             processes.c.role, processes.c.name, processes.c.started_at
         )
     )
-    return [_read(row) for row in rows]
+    return [_read(row) for row in rows.mappings()]
 
 
-def _read(row: sa.Row[Any]) -> Seen:
-    process = Process(
-        role=ProcessRole(row.role),
-        name=row.name,
-        hostname=row.hostname,
-        pid=row.pid,
-        version=row.version,
-        revision=row.revision,
-        settings=row.settings,
-        queues=tuple(row.queues),
-        concurrency=row.concurrency,
-        clock_skew_s=row.clock_skew_s,
-        free_bytes=row.free_bytes,
-        id=row.id,
-    )
-    age = row.now - row.heartbeat_at
+def _read(row: sa.RowMapping) -> Seen:
+    told = {each.name: row[each.name] for each in fields(Process)}
+    told |= {"role": ProcessRole(row["role"]), "queues": tuple(row["queues"])}
     return Seen(
-        process,
-        row.started_at,
-        row.heartbeat_at,
-        age,
-        row.drain_asked_at,
-        row.drain_asked_by,
+        Process(**told),
+        row["started_at"],
+        row["heartbeat_at"],
+        row["now"] - row["heartbeat_at"],
+        row["drain_asked_at"],
+        row["drain_asked_by"],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import StrEnum
 
@@ -82,9 +82,7 @@ def record_stranger(
     values = {"worker": worker, "seen_at": db_now()}
     connection.execute(
         insert(strangers)
-        .values(
-            queue=stranger.queue, reason=stranger.reason, name=stranger.name, **values
-        )
+        .values(**asdict(stranger), **values)
         .on_conflict_do_update(index_elements=["queue", "reason", "name"], set_=values)
     )
 

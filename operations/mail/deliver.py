@@ -220,21 +220,13 @@ def _deliver_one(
     # Mark first: if we die between marking and sending, the next attempt finds the mark
     # and does not repeat the mail. In the opposite order it would be sent twice.
     found = context.deliveries.start(user.id, mail)
-    match found:
-        case DeliveryState.NEW:
-            pass
-        case DeliveryState.SENT:
-            report.sent_before.append(user.id)
-            return
-        case DeliveryState.UNCERTAIN:
-            report.uncertain.append(user.id)
-            return
-        case DeliveryState.SENDING | DeliveryState.FAILED:
-            raise AssertionError(found)  # start() never returns these
-        case _:
-            assert_never(found)
-
-    _settle(context, user.id, send(mail, now=context.now), report)
+    if found is DeliveryState.SENT:
+        report.sent_before.append(user.id)
+    elif found is DeliveryState.UNCERTAIN:
+        report.uncertain.append(user.id)
+    else:
+        assert found is DeliveryState.NEW  # start() returns nothing else
+        _settle(context, user.id, send(mail, now=context.now), report)
 
 
 def _settle(
@@ -252,16 +244,14 @@ def _settle(
         case Fate.REFUSED:
             context.deliveries.failed(user_id, sending.detail)
             report.failed.append((user_id, sending.detail))
-        case Fate.DEFERRED:
+        case Fate.DEFERRED | Fate.UNREACHABLE:
             context.deliveries.failed(user_id, sending.detail)
-            report.deferred.append((user_id, sending.detail))
-        case Fate.UNREACHABLE:
-            context.deliveries.failed(user_id, sending.detail)
-            report.breaks = breaks + 1
-            if sending.blames_server or report.breaks == _MOST_BREAKS:
-                # The next mails would also wait for the dead server, each for a
-                # deadline.
-                raise _explain_unreachable(sending)
+            if sending.outcome is Fate.UNREACHABLE:
+                report.breaks = breaks + 1
+                if sending.blames_server or report.breaks == _MOST_BREAKS:
+                    # The next mails would also wait for the dead server, each for a
+                    # deadline.
+                    raise _explain_unreachable(sending)
             report.deferred.append((user_id, sending.detail))
         case _:
             assert_never(sending.outcome)

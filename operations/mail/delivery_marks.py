@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -82,13 +82,7 @@ def keep_content(content: Content) -> Insert:
     """
     return (
         insert(mail_contents)
-        .values(
-            digest=content.digest,
-            subject=content.subject,
-            text=content.text,
-            html=content.html,
-            used_at=db_now(),
-        )
+        .values(**asdict(content), used_at=db_now())
         .on_conflict_do_update(index_elements=["digest"], set_={"used_at": db_now()})
     )
 
@@ -117,7 +111,11 @@ class DeliveryMarks:
         with writing(self.engine) as connection:
             guard(connection, self.claim)
             found = connection.execute(
-                sa.select(deliveries.c.state).where(*self._is(recipient_id))
+                sa.select(deliveries.c.state).where(
+                    deliveries.c.operation_id == self.claim.operation_id,
+                    deliveries.c.step == self.step,
+                    deliveries.c.recipient == recipient_id,
+                )
             ).scalar_one_or_none()
             if found == DeliveryState.SENT:
                 return DeliveryState.SENT
@@ -194,11 +192,4 @@ class DeliveryMarks:
             .on_conflict_do_update(
                 index_elements=["operation_id", "step", "recipient"], set_=values
             )
-        )
-
-    def _is(self, recipient_id: str) -> tuple[sa.ColumnElement[bool], ...]:
-        return (
-            deliveries.c.operation_id == self.claim.operation_id,
-            deliveries.c.step == self.step,
-            deliveries.c.recipient == recipient_id,
         )

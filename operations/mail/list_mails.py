@@ -329,19 +329,27 @@ def _find_headers(row: Any, senders: Senders | None) -> Iterator[MailHeader]:
             yield MailHeader(name, value)
 
 
-def count_mails(connection: sa.Connection, wanted: MailFilter) -> dict[str, int]:
+def count_mails(connection: sa.Connection, wanted: MailFilter) -> Counter[str]:
     """Return how many mails are meant, by state."""
     counts: Counter[str] = Counter()
+    for query in _find_queries(wanted, _MARKS.state, sa.func.count()):
+        for state, count in connection.execute(query.group_by(_MARKS.state)):
+            counts[state] += count
+    return counts
+
+
+def _find_queries(
+    wanted: MailFilter, *columns: sa.ColumnElement[Any]
+) -> Iterator[sa.Select[Any]]:
+    """Yield what selects *columns* of the mails that are meant, in parts."""
     of_any = [*replace(wanted, app=None).match()]
     for owned in own_mails(wanted.app):
-        query = sa.select(_MARKS.state, sa.func.count()).where(*of_any, *owned)
+        query = sa.select(*columns).where(*of_any, *owned)
         if wanted.action_uid is not None or len(owned) > 1:
             # To look up the operation of each mail takes ten times as long as to count
             # the mails, so that is not done where no condition asks for it.
             query = query.join_from(deliveries, operations)
-        for state, count in connection.execute(query.group_by(_MARKS.state)):
-            counts[state] += count
-    return dict(counts)
+        yield query
 
 
 def count_lately(
@@ -376,17 +384,10 @@ def _count_latest(
 ) -> Counter[str]:
     """Count the latest *most* mails that are meant, by state."""
     counts: Counter[str] = Counter()
-    needs_operation = wanted.action_uid is not None
-    for owned in own_mails(wanted.app):
-        query = sa.select(_MARKS.state).where(
-            *replace(wanted, app=None).match(), *owned
-        )
-        if needs_operation or len(owned) > 1:
-            query = query.join_from(deliveries, operations)
+    for query in _find_queries(wanted, _MARKS.state):
         latest = query.order_by(_MARKS.updated_at.desc()).limit(most).subquery()
-        for state, count in connection.execute(
-            sa.select(latest.c.state, sa.func.count()).group_by(latest.c.state)
-        ):
+        counted = sa.select(latest.c.state, sa.func.count())
+        for state, count in connection.execute(counted.group_by(latest.c.state)):
             counts[state] += count
     return counts
 

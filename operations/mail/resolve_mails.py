@@ -167,7 +167,7 @@ def resolve_asked(
         )
         raise InvalidDocumentError((problem,))
     with reading(engine) as connection:
-        total = sum(count_mails(connection, wanted).values())
+        total = count_mails(connection, wanted).total()
         many = count_operations(connection, wanted)
     if expected not in {None, total}:
         msg = (
@@ -187,7 +187,7 @@ def resolve_asked(
 
 def foresee_mails(connection: sa.Connection, wanted: MailFilter) -> ResolvedMails:
     """Return how many mails would be resolved."""
-    total = sum(count_mails(connection, wanted).values())
+    total = count_mails(connection, wanted).total()
     return ResolvedMails(total, 0, {}, dry_run=True)
 
 
@@ -219,17 +219,13 @@ def resolve_mails(
         with writing(engine, author=by) as connection:
             done = decide(connection, wanted, by.name, is_strict=True)
         return ResolvedMails(done, done, {}, dry_run=False)
+    query = _select(wanted, deliveries.c.operation_id, operations.c.recorded_at)
     with reading(engine) as connection:
-        total = sum(count_mails(connection, wanted).values())
-        ids = connection.execute(
-            sa.select(deliveries.c.operation_id, operations.c.recorded_at)
-            .join_from(deliveries, operations)
-            .where(*wanted.match())
-            .distinct()
-            .order_by(operations.c.recorded_at)
-        ).all()
+        total = count_mails(connection, wanted).total()
+        latest = query.distinct().order_by(operations.c.recorded_at)
+        ids = connection.scalars(latest).all()
     changed, refused = 0, dict[str, str]()
-    for operation_id, _ in ids:
+    for operation_id in ids:
         ours = replace(wanted, operation_id=operation_id)
         try:
             with writing(engine, author=by) as connection:
@@ -273,11 +269,9 @@ def resend_mails(
     assert operation_id is not None  # one at a time
     lock_action_of(connection, operation_id)
     row = _lock(connection, wanted)
+    refusal = f"the mails of operation {operation_id} cannot be sent again now:"
     if row.state not in RESENT_STATES or row.claim_token is not None:
-        msg = (
-            f"the mails of operation {operation_id} cannot be sent again now: it is"
-            f" {row.state}, or its worker has not stopped"
-        )
+        msg = f"{refusal} it is {row.state}, or its worker has not stopped"
         raise ConflictError(msg)
     found = _find(connection, wanted, is_strict=is_strict)
     count = _settle(connection, wanted, DeliveryState.FAILED, by)
@@ -295,9 +289,8 @@ def resend_mails(
     ).rowcount
     if not reopened:
         msg = (
-            f"the mails of operation {operation_id} cannot be sent again now: another"
-            " run of its action is under way, and the overlap of the action is skip."
-            " Wait for that run"
+            f"{refusal} another run of its action is under way, and the overlap of the"
+            " action is skip. Wait for that run"
         )
         raise ConflictError(msg)
     _note(connection, row, "sent again", found)
@@ -338,12 +331,8 @@ def _find(
         NotFoundError: There is none at all, or, if *is_strict*, none to one of those
             who are named.
     """
-    rows = connection.execute(
-        sa.select(deliveries.c.step, deliveries.c.recipient)
-        .join_from(deliveries, operations)
-        .where(*wanted.match())
-        .order_by(deliveries.c.recipient)
-    ).all()
+    query = _select(wanted, deliveries.c.step, deliveries.c.recipient)
+    rows = connection.execute(query.order_by(deliveries.c.recipient)).all()
     named = wanted.recipients if is_strict else frozenset()
     missing = named - {row.recipient for row in rows}
     if missing or not rows:
@@ -356,6 +345,11 @@ def _find(
     return found
 
 
+def _select(wanted: MailFilter, *columns: sa.Column[Any]) -> sa.Select[Any]:
+    query = sa.select(*columns).join_from(deliveries, operations)
+    return query.where(*wanted.match())
+
+
 def _settle(
     connection: sa.Connection,
     wanted: MailFilter,
@@ -365,18 +359,10 @@ def _settle(
     """Change exactly the mails that ``_find`` found; nobody else can, see ``_lock``."""
     # What concerns the operation was looked at when it was locked.
     here = replace(wanted, app=None, action_uid=None)
-    query = (
-        sa.update(deliveries)
-        .where(*here.match())
-        .values(
-            state=after,
-            resolved_by=by,
-            resolved_at=db_now(),
-            updated_at=db_now(),
-            error=None,
-        )
-    )
-    return connection.execute(query).rowcount
+    settled = {"state": after, "resolved_by": by, "error": None}
+    query = sa.update(deliveries).where(*here.match()).values(settled)
+    now = {"resolved_at": db_now(), "updated_at": db_now()}
+    return connection.execute(query.values(now)).rowcount
 
 
 def _reopen_step(

@@ -59,14 +59,18 @@ class ServerPause:
         return max(self.retry_at - self.now, timedelta(seconds=1)) + spread * share
 
 
+#: Selects the pauses of all that is left alone, as ``ServerPause`` takes them.
+PAUSES = sa.select(
+    *(breakers.c.name, breakers.c.since, breakers.c.retry_at),
+    *(db_now(), breakers.c.error),
+)
+
+
 def fetch_pauses(
     connection: sa.Connection, *, monitors: bool = False
 ) -> list[ServerPause]:
     """Return every mail server, or monitor, that is unavailable, by name."""
     is_monitor = breakers.c.name.startswith(f"{MONITOR} ")
-    rows = connection.execute(
-        sa.select(breakers, db_now().label("now"))
-        .where(is_monitor if monitors else ~is_monitor)
-        .order_by(breakers.c.name)
-    )
-    return [ServerPause(r.name, r.since, r.retry_at, r.now, r.error) for r in rows]
+    wanted = PAUSES.where(is_monitor if monitors else ~is_monitor)
+    rows = connection.execute(wanted.order_by(breakers.c.name))
+    return [ServerPause(*row) for row in rows]

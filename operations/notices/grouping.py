@@ -104,6 +104,9 @@ class Scope:
     webhook: str | None = None
 
 
+_LISTED = ("app", "name", "count", "occurrence")
+
+
 @dataclass(slots=True)
 class Notice:
     """
@@ -180,13 +183,7 @@ class Notice:
             "first_at": self.opened_at.isoformat(),
             "last_at": self.last_at.isoformat(),
             "actions": [
-                {
-                    "uid": uid,
-                    "app": action["app"],
-                    "name": action["name"],
-                    "count": action["count"],
-                    "occurrence": action["occurrence"],
-                }
+                {"uid": uid, **{key: action[key] for key in _LISTED}}
                 for uid, action in sorted(
                     self.actions.items(), key=lambda item: -item[1]["count"]
                 )[:ACTIONS_NAMED]

@@ -55,17 +55,13 @@ _MARK_AGE = timedelta(days=1)
 #: Characters of an error that are read; only its first line is reported.
 _ERROR_READ = 1_000
 
+_OPERATIONS = operations.c
+
 _READ = (
-    operations.c.id,
-    operations.c.app,
-    operations.c.action_uid,
-    operations.c.triggered_by,
-    operations.c.state,
-    operations.c.reason,
-    sa.func.substr(operations.c.error, 1, _ERROR_READ).label("error"),
-    operations.c.occurrence,
-    operations.c.finished_at,
-    operations.c.details,
+    *(_OPERATIONS.id, _OPERATIONS.app, _OPERATIONS.action_uid),
+    *(_OPERATIONS.triggered_by, _OPERATIONS.state, _OPERATIONS.reason),
+    sa.func.substr(_OPERATIONS.error, 1, _ERROR_READ).label("error"),
+    *(_OPERATIONS.occurrence, _OPERATIONS.finished_at, _OPERATIONS.details),
 )
 
 
@@ -98,35 +94,32 @@ def fetch_unreported(
     ]
     if apps is not None:
         bounds.append(operations.c.app.in_(apps))
-    failed = connection.execute(
-        sa.select(*_READ)
-        .where(TROUBLED.of(), *bounds)
-        .order_by(operations.c.finished_at, operations.c.id)
-        .limit(limit)
-        # A bulk retry locks rows in another order: wait for nobody.
-        .with_for_update(skip_locked=True)
-    ).all()
-    troubles = [make_trouble(row, KINDS[row.state]) for row in failed]
     marks = (
         sa.select(deliveries.c.operation_id, sa.func.count().label("mails"))
-        .where(
-            UNCERTAIN.of("deliveries"),
-            deliveries.c.updated_at > since - _MARK_AGE,
-        )
+        .where(UNCERTAIN.of("deliveries"), deliveries.c.updated_at > since - _MARK_AGE)
         .group_by(deliveries.c.operation_id)
         .subquery()
     )
     done = sorted(FINAL_STATES - TROUBLED_STATES)
-    uncertain = connection.execute(
+    failed = sa.select(*_READ).where(TROUBLED.of())
+    uncertain = (
         sa.select(*_READ, marks.c.mails)
         .join_from(marks, operations, operations.c.id == marks.c.operation_id)
-        .where(operations.c.state.in_(done), *bounds)
-        .order_by(operations.c.finished_at, operations.c.id)
-        .limit(limit)
-        .with_for_update(skip_locked=True, of=operations)
-    ).all()
-    return troubles + [
-        make_trouble(row, NoticeKind.UNCERTAIN, mails=row.mails) for row in uncertain
+        .where(operations.c.state.in_(done))
+    )
+
+    def fetch(query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+        oldest = query.where(*bounds).order_by(_OPERATIONS.finished_at, _OPERATIONS.id)
+        # A bulk retry locks rows in another order: wait for nobody.
+        free = oldest.limit(limit).with_for_update(skip_locked=True, of=operations)
+        return connection.execute(free).all()
+
+    return [
+        *(make_trouble(row, KINDS[row.state]) for row in fetch(failed)),
+        *(
+            make_trouble(row, NoticeKind.UNCERTAIN, mails=row.mails)
+            for row in fetch(uncertain)
+        ),
     ]
 
 
@@ -141,15 +134,12 @@ def mark_noticed(connection: sa.Connection, troubles: Sequence[Unreported]) -> N
     """Store that the end of these operations has been reported."""
     columns: dict[str, sa.types.TypeEngine[Any]] = {"id": Identifier, "at": UtcDateTime}
     told = json_rows(connection.dialect.name, columns, "told")
+    rows = [{"id": each.operation_id, "at": each.at} for each in troubles]
     connection.execute(
         sa.update(operations)
         .where(operations.c.id == told.c.id)
         .values(noticed_at=told.c.at),
-        {
-            "told": make_rows_json(
-                [{"id": each.operation_id, "at": each.at} for each in troubles]
-            )
-        },
+        {"told": make_rows_json(rows)},
     )
 
 

@@ -88,6 +88,9 @@ def make_text(facts: Mapping[str, Any], words: Words = ENGLISH) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
+_TOLD_AS_THEY_ARE = ("cause", "count", "total", "first_at", "last_at")
+
+
 def make_event(facts: Mapping[str, Any], *, operation_id: UUID) -> bytes:
     """Return the payload of the webhook: the same bytes in every attempt."""
     kind = NoticeKind(facts["kind"])
@@ -95,11 +98,7 @@ def make_event(facts: Mapping[str, Any], *, operation_id: UUID) -> bytes:
         "notice_id": str(operation_id),
         "app": facts["app"],
         "headline": make_headline(facts),
-        "cause": facts["cause"],
-        "count": facts["count"],
-        "total": facts["total"],
-        "first_at": facts["first_at"],
-        "last_at": facts["last_at"],
+        **{key: facts[key] for key in _TOLD_AS_THEY_ARE},
         "actions": [
             {key: action[key] for key in ("uid", "app", "name", "count")}
             for action in facts["actions"]
@@ -112,35 +111,37 @@ def make_event(facts: Mapping[str, Any], *, operation_id: UUID) -> bytes:
     return json.dumps(event, ensure_ascii=False).encode()
 
 
+_COMMANDS = {
+    NoticeKind.FAILED: (
+        "operations list{narrow} --state failed",
+        "operations retry {latest}",
+    ),
+    NoticeKind.MISSED: ("why {uid} --at {at}", "actions run {uid}"),
+    NoticeKind.UNCERTAIN: (
+        "mails list{narrow}",
+        "mails confirm {latest}",
+        "mails resend {latest}",
+    ),
+    NoticeKind.LATE: ("operations list{narrow}",),
+    NoticeKind.RESTED: ("actions resume {uid}",),
+}
+
+
 def find_commands(facts: Mapping[str, Any], kind: NoticeKind) -> list[str]:
     """Return the commands that tell more or help, the most useful one first."""
     if kind in {NoticeKind.RECOVERED, NoticeKind.TEST}:
         return []
-    latest = facts["operations"][-1]
     action = facts["actions"][0]
+    uid = shlex.quote(action["uid"])
     # Narrowed to what concerns the reader. Uids of small apps need no quotes, but those
     # who paste into a shell should not have to know that.
     narrow = "" if facts["app"] is None else f" --app {shlex.quote(facts['app'])}"
     if facts["action_count"] == 1:
-        narrow = f" --action {shlex.quote(action['uid'])}"
-    commands = [f"minutehand operations show {latest}"]
-    if kind is NoticeKind.FAILED:
-        commands.append(f"minutehand operations list{narrow} --state failed")
-        commands.append(f"minutehand operations retry {latest}")
-    elif kind is NoticeKind.LATE:
-        commands.append(f"minutehand operations list{narrow}")
-    elif kind is NoticeKind.RESTED:
-        commands.append(f"minutehand actions resume {shlex.quote(action['uid'])}")
-    elif kind is NoticeKind.UNCERTAIN:
-        commands.append(f"minutehand mails list{narrow}")
-        commands.append(f"minutehand mails confirm {latest}")
-        commands.append(f"minutehand mails resend {latest}")
-    else:
-        at = datetime.fromisoformat(action["occurrence"])
-        uid = shlex.quote(action["uid"])
-        commands.append(f"minutehand why {uid} --at {at:%Y-%m-%dT%H:%M:%SZ}")
-        commands.append(f"minutehand actions run {uid}")
-    return commands
+        narrow = f" --action {uid}"
+    at = f"{datetime.fromisoformat(action['occurrence']):%Y-%m-%dT%H:%M:%SZ}"
+    told = {"latest": facts["operations"][-1], "narrow": narrow, "uid": uid, "at": at}
+    helping = ("operations show {latest}", *_COMMANDS[kind])
+    return [f"minutehand {each}".format_map(told) for each in helping]
 
 
 def _tell_what(facts: Mapping[str, Any], kind: NoticeKind, words: Words) -> str:

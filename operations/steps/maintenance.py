@@ -57,22 +57,20 @@ def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # no
 def _list_tasks(context: StepContext) -> Mapping[str, Callable[..., int]]:
     """Return what prunes a batch of each kind, in this order."""
     now, retention = context.now, context.ports.retention
-    prune, workspace = context.ports.prune, context.ports.workspace
+    prune, workspace = context.ports.prune.prune, context.ports.workspace
     old = now - retention.operations
     return {
-        "operations": partial(prune.prune_operations, before=old),
+        "operations": partial(prune, "operations", before=old),
         "operations_below_minute": partial(
-            prune.prune_operations,
-            before=now - retention.below_minute,
-            below_minute=True,
+            prune, "operations_below_minute", before=now - retention.below_minute
         ),
-        "revisions": partial(prune.prune_revisions, before=old),
-        "mails": partial(prune.prune_mail_contents, before=old),
-        "events": partial(prune.prune_events, before=now - retention.events),
+        "revisions": partial(prune, "revisions", before=old),
+        "mails": partial(prune, "mails", before=old),
+        "events": partial(prune, "events", before=now - retention.events),
         "versions": partial(workspace.prune_versions, keep=retention.versions, now=now),
         "files": partial(workspace.prune_files, before=now - DRAFT_AGE),
-        "answers": partial(prune.prune_answers, before=now - ANSWER_AGE),
-        "sign_ins": partial(prune.prune_sign_ins, before=now),
-        "bulk_changes": partial(prune.prune_bulk_changes, before=old),
-        "backfills": partial(prune.prune_backfills, before=old),
+        "answers": partial(prune, "answers", before=now - ANSWER_AGE),
+        "sign_ins": partial(prune, "sign_ins", before=now),
+        "bulk_changes": partial(prune, "bulk_changes", before=old),
+        "backfills": partial(prune, "backfills", before=old),
     }

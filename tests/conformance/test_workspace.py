@@ -196,22 +196,6 @@ def test_data_whose_file_is_gone_is_not_published(case: Case) -> None:
     assert {"a": (1, None), "b": (1, None)} == case.find_pointers()
 
 
-def test_rolling_back_swaps_with_what_was_live_before(case: Case) -> None:
-    """Twice is as before; what was live only once stays."""
-    case.stage("a", "b")
-    case.publish("data", "design")
-    case.stage("a")
-    case.publish("data")
-
-    back = case.workspace.roll_back(APP, ("data", "design"), now=NOW)
-    pointers = case.find_pointers()
-    forth = case.workspace.roll_back(APP, ("data",), now=NOW)
-
-    assert (Move("data", "a", 2, 1),) == back
-    assert {"a": (2, 1), "b": (1, 1)} == pointers
-    assert (Move("data", "a", 1, 2),) == forth
-
-
 def test_drafts_that_are_not_staged_are_removed(case: Case) -> None:
     """Those that were never written, too."""
     written, unwritten = case.draft("a").path, case.workspace.draft_path(APP, "a")

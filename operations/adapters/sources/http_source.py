@@ -20,7 +20,7 @@ from operations.adapters.guarded_http import (
     BoundedClient,
     ForbiddenUrlError,
     HostGuard,
-    make_client,
+    tell_status,
 )
 from operations.adapters.polars_io import explain_too_large
 from operations.domains import DomainLimits, Fingerprint, Reached, Tell
@@ -36,9 +36,6 @@ _ONE_BYTE = {"range": "bytes=0-0"}
 
 #: Encodings that are undone within a limit; others were not asked for.
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip"})
-
-#: Client errors that may pass.
-_PASSING_STATUS = frozenset({408, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +91,12 @@ class HttpSource:
             StepError: Permanent for a forbidden address, an answer that is no data, or
                 too much of it; temporary for the network and what may pass.
         """
-        with _explaining(self.shown), self._connect() as client:
+        client = BoundedClient(
+            HTTP_TIMEOUT, whole=self.limits.time, setting="MINUTEHAND_SOURCE_TIMEOUT"
+        )
+        with explaining(self.shown), client:
             response = None
-            if _conditions(known):
-                assert known is not None  # otherwise there are no conditions
+            if known is not None and _conditions(known):
                 response = self._probe(client, known)
             if response is None:
                 response = self._open(client, _conditions(known))
@@ -111,11 +110,6 @@ class HttpSource:
                 response.close()
         return Download(
             seen, response.url.path, response.headers.get("content-type", "")
-        )
-
-    def _connect(self) -> BoundedClient:
-        return make_client(
-            HTTP_TIMEOUT, whole=self.limits.time, setting="MINUTEHAND_SOURCE_TIMEOUT"
         )
 
     def _probe(
@@ -172,10 +166,9 @@ class HttpSource:
             if (_read_length(response) or 0) > self.limits.bytes:
                 raise explain_too_large(self.shown, self.limits)
             return
-        status = response.status_code
-        passing = status in _PASSING_STATUS or response.is_server_error
-        msg = f"{self.shown}: {status} {response.reason_phrase}".rstrip()
-        raise StepError(msg, permanent=not passing)
+        status, may_pass = tell_status(response)
+        msg = f"{self.shown}: {status}"
+        raise StepError(msg, permanent=not may_pass)
 
     def _download(
         self, response: httpx2.Response, path: Path, tell: Tell | None
@@ -203,7 +196,7 @@ def hide_secrets(url: str) -> str:
 
 
 @contextmanager
-def _explaining(shown: str) -> Iterator[None]:
+def explaining(shown: str) -> Iterator[None]:
     """Turn what the network and the file system raise into a StepError."""
     try:
         yield

@@ -27,7 +27,7 @@ from models.errors import StepError
 from models.fields.sql_connection import SqlConnection
 from operations.adapters.guarded_http import HostGuard, Resolve, resolve_host
 from operations.adapters.polars_io import explain_too_large
-from operations.adapters.sources.http_source import HttpSource, hide_secrets
+from operations.adapters.sources.http_source import HttpSource, explaining, hide_secrets
 from operations.adapters.sources.ingest_process import Written, run_job
 from operations.domains import (
     Domain,
@@ -46,6 +46,12 @@ _FOLDER = (
 )
 #: Without O_NONBLOCK, opening a named pipe would block.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+#: What the file system says of a source that is not there, or not to be read.
+_LASTING = (
+    *(FileNotFoundError, NotADirectoryError),
+    *(PermissionError, IsADirectoryError),
+)
 
 _Identity = tuple[int, int]
 
@@ -343,19 +349,12 @@ class RealSources:
         except StepError as error:
             msg = f"domain {domain.name}: source file {error}"
             raise StepError(msg, permanent=error.permanent) from error
-        except (
-            FileNotFoundError,
-            NotADirectoryError,
-            PermissionError,
-            IsADirectoryError,
-        ) as error:
-            reason = error.strerror or type(error).__name__
-            msg = f"{shown}: {reason}."
-            raise StepError(msg, permanent=True) from error
         except OSError as error:
-            msg = f"{shown}: {error}"
-            raise StepError(msg, permanent=False) from error
-        try:
+            stays = isinstance(error, _LASTING)
+            reason = f"{error.strerror or type(error).__name__}." if stays else error
+            msg = f"{shown}: {reason}"
+            raise StepError(msg, permanent=stays) from error
+        with explaining(shown), os.fdopen(descriptor, "rb"):
             before = _fingerprint_file(descriptor, digest)
             if before is not None and before == asked.known:
                 return None
@@ -364,11 +363,6 @@ class RealSources:
             kind = find_format(domain.source, file, shown=shown)
             written = self._convert(asked, descriptor, kind, shown)
             after = _fingerprint_file(descriptor, digest)
-        except OSError as error:
-            msg = f"{shown}: {error}"
-            raise StepError(msg, permanent=False) from error
-        finally:
-            os.close(descriptor)
 
         # If it was written to while we read, or just before, the next refresh must read
         # it again.
@@ -384,13 +378,8 @@ class RealSources:
         if found is None:
             return None
         kind = find_format(domain.source, found.name, found.media_type, shown=shown)
-        try:
-            with download.open("rb") as file:
-                written = self._convert(asked, file.fileno(), kind, shown)
-        except OSError as error:
-            msg = f"{shown}: {error}"
-            raise StepError(msg, permanent=False) from error
-
+        with explaining(shown), download.open("rb") as content:
+            written = self._convert(asked, content.fileno(), kind, shown)
         return written.identified_by(found.fingerprint)
 
     def _read_query(self, asked: _Asked, query: str) -> Reading:
@@ -413,12 +402,8 @@ class RealSources:
             )
             raise StepError(msg, permanent=True)
         job = {"work": "query", "url": connection.url.get_secret_value(), "sql": query}
-        try:
+        with explaining(shown):
             written = self._run(asked, job, shown)
-        except OSError as error:
-            msg = f"{shown}: {error}"
-            raise StepError(msg, permanent=False) from error
-
         # Nothing tells cheaply whether a result has changed: the query always runs.
         return written.identified_by(Fingerprint(source=asked.digest))
 

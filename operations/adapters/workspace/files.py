@@ -226,86 +226,42 @@ def explain_nothing_staged(app: str, kind: str) -> StepError:
     return StepError(msg, permanent=True)
 
 
-def publish_data(
+def move_live(
     connection: sa.Connection,
-    app: str,
-    now: datetime,
-    names: Collection[str] | None = None,
-) -> list[Move]:
-    """Make the staged data of *names* (None: all) live; return what moved, by name."""
-    staged = domains.c.staged_version
-    is_new = staged.is_distinct_from(domains.c.live_version)
-    return _point_at_data(connection, staged, app, now, names, is_new)
-
-
-def roll_back_data(
-    connection: sa.Connection,
-    app: str,
-    now: datetime,
-    names: Collection[str] | None = None,
-) -> list[Move]:
-    """Swap live data of *names* (None: all) with what was live before; return moves."""
-    return _point_at_data(connection, domains.c.previous_version, app, now, names)
-
-
-def _point_at_data(
-    connection: sa.Connection,
-    version: sa.ColumnElement[str],
-    app: str,
-    now: datetime,
-    names: Collection[str] | None,
-    *conditions: sa.ColumnElement[bool],
-) -> list[Move]:
-    """Make *version* live where there is one; return what moved, by name."""
-    if names is not None:
-        conditions += (domains.c.name.in_(names),)
-    statement = (
-        sa.update(domains)
-        .where(domains.c.app == app, version.is_not(None), *conditions)
-        .values(
-            previous_version=domains.c.live_version,
-            live_version=version,
-            published_at=now,
-        )
-        .returning(domains.c.name, domains.c.previous_version, domains.c.live_version)
-    )
-    rows = sorted(connection.execute(statement).all())
-    return [Move("data", name, before, after) for name, before, after in rows]
-
-
-def publish_document(
-    connection: sa.Connection, app: str, kind: str, now: datetime
-) -> list[Move]:
-    """Make the staged document live; return a move if that changed it."""
-    staged = app_documents.c.staged
-    is_new = staged.is_distinct_from(app_documents.c.live)
-    return _point_at_document(connection, staged, app, kind, now, is_new)
-
-
-def roll_back_document(
-    connection: sa.Connection, app: str, kind: str, now: datetime
-) -> list[Move]:
-    """Swap the live document with the one that was live before."""
-    return _point_at_document(connection, app_documents.c.previous, app, kind, now)
-
-
-def _point_at_document(
-    connection: sa.Connection,
-    document: sa.ColumnElement[str],
     app: str,
     kind: str,
     now: datetime,
-    *conditions: sa.ColumnElement[bool],
+    *,
+    back: bool = False,
+    names: Collection[str] | None = None,
 ) -> list[Move]:
-    """Make *document* live if there is one; return a move if that changed anything."""
-    kept = app_documents.c
-    statement = (
-        sa.update(app_documents)
-        .where(kept.app == app, kept.part == kind, document.is_not(None), *conditions)
-        .values(previous=kept.live, live=document, published_at=now)
+    """
+    Make what is staged of *kind* live; return what moved, by name.
+
+    Args:
+        now: Aware UTC; when it is published.
+        back: Whether to swap what is live with what was live before, instead.
+        names: Of domains. None: all.
+    """
+    table, end = (domains, "_version") if kind == "data" else (app_documents, "")
+    staged, live, former = (
+        table.c[f"{side}{end}"] for side in ("staged", "live", "previous")
     )
-    moved = connection.execute(statement).rowcount
-    return [Move(cast("MoveKind", kind), kind, None, None)] if moved else []
+    source = former if back else staged
+    moving = (
+        sa.update(table)
+        .where(table.c.app == app, source.is_not(None))
+        .values({former: live, live: source, table.c.published_at: now})
+    )
+    if not back:
+        moving = moving.where(staged.is_distinct_from(live))
+    if kind != "data":
+        moved = connection.execute(moving.where(table.c.part == kind)).rowcount
+        return [Move(cast("MoveKind", kind), kind, None, None)] if moved else []
+    if names is not None:
+        moving = moving.where(table.c.name.in_(names))
+    rows = connection.execute(moving.returning(table.c.name, former, live))
+    return [Move("data", *row) for row in sorted(rows.all())]
 
 
 #: Actions of which figures are kept for a domain: those that sent one last. An app has

@@ -29,13 +29,10 @@ from operations.adapters.workspace.files import (
     explain_nothing_staged,
     has_staged,
     keep_figures,
+    move_live,
     prune_drafts,
     prune_files,
     prune_versions,
-    publish_data,
-    publish_document,
-    roll_back_data,
-    roll_back_document,
 )
 from operations.domains import (
     Domain,
@@ -66,14 +63,8 @@ _live = domain_versions.alias("live")
 
 #: Columns of a version that _make_version reads.
 _COLUMNS = (
-    "version",
-    "path",
-    "rows",
-    "bytes",
-    "created_at",
-    "source_digest",
-    "etag",
-    "last_modified",
+    *("version", "path", "rows", "bytes", "created_at"),
+    *("source_digest", "etag", "last_modified"),
 )
 
 
@@ -319,11 +310,7 @@ class RealWorkspace:
             for kind in kinds:
                 if not has_staged(connection, app, kind):
                     raise explain_nothing_staged(app, kind)
-                moves += (
-                    publish_data(connection, app, now)
-                    if kind == "data"
-                    else publish_document(connection, app, kind, now)
-                )
+                moves += move_live(connection, app, kind, now)
         return tuple(moves)
 
     def _check_files(self, app: str) -> None:
@@ -337,20 +324,6 @@ class RealWorkspace:
                     "Refresh the domain."
                 )
                 raise StepError(msg, permanent=True)
-
-    def roll_back(
-        self, app: str, kinds: Sequence[str], *, now: datetime
-    ) -> tuple[Move, ...]:
-        """Swap live with what was live before, for each of *kinds* that has both."""
-        moves: list[Move] = []
-        with writing(self._engine) as connection:
-            for kind in kinds:
-                moves += (
-                    roll_back_data(connection, app, now)
-                    if kind == "data"
-                    else roll_back_document(connection, app, kind, now)
-                )
-        return tuple(moves)
 
     def summarize(self, domain: Domain, *, head: int) -> DomainSummary:
         """Return figures and the first *head* rows of the live version of *domain*."""

@@ -48,7 +48,7 @@ from operations.mail.message import (
 )
 from operations.mail.template import MailTemplate
 from operations.operation_log import LogLevel
-from operations.ports import Guard, Ports, Retention, SendMail, StepContext
+from operations.ports import Guard, Ports, Prunable, Retention, SendMail, StepContext
 from operations.recipients import User
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -91,8 +91,6 @@ class FakeWorkspace:
     stagings: list[tuple[str, ...]] = field(default_factory=list)
     old_versions: int = 0
     stray_files: int = 0
-    previous: dict[str, Version] = field(default_factory=dict)
-    previous_documents: dict[str, JsonValue] = field(default_factory=dict)
 
     def fetch_domains(self, app: str) -> tuple[Domain, ...]:
         """Return the domains by name."""
@@ -183,35 +181,14 @@ class FakeWorkspace:
                 moves.append(self._show(kind, self.staged_documents[kind]))
         return tuple(moves)
 
-    def roll_back(
-        self, app: str, kinds: Sequence[str], *, now: datetime
-    ) -> tuple[Move, ...]:
-        """Swap live with what was live before."""
-        del now
-        moves: list[Move] = []
-        for kind in kinds:
-            if kind == "data":
-                moves += [
-                    self._point(domain, self.previous[domain.name])
-                    for domain in self.fetch_domains(app)
-                    if domain.name in self.previous
-                ]
-            elif kind in self.previous_documents:
-                moves.append(self._show(kind, self.previous_documents[kind]))
-        return tuple(moves)
-
     def _point(self, domain: Domain, version: Version) -> Move:
-        """Make *version* live, and remember which was."""
-        if domain.live is not None:
-            self.previous[domain.name] = domain.live
+        """Make *version* live."""
         self.domains[domain.name] = replace(domain, live=version)
         before = domain.live.number if domain.live else None
         return Move("data", domain.name, before, version.number)
 
     def _show(self, kind: str, document: JsonValue) -> Move:
-        """Make *document* live, and remember which was."""
-        if kind in self.live_documents:
-            self.previous_documents[kind] = self.live_documents[kind]
+        """Make *document* live."""
         self.live_documents[kind] = document
         return Move(kind, kind, None, None)  # type: ignore[arg-type]  # one of them
 
@@ -485,7 +462,8 @@ class FakePrune:
 
     operations: int = 0
     events: int = 0
-    mail_contents: int = 0
+    mails: int = 0
+    revisions: int = 0
     leases: int = 0
     answers: int = 0
     sign_ins: int = 0
@@ -495,48 +473,13 @@ class FakePrune:
     cutoffs: dict[str, datetime] = field(default_factory=dict)
     batches: dict[str, list[int]] = field(default_factory=dict)
 
-    def _prune(self, name: str, before: datetime, limit: int) -> int:
-        self.cutoffs[name] = before
-        removed: int = min(limit, getattr(self, name))
-        setattr(self, name, getattr(self, name) - removed)
-        self.batches.setdefault(name, []).append(removed)
+    def prune(self, kind: Prunable, *, before: datetime, limit: int) -> int:
+        """Remove a batch."""
+        self.cutoffs[kind] = before
+        removed: int = min(limit, getattr(self, kind))
+        setattr(self, kind, getattr(self, kind) - removed)
+        self.batches.setdefault(kind, []).append(removed)
         return removed
-
-    def prune_revisions(self, *, before: datetime, limit: int) -> int:
-        """Find none that is old enough."""
-        del before, limit
-        return 0
-
-    def prune_operations(
-        self, *, before: datetime, limit: int, below_minute: bool = False
-    ) -> int:
-        """Remove a batch."""
-        name = "operations_below_minute" if below_minute else "operations"
-        return self._prune(name, before, limit)
-
-    def prune_events(self, *, before: datetime, limit: int) -> int:
-        """Remove a batch."""
-        return self._prune("events", before, limit)
-
-    def prune_mail_contents(self, *, before: datetime, limit: int) -> int:
-        """Remove a batch."""
-        return self._prune("mail_contents", before, limit)
-
-    def prune_answers(self, *, before: datetime, limit: int) -> int:
-        """Remove a batch."""
-        return self._prune("answers", before, limit)
-
-    def prune_sign_ins(self, *, before: datetime, limit: int) -> int:
-        """Remove a batch."""
-        return self._prune("sign_ins", before, limit)
-
-    def prune_bulk_changes(self, *, before: datetime, limit: int) -> int:
-        """Remove a batch."""
-        return self._prune("bulk_changes", before, limit)
-
-    def prune_backfills(self, *, before: datetime, limit: int) -> int:
-        """Remove a batch."""
-        return self._prune("backfills", before, limit)
 
     def prune_leases(self, *, before: datetime) -> int:
         """Remove all."""

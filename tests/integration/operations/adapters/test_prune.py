@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import cast
 from uuid import uuid4
 
 import pytest
@@ -21,6 +22,7 @@ from models.database.tables import (
     small_apps,
 )
 from operations.adapters.prune import DatabasePrune
+from operations.ports import Prunable
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 APP = "../Demo"
@@ -104,9 +106,9 @@ def test_operations_go_unless_their_occurrence_could_come_again(engine: sa.Engin
             ],
         )
         connection.execute(operations.insert(), kept + gone)
-    prune = DatabasePrune(engine)
+    prune = DatabasePrune(engine).prune
 
-    counts = [prune.prune_operations(before=before, limit=3) for _ in range(3)]
+    counts = [prune("operations", before=before, limit=3) for _ in range(3)]
 
     with engine.connect() as connection:
         left = set(connection.execute(sa.select(operations.c.id)).scalars())
@@ -141,11 +143,10 @@ def test_what_is_due_more_often_than_each_minute_goes_sooner(engine: sa.Engine):
             ],
         )
         connection.execute(operations.insert(), [gone, *kept])
-    prune, before = DatabasePrune(engine), NOW - timedelta(days=1)
+    prune, before = DatabasePrune(engine).prune, NOW - timedelta(days=1)
 
     counts = [
-        prune.prune_operations(before=before, limit=9, below_minute=True)
-        for _ in range(2)
+        prune("operations_below_minute", before=before, limit=9) for _ in range(2)
     ]
 
     with engine.connect() as connection:
@@ -179,7 +180,7 @@ def test_events_go_unless_an_action_waits_for_them(engine: sa.Engine):
             ],
         )
 
-    count = DatabasePrune(engine).prune_events(before=NOW - 30 * day, limit=10)
+    count = DatabasePrune(engine).prune("events", before=NOW - 30 * day, limit=10)
 
     with engine.connect() as connection:
         left = set(connection.execute(sa.select(events.c.user_id)).scalars())
@@ -229,9 +230,9 @@ def test_revisions_go_unless_something_needs_them(engine: sa.Engine):
         connection.execute(
             operations.insert().values(make_operation(NOW, action_revision=3))
         )
-    prune = DatabasePrune(engine)
+    prune = DatabasePrune(engine).prune
 
-    counts = [prune.prune_revisions(before=NOW - 30 * day, limit=2) for _ in range(3)]
+    counts = [prune("revisions", before=NOW - 30 * day, limit=2) for _ in range(3)]
 
     with engine.connect() as connection:
         kept = connection.execute(sa.select(scheduled_action_revisions.c.revision))
@@ -256,9 +257,9 @@ def test_answers_go_when_nobody_asks_for_them_again(engine: sa.Engine):
                 for key, age in ages.items()
             ],
         )
-    prune = DatabasePrune(engine)
+    prune = DatabasePrune(engine).prune
 
-    counts = [prune.prune_answers(before=NOW - 24 * hour, limit=2) for _ in range(3)]
+    counts = [prune("answers", before=NOW - 24 * hour, limit=2) for _ in range(3)]
 
     with engine.connect() as connection:
         left = set(connection.execute(sa.select(idempotency_keys.c.key)).scalars())
@@ -283,9 +284,9 @@ def test_sign_ins_go_when_they_have_expired(engine: sa.Engine):
                 for age in (2, 1, -1)
             ],
         )
-    prune = DatabasePrune(engine)
+    prune = DatabasePrune(engine).prune
 
-    counts = [prune.prune_sign_ins(before=NOW, limit=3) for _ in range(3)]
+    counts = [prune("sign_ins", before=NOW, limit=3) for _ in range(3)]
 
     with engine.connect() as connection:
         left = set(connection.execute(sa.select(sign_ins.c.digest)).scalars())
@@ -321,9 +322,10 @@ def test_requests_go_when_they_ended_long_ago(engine: sa.Engine, table: sa.Table
                     **own,
                 )
             )
-    prune_batch = getattr(DatabasePrune(engine), f"prune_{table.name}")
+    prune = DatabasePrune(engine).prune
 
-    counts = [prune_batch(before=NOW - day, limit=1) for _ in range(3)]
+    kind = cast("Prunable", table.name)
+    counts = [prune(kind, before=NOW - day, limit=1) for _ in range(3)]
 
     with engine.connect() as connection:
         left = set(connection.execute(sa.select(table.c.id)).scalars())

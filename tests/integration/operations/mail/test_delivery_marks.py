@@ -157,13 +157,13 @@ def test_content_goes_with_the_last_mail_that_has_it(
 ):
     """And no earlier, however old it is."""
     marks.start("ann", make_mail())
-    prune = DatabasePrune(engine)
+    prune = DatabasePrune(engine).prune
     tomorrow = at("07:00") + timedelta(days=36_500)
-    assert 0 == prune.prune_mail_contents(before=tomorrow, limit=10)
+    assert 0 == prune("mails", before=tomorrow, limit=10)
     with writing(engine) as connection:
         connection.execute(sa.delete(operations))
 
-    assert 1 == prune.prune_mail_contents(before=tomorrow, limit=10)
+    assert 1 == prune("mails", before=tomorrow, limit=10)
     assert 0 == count_contents(engine)
 
 
@@ -174,7 +174,7 @@ def test_young_content_stays(engine: sa.Engine, marks: DeliveryMarks):
         connection.execute(sa.delete(deliveries))
     before = at("07:00") - timedelta(days=36_500)
 
-    assert 0 == DatabasePrune(engine).prune_mail_contents(before=before, limit=10)
+    assert 0 == DatabasePrune(engine).prune("mails", before=before, limit=10)
 
 
 def test_keeping_costs_no_round_trip(postgres_engine: sa.Engine):

@@ -188,7 +188,7 @@ def test_maintenance_removes_everything_old_in_batches(world: World):
     world.workspace.old_versions, world.workspace.stray_files = 3, 2
     world.prune.answers, world.prune.sign_ins = BATCH + 4, 5
     world.prune.bulk_changes, world.prune.backfills = 3, 12
-    world.prune.mail_contents = 5
+    world.prune.mails = 5
 
     result = maintenance(world.make_context(), YES)
 
