@@ -154,17 +154,14 @@ def _count_named(
     """Return how many users *who* names, whether it keeps them or not."""
     conditions = are_addressed(who, on_event=on_event)
     query = sa.select(sa.func.count()).select_from(users)
+    query = query.where(users.c.app == app, *conditions)
     if conditions and not who.users:
         # Each member is a user: the index of members is enough.
-        member = memberships.c.user_id
-        query = sa.select(
-            sa.func.count(member if len(who.groups) == 1 else member.distinct())
+        member = memberships.c
+        ids = member.user_id if len(who.groups) == 1 else member.user_id.distinct()
+        query = sa.select(sa.func.count(ids)).where(
+            member.app == app, member.group_name.in_(who.groups)
         )
-        query = query.where(
-            memberships.c.app == app, memberships.c.group_name.in_(who.groups)
-        )
-    else:
-        query = query.where(users.c.app == app, *conditions)
     return connection.execute(query).scalar_one()
 
 

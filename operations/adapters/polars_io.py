@@ -140,23 +140,28 @@ def check_rows(rows: int, shown: str, limits: DomainLimits) -> int:
         StepError: Permanent: there are more rows than *limits* allow.
     """
     if rows > limits.rows:
-        msg = (
-            f"{shown} has more than {limits.rows:,} rows (MINUTEHAND_SOURCE_MAX_ROWS). "
-            "Read fewer, or ask the operator to raise the limit."
-        )
-        raise StepError(msg, permanent=True)
+        raise _explain_excess(shown, f"{limits.rows:,} rows", "ROWS", "fewer")
     return rows
 
 
 def check_columns(columns: int, shown: str, limits: DomainLimits) -> None:
     """Refuse more columns than *limits* allow, as ``check_rows`` does."""
     if columns > limits.columns:
-        msg = (
-            f"{shown} has more than {limits.columns:,} columns "
-            "(MINUTEHAND_SOURCE_MAX_COLUMNS). Read fewer, or ask the operator to "
-            "raise the limit."
-        )
-        raise StepError(msg, permanent=True)
+        raise _explain_excess(shown, f"{limits.columns:,} columns", "COLUMNS", "fewer")
+
+
+def explain_too_large(shown: str, limits: DomainLimits) -> StepError:
+    """Return the error about a source of more bytes than *limits* allow."""
+    most = f"{format_bytes(limits.bytes)} without compression"
+    return _explain_excess(shown, most, "BYTES", "less")
+
+
+def _explain_excess(shown: str, most: str, of: str, read: str) -> StepError:
+    msg = (
+        f"{shown} has more than {most} (MINUTEHAND_SOURCE_MAX_{of}). Read {read}, or"
+        " ask the operator to raise the limit."
+    )
+    return StepError(msg, permanent=True)
 
 
 def _count_fields(head: bytes) -> int:
@@ -337,16 +342,6 @@ def _unite(kinds: Sequence[pl.DataType]) -> pl.DataType:
     if all(kind.is_numeric() for kind in found):
         return pl.Float64()
     return pl.String()
-
-
-def explain_too_large(shown: str, limits: DomainLimits) -> StepError:
-    """Return the error about a source of more bytes than *limits* allow."""
-    msg = (
-        f"{shown} has more than {format_bytes(limits.bytes)} without compression "
-        "(MINUTEHAND_SOURCE_MAX_BYTES). Read less, or ask the operator to raise the "
-        "limit."
-    )
-    return StepError(msg, permanent=True)
 
 
 def count_rows(path: Path) -> int:

@@ -9,6 +9,7 @@ process, to Polars or to a driver in C, the worker goes on.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import resource
@@ -47,12 +48,8 @@ _OTHERS = (
     (b"PK\x03\x04", "zip"),
 )
 
-#: Bytes read at once, and the most that are written at once.
+#: Bytes that are uncompressed at once.
 _CHUNK = 1 << 20
-
-
-class DataTooLargeError(Exception):
-    """The data is larger than the limit."""
 
 
 def find_other_compression(head: bytes) -> str | None:
@@ -61,48 +58,33 @@ def find_other_compression(head: bytes) -> str | None:
 
 
 def gunzip(
-    source: BinaryIO, target: BinaryIO, *, most: int, tell: Tell | None = None
-) -> int:
+    source: BinaryIO, target: BinaryIO, shown: str, limits: DomainLimits, tell: Tell
+) -> None:
     """
-    Write the uncompressed data of *source* to *target*; return its size in bytes.
+    Write the uncompressed data of *source* to *target*.
 
     Args:
         source: One gzip member or several, from its beginning.
         target: Opened for writing.
-        most: Largest size of the data, in bytes.
-        tell: Called with how far *source* is read. None: nobody listens.
+        shown: What messages call it.
+        limits: Bounds of bytes.
+        tell: Called with how far *source* is read.
 
     Raises:
-        DataTooLargeError: The data is larger.
-        zlib.error, EOFError: *source* is damaged, or ends too early.
+        StepError: Permanent: the data is larger.
+        gzip.BadGzipFile, zlib.error, EOFError: *source* is damaged, or ends too early.
         OSError: The file system failed.
     """
     written = 0
     size = source.seek(0, SEEK_END)
     source.seek(0)
-    engine = zlib.decompressobj(wbits=31)
-    pending = source.read(_CHUNK)
-    while True:
-        plain = engine.decompress(pending, _CHUNK)
-        written += len(plain)
-        if written > most:
-            raise DataTooLargeError
-        target.write(plain)
-        if tell is not None:
+    with gzip.GzipFile(fileobj=source, mode="rb") as plain:
+        while part := plain.read(_CHUNK):
+            written += len(part)
+            if written > limits.bytes:
+                raise explain_too_large(shown, limits)
+            target.write(part)
             tell(Reached("unpack", source.tell(), size, "bytes"))
-        if engine.eof:
-            # Another member may follow, and so may zeros that fill a block.
-            pending = (engine.unused_data or source.read(_CHUNK)).lstrip(b"\0")
-            if not pending:
-                return written
-            engine = zlib.decompressobj(wbits=31)
-            continue
-        pending = engine.unconsumed_tail
-        # Less than the limit came out: zlib has nothing more in its buffers.
-        if not pending and len(plain) < _CHUNK:
-            pending = source.read(_CHUNK)
-            if not pending:
-                raise EOFError("the compressed data ends too early")
 
 
 #: gzip within gzip: a compressed file that was sent compressed.
@@ -262,10 +244,8 @@ def _undo_compression(
             plain = make_scratch(target, _PLAIN + layer)
             try:
                 with plain.open("wb") as draft:
-                    gunzip(file, draft, most=limits.bytes, tell=tell)
-            except DataTooLargeError:
-                raise explain_too_large(shown, limits) from None
-            except (zlib.error, EOFError) as error:
+                    gunzip(file, draft, shown, limits, tell)
+            except (gzip.BadGzipFile, zlib.error, EOFError) as error:
                 msg = f"{shown} cannot be read as gzip: {error}"
                 raise StepError(msg, permanent=True) from error
         path = plain

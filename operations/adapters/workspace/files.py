@@ -87,47 +87,30 @@ def prune_versions(
     Returns:
         How many were removed.
     """
-    ranked_versions = sa.select(
-        domain_versions.c.app,
-        domain_versions.c.domain,
-        domain_versions.c.version,
-        domain_versions.c.created_at,
-        sa.func.row_number()
-        .over(
-            partition_by=(domain_versions.c.app, domain_versions.c.domain),
-            order_by=domain_versions.c.version.desc(),
-        )
-        .label("rank"),
-    ).where(*belongs_to(app, domain_versions.c.app))
-    ranked = ranked_versions.subquery("ranked")
+    kept, used = domain_versions.c, domains.c
+    key = (kept.app, kept.domain, kept.version)
+    rank = sa.func.row_number().over(
+        partition_by=(kept.app, kept.domain), order_by=kept.version.desc()
+    )
+    found = sa.select(*key, kept.created_at, rank.label("rank"))
+    ranked = found.where(*belongs_to(app, kept.app)).subquery("ranked").c
     in_use = sa.exists().where(
-        domains.c.app == ranked.c.app,
-        domains.c.name == ranked.c.domain,
-        sa.or_(
-            domains.c.staged_version == ranked.c.version,
-            domains.c.live_version == ranked.c.version,
-            domains.c.previous_version == ranked.c.version,
+        used.app == ranked.app,
+        used.name == ranked.domain,
+        ranked.version.in_(
+            [used.staged_version, used.live_version, used.previous_version]
         ),
     )
+    oldest = (ranked.app, ranked.domain, ranked.version)
     old = (
-        sa.select(ranked.c.app, ranked.c.domain, ranked.c.version)
-        .where(ranked.c.rank > keep, ranked.c.created_at < before, ~in_use)
-        .order_by(ranked.c.app, ranked.c.domain, ranked.c.version)
+        sa.select(*oldest)
+        .where(ranked.rank > keep, ranked.created_at < before, ~in_use)
+        .order_by(*oldest)
         .limit(limit)
     )
-    statement = (
-        sa.delete(domain_versions)
-        .where(
-            sa.tuple_(
-                domain_versions.c.app,
-                domain_versions.c.domain,
-                domain_versions.c.version,
-            ).in_(old)
-        )
-        .returning(domain_versions.c.path)
-    )
+    statement = sa.delete(domain_versions).where(sa.tuple_(*key).in_(old))
     with writing(engine) as connection:
-        paths = connection.execute(statement).scalars().all()
+        paths = connection.scalars(statement.returning(kept.path)).all()
     # Rows first: a row without its file would be an error, but prune_files finds a file
     # without its row.
     for path in paths:
