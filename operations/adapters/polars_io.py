@@ -11,9 +11,10 @@ import csv
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from models.errors import StepError
 from models.units import format_bytes
@@ -35,8 +36,6 @@ _DATED_ROWS = 10_000
 
 #: Records of JSON after which it is told how far they are read.
 _TOLD_RECORDS = 1_000
-
-T = TypeVar("T")
 
 
 def convert_to_parquet(
@@ -74,7 +73,7 @@ def convert_to_parquet(
         msg = f"{shown}: the file is empty."
         raise StepError(msg, permanent=True)
 
-    def convert() -> int:
+    with _explaining(shown, kind):
         import polars as pl  # noqa: PLC0415 - see the module's docstring
 
         source, read_as = path, kind
@@ -96,8 +95,6 @@ def convert_to_parquet(
             frame.head(limits.rows + 1).sink_parquet(target)
         return check_rows(count_rows(target), shown, limits)
 
-    return _explaining(shown, kind, convert)
-
 
 def read_schema(path: Path) -> tuple[tuple[str, str], ...]:
     """
@@ -118,13 +115,11 @@ def read_schema(path: Path) -> tuple[tuple[str, str], ...]:
         msg = f"{path.name} is not a Parquet file whose columns can be read."
         raise StepError(msg, permanent=True)
 
-    def read() -> tuple[tuple[str, str], ...]:
+    with _explaining(path.name, "parquet"):
         import polars as pl  # noqa: PLC0415 - see the module's docstring
 
         schema = pl.read_parquet_schema(path)
         return tuple((name, str(kind)) for name, kind in schema.items())
-
-    return _explaining(path.name, "parquet", read)
 
 
 def make_scratch(target: Path, number: int) -> Path:
@@ -272,7 +267,7 @@ def write_batches(
     """
     check_columns(len(names), shown, limits)
 
-    def write() -> int:
+    with _explaining(shown, "table"):
         import polars as pl  # noqa: PLC0415 - see the module's docstring
 
         parts: list[Path] = []
@@ -298,8 +293,6 @@ def write_batches(
             for part in parts
         ).sink_parquet(target)
         return rows
-
-    return _explaining(shown, "table", write)
 
 
 def _make_frame(names: Sequence[str], rows: Sequence[Sequence[object]]) -> pl.DataFrame:
@@ -362,8 +355,7 @@ def read_figures(
         StepError: Permanent: the file is damaged.
         OSError: The file system failed.
     """
-
-    def read() -> tuple[tuple[Column, ...], tuple[tuple[object, ...], ...]]:
+    with _explaining(f"data version {path}", "parquet"):
         import polars as pl  # noqa: PLC0415 - see the module's docstring
 
         frame = pl.scan_parquet(path, glob=False)
@@ -385,8 +377,6 @@ def read_figures(
         )
         return columns, tuple(frame.head(head).collect().rows())
 
-    return _explaining(f"data version {path}", "parquet", read)
-
 
 def _make_column(
     name: str, kind: pl.DataType, numbers: list[str], values: Mapping[str, float | None]
@@ -402,12 +392,13 @@ def _make_column(
     return Column(name, str(kind), minimum, maximum, total, count)
 
 
-def _explaining(subject: str, kind: str, work: Callable[[], T]) -> T:
+@contextmanager
+def _explaining(subject: str, kind: str) -> Iterator[None]:
     """Turn what Polars says of bad content into a permanent StepError."""
     import polars as pl  # noqa: PLC0415 - see the module's docstring
 
     try:
-        return work()
+        yield
     # A panic in Polars' Rust code derives from BaseException; a damaged file must not
     # end the worker.
     except (

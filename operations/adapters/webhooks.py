@@ -95,9 +95,7 @@ class RealWebhooks:
         self._secret = None if secret is None else decode_secret(secret)
         self._timeout = timeout
         self._guard = HostGuard(
-            allowed_hosts,
-            setting="MINUTEHAND_WEBHOOK_ALLOWED_HOSTS",
-            resolve=resolve,
+            allowed_hosts, setting="MINUTEHAND_WEBHOOK_ALLOWED_HOSTS", resolve=resolve
         )
 
     @cached_property

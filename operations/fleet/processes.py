@@ -141,10 +141,7 @@ _CHANGING = (
 
 
 def record_sign(
-    connection: sa.Connection,
-    process: Process,
-    *,
-    host_clock: Clock = read_host_clock,
+    connection: sa.Connection, process: Process, *, host_clock: Clock = read_host_clock
 ) -> bool:
     """
     Record that *process* is alive; remove rows that were not renewed for a day.

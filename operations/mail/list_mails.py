@@ -42,10 +42,7 @@ from operations.mail.message import (
 )
 
 #: What partial indexes serve, by state.
-INDEXED = {
-    DeliveryState.UNCERTAIN: UNCERTAIN,
-    DeliveryState.FAILED: FAILED_MAILS,
-}
+INDEXED = {DeliveryState.UNCERTAIN: UNCERTAIN, DeliveryState.FAILED: FAILED_MAILS}
 
 #: How far back mails that wait for nobody are counted, unless somebody says otherwise.
 COUNTED_WITHIN = timedelta(hours=24)
@@ -270,8 +267,7 @@ def fetch_mail(
         .join(small_apps, small_apps.c.uid == _OPERATIONS.app)
         .outerjoin(mail_contents, mail_contents.c.digest == _MARKS.content)
         .outerjoin(
-            users,
-            (users.c.app == _OPERATIONS.app) & (users.c.id == _MARKS.recipient),
+            users, (users.c.app == _OPERATIONS.app) & (users.c.id == _MARKS.recipient)
         )
         .where(
             _MARKS.operation_id == operation_id,

@@ -24,12 +24,7 @@ from models.database.engine import Author, db_now, reading, writing
 from models.database.journal import note_change
 from models.database.lists import belongs_to
 from models.database.tables import deliveries, operation_steps, operations
-from models.errors import (
-    ConflictError,
-    InvalidDocumentError,
-    NotFoundError,
-    Problem,
-)
+from models.errors import ConflictError, InvalidDocumentError, NotFoundError, Problem
 from models.fields.field_types import Instant, Uid, UserName
 from models.fields.strict_model import DocumentModel, Most
 from models.operation_state import DeliveryState, OperationState, StepState
@@ -351,10 +346,7 @@ def _select(wanted: MailFilter, *columns: sa.Column[Any]) -> sa.Select[Any]:
 
 
 def _settle(
-    connection: sa.Connection,
-    wanted: MailFilter,
-    after: DeliveryState,
-    by: str | None,
+    connection: sa.Connection, wanted: MailFilter, after: DeliveryState, by: str | None
 ) -> int:
     """Change exactly the mails that ``_find`` found; nobody else can, see ``_lock``."""
     # What concerns the operation was looked at when it was locked.

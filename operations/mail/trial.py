@@ -137,9 +137,7 @@ class Trials:
         except StepError as error:
             _refuse("/template", f"{error}.".replace("..", "."), "Correct it.")
         return replace(
-            mail,
-            message_id=f"{uuid4()}@minutehand",
-            subject=f"{_MARK}{mail.subject}",
+            mail, message_id=f"{uuid4()}@minutehand", subject=f"{_MARK}{mail.subject}"
         )
 
 

@@ -148,9 +148,7 @@ class HttpSource:
         if modified is not None and _may_change_unseen(modified, headers.get("date")):
             modified = None
         return Fingerprint(
-            source=self.digest,
-            etag=headers.get("etag") or None,
-            last_modified=modified,
+            source=self.digest, etag=headers.get("etag") or None, last_modified=modified
         )
 
     def _check_answer(self, response: httpx2.Response) -> None:

@@ -18,14 +18,7 @@ from typing import IO, Any
 import operations
 from models.errors import StepError
 from models.units import format_bytes
-from operations.domains import (
-    DomainLimits,
-    Drift,
-    Fingerprint,
-    Reached,
-    Reading,
-    Tell,
-)
+from operations.domains import DomainLimits, Drift, Fingerprint, Reached, Reading, Tell
 
 #: Finds our packages where this one is, whether they are installed or not.
 _PROGRAM = (

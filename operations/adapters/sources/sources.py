@@ -29,13 +29,7 @@ from operations.adapters.guarded_http import HostGuard, Resolve, resolve_host
 from operations.adapters.polars_io import explain_too_large
 from operations.adapters.sources.http_source import HttpSource, explaining, hide_secrets
 from operations.adapters.sources.ingest_process import Written, run_job
-from operations.domains import (
-    Domain,
-    DomainLimits,
-    Fingerprint,
-    Reading,
-    Tell,
-)
+from operations.domains import Domain, DomainLimits, Fingerprint, Reading, Tell
 
 #: Symbolic links in one path: as many as Linux follows.
 _MOST_LINKS = 40

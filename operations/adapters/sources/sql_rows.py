@@ -166,9 +166,7 @@ def _open_postgresql(
     # where a pooler would give the session to somebody else.
     with closing(
         psycopg.connect(
-            url,
-            connect_timeout=CONNECT_TIMEOUT_S,
-            application_name="minutehand source",
+            url, connect_timeout=CONNECT_TIMEOUT_S, application_name="minutehand source"
         )
     ) as connection:
         connection.read_only = True
