@@ -120,10 +120,11 @@ class DeliveryMarks:
             if found == DeliveryState.SENT:
                 return DeliveryState.SENT
             if found in {DeliveryState.SENDING, DeliveryState.UNCERTAIN}:
-                self._mark(connection, recipient_id, DeliveryState.UNCERTAIN)
+                mark = self._make_mark(recipient_id, DeliveryState.UNCERTAIN)
+                connection.execute(mark)
                 return DeliveryState.UNCERTAIN
             self._begin(connection, recipient_id, content)
-        if content is not None:
+        if content is not None and content.is_small:
             self._stored.add(content.digest)
         return DeliveryState.NEW
 
@@ -144,17 +145,16 @@ class DeliveryMarks:
     ) -> None:
         with writing(self.engine) as connection:
             guard(connection, self.claim)
-            self._mark(connection, recipient_id, state, error)
+            connection.execute(self._make_mark(recipient_id, state, error=error))
 
     def _begin(
         self, connection: sa.Connection, recipient_id: str, content: Content | None
     ) -> None:
-        if content is None or content.digest in self._stored:
-            kept, store = None if content is None else content.digest, None
-        elif content.is_small:
-            kept, store = content.digest, keep_content(content)
-        else:
-            kept, store = TOO_LARGE, None
+        kept, store = None, None
+        if content is not None:
+            kept = content.digest if content.is_small else TOO_LARGE
+            if content.is_small and kept not in self._stored:
+                store = keep_content(content)
         mark = self._make_mark(recipient_id, DeliveryState.SENDING, content=kept)
         if store is not None and connection.dialect.name == "postgresql":
             mark = mark.add_cte(store.cte("stored"))
@@ -162,34 +162,17 @@ class DeliveryMarks:
             connection.execute(store)
         connection.execute(mark)
 
-    def _mark(
-        self,
-        connection: sa.Connection,
-        recipient_id: str,
-        state: DeliveryState,
-        error: str | None = None,
-    ) -> None:
-        connection.execute(self._make_mark(recipient_id, state, error=error))
-
     def _make_mark(
-        self,
-        recipient_id: str,
-        state: DeliveryState,
-        *,
-        error: str | None = None,
-        **more: Any,
+        self, recipient_id: str, state: DeliveryState, **more: Any
     ) -> Insert:
-        values = {"state": state, "error": error, "updated_at": db_now(), **more}
+        values = {"state": state, "error": None, "updated_at": db_now(), **more}
+        key = {
+            "operation_id": self.claim.operation_id,
+            "step": self.step,
+            "recipient": recipient_id,
+        }
         return (
             insert(deliveries)
-            .values(
-                operation_id=self.claim.operation_id,
-                step=self.step,
-                recipient=recipient_id,
-                app=self.claim.app,
-                **values,
-            )
-            .on_conflict_do_update(
-                index_elements=["operation_id", "step", "recipient"], set_=values
-            )
+            .values(**key, app=self.claim.app, **values)
+            .on_conflict_do_update(index_elements=[*key], set_=values)
         )
