@@ -117,7 +117,10 @@ def test_session_without_mails_sends_nothing(case: Case) -> None:
     assert [] == case.fetch_ids()
 
 
-@pytest.mark.parametrize("address", ["", "ann", "a b@x.org", "a@x.org,b@x.org"])
+@pytest.mark.parametrize(
+    "address",
+    ["", "ann", "a b@x.org", "a@x.org\r\nRCPT TO:<b@x.org>", "a@x.org,b@x.org"],
+)
 def test_what_is_not_an_address_is_refused(case: Case, address: str) -> None:
     """The others of the session arrive."""
     outcomes = case.send(make_mail(0, address), make_mail(1))

@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import writing
-from models.database.tables import memberships, small_apps, templates, users
+from models.database.tables import memberships, small_apps, users
 from models.fields.zone import load_zone
 from operations.adapters.app_users import RealDirectory
-from operations.mail.message import Letterhead, MailingApp, Template
+from operations.mail.message import Letterhead, MailingApp
 from operations.recipients import User
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -44,9 +44,6 @@ def directory(engine: sa.Engine) -> RealDirectory:
                 {"app": "other", "group_name": "g", "user_id": "a"},
             ],
         )
-        connection.execute(
-            templates.insert().values(app="demo", name="t", subject="s", text="x")
-        )
     return RealDirectory(engine)
 
 
@@ -56,13 +53,6 @@ def test_users_have_the_groups_of_their_app(directory: RealDirectory):
         User("a", "a@x.org"),
         User("b", "b@x.org", groups=frozenset({"g", "h"}), activated_at=NOW),
     ) == directory.fetch_users("demo")
-
-
-def test_templates_belong_to_their_app(directory: RealDirectory):
-    """A template of one app is none of another."""
-    assert Template("t", "s", "x", None) == directory.get_template("demo", "t")
-    assert directory.get_template("other", "t") is None
-    assert ("t",) == directory.fetch_template_names("demo")
 
 
 def test_app_has_what_it_writes_on_its_mails(

@@ -64,25 +64,6 @@ def test_mail_arrives_whole(smtp_server: MailServer):
     assert [pdf.content] == [part.get_content() for part in message.iter_attachments()]
 
 
-def test_refused_recipient_leaves_the_session_usable(smtp_server: MailServer):
-    """After a 550 the next mail goes over the same connection."""
-    smtp_server.refused.add("bad@example.org")
-    mailer = make_mailer(smtp_server.url, sender=SENDER)
-
-    with mailer.session() as send:
-        outcomes = [
-            send(make_mail(address), now=NOW).outcome
-            for address in ("bad@example.org", "ann@example.org", "bob@example.org")
-        ]
-
-    assert [
-        Fate.REFUSED,
-        Fate.SENT,
-        Fate.SENT,
-    ] == outcomes
-    assert [["ann@example.org"], ["bob@example.org"]] == smtp_server.envelopes
-
-
 def test_headers_cannot_be_injected(smtp_server: MailServer):
     """Line breaks in subject and name stay in their headers."""
     mail = make_mail(subject="a\r\nBcc: all@x.org", name="x\r\nBcc: all@x.org")
@@ -92,19 +73,6 @@ def test_headers_cannot_be_injected(smtp_server: MailServer):
 
     assert smtp_server.messages[0]["Bcc"] is None
     assert [["ann@example.org"]] == smtp_server.envelopes
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["", "ann", "a b@x.org", "a@x.org\r\nRCPT TO:<b@x.org>", "a@x.org,b@x.org"],
-)
-def test_what_is_no_address_is_refused(smtp_server: MailServer, address: str):
-    """Nothing but one plain address reaches the server."""
-    with make_mailer(smtp_server.url, sender=SENDER).session() as send:
-        sending = send(make_mail(address), now=NOW)
-
-    assert Fate.REFUSED is sending.outcome
-    assert [] == smtp_server.envelopes
 
 
 def test_server_that_is_away_is_unreachable():

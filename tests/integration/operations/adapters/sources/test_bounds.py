@@ -438,14 +438,6 @@ def test_our_own_database_is_refused_under_any_name(read: Read, database_url: st
     assert url not in str(caught.value)
 
 
-def test_apps_that_are_not_listed_have_no_connection(read: Read, tmp_path: Path):
-    """And are not told whether there is one."""
-    theirs = replace(make_sqlite(tmp_path / "s.db"), apps=("other",))
-
-    with pytest.raises(StepError, match="has no such connection"):
-        read({"sql": "select 1", "connection": "c"}, theirs)
-
-
 def test_password_is_in_no_error(read: Read):
     """Neither if nobody listens, nor if the address cannot be read."""
     for url in (

@@ -15,13 +15,8 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from models.database.tables import (
-    app_documents,
-    domain_versions,
-    domains,
-    small_apps,
-)
-from models.errors import ClaimLostError, PlatformError, StepError
+from models.database.tables import domain_versions, domains, small_apps
+from models.errors import PlatformError, StepError
 from operations.adapters.sources.sources import RealSources, digest_source
 from operations.adapters.workspace.files import MOST_ACTIONS
 from operations.adapters.workspace.workspace import RealWorkspace
@@ -38,26 +33,14 @@ def hold(_connection: sa.Connection) -> None:
     """Be the guard of a claim that holds."""
 
 
-def lose(_connection: sa.Connection) -> None:
-    """Be the guard of a claim that was lost."""
-    raise ClaimLostError
-
-
 @pytest.fixture
 def workspace(engine: sa.Engine, tmp_path: Path) -> RealWorkspace:
-    """Give a workspace with two domains and two documents of one app."""
+    """Give a workspace with two domains of one app."""
     with engine.begin() as connection:
         connection.execute(small_apps.insert().values(uid=APP, name="Demo"))
         connection.execute(
             domains.insert(),
             [{"app": APP, "name": name, "source": {"file": name}} for name in "ab"],
-        )
-        connection.execute(
-            app_documents.insert(),
-            [
-                {"app": APP, "part": part, "staged": {"part": part}}
-                for part in ("design", "permissions")
-            ],
         )
     return RealWorkspace(engine, tmp_path / "workspace")
 
@@ -89,31 +72,13 @@ def list_files(root: Path) -> list[str]:
     return sorted(p.relative_to(root).as_posix() for p in root.rglob("*.*"))
 
 
-def test_staged_versions_are_found_again(workspace: RealWorkspace, tmp_path: Path):
-    """Files have their place below the workspace, whatever the app is called."""
-    numbers = stage(workspace, "a", "b")
+def test_files_have_their_place(workspace: RealWorkspace, tmp_path: Path):
+    """Below the workspace, whatever the app is called."""
+    stage(workspace, "a", "b")
 
-    assert {"a": 1, "b": 1} == numbers
-    assert {"a": (1, None), "b": (1, None)} == find_pointers(workspace)
     assert ["%2e%2e%2f%44emo/a/1.parquet", "%2e%2e%2f%44emo/b/1.parquet"] == list_files(
         tmp_path / "workspace"
     )
-    staged = workspace.fetch_domains(APP)[0].staged
-    assert staged is not None
-    assert (2, NOW, "e") == (staged.rows, staged.created_at, staged.fingerprint.etag)
-    assert staged.size == staged.path.stat().st_size
-
-
-def test_lost_claim_leaves_staging(workspace: RealWorkspace):
-    """The guard is asked inside the transaction, before anything is written."""
-    path = workspace.draft_path(APP, "a")
-    path.write_text("x")
-    draft = DomainDraft("a", path, Reading(1, Fingerprint(source="s")))
-
-    with pytest.raises(ClaimLostError):
-        workspace.stage(APP, [draft], operation_id=OPERATION, now=NOW, guard=lose)
-
-    assert {"a": (None, None), "b": (None, None)} == find_pointers(workspace)
 
 
 def test_number_that_a_crash_left_is_not_overwritten(workspace: RealWorkspace):
@@ -125,63 +90,6 @@ def test_number_that_a_crash_left_is_not_overwritten(workspace: RealWorkspace):
 
     assert {"a": 2} == numbers
     assert "left" == left.read_text()
-
-
-def test_publish_moves_what_is_asked(workspace: RealWorkspace):
-    """Data alone moves data alone; what is live already does not move."""
-    stage(workspace, "a", "b")
-    first = workspace.publish(APP, ("data",), now=NOW, guard=hold)
-    again = workspace.publish(APP, ("data",), now=NOW, guard=hold)
-    stage(workspace, "a")
-    second = workspace.publish(APP, ("data", "design"), now=NOW, guard=hold)
-
-    assert [("a", None, 1), ("b", None, 1)] == [
-        (move.name, move.before, move.after) for move in first
-    ]
-    assert () == again
-    assert ["a", "design"] == [move.name for move in second]
-    assert {"a": (2, 2), "b": (1, 1)} == find_pointers(workspace)
-
-
-@pytest.mark.parametrize("kind", ["data", "design"])
-def test_nothing_staged_cannot_be_published(workspace: RealWorkspace, kind: str):
-    """The error is permanent and says what to do first; other kinds do not move."""
-    with workspace._engine.begin() as connection:
-        connection.execute(
-            app_documents.update()
-            .where(app_documents.c.part == "design")
-            .values(staged=None)
-        )
-
-    with pytest.raises(StepError, match="nothing staged for") as caught:
-        workspace.publish(APP, ("permissions", kind), now=NOW, guard=hold)
-
-    assert caught.value.permanent
-    with workspace._engine.connect() as connection:
-        live = connection.execute(sa.select(app_documents.c.live)).scalars().all()
-    assert [None, None] == live
-
-
-def test_what_is_staged_is_told_by_kind(workspace: RealWorkspace):
-    """Documents are staged when they are applied, data when it is refreshed."""
-    kinds = ("data", "design", "permissions")
-    before = workspace.fetch_staged(APP, kinds)
-    stage(workspace, "a")
-
-    assert ("design", "permissions") == before
-    assert kinds == workspace.fetch_staged(APP, kinds)
-    assert () == workspace.fetch_staged("other", kinds)
-
-
-def test_data_whose_file_is_gone_cannot_be_published(workspace: RealWorkspace):
-    """Live never points to a file that is not there."""
-    stage(workspace, "a")
-    staged = workspace.fetch_domains(APP)[0].staged
-    assert staged is not None
-    staged.path.unlink()
-
-    with pytest.raises(StepError, match="is gone"):
-        workspace.publish(APP, ("data",), now=NOW, guard=hold)
 
 
 def test_summary_has_the_figures_of_the_live_file(workspace: RealWorkspace):
