@@ -56,20 +56,16 @@ def fetch_users(
 def find_user(connection: sa.Connection, app: str, given: str) -> User | None:
     """Return the user of *app* whose id or mail address is *given*; None: nobody's."""
     known = sa.or_(users.c.id == given, users.c.email == given)
-    query = sa.select(users.c.id).where(users.c.app == app, known)
-    ids = connection.execute(query.order_by(users.c.id).limit(1)).scalars().all()
-    found = fetch_users(connection, app, ids)
+    found = _fetch_first(connection, app, 1, known)
     return found[0] if found else None
 
 
-def fetch_users_after(
-    connection: sa.Connection, app: str, after: str | None, *, limit: int
+def _fetch_first(
+    connection: sa.Connection, app: str, limit: int, *wanted: sa.ColumnElement[bool]
 ) -> tuple[User, ...]:
-    """Return the first *limit* users of *app* whose ids come after *after*, by id."""
-    query = sa.select(users.c.id).where(users.c.app == app)
-    if after is not None:
-        query = query.where(users.c.id > after)
-    ids = connection.execute(query.order_by(users.c.id).limit(limit)).scalars().all()
+    """Return the first *limit* users of *app* who are *wanted*, by id."""
+    query = sa.select(users.c.id).where(users.c.app == app, *wanted)
+    ids = connection.scalars(query.order_by(users.c.id).limit(limit)).all()
     return fetch_users(connection, app, ids)
 
 
@@ -96,11 +92,12 @@ def fetch_judged(
     """
     after = page.read_after(str)
     most = page.limit if is_wanted is None else max(page.limit, USERS_LOOKED_AT)
-    users = fetch_users_after(connection, app, after and after[0], limit=most + 1)
+    beyond = () if after is None else (users.c.id > after[0],)
+    looked_at = _fetch_first(connection, app, most + 1, *beyond)
     found: list[_Judged] = []
-    for number, user in enumerate(users):
+    for number, user in enumerate(looked_at):
         if number == most or len(found) == page.limit:
-            return Part(found, (users[number - 1].id,))
+            return Part(found, (looked_at[number - 1].id,))
         judged = judge(user)
         if is_wanted is None or is_wanted(judged):
             found.append(judged)
@@ -185,14 +182,9 @@ def fetch_addressed(  # noqa: PLR0913 - the filter, and which part
         limit: The most users.
     """
     standing = select_standing(who, now)
-    query = (
-        sa.select(users.c.id)
-        .where(users.c.app == app, *are_addressed(who, on_event=on_event))
-        .where(standing.is_(None) if inside else standing.is_not(None))
-        .order_by(users.c.id)
-        .limit(limit)
-    )
-    return fetch_users(connection, app, connection.execute(query).scalars().all())
+    is_wanted = standing.is_(None) if inside else standing.is_not(None)
+    named = are_addressed(who, on_event=on_event)
+    return _fetch_first(connection, app, limit, *named, is_wanted)
 
 
 class RealDirectory:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -56,6 +56,7 @@ def make_process(
     )
 
 
+@dataclass(slots=True)
 class Presence:
     """
     Records in the table that this process is alive.
@@ -67,31 +68,22 @@ class Presence:
         monotonic: Returns seconds that never jump.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        connect: Connect,
-        *,
-        workspace: Path | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Record nothing yet."""
-        self._process = process
-        self._connect = connect
-        self._workspace = workspace
-        self._free_bytes: int | None = None
-        self._measuring: threading.Thread | None = None
-        self._pauses = 0
-        self._has_ended = False
-        self._is_drained = False
-        self._monotonic = monotonic
-        self._renew_at = float("-inf")
+    process: Process
+    connect: Connect
+    workspace: Path | None = None
+    monotonic: Callable[[], float] = time.monotonic
+    _free_bytes: int | None = field(default=None, init=False)
+    _measuring: threading.Thread | None = field(default=None, init=False)
+    _pauses: int = field(default=0, init=False)
+    _has_ended: bool = field(default=False, init=False)
+    _is_drained: bool = field(default=False, init=False)
+    _renew_at: float = field(default=float("-inf"), init=False)
 
     def keep(self) -> None:
         """Give a sign of life if one is due; called in a loop, never raises."""
-        if self._monotonic() >= self._renew_at:
+        if self.monotonic() >= self._renew_at:
             self.renew()
-            self._renew_at = self._monotonic() + RENEW_EVERY.total_seconds()
+            self._renew_at = self.monotonic() + RENEW_EVERY.total_seconds()
 
     def renew(self, queues: Sequence[str] = ()) -> bool:
         """
@@ -108,26 +100,26 @@ class Presence:
         if self._pauses:
             self._pauses -= 1
             return self._is_drained
-        if self._workspace is not None:
-            self._measure(self._workspace)
-        self._process = replace(
-            self._process, queues=tuple(queues), free_bytes=self._free_bytes
+        if self.workspace is not None:
+            self._measure(self.workspace)
+        self.process = replace(
+            self.process, queues=tuple(queues), free_bytes=self._free_bytes
         )
         if not self._write(self._sign):
             self._pauses = 1
         return self._is_drained
 
     def _sign(self, connection: sa.Connection) -> None:
-        self._is_drained = record_sign(connection, self._process)
+        self._is_drained = record_sign(connection, self.process)
 
     def end(self) -> None:
         """Say that this process stops; never raises."""
         self._has_ended = True
-        self._write(partial(record_end, process=self._process))
+        self._write(partial(record_end, process=self.process))
 
     def _write(self, statement: Callable[[sa.Connection], None]) -> bool:
         try:
-            with self._connect() as connection:
+            with self.connect() as connection:
                 statement(connection)
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
             # Whatever went wrong, the work matters more than its sign of life.

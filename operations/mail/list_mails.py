@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -190,6 +191,9 @@ _OPERATIONS = operations.c
 #: The latest first; the rest of the key orders those of the same instant.
 _ORDER = (_MARKS.updated_at, _MARKS.operation_id, _MARKS.step, _MARKS.recipient)
 
+#: The same of a row.
+_position = attrgetter("updated_at", "operation_id", "step", "recipient")
+
 _SHOWN = (
     *(_MARKS.operation_id, _OPERATIONS.app, _OPERATIONS.action_uid, _MARKS.step),
     *(_MARKS.recipient, _MARKS.state, _MARKS.error, _MARKS.updated_at),
@@ -224,10 +228,6 @@ def own_mails(app: str | None) -> Iterator[tuple[sa.ColumnElement[bool], ...]]:
         return
     yield (_MARKS.app == app,)
     yield (_MARKS.app.is_(None), _OPERATIONS.app == app)
-
-
-def _position(row: sa.Row[Any]) -> tuple[datetime, UUID, str, str]:
-    return row.updated_at, row.operation_id, row.step, row.recipient
 
 
 def fetch_mail(

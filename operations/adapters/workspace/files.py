@@ -120,10 +120,9 @@ def prune_versions(
 
 def count_bytes(engine: sa.Engine, app: str) -> int:
     """Return the size of all versions of a small app together, in bytes."""
-    statement = sa.select(sa.func.coalesce(sa.func.sum(domain_versions.c.bytes), 0))
+    sizes = sa.select(sa.func.sum(domain_versions.c.bytes))
     with reading(engine) as connection:
-        total = connection.execute(statement.where(domain_versions.c.app == app))
-        return int(total.scalar_one())
+        return int(connection.scalar(sizes.where(domain_versions.c.app == app)) or 0)
 
 
 def prune_drafts(folder: Path, *, before: datetime) -> None:
@@ -184,18 +183,22 @@ def _fetch_named(engine: sa.Engine, folder: str) -> set[str]:
         return set(connection.execute(statement).scalars())
 
 
+def _find_sides(
+    app: str, kind: str
+) -> tuple[sa.Table, list[sa.ColumnElement[bool]], list[sa.Column[Any]]]:
+    """Return the table of *kind*, its rows, and what is staged, live, and before."""
+    table, end = (domains, "_version") if kind == "data" else (app_documents, "")
+    here = [table.c.app == app]
+    if kind != "data":
+        here.append(table.c.part == kind)
+    return table, here, [table.c[f"{e}{end}"] for e in ("staged", "live", "previous")]
+
+
 def has_staged(connection: sa.Connection, app: str, kind: str) -> bool:
     """Return whether *app* has anything staged of *kind*."""
-    found = (
-        sa.exists().where(domains.c.app == app, domains.c.staged_version.is_not(None))
-        if kind == "data"
-        else sa.exists().where(
-            app_documents.c.app == app,
-            app_documents.c.part == kind,
-            app_documents.c.staged.is_not(None),
-        )
-    )
-    return bool(connection.execute(sa.select(found)).scalar())
+    _, here, (staged, *_) = _find_sides(app, kind)
+    found = sa.exists().where(*here, staged.is_not(None))
+    return bool(connection.scalar(sa.select(found)))
 
 
 def explain_nothing_staged(app: str, kind: str) -> StepError:
@@ -226,20 +229,17 @@ def move_live(
         back: Whether to swap what is live with what was live before, instead.
         names: Of domains. None: all.
     """
-    table, end = (domains, "_version") if kind == "data" else (app_documents, "")
-    staged, live, former = (
-        table.c[f"{side}{end}"] for side in ("staged", "live", "previous")
-    )
+    table, here, (staged, live, former) = _find_sides(app, kind)
     source = former if back else staged
     moving = (
         sa.update(table)
-        .where(table.c.app == app, source.is_not(None))
+        .where(*here, source.is_not(None))
         .values({former: live, live: source, table.c.published_at: now})
     )
     if not back:
         moving = moving.where(staged.is_distinct_from(live))
     if kind != "data":
-        moved = connection.execute(moving.where(table.c.part == kind)).rowcount
+        moved = connection.execute(moving).rowcount
         return [Move(cast("MoveKind", kind), kind, None, None)] if moved else []
     if names is not None:
         moving = moving.where(table.c.name.in_(names))
