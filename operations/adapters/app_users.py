@@ -229,21 +229,17 @@ class RealDirectory:
 
     def fetch_template_names(self, app: str) -> tuple[str, ...]:
         """Return the names of all templates of *app*, for messages."""
-        statement = (
-            sa.select(templates.c.name)
-            .where(templates.c.app == app)
-            .order_by(templates.c.name)
-        )
+        kept = templates.c
+        statement = sa.select(kept.name).where(kept.app == app).order_by(kept.name)
         with reading(self._engine) as connection:
-            return tuple(connection.execute(statement).scalars())
+            return tuple(connection.scalars(statement))
 
     def get_app(self, app: str) -> MailingApp | None:
         """Return *app* as its mails show it; None if there is no such app."""
-        statement = sa.select(
-            small_apps.c.name, small_apps.c.timezone, small_apps.c.mail
-        ).where(small_apps.c.uid == app)
+        kept = small_apps.c
+        statement = sa.select(kept.name, kept.timezone, kept.mail)
         with reading(self._engine) as connection:
-            row = connection.execute(statement).one_or_none()
+            row = connection.execute(statement.where(kept.uid == app)).one_or_none()
         if row is None:
             return None
         return MailingApp(

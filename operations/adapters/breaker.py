@@ -42,6 +42,7 @@ class Breaker:
         """Take the server's *name* in messages and in the table; read nothing yet."""
         self._engine = engine
         self._name = name
+        self._here = breakers.c.name == name
 
     def ask(self) -> tuple[ServerPause | None, bool]:
         """
@@ -58,7 +59,7 @@ class Breaker:
         with writing(self._engine) as connection:
             won = connection.execute(
                 sa.update(breakers)
-                .where(breakers.c.name == self._name, breakers.c.retry_at <= db_now())
+                .where(self._here, breakers.c.retry_at <= db_now())
                 .values(retry_at=db_now(TRIAL))
             ).rowcount
             # If another process tries, or the server is back, the row shows it.
@@ -68,7 +69,7 @@ class Breaker:
         """Record that the server is unavailable; *tried*: this was the trial."""
         with writing(self._engine) as connection:
             row = connection.execute(
-                sa.select(breakers.c.failures).where(breakers.c.name == self._name)
+                sa.select(breakers.c.failures).where(self._here)
             ).one_or_none()
             if row is None:
                 opened = connection.execute(
@@ -88,7 +89,7 @@ class Breaker:
                 pause = min(FIRST_PAUSE * 2 ** min(row.failures, 16), LONGEST_PAUSE)
                 connection.execute(
                     sa.update(breakers)
-                    .where(breakers.c.name == self._name)
+                    .where(self._here)
                     .values(
                         failures=breakers.c.failures + 1,
                         retry_at=db_now(pause),
@@ -100,14 +101,12 @@ class Breaker:
     def close(self) -> None:
         """Record that the server is available again."""
         with writing(self._engine) as connection:
-            gone = connection.execute(
-                sa.delete(breakers).where(breakers.c.name == self._name)
-            ).rowcount
+            gone = connection.execute(sa.delete(breakers).where(self._here)).rowcount
         if gone:
             log.info(Event.BREAKER_CLOSED, server=self._name)
 
     def _find(self, connection: sa.Connection) -> ServerPause | None:
-        wanted = PAUSES.where(breakers.c.name == self._name)
+        wanted = PAUSES.where(self._here)
         row = connection.execute(wanted).one_or_none()
         return None if row is None else ServerPause(*row)
 

@@ -49,14 +49,9 @@ def drain_worker(
     if row.drain_asked_at is not None:
         return False
     _write(connection, worker_id, drain_asked_at=db_now(), drain_asked_by=by)
+    after = {"id": str(worker_id), "queues": row.queues}
     note_change(
-        connection,
-        "worker",
-        row.name,
-        "drained",
-        app=None,
-        after={"id": str(worker_id), "queues": row.queues},
-        note=note,
+        connection, "worker", row.name, "drained", app=None, after=after, note=note
     )
     return True
 
@@ -77,14 +72,9 @@ def resume_worker(
     if row.drain_asked_at is None:
         return False
     _write(connection, worker_id, drain_asked_at=None, drain_asked_by=None)
+    before = {"id": str(worker_id), "drained_by": row.drain_asked_by}
     note_change(
-        connection,
-        "worker",
-        row.name,
-        "resumed",
-        app=None,
-        before={"id": str(worker_id), "drained_by": row.drain_asked_by},
-        note=note,
+        connection, "worker", row.name, "resumed", app=None, before=before, note=note
     )
     return True
 

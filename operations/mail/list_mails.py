@@ -254,14 +254,8 @@ def fetch_mail(
     """
     query = (
         sa.select(
-            *_SHOWN,
-            _OPERATIONS.triggered_by,
-            mail_contents.c.digest,
-            mail_contents.c.subject,
-            mail_contents.c.text,
-            mail_contents.c.html,
-            users.c.email,
-            small_apps.c.mail,
+            *(*_SHOWN, _OPERATIONS.triggered_by, users.c.email, small_apps.c.mail),
+            *(mail_contents.c.subject, mail_contents.c.text, mail_contents.c.html),
         )
         .join_from(deliveries, operations)
         .join(small_apps, small_apps.c.uid == _OPERATIONS.app)
@@ -299,9 +293,13 @@ def _read_row(row: sa.Row[Any]) -> dict[str, Any]:
     else:
         kept = KeptContent.TOO_LARGE if row.content == TOO_LARGE else KeptContent.YES
     message_id = compute_message_id(row.operation_id, row.step, row.recipient)
-    derived = {"state": MailState(row.state), "message_id": message_id, "content": kept}
-    name = get_action_name(row.triggered_by)
-    return {**values, **derived, "action_name": name}
+    return {
+        **values,
+        "state": MailState(row.state),
+        "message_id": message_id,
+        "content": kept,
+        "action_name": get_action_name(row.triggered_by),
+    }
 
 
 def _find_headers(row: Any, senders: Senders | None) -> Iterator[MailHeader]:

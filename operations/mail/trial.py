@@ -94,9 +94,8 @@ class Trials:
         """
         if self.directory.get_template(app, asked.template) is None:
             names = self.directory.fetch_template_names(app)
-            hint = "The app has no templates."
-            if names:
-                hint = suggest(asked.template, names)
+            none = "The app has no templates."
+            hint = suggest(asked.template, names) if names else none
             msg = f"{asked.template!r} is not a template of {app!r}."
             _refuse("/template", msg, hint)
         with reading(self.engine) as connection:

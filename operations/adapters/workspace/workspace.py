@@ -97,11 +97,8 @@ class RealWorkspace:
         """Return the present domains of *app*, ordered by name."""
         statement = (
             sa.select(
-                domains.c.name,
-                domains.c.source,
-                domains.c.labels,
-                domains.c.summarized,
-                small_apps.c.source_folder,
+                *(domains.c.name, domains.c.source, domains.c.labels),
+                *(domains.c.summarized, small_apps.c.source_folder),
                 *(_staged.c[name].label(f"staged_{name}") for name in _COLUMNS),
                 *(_live.c[name].label(f"live_{name}") for name in _COLUMNS),
             )

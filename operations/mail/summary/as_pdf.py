@@ -229,12 +229,13 @@ class _Pages(FPDF):
             self.ln(1)
             self._line(told, 8, ink=_PALE)
 
-    def _find_widths(self) -> tuple[float, float, float]:
-        """Return the widths of title, total and change."""
-        return self.epw * 0.44, self.epw * 0.24, self.epw * 0.32
+    def _find_columns(self) -> list[tuple[float, float]]:
+        """Return where title, total and change begin, and their widths."""
+        shares = ((0, 0.44), (0.44, 0.24), (0.68, 0.32))
+        return [(self.l_margin + at * self.epw, part * self.epw) for at, part in shares]
 
     def _measure_figure(self, figure: FigureText) -> float:
-        left, middle, right = self._find_widths()
+        (_, left), (_, middle), (_, right) = self._find_columns()
         change = figure.change
         self._set_text(9)
         lines = self._count_lines(figure.title, left)
@@ -248,34 +249,35 @@ class _Pages(FPDF):
 
     def _write_figures_head(self, part: PartText) -> None:
         text = self._summary
-        left, middle, right = self._find_widths()
         self._set_text(8, bold=True, ink=_PALE)
         top = self.get_y() + _CELL_SPACE
-        self._put(text.head_figures, self.l_margin, top, left, "L")
-        self._put(text.head_total, self.l_margin + left, top, middle, "R")
-        self._put(part.since or "", self.l_margin + left + middle, top, right, "R")
+        heads = (text.head_figures, text.head_total, part.since or "")
+        for head, column, align in zip(heads, self._find_columns(), "LRR", strict=True):
+            self._put(head, column, top, align)
         self._end_row(top + _LINE + _CELL_SPACE)
 
     def _write_figure(self, figure: FigureText, height: float) -> None:
-        left, middle, right = self._find_widths()
+        left, middle, right = self._find_columns()
         begin, top = self.get_y(), self.get_y() + _CELL_SPACE
         self._set_text(9)
-        self._put(figure.title, self.l_margin, top, left, "L")
+        self._put(figure.title, left, top, "L")
         if figure.span:
-            after = top + _LINE * self._count_lines(figure.title, left)
+            after = top + _LINE * self._count_lines(figure.title, left[1])
             self._set_text(8, ink=_PALE)
-            self._put(figure.span, self.l_margin, after, left, "L")
+            self._put(figure.span, left, after, "L")
         self._set_text(9, bold=True)
-        self._put(figure.total, self.l_margin + left, top, middle, "R")
+        self._put(figure.total, middle, top, "R")
         if figure.change is not None:
             self._set_text(9)
-            start = self.l_margin + left + middle
-            self._put(figure.change.text, start, top, right, "R")
+            self._put(figure.change.text, right, top, "R")
             if figure.change.shares is not None:
                 self._draw_bars(figure.change.shares, self.get_y() + 0.8)
         self._end_row(begin + height)
 
-    def _put(self, text: str, x: float, y: float, width: float, align: str) -> None:
+    def _put(
+        self, text: str, column: tuple[float, float], y: float, align: str
+    ) -> None:
+        x, width = column
         self.set_xy(x, y)
         self.multi_cell(width, _LINE, self._encode(text), align=align, new_y="NEXT")
 
