@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,69 +9,16 @@ import pytest
 from models.errors import StepError
 from operations.adapters.sources.sources import RealSources
 from operations.domains import Domain, DomainLimits, Fingerprint, Reading
+from tests.integration.operations.adapters.sources.conftest import WebServer
 
 OLD = "Mon, 23 Nov 2020 06:00:00 GMT"
 
 
-@dataclass
-class WebServer:
-    """
-    A web server that ignores conditions.
-
-    Args:
-        url: Its address.
-
-        ranged: Status of the answer to a request for a range; 200: ignores the range,
-            0: breaks off without an answer.
-
-        headers: Of all answers.
-
-        body: Of all answers but those to a range.
-
-        asked: The range of each request; None: the whole.
-    """
-
-    url: str = ""
-    ranged: int = 206
-    headers: dict[str, str] = field(default_factory=lambda: {"ETag": '"1"'})
-    body: bytes = b"a\n1\n2\n"
-    asked: list[str | None] = field(default_factory=list)
-    date: str | None = None
-
-
-@pytest.fixture
-def web() -> Iterator[WebServer]:
-    """Give a web server on a free port."""
-    state = WebServer()
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked = self.headers.get("Range")
-            state.asked.append(asked)
-            status = state.ranged if asked else 200
-            if status == 0:
-                return
-            body = {206: state.body[:1], 200: state.body}.get(status, b"")
-            self.send_response(status)
-            for name, value in state.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def date_time_string(self, timestamp: float | None = None) -> str:
-            return state.date or super().date_time_string(timestamp)
-
-        def log_message(self, *_args: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    state.url = f"http://127.0.0.1:{server.server_port}/sales.csv"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield state
-    server.shutdown()
-    server.server_close()
-    thread.join(timeout=5)
+@pytest.fixture(autouse=True)
+def _web(web: WebServer) -> None:
+    """Let the web server ignore conditions, but not ranges."""
+    web.honours_conditions, web.ranged = False, 206
+    web.headers, web.body = {"ETag": '"1"'}, b"a\n1\n2\n"
 
 
 def read(
@@ -86,7 +29,7 @@ def read(
 ) -> Reading | None:
     target = folder / "out.parquet"
     sources = RealSources(allowed_hosts=("127.0.0.0/8",), limits=limits)
-    domain = Domain("sales", {"url": web.url})
+    domain = Domain("sales", {"url": f"{web.url}/sales.csv"})
     return sources.read("shop", domain, known=known, target=target)
 
 
@@ -94,7 +37,7 @@ def read_first(web: WebServer, folder: Path) -> Fingerprint:
     reading = read(web, folder)
     assert reading is not None
     assert [None] == web.asked
-    web.asked.clear()
+    web.requests.clear()
     return reading.fingerprint
 
 

@@ -6,10 +6,8 @@ import gzip
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
 from operations.domains import Domain, DomainLimits, Fingerprint, Reading
 from operations.mail.message import Fate
+from tests.integration.operations.adapters.sources.conftest import WebServer
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
@@ -216,57 +215,6 @@ def test_query_on_postgres(reader_url: str, tmp_path: Path, sources: Reader):
     assert reading is not None
     assert 1 == reading.rows
     assert caught.value.permanent
-
-
-@dataclass
-class WebServer:
-    """A web server whose next answers a test decides."""
-
-    url: str
-    status: int = 200
-    body: bytes = b"a\n1\n"
-    headers: dict[str, str] = field(default_factory=dict)
-    honours_conditions: bool = True
-    requests: list[dict[str, str]] = field(default_factory=list)
-    bodies: list[bytes] = field(default_factory=list)
-
-
-@pytest.fixture
-def web() -> Iterator[WebServer]:
-    """Give a web server on a free port."""
-    state = WebServer("")
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            state.requests.append({k.lower(): v for k, v in self.headers.items()})
-            length = int(self.headers.get("content-length", 0))
-            state.bodies.append(self.rfile.read(length))
-            asked = self.headers.get("If-None-Match")
-            since = self.headers.get("If-Modified-Since")
-            same = (asked and asked == state.headers.get("ETag")) or (
-                since and since == state.headers.get("Last-Modified")
-            )
-            status = 304 if same and state.honours_conditions else state.status
-            body = b"" if status == 304 else state.body
-            self.send_response(status)
-            for name, value in state.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_POST = do_GET  # noqa: N815 - the name http.server calls
-
-        def log_message(self, *_args: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield state
-    server.shutdown()
-    server.server_close()
-    thread.join(timeout=5)
 
 
 @pytest.mark.parametrize("honours", [True, False])

@@ -1,0 +1,95 @@
+"""A web server whose answers a test decides."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+
+@dataclass
+class WebServer:
+    """
+    A web server whose next answers a test decides.
+
+    Args:
+        url: Its address.
+        status: Of its answers.
+        body: Of its answers.
+        headers: Of its answers.
+        honours_conditions: Whether what is as it was is answered with 304.
+        ranged: Status of the answer to a request for a range; 0: it breaks off
+            without one. None: it ignores ranges.
+        date: What it says that it is. None: the truth.
+        requests: The headers of what it was asked, and *bodies* what was in it.
+    """
+
+    url: str
+    status: int = 200
+    body: bytes = b"a\n1\n"
+    headers: dict[str, str] = field(default_factory=dict)
+    honours_conditions: bool = True
+    ranged: int | None = None
+    date: str | None = None
+    requests: list[dict[str, str]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+
+    @property
+    def asked(self) -> list[str | None]:
+        """The range of each request; None: the whole."""
+        return [each.get("range") for each in self.requests]
+
+    def find_status(self, asked: dict[str, str]) -> int:
+        """Return the status of the answer to a request with these headers."""
+        tag, time = asked.get("if-none-match"), asked.get("if-modified-since")
+        is_same = (tag and tag == self.headers.get("ETag")) or (
+            time and time == self.headers.get("Last-Modified")
+        )
+        if is_same and self.honours_conditions:
+            return 304
+        return (
+            self.ranged if self.ranged is not None and "range" in asked else self.status
+        )
+
+
+@pytest.fixture
+def web() -> Iterator[WebServer]:
+    """Give a web server on a free port."""
+    state = WebServer("")
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = {name.lower(): value for name, value in self.headers.items()}
+            state.requests.append(asked)
+            state.bodies.append(self.rfile.read(int(asked.get("content-length", 0))))
+            status = state.find_status(asked)
+            if status == 0:
+                return
+            # ranges of one byte, and no body of what is refused
+            parts = {206: state.body[:1], state.status: state.body}
+            body = parts.get(status, b"")
+            self.send_response(status)
+            for name, value in state.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815 - the name http.server calls
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return state.date or super().date_time_string(timestamp)
+
+        def log_message(self, *_arguments: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    state.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield state
+    server.shutdown()
+    server.server_close()
+    thread.join(timeout=5)
