@@ -407,7 +407,11 @@ def start_late(
     del mail
     with writing(self.engine) as connection:
         found = connection.execute(
-            sa.select(deliveries.c.state).where(*self._is(recipient_id))
+            sa.select(deliveries.c.state).where(
+                deliveries.c.operation_id == self.claim.operation_id,
+                deliveries.c.step == self.step,
+                deliveries.c.recipient == recipient_id,
+            )
         ).scalar_one_or_none()
     return DeliveryState(found) if found else DeliveryState.NEW
 
