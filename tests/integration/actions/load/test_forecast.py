@@ -185,26 +185,53 @@ def test_tenant_sees_only_its_own(engine: sa.Engine):
     assert ["shop"] == [each.app for minute in found.hot for each in minute.actions]
 
 
+SECONDLY = {"calendar": "*-*-* *:*:*"}
+HOURLY = {"cron_rule": "0 * * * *"}
+DISTANT = {"due_date": "2031-02-01T00:00:00"}
+
+
+@pytest.mark.parametrize(
+    ("many", "other", "patience", "days", "expected"),
+    [
+        # the rules that most actions have come first
+        ({}, {"cron_rule": "* * * * *"}, 1.5, 1, (3, {"time": 1}, 3)),
+        # a single rule is not waited for either
+        ({"when": SECONDLY}, None, 5, 7, (0, {"time": 3}, 0)),
+        # nor takes what is due each second time of others, though most have its rule
+        ({"when": SECONDLY}, HOURLY, 5, 7, (1, {"time": 3}, 7 * 24)),
+        # what is not due in the period is not looked at, but is among the counted
+        ({"when": DISTANT}, HOURLY, 1.5, 1, (4, {}, 24)),
+    ],
+    ids=["most first", "one", "seconds last", "distant"],
+)
 def test_time_is_bounded_and_what_is_left_out_is_told(
-    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+    engine: sa.Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    many: dict[str, Any],
+    other: dict[str, str] | None,
+    patience: float,
+    *,
+    days: int,
+    expected: tuple[int, dict[str, int], int],
 ):
-    """The rules that most actions have come first."""
-    post_many(engine, 3)
-    post(engine, "shop", name="other", when={"cron_rule": "* * * * *"})
-    monkeypatch.setattr("actions.load.foresee.PATIENCE", timedelta(seconds=1.5))
+    """Each look at the clock takes a second."""
+    post_many(engine, 3, **many)
+    if other is not None:
+        post(engine, "shop", name="other", when=other)
+    monkeypatch.setattr("actions.load.foresee.PATIENCE", timedelta(seconds=patience))
     ticking: Callable[[], float] = count().__next__
 
-    found = forecast(engine, monotonic=ticking)
+    found = forecast(engine, until=DAY + timedelta(days=days), monotonic=ticking)
 
-    assert (3, {"time": 1}) == (found.actions, found.left_out)
-    assert found.is_partial
+    assert expected == (found.actions, found.left_out, found.total)
+    assert ("time" in expected[1]) == found.is_partial
 
 
 def test_no_window_is_told_before_all_is_counted(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
     """What was not counted may be due in it."""
-    post(engine, "shop", name="hourly", when={"cron_rule": "0 * * * *"})
+    post(engine, "shop", name="hourly", when=HOURLY)
     post(engine, "shop", name="other", when={"cron_rule": "* * * * *"})
     monkeypatch.setattr("actions.load.forecast.QUIET_PATIENCE", timedelta(seconds=1.5))
     ticking: Callable[[], float] = count().__next__
@@ -233,51 +260,9 @@ def test_whose_runs_an_absence_costs_is_told(engine: sa.Engine):
     assert len(named) == len(set(named)) == min(HOT_MINUTES, len(set.union(*due)))
 
 
-def test_a_single_rule_is_not_waited_for_either(
-    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
-):
-    """One that is due each second, for a week."""
-    post_many(engine, 1, when={"calendar": "*-*-* *:*:*"})
-    monkeypatch.setattr("actions.load.foresee.PATIENCE", timedelta(seconds=5))
-    ticking: Callable[[], float] = count().__next__
-
-    found = forecast(engine, until=DAY + timedelta(days=7), monotonic=ticking)
-
-    assert (0, {"time": 1}, []) == (found.actions, found.left_out, found.minutes)
-
-
-def test_what_is_due_each_second_takes_no_time_of_others(
-    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
-):
-    """Although most actions have its rule."""
-    post_many(engine, 2, when={"calendar": "*-*-* *:*:*"})
-    post(engine, "shop", name="other", when={"cron_rule": "0 * * * *"})
-    monkeypatch.setattr("actions.load.foresee.PATIENCE", timedelta(seconds=5))
-    ticking: Callable[[], float] = count().__next__
-
-    found = forecast(engine, until=DAY + timedelta(days=7), monotonic=ticking)
-
-    assert (1, {"time": 2}) == (found.actions, found.left_out)
-
-
-def test_what_is_not_due_in_the_period_takes_no_time(
-    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
-):
-    """Its rule is not even looked at, but it is among those that were counted."""
-    post_many(engine, 2, when={"due_date": "2031-02-01T00:00:00"})
-    post(engine, "shop", name="other", when={"cron_rule": "0 * * * *"})
-    monkeypatch.setattr("actions.load.foresee.PATIENCE", timedelta(seconds=1.5))
-    ticking: Callable[[], float] = count().__next__
-
-    found = forecast(engine, monotonic=ticking)
-
-    assert (3, {}) == (found.actions, found.left_out)
-    assert 24 == found.total
-
-
 def test_what_is_past_is_counted_by_its_rules(engine: sa.Engine):
     """Whether or not an action is due again."""
-    post_many(engine, 1, when={"due_date": "2031-02-01T00:00:00"})
+    post_many(engine, 1, when=DISTANT)
     post(engine, "shop", name="other", when={"cron_rule": "0 0 * * *"})
     past = datetime(2025, 1, 6, tzinfo=UTC)
 

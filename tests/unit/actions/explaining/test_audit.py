@@ -14,6 +14,7 @@ from actions.explaining.audit import Fault, audit_action
 from actions.explaining.recorded import ActionHistory, RecordedOperation, Revision
 from actions.occurrences import parse_timing
 from actions.when.searching import find_occurrences
+from tests.unit.actions.explaining import recording
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 END = datetime(2026, 4, 15, tzinfo=UTC)
@@ -62,8 +63,7 @@ TIMINGS = {
 def make_revision(timing: str, **changes: Any) -> Revision:
     """Return the first revision of an action older than the period."""
     before = START - timedelta(days=30)
-    first = Revision(1, "posted", before, timing, active=True, effective_from=before)
-    return replace(first, **changes)
+    return recording.make_revision(before, timing, **changes)
 
 
 def decide(timing: str) -> list[RecordedOperation]:
@@ -79,23 +79,8 @@ def make_operation(
     number: int, occurrence: datetime, **changes: Any
 ) -> RecordedOperation:
     """Return a decision that is as it should be, with *changes*."""
-    operation = RecordedOperation(
-        id=UUID(int=number),
-        action_uid="action",
-        trigger="schedule",
-        occurrence=occurrence,
-        user_id=None,
-        state="succeeded",
-        reason=None,
-        queue="quick",
-        recorded_at=occurrence + SECOND,
-        send_at=occurrence,
-        sent_at=occurrence,
-        started_at=occurrence,
-        finished_at=occurrence,
-        details=None,
-    )
-    return replace(operation, **changes)
+    known = {"recorded_at": occurrence + SECOND, **changes}
+    return recording.make_operation(occurrence, number, **known)
 
 
 def make_history(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -18,6 +17,7 @@ from actions.explaining.recorded import (
     Revision,
 )
 from models.recipients import RecipientFilterModel
+from tests.unit.actions.explaining import recording
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 END = START + timedelta(days=20)
@@ -42,31 +42,17 @@ def make_revision(number: int = 1, **changes: Any) -> Revision:
     names = {"when", "starts_at", "ends_at", "recipients"} & changes.keys()
     document |= {name: changes.pop(name) for name in names}
     before = START - 30 * DAY
-    first = Revision(number, "posted", before, None, active=True, effective_from=before)
-    return replace(first, **{"document": document, **changes})
+    known = {"number": number, "document": document, **changes}
+    return recording.make_revision(before, None, **known)
 
 
 def decide(
     number: int, occurrence: datetime, user: str, **changes: Any
 ) -> RecordedOperation:
     """Return a decision that is as it should be, with *changes*."""
-    operation = RecordedOperation(
-        id=UUID(int=number),
-        action_uid="action",
-        trigger="event",
-        occurrence=occurrence,
-        user_id=user,
-        state="succeeded",
-        reason=None,
-        queue="quick",
-        recorded_at=occurrence,
-        send_at=occurrence,
-        sent_at=occurrence,
-        started_at=occurrence,
-        finished_at=occurrence,
-        details=None,
-    )
-    return replace(operation, **changes)
+    ended = {"finished_at": occurrence, **changes}
+    known = {"trigger": "event", "user_id": user, **ended}
+    return recording.make_operation(occurrence, number, **known)
 
 
 DECIDED = [decide(n, DUE[n], event.user_id) for n, event in enumerate(SEEN)]

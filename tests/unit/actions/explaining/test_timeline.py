@@ -4,61 +4,41 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from actions.explaining.occurrence_list import Moment, list_moments
-from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
+from actions.explaining.recorded import RecordedEvent, Revision
 from actions.explaining.why import History, Verdict, explain
 from models.revision import Change
+from tests.unit.actions.explaining import recording
+from tests.unit.actions.explaining.recording import (
+    MINUTE,
+    make_operation,
+    make_range,
+    make_revision,
+)
 
 CREATED = datetime(2026, 11, 2, 9, tzinfo=UTC)
 SEVEN = datetime(2026, 11, 9, 7, tzinfo=UTC)
 NOW = datetime(2026, 11, 12, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
-MINUTE = timedelta(minutes=1)
 DAILY = '{"when":[{"cron_rule":"0 7 * * *","timezone":"UTC"}]}'
 NOON = '{"when":[{"cron_rule":"0 12 * * *","timezone":"UTC"}]}'
 SPREAD = '{"jitter":"PT2H","when":[{"cron_rule":"0 7 * * *","timezone":"UTC"}]}'
 
-FIRST = Revision(1, "posted", CREATED, DAILY, active=True, effective_from=CREATED)
+FIRST = make_revision(CREATED, DAILY)
 
 
-def make_operation(at: datetime, number: int = 1, **changes: Any) -> RecordedOperation:
-    """Return the operation of *at*, which succeeded, with *changes*."""
-    ran = RecordedOperation(
-        id=UUID(int=number),
-        action_uid="x",
-        trigger="schedule",
-        occurrence=at,
-        user_id=None,
-        state="succeeded",
-        reason=None,
-        queue="quick",
-        recorded_at=at,
-        send_at=at,
-        sent_at=at,
-        started_at=at,
-        finished_at=at + MINUTE,
-        details=None,
-    )
-    return replace(ran, **changes)
-
-
-def make_history(*operations: RecordedOperation, **changes: Any) -> History:
-    known = History(
-        uid="x",
-        name="x",
-        quarantine_reason="RuleError: no such zone",
-        revisions=(FIRST,),
-        operations=operations,
-        last_tick_at=NOW,
-        now=NOW,
-        next_due_at=SEVEN + 4 * DAY,
-    )
-    return replace(known, **changes)
+make_history = partial(
+    recording.make_history,
+    revisions=(FIRST,),
+    last_tick_at=NOW,
+    now=NOW,
+    next_due_at=SEVEN + 4 * DAY,
+)
 
 
 def ask(
@@ -88,17 +68,7 @@ HISTORIES = {
     "ran": make_history(*(make_operation(SEVEN + n * DAY, n) for n in range(4))),
     "missed": make_history(
         make_operation(SEVEN + DAY, 2),
-        make_operation(
-            SEVEN + 2 * DAY,
-            3,
-            state="missed",
-            recorded_at=NOW,
-            details={
-                "first": str(SEVEN + 2 * DAY),
-                "last": str(SEVEN + 3 * DAY),
-                "count": 2,
-            },
-        ),
+        make_range(SEVEN + 2 * DAY, SEVEN + 3 * DAY, number=3, recorded_at=NOW),
     ),
     "paused": make_history(
         revisions=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -12,51 +13,25 @@ import pytest
 from actions.explaining.recorded import RecordedOperation, Revision
 from actions.explaining.why import History, Verdict, WhyAnswer, explain
 from tests.scheduling import TASK
+from tests.unit.actions.explaining import recording
+from tests.unit.actions.explaining.recording import MINUTE, make_range, make_revision
 
 CREATED = datetime(2026, 11, 2, 9, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 9, 7, tzinfo=UTC)
-NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
 MONDAYS = '{"when":[{"cron_rule":"0 7 * * 1","timezone":"UTC"}]}'
-MINUTE = timedelta(minutes=1)
 
-FIRST = Revision(1, "posted", CREATED, MONDAYS, active=True, effective_from=CREATED)
-
-
-def make_operation(**changes: Any) -> RecordedOperation:
-    """Return the operation of MONDAY, which succeeded, with *changes*."""
-    ran = RecordedOperation(
-        id=UUID(int=1),
-        action_uid="weekly",
-        trigger="schedule",
-        occurrence=MONDAY,
-        user_id=None,
-        state="succeeded",
-        reason=None,
-        queue="quick",
-        recorded_at=MONDAY,
-        send_at=MONDAY,
-        sent_at=MONDAY,
-        started_at=MONDAY + timedelta(seconds=2),
-        finished_at=MONDAY + MINUTE,
-        details=None,
-    )
-    return replace(ran, **changes)
+FIRST = make_revision(CREATED, MONDAYS)
 
 
-def make_history(
-    *operations: RecordedOperation, revisions: tuple[Revision, ...] = (FIRST,)
-) -> History:
-    """Return what is known of an action, now being NOW."""
-    return History(
-        uid="weekly",
-        name="weekly",
-        quarantine_reason="RuleError: no such zone",
-        revisions=revisions,
-        operations=operations,
-        last_tick_at=NOW,
-        now=NOW,
-        next_due_at=MONDAY + timedelta(days=14),
-    )
+def make_operation(at: datetime = MONDAY, **changes: Any) -> RecordedOperation:
+    """Return the operation of MONDAY, which began two seconds late."""
+    started_at = at + timedelta(seconds=2)
+    return recording.make_operation(at, **{"started_at": started_at, **changes})
+
+
+make_history = partial(
+    recording.make_history, revisions=(FIRST,), next_due_at=MONDAY + timedelta(days=14)
+)
 
 
 def ask(history: History, at: datetime = MONDAY) -> WhyAnswer:
@@ -238,17 +213,8 @@ def test_an_edit_does_not_explain_what_was_decided_before_it() -> None:
 
 def test_a_missed_range_covers_the_occurrences_within() -> None:
     """An occurrence inside a missed range is answered by that row."""
-    details = {
-        "first": (MONDAY - timedelta(days=7)).isoformat(),
-        "last": (MONDAY + timedelta(days=7)).isoformat(),
-        "count": 3,
-        "more": False,
-    }
-    missed = make_operation(
-        state="missed", occurrence=MONDAY - timedelta(days=7), details=details
-    )
-
-    answer = ask(make_history(missed))
+    week = timedelta(days=7)
+    answer = ask(make_history(make_range(MONDAY - week, MONDAY + week)))
 
     assert (Verdict.MISSED, UUID(int=1)) == (answer.verdict, answer.operation_id)
 
@@ -274,7 +240,7 @@ def test_each_user_of_an_event_has_an_answer() -> None:
     answers = explain(
         make_history(
             make_operation(user_id="ann"),
-            make_operation(id=UUID(int=2), user_id="bob"),
+            make_operation(number=2, user_id="bob"),
             revisions=(event_driven,),
         ),
         MONDAY,
@@ -283,18 +249,12 @@ def test_each_user_of_an_event_has_an_answer() -> None:
     assert [UUID(int=1), UUID(int=2)] == [answer.operation_id for answer in answers]
 
 
-def make_missed(recorded_at: datetime) -> RecordedOperation:
-    """Return the row of a week that was missed, as it was recorded then."""
-    first, last = MONDAY - timedelta(days=7), MONDAY + timedelta(days=7)
-    details = {"first": first.isoformat(), "last": last.isoformat(), "count": 3}
-    return make_operation(
-        state="missed", occurrence=first, recorded_at=recorded_at, details=details
-    )
-
-
 def test_what_was_decided_before_its_time_is_no_outage() -> None:
     """A tick that was told a later time passed over it; somebody led all the while."""
-    answer = ask(make_history(make_missed(MONDAY - timedelta(days=8))))
+    week, recorded_at = timedelta(days=7), MONDAY - timedelta(days=8)
+    missed = make_range(MONDAY - week, MONDAY + week, recorded_at=recorded_at)
+
+    answer = ask(make_history(missed))
 
     assert Verdict.MISSED == answer.verdict
     assert "by a tick for a later instant (tick --at)" in answer.text
@@ -502,22 +462,13 @@ def test_rule_below_a_minute_is_asked_about_the_second(
 ) -> None:
     """One answer for the second, and none for each of the minute."""
     at = MONDAY + timedelta(seconds=10)
-    details = {
-        "first": MONDAY.isoformat(),
-        "last": (MONDAY + timedelta(seconds=5)).isoformat(),
-        "count": 2,
-        "more": False,
-    }
-    overtaken = make_operation(
-        id=UUID(int=2),
+    overtaken = make_range(
+        *(MONDAY, MONDAY + timedelta(seconds=5)),
         state="skipped",
         reason="overtaken",
         recorded_at=at,
-        details=details,
     )
-    history = make_history(
-        overtaken, make_operation(occurrence=at), revisions=(SECONDS,)
-    )
+    history = make_history(overtaken, make_operation(at), revisions=(SECONDS,))
 
     answer = ask(history, MONDAY + timedelta(seconds=seconds))
 

@@ -10,13 +10,18 @@ from uuid import UUID
 import pytest
 
 from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
-from actions.explaining.why import History, Verdict, WhyAnswer, explain
+from actions.explaining.why import Verdict, WhyAnswer, explain
+from tests.unit.actions.explaining import recording
+from tests.unit.actions.explaining.recording import (
+    MINUTE,
+    NOW,
+    make_history,
+    make_range,
+)
 
 POSTED = datetime(2026, 11, 1, tzinfo=UTC)
 SEEN = datetime(2026, 11, 9, 7, 0, 20, tzinfo=UTC)
 DUE = SEEN + timedelta(days=1)
-NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
 
 EVENT = RecordedEvent("app.seen", "ann", SEEN, SEEN)
 
@@ -30,8 +35,8 @@ def make_revision(number: int = 1, **changes: Any) -> Revision:
     }
     names = {"starts_at", "ends_at"} & changes.keys()
     document |= {name: changes.pop(name) for name in names}
-    first = Revision(number, "posted", POSTED, None, active=True, effective_from=POSTED)
-    return replace(first, **{"document": document, **changes})
+    known = {"number": number, "document": document, **changes}
+    return recording.make_revision(POSTED, None, **known)
 
 
 def ask(
@@ -41,17 +46,9 @@ def ask(
     **changes: Any,
 ) -> WhyAnswer:
     """Return the one answer about the minute of *at*."""
-    history = History(
-        uid="reminder",
-        name="reminder",
-        quarantine_reason=None,
-        revisions=revisions or (make_revision(),),
-        operations=operations,
-        last_tick_at=NOW,
-        now=NOW,
-        events=(EVENT,),
-    )
-    (answer,) = explain(replace(history, **changes), at)
+    known = {"events": (EVENT,), **changes}
+    revisions = revisions or (make_revision(),)
+    (answer,) = explain(make_history(*operations, revisions=revisions, **known), at)
     return answer
 
 
@@ -106,27 +103,7 @@ def test_a_user_who_is_left_out_is_named():
 
 def test_a_missed_range_covers_the_events_within():
     """Nobody led when the delay had passed."""
-    details = {
-        "first": (DUE - MINUTE).isoformat(),
-        "last": (DUE + MINUTE).isoformat(),
-        "count": 3,
-    }
-    missed = RecordedOperation(
-        id=UUID(int=1),
-        action_uid="reminder",
-        trigger="event",
-        occurrence=DUE - MINUTE,
-        user_id=None,
-        state="missed",
-        reason="outage",
-        queue="quick",
-        recorded_at=NOW,
-        send_at=NOW,
-        sent_at=None,
-        started_at=None,
-        finished_at=NOW,
-        details=details,
-    )
+    missed = make_range(DUE - MINUTE, DUE + MINUTE, reason="outage", recorded_at=NOW)
 
     answer = ask(operations=(missed,))
 

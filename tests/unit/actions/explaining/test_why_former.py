@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from actions.explaining.recorded import FormerAction, RecordedOperation, Revision
-from actions.explaining.why import History, Verdict, explain
+from actions.explaining.recorded import FormerAction
+from actions.explaining.why import Verdict, explain
 from tests.scheduling import TASK
+from tests.unit.actions.explaining.recording import (
+    MINUTE,
+    NOW,
+    make_history,
+    make_operation,
+    make_revision,
+)
 
 POSTED = datetime(2026, 11, 1, tzinfo=UTC)
 AT = datetime(2026, 11, 9, 7, tzinfo=UTC)
-NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
 
-ENDED = RecordedOperation(
-    id=UUID(int=7),
-    action_uid="first",
-    trigger="schedule",
-    occurrence=AT,
-    user_id=None,
-    state="failed",
-    reason=None,
-    queue="quick",
-    recorded_at=AT,
-    send_at=AT,
-    sent_at=AT,
-    started_at=AT,
-    finished_at=AT,
-    details=None,
-)
+ENDED = make_operation(AT, 7, state="failed", finished_at=AT)
 FORMER = FormerAction("load", None, ENDED)
 OPERATION = f"(operation {UUID(int=7)})"
 AT_EIGHT = "at 2026-11-09 08:00:00 +01:00 (07:00:00Z)"
@@ -45,17 +35,8 @@ def ask(
     """Return the answer about an action that calls the former one by an old name."""
     when = {"after_action": "old", "delay": "PT10M", "timezone": "Europe/Paris"}
     document = {"name": "next", "operations": TASK, "when": when, **bounds}
-    posted = Revision(1, "posted", POSTED, None, active=True, effective_from=POSTED)
-    history = History(
-        uid="next",
-        name="next",
-        quarantine_reason=None,
-        revisions=(replace(posted, document=document),),
-        operations=(),
-        last_tick_at=NOW,
-        now=NOW,
-        former=former,
-    )
+    posted = make_revision(POSTED, None, document=document)
+    history = make_history(revisions=(posted,), former=former)
     (answer,) = explain(history, at)
     return answer.verdict, answer.text
 

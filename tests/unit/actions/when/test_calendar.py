@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from random import Random
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -12,72 +11,21 @@ from hypothesis import strategies as st
 
 from actions.when.calendar import CalendarRule, make_calendar_rule
 from actions.when.local_time import resolve_fixed
-from models.errors import RuleError
+from actions.when.searching import find_occurrences
 from models.expressions.calendar import CalendarExpression
 from models.fields.zone import load_zone
 from models.when import CalendarModel
-from tests.unit.actions.when.calendar_oracle import make_rule
+from tests.unit.actions.when.zoned_rules import CHANGES
 
-SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
-
-#: Zones and instants at which their clocks change, by less than three hours.
-CHANGES = [
-    ("Europe/Paris", "2026-03-29T01:00+00:00"),
-    ("Europe/Paris", "2026-10-25T01:00+00:00"),
-    ("America/New_York", "2026-03-08T07:00+00:00"),
-    ("America/New_York", "2026-11-01T06:00+00:00"),
-    ("Australia/Lord_Howe", "2026-04-04T15:00+00:00"),
-    ("Australia/Lord_Howe", "2026-10-03T15:30+00:00"),
-    ("America/Sao_Paulo", "2018-11-04T03:00+00:00"),
-    ("America/Havana", "2026-11-01T05:00+00:00"),
-    ("Antarctica/Troll", "2026-03-29T01:00+00:00"),
-    ("Antarctica/Troll", "2026-10-25T01:00+00:00"),
-    ("Asia/Pyongyang", "2018-05-04T15:00+00:00"),
-    ("Africa/Monrovia", "1972-01-07T00:44:30+00:00"),
-]
-
-instants = st.datetimes(
-    datetime(1900, 1, 1),  # noqa: DTZ001 - hypothesis wants naive bounds
-    datetime(9900, 1, 1),  # noqa: DTZ001
-    timezones=st.just(UTC),
-) | st.datetimes(
-    datetime(2009, 1, 1),  # noqa: DTZ001
-    datetime(2030, 1, 1),  # noqa: DTZ001
-    timezones=st.just(UTC),
-)
-
-
-def parse_or_none(text: str) -> CalendarExpression | None:
-    """Read a rule that was made up and need not be one."""
-    try:
-        return CalendarExpression.parse(text)
-    except RuleError:
-        return None
-
-
-rules = (
-    st.integers(0, 2**32)
-    .map(lambda seed: parse_or_none(make_rule(Random(seed))))
-    .filter(bool)
-)
-zones = st.sampled_from(
-    ["UTC", "Pacific/Apia", "Antarctica/Casey", *(zone for zone, _ in CHANGES)]
-).map(load_zone)
-zoned_rules = st.builds(CalendarRule, rules, zones)
 
 
 def find_between(rule: str, zone: str, start: str, end: str) -> list[str]:
     """Return the occurrences in ``[start, end)``, UTC, without seconds."""
     model = CalendarModel(calendar=rule, timezone=zone)
-    zoned = make_calendar_rule(model)
-    found: list[str] = []
-    due_at = zoned.next_from(datetime.fromisoformat(start))
-    while due_at is not None and due_at < datetime.fromisoformat(end):
-        found.append(f"{due_at:%d %H:%M}")
-        due_at = zoned.next_from(due_at + SECOND)
-
-    return found
+    bounds = map(datetime.fromisoformat, (start, end))
+    found = find_occurrences(make_calendar_rule(model), *bounds)
+    return [f"{due_at:%d %H:%M}" for due_at in found]
 
 
 SPRING = ("Europe/Paris", "2026-03-29T00:00+00:00", "2026-03-29T03:00+00:00")
@@ -221,54 +169,10 @@ def test_every_minute_around_a_clock_change(
     zone = load_zone(change[0])
     changed_at = datetime.fromisoformat(change[1])
     start, end = changed_at - timedelta(hours=14), changed_at + timedelta(hours=14)
-    zoned = CalendarRule(rule, zone)
 
-    found: list[datetime] = []
-    due_at = zoned.next_from(start)
-    while due_at is not None and due_at < end:
-        found.append(due_at)
-        due_at = zoned.next_from(due_at + SECOND)
+    found = find_occurrences(CalendarRule(rule, zone), start, end)
 
     assert find_by_force(rule, zone, start, end) == found
-
-
-@given(zoned_rules, instants)
-def test_next_from_is_on_time_and_idempotent(
-    zoned: CalendarRule, instant: datetime
-) -> None:
-    """What is found is not before the instant, and is found from itself."""
-    due_at = zoned.next_from(instant)
-    if due_at is None:
-        return
-
-    assert due_at >= instant
-    assert not due_at.microsecond
-    assert due_at == zoned.next_from(due_at)
-    # nothing lies between the two
-    assert due_at == zoned.next_from(instant + (due_at - instant) / 2)
-
-
-@given(zoned_rules, instants)
-def test_occurrences_strictly_increase(zoned: CalendarRule, instant: datetime) -> None:
-    """Each occurrence is later than the one before, clock changes or not."""
-    found: list[datetime] = []
-    due_at = zoned.next_from(instant)
-    while due_at is not None and len(found) < 30:
-        found.append(due_at)
-        due_at = zoned.next_from(due_at + SECOND)
-
-    assert sorted(set(found)) == found
-
-
-@given(zoned_rules, instants, instants)
-def test_next_from_is_monotone(
-    zoned: CalendarRule, one: datetime, other: datetime
-) -> None:
-    """Who asks later never gets an earlier answer."""
-    earlier, later = sorted((one, other))
-    first, second = zoned.next_from(earlier), zoned.next_from(later)
-
-    assert second is None or (first is not None and first <= second)
 
 
 def test_the_last_years_raise_nothing() -> None:

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from actions.when.due_date import DueDateRule, make_due_date_rule
+from actions.when.due_date import make_due_date_rule
 from models.errors import RuleError
-from models.fields.zone import load_zone
 from models.when import DueDateModel
-
-PARIS = load_zone("Europe/Paris")
-DUE_AT = datetime(2026, 12, 1, 8, tzinfo=UTC)
-
-instants = st.datetimes(
-    datetime(1900, 1, 1),  # noqa: DTZ001 - hypothesis wants naive bounds
-    datetime(9900, 1, 1),  # noqa: DTZ001
-    timezones=st.just(UTC),
-)
 
 
 def make_model(due_date: str, timezone: str = "Europe/Paris") -> DueDateModel:
@@ -63,13 +51,3 @@ def test_what_is_no_instant_is_refused(text: str, timezone: str, words: str) -> 
     """The error says what to write instead."""
     with pytest.raises(RuleError, match=words):
         make_due_date_rule(make_model(text, timezone))
-
-
-@given(instants)
-def test_next_from_is_idempotent(instant: datetime) -> None:
-    """What is found is not before the instant, and is found from itself."""
-    zoned = DueDateRule(DUE_AT, PARIS)
-    due_at = zoned.next_from(instant)
-
-    assert (None if instant > DUE_AT else DUE_AT) == due_at
-    assert due_at is None or due_at == zoned.next_from(due_at)

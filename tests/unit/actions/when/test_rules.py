@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import get_args
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actions.when import RULES
+from actions.when.rule import Rule
+from actions.when.searching import find_occurrences
 from models.when import (
     CalendarModel,
     CronModel,
@@ -16,6 +21,11 @@ from models.when import (
     IntervalModel,
     TimeModel,
     WorkingDayModel,
+)
+from tests.unit.actions.when.zoned_rules import (
+    calendar_rules,
+    instants,
+    interval_rules,
 )
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -76,3 +86,30 @@ def test_instants_are_the_same_in_every_zone(model: TimeModel) -> None:
     rule = RULES[type(model)](model).in_zone(ZoneInfo("Asia/Tokyo"))
 
     assert NOON == rule.next_from(NOON)
+
+
+@given(
+    interval_rules
+    | calendar_rules
+    | st.sampled_from(MODELS).map(lambda model: RULES[type(model)](model)),
+    instants,
+    instants,
+)
+def test_answers_are_the_first_and_in_order(
+    rule: Rule, one: datetime, other: datetime
+) -> None:
+    """
+    Each is the first from any instant before it, later than the one before it, and who
+    asks later never gets an earlier one.
+    """
+    earlier, later = sorted((one, other))
+    found = find_occurrences(rule, earlier, datetime(9990, 1, 1, tzinfo=UTC), limit=30)
+    second = rule.next_from(later)
+
+    assert sorted(set(found)) == found
+    assert second is None or found[0] <= second
+    for before, due_at in pairwise([earlier, *found]):
+        assert before <= due_at
+        assert not due_at.microsecond
+        assert due_at == rule.next_from(due_at)
+        assert due_at == rule.next_from(before + (due_at - before) / 2)

@@ -1,0 +1,64 @@
+"""What is recorded about an action, as far as a test does not say otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from actions.explaining.recorded import RecordedOperation, Revision
+from actions.explaining.why import History
+
+NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def make_operation(at: datetime, number: int = 1, **changes: Any) -> RecordedOperation:
+    """Return the operation of *at*, which succeeded in a minute, with *changes*."""
+    ran = RecordedOperation(
+        id=UUID(int=number),
+        action_uid="action",
+        trigger="schedule",
+        occurrence=at,
+        user_id=None,
+        state="succeeded",
+        reason=None,
+        queue="quick",
+        recorded_at=at,
+        send_at=at,
+        sent_at=at,
+        started_at=at,
+        finished_at=at + MINUTE,
+        details=None,
+    )
+    return replace(ran, **changes)
+
+
+def make_range(first: datetime, last: datetime, **changes: Any) -> RecordedOperation:
+    """Return the row of what was missed from *first* to *last*, with *changes*."""
+    details = {"first": first.isoformat(), "last": last.isoformat(), "count": 3}
+    known = {"state": "missed", "details": details, **changes}
+    return make_operation(first, **known)
+
+
+def make_revision(begin: datetime, timing: str | None, **changes: Any) -> Revision:
+    """Return the first revision of an action, posted at *begin*, with *changes*."""
+    first = Revision(1, "posted", begin, timing, active=True, effective_from=begin)
+    return replace(first, **changes)
+
+
+def make_history(
+    *operations: RecordedOperation, revisions: tuple[Revision, ...], **changes: Any
+) -> History:
+    """Return what is known of an action, now being NOW, with *changes*."""
+    known = History(
+        uid="action",
+        name="action",
+        quarantine_reason="RuleError: no such zone",
+        revisions=revisions,
+        operations=operations,
+        last_tick_at=NOW,
+        now=NOW,
+    )
+    return replace(known, **changes)
