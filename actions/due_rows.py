@@ -119,17 +119,15 @@ def fetch_next_look(
         since: When the last tick was; aware UTC.
         until: When the next one is; aware UTC.
     """
-    bounds = {"since": since, "until": until}
-    found: datetime | None = connection.scalar(_next_look_statement(), bounds)
-    return found
+    return connection.scalar(_NEXT_LOOK, {"since": since, "until": until})
 
 
-@cache
-def _next_look_statement() -> sa.Executable:
-    is_before = _action.next_due_at < sa.bindparam("until", type_=UtcDateTime)
-    return sa.select(sa.func.min(_action.next_due_at)).where(
-        _IS_DUE, _IS_LOOKED_AT, is_before
-    )
+_NEXT_LOOK: sa.Select[datetime | None] = sa.select(
+    sa.func.min(_action.next_due_at)
+).where(
+    *(_IS_DUE, _IS_LOOKED_AT),
+    _action.next_due_at < sa.bindparam("until", type_=UtcDateTime),
+)
 
 
 def fetch_turns(connection: sa.Connection, *, now: datetime) -> Sequence[str]:

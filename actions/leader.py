@@ -134,7 +134,7 @@ class Leader:
         """Do as ``check``; call what it returns when *transaction* was waited for."""
         fence, found = self._fence, Answer()
         if fence is not None and self._monotonic() < self._trusted_until:
-            found = transaction.ask(_check_statement(), self._ours())
+            found = transaction.ask(_CHECK, self._ours())
 
         def check() -> int:
             if fence is not None and found.rows:
@@ -150,13 +150,8 @@ class Leader:
         if self._fence is None:
             return
         with writing(self._engine) as connection:
-            connection.execute(
-                sa.update(leases)
-                .where(*_IS_OURS)
-                .values(holder=None, expires_at=db_now()),
-                self._ours(),
-            )
-            connection.execute(_ended_statement(), {"led_fence": self._fence})
+            connection.execute(_RELEASE, self._ours())
+            connection.execute(_ENDED, {"led_fence": self._fence})
         self._fence = None
 
     def _take(self) -> None:
@@ -199,6 +194,8 @@ _IS_OURS = (
     leases.c.holder == sa.bindparam("our_token", type_=Identifier),
     leases.c.fence == sa.bindparam("our_fence", type_=sa.BigInteger),
 )
+
+_RELEASE = sa.update(leases).where(*_IS_OURS).values(holder=None, expires_at=db_now())
 
 # Built once: a leader asks several times a second, a standby each second.
 
@@ -244,34 +241,28 @@ def _take_statement(ttl: timedelta) -> sa.Executable:
     )
 
 
+_LED_FENCE = sa.bindparam("led_fence", type_=sa.BigInteger)
+
+
 @cache
 def _remember_statement() -> sa.Executable:
     """Record who leads from now on, under which fence."""
     kept = (leases.c.fence, leases.c.hostname, leases.c.pid, leases.c.acquired_at)
-    statement = insert(leaderships).from_select(
-        [column.name for column in kept],
-        sa.select(*kept).where(
-            leases.c.name == LEASE_NAME,
-            leases.c.fence == sa.bindparam("led_fence", type_=sa.BigInteger),
-        ),
-    )
+    names = [column.name for column in kept]
+    ours = leases.c.name == LEASE_NAME, leases.c.fence == _LED_FENCE
+    statement = insert(leaderships).from_select(names, sa.select(*kept).where(*ours))
     # If somebody deleted the lease, fences begin again at the first.
     return statement.on_conflict_do_update(
         index_elements=["fence"],
-        set_={
-            **{column.name: statement.excluded[column.name] for column in kept},
-            "released_at": None,
-        },
+        set_={name: statement.excluded[name] for name in names} | {"released_at": None},
     )
 
 
-@cache
-def _ended_statement() -> sa.Executable:
-    return (
-        sa.update(leaderships)
-        .where(leaderships.c.fence == sa.bindparam("led_fence", type_=sa.BigInteger))
-        .values(released_at=db_now())
-    )
+_ENDED = (
+    sa.update(leaderships)
+    .where(leaderships.c.fence == _LED_FENCE)
+    .values(released_at=db_now())
+)
 
 
 @cache
@@ -283,13 +274,11 @@ def _renew_statement(ttl: timedelta) -> sa.Executable:
     )
 
 
-@cache
-def _check_statement() -> sa.Executable:
-    return (
-        sa.select(leases.c.fence)
-        .where(*_IS_OURS, leases.c.expires_at > db_now())
-        .with_for_update(read=True)
-    )
+_CHECK = (
+    sa.select(leases.c.fence)
+    .where(*_IS_OURS, leases.c.expires_at > db_now())
+    .with_for_update(read=True)
+)
 
 
 def write_lease(

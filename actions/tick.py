@@ -215,7 +215,8 @@ class _Tick:
             raise
         except Exception as error:
             # One bad action must not stop the others, and its admin must see why.
-            left = _read_left(self.engine, uids, self.report.now)
+            with reading(self.engine) as connection:
+                left = fetch_due_revisions(connection, uids, now=self.report.now)
             if not left:
                 raise  # all are recorded, so the error came after that
             if len(left) == 1:
@@ -293,13 +294,6 @@ def _read(
         events, following = fetch_events(connection, waiting, now=now)
         events = drop_decided(connection, waiting, events, before=before)
     return [(a, events.get(a.uid, ()), following.get(a.uid)) for a in actions]
-
-
-def _read_left(
-    engine: sa.Engine, uids: Sequence[str], now: datetime
-) -> list[ActionRevision]:
-    with reading(engine) as connection:
-        return fetch_due_revisions(connection, uids, now=now)
 
 
 def _describe(error: Exception) -> str:

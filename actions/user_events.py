@@ -185,15 +185,14 @@ def find_missing_users(
     connection: sa.Connection, app: str, ids: Collection[str]
 ) -> set[str]:
     """Return those of *ids* that are not users of *app*."""
-    asked = sorted(ids)
-    missing = set(asked)
-    for start in range(0, len(asked), _CHUNK):
-        some = asked[start : start + _CHUNK]
-        found = connection.execute(
-            sa.select(users.c.id).where(users.c.app == app, users.c.id.in_(some))
-        ).scalars()
-        missing.difference_update(found)
-    return missing
+    given = json_rows(connection.dialect.name, {"id": sa.Text()}, "given")
+    found = connection.execute(
+        sa.select(users.c.id).where(
+            users.c.app == app, users.c.id.in_(sa.select(given.c.id))
+        ),
+        {"given": make_rows_json([{"id": each} for each in ids])},
+    )
+    return set(ids) - set(found.scalars())
 
 
 def _forget_seen(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -224,16 +224,6 @@ def _fetch_operations(
         yield RecordedOperation(**row._asdict())
 
 
-class _Action(NamedTuple):
-    """The columns of an action that an audit reads."""
-
-    uid: str
-    app: str
-    catch_up: str
-    follows: str | None
-    delay: str | None
-
-
 #: The most actions that an audit reads in one transaction.
 _BATCH = 500
 
@@ -281,10 +271,10 @@ def fetch_histories(
 
 def _fetch_actions(
     connection: sa.Connection, after: tuple[str, str], app: str | None, limit: int
-) -> Sequence[_Action]:
+) -> Sequence[sa.Row[Any]]:
     kept = scheduled_actions.c
-    query = (
-        sa.select(*(kept[name] for name in _Action._fields))
+    query: sa.Select[Any] = (
+        sa.select(kept.uid, kept.app, kept.catch_up, kept.follows, kept.delay)
         .where(sa.tuple_(kept.app, kept.uid) > sa.tuple_(*after))
         .order_by(kept.app, kept.uid)
         .limit(limit)
@@ -298,16 +288,16 @@ def _fetch_actions(
                 sa.and_(kept.app == app, is_deleted),
             )
         )
-    return [_Action(*row) for row in connection.execute(query)]
+    return connection.execute(query).all()
 
 
 def _choose(
     connection: sa.Connection,
-    actions: Sequence[_Action],
+    actions: Sequence[sa.Row[Any]],
     since: datetime,
     until: datetime,
     decisions: int,
-) -> Sequence[_Action]:
+) -> Sequence[sa.Row[Any]]:
     """Return the first of *actions* that have at most *decisions* together."""
     rows = connection.execute(
         sa.select(operations.c.action_uid, sa.func.count().label("decided"))
@@ -328,7 +318,7 @@ def _choose(
 
 def _fetch_batch(
     connection: sa.Connection,
-    actions: Sequence[_Action],
+    actions: Sequence[sa.Row[Any]],
     since: datetime,
     until: datetime,
 ) -> list[ActionHistory]:
@@ -358,7 +348,7 @@ def _fetch_batch(
 
 
 def _fetch_unfollowed(
-    connection: sa.Connection, action: _Action, since: datetime, until: datetime
+    connection: sa.Connection, action: sa.Row[Any], since: datetime, until: datetime
 ) -> list[RecordedOperation]:
     """Return ends that may have led to occurrences in the period, and did not."""
     if action.follows is None:

@@ -130,10 +130,11 @@ class TaskRules:
             msg = (
                 "'queue' is missing: any worker may take a task from the default queue."
             )
-            raise RuleError(
-                msg,
+            hint = (
                 'Write the queue that workers of your project take, such as "queue": '
-                '"reports" (Celery\'s own default is "celery").',
+            )
+            raise RuleError(
+                msg, f'{hint}"reports" (Celery\'s own default is "celery").'
             )
         wrong = ""
         if self.is_own(meant):
@@ -158,8 +159,8 @@ class TaskRules:
         """
         if self.app is None or self._find(connection).admits(self.app):
             return
-        named = "Minutehand's own broker" if connection is None else show(connection)
-        msg = f"The small app {show(self.app)} may not send tasks over {named}."
+        over = _name(connection)
+        msg = f"The small app {show(self.app)} may not send tasks over {over}."
         may = [name for name in self.connections if self._find(name).admits(self.app)]
         hint = "An operator lists the apps that may in MINUTEHAND_TASK_RULES."
         raise RuleError(msg, suggest("", may) if may else hint)
@@ -241,8 +242,7 @@ class TaskRules:
         """
         if connection in self.with_exchanges:
             return
-        named = "Minutehand's own broker" if connection is None else show(connection)
-        msg = f"{named} is not RabbitMQ, and only RabbitMQ has exchanges."
+        msg = f"{_name(connection)} is not RabbitMQ, and only RabbitMQ has exchanges."
         hint = 'Leave out "exchange" and "routing_key", and name a queue.'
         raise RuleError(msg, hint)
 
@@ -253,6 +253,10 @@ class TaskRules:
         return queue in WORKER_QUEUES or queue.startswith(
             f"{ANSWERS_WITHOUT_PREFIX}.answers"
         )
+
+
+def _name(connection: str | None) -> str:
+    return "Minutehand's own broker" if connection is None else show(connection)
 
 
 def _matches(queue: str, patterns: Collection[str]) -> bool:
