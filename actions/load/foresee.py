@@ -226,7 +226,7 @@ def _fetch_groups(
 
 
 @dataclass(frozen=True, slots=True)
-class HotMinute:
+class HotMinute(LoadedMinute):
     """
     A minute with occurrences, and who makes them.
 
@@ -235,9 +235,6 @@ class HotMinute:
         actions: Some of those that are due then, of the largest shares first.
     """
 
-    at: datetime
-    total: int
-    by_queue: Mapping[str, int]
     by_app: Mapping[str, int]
     actions: Sequence[NamedAction]
 

@@ -64,7 +64,7 @@ class QuietWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
+class Outage(QuietWindow):
     """
     What it costs that the database is away; times are aware UTC, *until* is exclusive.
 
@@ -74,8 +74,6 @@ class Outage:
         actions: Some of whose occurrences these are, the missed first.
     """
 
-    from_: datetime = field(metadata={"serialization_alias": "from"})
-    until: datetime
     late: int
     missed: int
     actions: Sequence[NamedAction] = ()

@@ -90,9 +90,7 @@ LONGEST_QUEUE = 255
 #: Embeddings, overrides and isolates of Unicode's bidirectional algorithm.
 _TURNING = frozenset(["LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"])
 
-_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,10}", re.ASCII)
-_DOMAIN = re.compile(r"[^\x00-\x1f\x7f/\\]{1,100}")
 
 _Parsed = TypeVar("_Parsed")
 
@@ -121,36 +119,17 @@ def check_note(text: str) -> str:
     return text
 
 
-def check_uid(text: str) -> str:
-    """Refuse what cannot be part of a URL, a log line or the text of an id."""
-    if _UID.fullmatch(text) is None:
-        msg = f"{show(text)} is not a uid."
-        hint = (
-            "Write 1 to 128 letters, digits, '.', '_', ':' or '-', "
-            "beginning with a letter or digit."
-        )
-        raise RuleError(msg, hint)
+def _demand(pattern: str, what: str, hint: str) -> AfterValidator:
+    """Return a validator that refuses what does not have the form *pattern*."""
+    form = re.compile(pattern, re.ASCII)
 
-    return text
+    def check(text: str) -> str:
+        if form.fullmatch(text) is None:
+            msg = f"{show(text)} is not {what}."
+            raise RuleError(msg, hint)
+        return text
 
-
-def check_zone(text: str) -> str:
-    """Refuse a zone that the tz database does not have."""
-    load_zone(text)
-    return text
-
-
-def check_domain(text: str) -> str:
-    """Refuse a domain name that could not be the name of a file."""
-    if _DOMAIN.fullmatch(text) is None or text.strip(". ") != text:
-        msg = f"{show(text)} is not a domain name."
-        hint = (
-            "Write 1 to 100 characters without '/' or '\\', "
-            "with no dot or space at either end."
-        )
-        raise RuleError(msg, hint)
-
-    return text
+    return AfterValidator(check)
 
 
 def read_day(value: object) -> date:
@@ -230,10 +209,27 @@ RuleText = Annotated[str, Field(max_length=LONGEST_RULE)]
 
 Name = Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(check_name)]
 QueueName = Annotated[str, Field(max_length=200), AfterValidator(check_queue)]
-Uid = Annotated[str, Field(max_length=LONGEST_RULE), AfterValidator(check_uid)]
-ZoneName = Annotated[str, Field(max_length=LONGEST_RULE), AfterValidator(check_zone)]
+#: Can be part of a URL, a log line or the text of an id.
+Uid = Annotated[
+    RuleText,
+    _demand(
+        r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}",
+        "a uid",
+        "Write 1 to 128 letters, digits, '.', '_', ':' or '-', "
+        "beginning with a letter or digit.",
+    ),
+]
+#: One that the tz database has.
+ZoneName = Annotated[RuleText, parsed_by(load_zone)]
+#: Could be the name of a file.
 DomainName = Annotated[
-    str, Field(max_length=LONGEST_RULE), AfterValidator(check_domain)
+    RuleText,
+    _demand(
+        r"(?![. ])[^\x00-\x1f\x7f/\\]{1,100}(?<![. ])",
+        "a domain name",
+        "Write 1 to 100 characters without '/' or '\\', "
+        "with no dot or space at either end.",
+    ),
 ]
 #: A user is named by id or mail address, which may have 320 characters.
 UserName = Annotated[str, Field(max_length=320), AfterValidator(check_name)]

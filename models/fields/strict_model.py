@@ -107,7 +107,7 @@ class DocumentModel(BaseModel):
         try:
             return handler(value)
         except ValidationError as error:
-            raise restate(error, cls) from None
+            raise refuse_all(error.title, complain(error, cls)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +158,6 @@ def _read_part(part: Any, start: int, handler: ValidatorFunctionWrapHandler) -> 
             assert isinstance(index, int)  # of an entry of a list
             each["loc"] = (start + index, *inner)
         raise refuse_all(error.title, details) from None
-
-
-def restate(error: ValidationError, model: type[BaseModel]) -> ValidationError:
-    """Return *error* with every complaint about *model* in our own words."""
-    return ValidationError.from_exception_data(error.title, complain(error, model))
 
 
 def complain(
