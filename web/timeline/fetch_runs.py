@@ -7,6 +7,7 @@ happened in it, however much there is in all.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,8 +27,7 @@ from models.operation_state import (
     OperationState,
     Queue,
 )
-from operations.running.pace import read_taken, seconds_taken
-from web.timeline.lane_chart import LaneRun, LaneStretch
+from web.timeline.lane_chart import LaneRun
 
 #: How long before the window an operation that has ended may have been recorded.
 REACH = timedelta(hours=6)
@@ -63,7 +63,6 @@ class Window:
         columns = (
             *(_run.id, _run.action_uid, _run.app, _run.queue, _run.state),
             *(_run.occurrence, _run.started_at, _run.finished_at, begins),
-            *(_run.attempt, _run.details),
         )
         early = self.since - REACH
         lately = sa.select(*columns).where(
@@ -133,47 +132,45 @@ def fetch_runs(
     connection: sa.Connection, window: Window, uids: Collection[str]
 ) -> dict[str, list[LaneRun]]:
     """Return the runs of some actions in the window, in order."""
-    found: dict[str, list[LaneRun]] = {uid: [] for uid in uids}
-    if not uids:
-        return found
     seen = window.select().c
     query = (
         sa.select(
             *(seen.action_uid, seen.id, seen.state),
-            *(seen.occurrence, seen.started_at, seen.finished_at),
-            seconds_taken(seen),
+            *(seen.begins_at, seen.started_at, seen.finished_at),
         )
         .where(seen.action_uid.in_(uids))
         .order_by(seen.action_uid, seen.begins_at, seen.id)
     )
-    for uid, operation_id, state, *times, taken_s in connection.execute(query):
-        run = LaneRun(operation_id, OperationState(state), *times)
-        found[uid].append(run._replace(took=read_taken(taken_s)))
+    found: defaultdict[str, list[LaneRun]] = defaultdict(list)
+    for row in connection.execute(query) if uids else ():
+        never_ran = row.started_at is None and row.state not in LIVE_STATES
+        until = row.begins_at if never_ran else row.finished_at
+        run = LaneRun(OperationState(row.state), row.begins_at, until, row.id)
+        found[row.action_uid].append(run)
     return found
+
+
+#: Of a stretch, how much is drawn, so that it is told from the next one.
+_DRAWN = 0.85
 
 
 def fetch_stretches(
     connection: sa.Connection, window: Window, uids: Collection[str], length_s: int
-) -> dict[str, list[LaneStretch]]:
+) -> dict[str, list[LaneRun]]:
     """Return what some busy actions did, by stretches of *length_s* seconds."""
-    found: dict[str, list[LaneStretch]] = {uid: [] for uid in uids}
-    if not uids:
-        return found
     seen = window.select().c
     number = number_of(connection.dialect.name, seen.begins_at, length_s)
     query = (
-        sa.select(seen.action_uid, number, seen.state, sa.func.count())
+        sa.select(seen.action_uid, number, seen.state)
         .where(seen.action_uid.in_(uids))
-        .group_by(seen.action_uid, number, seen.state)
-        .order_by(seen.action_uid, number)
+        .distinct()
+        .order_by(seen.action_uid, number, seen.state)
     )
-    states: dict[tuple[str, int], dict[OperationState, int]] = {}
-    for uid, part, state, count in connection.execute(query):
-        states.setdefault((uid, part), {})[OperationState(state)] = count
-    for (uid, part), counts in states.items():
-        starts_at = datetime.fromtimestamp(part * length_s, UTC)
-        ends_at = starts_at + timedelta(seconds=length_s)
-        found[uid].append(LaneStretch(starts_at, ends_at, counts))
+    found: defaultdict[str, list[LaneRun]] = defaultdict(list)
+    for uid, part, state in connection.execute(query) if uids else ():
+        since = datetime.fromtimestamp(part * length_s, UTC)
+        until = since + timedelta(seconds=length_s * _DRAWN)
+        found[uid].append(LaneRun(OperationState(state), since, until))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from models.database.tables import scheduled_actions
 from models.errors import RuleError
 from models.operation_state import Queue
 from operations.fleet.processes import fetch_processes
+from operations.running.pace import fetch_usual
 from overview.installation.figures import find_takers
 from web.timeline.fetch_runs import (
     Crowd,
@@ -109,15 +110,13 @@ def fetch_timeline(
         connection, window, {} if is_ahead else slots, limit=MOST_COLLISIONS
     )
     ahead, is_whole = _foresee_crowds(connection, window, slots, planned_from)
+    made = _make_lanes(connection, window, busy, following, planned_from, lanes)
     worst = sorted([*crowds, *ahead], key=lambda each: (each.slots - each.due, each.at))
     return Timeline(
         at=now,
         since=since,
         until=until,
-        lanes=[
-            *_make_busy_lanes(connection, window, busy, planned_from),
-            *_make_next_lanes(window, busy, following, planned_from, lanes),
-        ],
+        lanes=list(made),
         ran=busy[0].all if busy else 0,
         due=due,
         overlaps=overlaps,
@@ -152,76 +151,58 @@ def _fetch_next(
     return found, count
 
 
-def _make_busy_lanes(
+def _make_lanes(
     connection: sa.Connection,
-    window: Window,
-    busy: Sequence[sa.Row[Any]],
-    planned_from: datetime,
-) -> list[TimelineLane]:
-    """Return the lanes of what ran."""
-    few = [each.uid for each in busy if each.runs <= MOST_RUNS]
-    many = [each.uid for each in busy if each.runs > MOST_RUNS]
-    length_s = max(int((window.until - window.since).total_seconds()) // MOST_RUNS, 1)
-    runs = fetch_runs(connection, window, few)
-    stretches = fetch_stretches(connection, window, many, length_s=length_s)
-    known = _fetch_known(connection, window, [each.uid for each in busy])
-    lanes = []
-    for each in busy:
-        action = known.get(each.uid)
-        planned: Sequence[datetime] = ()
-        beyond: Sequence[datetime] = ()
-        if action is not None and action.is_ticked:
-            planned, beyond = _find_planned(action, planned_from, window.until)
-        lanes.append(
-            TimelineLane(
-                each.uid,
-                each.app,
-                None if action is None else action.name,
-                Queue(each.queue),
-                count=each.runs,
-                troubled=each.troubled,
-                live=each.live,
-                runs=runs.get(each.uid, ()),
-                stretches=stretches.get(each.uid, ()),
-                planned=planned,
-                beyond=beyond,
-            )
-        )
-    return lanes
-
-
-def _make_next_lanes(
     window: Window,
     busy: Sequence[sa.Row[Any]],
     following: Sequence[sa.Row[Any]],
     planned_from: datetime,
     most: int,
-) -> list[TimelineLane]:
-    """Return the lanes of what is only due, in the room left."""
-    uids = {each.uid for each in busy}
-    others = [each for each in following if each.uid not in uids]
-    lanes = []
-    for each in others[: most - len(busy)]:
-        planned, beyond = _find_planned(each, planned_from, window.until)
-        whose = each.uid, each.app, each.name, Queue(each.queue)
-        lanes.append(TimelineLane(*whose, planned=planned, beyond=beyond))
-    return lanes
+) -> Iterator[TimelineLane]:
+    """Yield the lanes of what ran, and then of what is only due."""
+    few = [each.uid for each in busy if each.runs <= MOST_RUNS]
+    many = [each.uid for each in busy if each.runs > MOST_RUNS]
+    length_s = max(int((window.until - window.since).total_seconds()) // MOST_RUNS, 1)
+    runs = fetch_runs(connection, window, few)
+    runs |= fetch_stretches(connection, window, many, length_s=length_s)
+    seen = {each.uid: each for each in busy}
+    known = {each.uid: each for each in following}
+    known |= _fetch_known(connection, window, seen)
+    uids = list(dict.fromkeys([*seen, *known]))[:most]
+    usual = fetch_usual(connection, uids)
+    for uid in uids:
+        action, ran = known.get(uid), seen.get(uid)
+        whose: Any = ran or action
+        planned, beyond = _find_planned(action, planned_from, window.until)
+        yield TimelineLane(
+            *(uid, whose.app, None if action is None else action.name),
+            queue=Queue(whose.queue),
+            count=ran.runs if ran else 0,
+            troubled=ran.troubled if ran else 0,
+            live=ran.live if ran else 0,
+            usual=usual[uid].run,
+            runs=runs.get(uid, ()),
+            planned=planned,
+            beyond=beyond,
+        )
 
 
 def _fetch_known(
     connection: sa.Connection, window: Window, uids: Collection[str]
 ) -> dict[str, sa.Row[Any]]:
-    """Return some actions by uid, and whether ticks look at them."""
-    is_ticked = sa.and_(*window.whose.ticked(), _action.timing.is_not(None))
+    """Return some actions by uid; their timing, if ticks look at them."""
+    is_ticked = sa.and_(*window.whose.ticked())
     query = sa.select(
-        *(_action.uid, _action.name, _action.timing, _action.effective_from),
-        is_ticked.label("is_ticked"),
+        *(_action.uid, _action.name, _action.app, _action.queue),
+        sa.case((is_ticked, _action.timing)).label("timing"),
+        _action.effective_from,
     ).where(_action.uid.in_(uids))
-    return {row.uid: row for row in connection.execute(query)} if uids else {}
+    rows: Iterable[sa.Row[Any]] = connection.execute(query) if uids else ()
+    return {row.uid: row for row in rows}
 
 
 def _find_planned(
-    action: sa.Row[Any], since: datetime, until: datetime
+    action: sa.Row[Any] | None, since: datetime, until: datetime
 ) -> tuple[Sequence[datetime], Sequence[datetime]]:
     """
     Return when an action is due, at most MOST_PLANNED times, and what is beyond.
@@ -229,7 +210,7 @@ def _find_planned(
     That are so many instants again, evenly spread to the end of the window: what is due
     each second is drawn to there, and not for a quarter of an hour.
     """
-    if since >= until:
+    if since >= until or action is None or action.timing is None:
         return (), ()
     try:
         schedule = parse_timing(action.timing)

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from statistics import median
 from typing import NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from models.operation_state import LIVE_STATES, OperationState, Queue
+from models.operation_state import OperationState, Queue
 from models.units import format_count
 
 #: Units of a lane from its beginning to its end.
@@ -70,7 +69,7 @@ def draw_runs(
     frame: LaneFrame, runs: Sequence[LaneRun], *, now: datetime
 ) -> Mapping[OperationState, str]:
     """
-    Return the outlines of runs, by state.
+    Return the outlines of runs, by state; success never hides what failed.
 
     Args:
         frame: The window.
@@ -79,39 +78,19 @@ def draw_runs(
     """
     boxes: dict[OperationState, list[str]] = {}
     for run in runs:
-        begin = run.started_at or run.occurrence
-        end = run.finished_at
-        if run.started_at is None and run.state not in LIVE_STATES:
-            end = begin  # it never ran: a mark where it was due
-        left, right = frame.place(begin), frame.place(end or now)
-        box = _write_box(left, right, *PLACES[run.state])
+        left, right = frame.place(run.since), frame.place(run.until or now)
+        width = max(right - left, _NARROW)
+        left = min(left, WIDE - width)
+        top, height = PLACES[run.state]
+        box = f"M{left} {top}h{width}v{height}h{-width}z"
         boxes.setdefault(run.state, []).append(box)
     return {state: "".join(dict.fromkeys(found)) for state, found in boxes.items()}
-
-
-def draw_stretches(
-    frame: LaneFrame, stretches: Sequence[LaneStretch]
-) -> Mapping[OperationState, str]:
-    """Return what there was in each stretch, by state; the worst is never hidden."""
-    boxes: dict[OperationState, list[str]] = {}
-    for stretch in stretches:
-        left, right = frame.place(stretch.starts_at), frame.place(stretch.ends_at)
-        for state in stretch.states:
-            box = _write_box(left, right - 1, *PLACES[state])
-            boxes.setdefault(state, []).append(box)
-    return {state: "".join(found) for state, found in boxes.items()}
 
 
 def draw_planned(frame: LaneFrame, planned: Sequence[datetime]) -> str:
     """Return a tick for each planned occurrence; those that fall together are one."""
     places = dict.fromkeys(frame.place(each) for each in planned)
     return "".join(f"M{place} 4v8" for place in places)
-
-
-def _write_box(left: int, right: int, top: int, height: int) -> str:
-    width = max(right - left, _NARROW)
-    left = min(left, WIDE - width)
-    return f"M{left} {top}h{width}v{height}h{-width}z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,33 +149,18 @@ MOST_PLANNED = 1_000
 
 class LaneRun(NamedTuple):
     """
-    One operation; times are aware UTC.
+    One operation; or those of one state in a stretch, if there are too many to tell.
 
     Args:
-        finished_at: None: it is still to be done.
-        took: How long it ran: see operations/running/pace.py. None: it has not, or
-            still runs.
+        since: When it began, or was due if it never did; aware UTC.
+        until: The same, if it never ran. None: it is still to be done.
+        id: None: there are several.
     """
 
-    id: UUID
     state: OperationState
-    occurrence: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    took: timedelta | None = None
-
-
-class LaneStretch(NamedTuple):
-    """
-    What an action did in a part of the window, if there are too many runs to tell.
-
-    Args:
-        states: How many runs that began in it are in each state.
-    """
-
-    starts_at: datetime
-    ends_at: datetime
-    states: Mapping[OperationState, int]
+    since: datetime
+    until: datetime | None
+    id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +173,8 @@ class TimelineLane:
         count: How many runs there are.
         troubled: How many of them failed or were missed.
         live: How many are still to be done.
-        runs: All of them, in order, if they are few.
-        stretches: What they were, if they are many.
+        usual: How long a run takes. None: not known.
+        runs: All of them, in order, if they are few; else what each stretch had.
         planned: When it is due, in order; at most MOST_PLANNED.
         beyond: Some of the instants at which it is due after these.
     """
@@ -222,29 +186,16 @@ class TimelineLane:
     count: int = 0
     troubled: int = 0
     live: int = 0
+    usual: timedelta | None = None
     runs: Sequence[LaneRun] = ()
-    stretches: Sequence[LaneStretch] = ()
     planned: Sequence[datetime] = ()
     beyond: Sequence[datetime] = ()
 
     @property
-    def usual(self) -> timedelta | None:
-        """How long a run takes: the median of those that succeeded."""
-        took = [
-            each.took.total_seconds()
-            for each in self.runs
-            if each.state is OperationState.SUCCEEDED and each.took is not None
-        ]
-        return timedelta(seconds=median(took)) if took else None
-
-    @property
     def too_close(self) -> int:
         """How many planned occurrences come before the former run will have ended."""
-        usual = self.usual
-        if usual is None:
-            return 0
-        gaps = (after - before for before, after in pairwise(self.planned))
-        return sum(gap < usual for gap in gaps)
+        usual = self.usual or timedelta()
+        return sum(after - before < usual for before, after in pairwise(self.planned))
 
     def tell(self) -> str:
         """Return what ran, in words; or what is to come, if nothing did."""

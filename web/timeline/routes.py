@@ -33,7 +33,6 @@ from web.timeline.lane_chart import (
     TimelineLane,
     draw_planned,
     draw_runs,
-    draw_stretches,
     find_ticks,
 )
 
@@ -185,8 +184,7 @@ def _draw(
         label += f", {len(overlaps)} of them together with another"
     return DrawnLane(
         lane=lane,
-        states=draw_runs(frame, lane.runs, now=timeline.at)
-        or draw_stretches(frame, lane.stretches),
+        states=draw_runs(frame, lane.runs, now=timeline.at),
         planned=draw_planned(frame, [*lane.planned, *lane.beyond]),
         overlaps=overlaps,
         label=label,

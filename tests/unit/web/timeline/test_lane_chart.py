@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,10 +12,8 @@ from web.timeline.lane_chart import (
     WIDE,
     LaneFrame,
     LaneRun,
-    LaneStretch,
     draw_planned,
     draw_runs,
-    draw_stretches,
     find_ticks,
 )
 
@@ -24,13 +21,11 @@ _S = OperationState
 NOON = datetime(2026, 10, 24, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 LONDON = ZoneInfo("Europe/London")
-ID = UUID(int=1)
 
 
-def run(state: _S, begin: float, end: float | None, *, started: bool = True) -> LaneRun:
-    at = NOON + begin * HOUR
+def run(state: _S, begin: float, end: float | None) -> LaneRun:
     ended = None if end is None else NOON + end * HOUR
-    return LaneRun(ID, state, at, at if started else None, ended)
+    return LaneRun(state, NOON + begin * HOUR, ended)
 
 
 FRAME = LaneFrame(NOON, NOON + 10 * HOUR)
@@ -55,11 +50,8 @@ def test_runs_are_as_long_as_they_took():
 
 
 def test_what_never_ran_is_a_mark_where_it_was_due():
-    """However late that was decided; and at the right edge it is still seen."""
-    runs = [
-        run(_S.MISSED, 1, 9, started=False),
-        run(_S.PENDING, 2, None, started=False),
-    ]
+    """And at the right edge it is still seen."""
+    runs = [run(_S.MISSED, 1, 1), run(_S.PENDING, 2, None)]
 
     drawn = draw_runs(FRAME, runs, now=NOON + 3 * HOUR)
     edge = draw_runs(FRAME, [run(_S.SUCCEEDED, 10, 10)], now=NOON)
@@ -67,15 +59,6 @@ def test_what_never_ran_is_a_mark_where_it_was_due():
     assert "M100 14h2v9h-2z" == drawn[_S.MISSED]
     assert "M200 3h100v9h-100z" == drawn[_S.PENDING]
     assert f"M{WIDE - 2} 3h2v9h-2z" == edge[_S.SUCCEEDED]
-
-
-def test_many_runs_are_drawn_together_by_state():
-    """Success never hides what failed in the same stretch."""
-    stretches = [LaneStretch(NOON, NOON + HOUR, {_S.SUCCEEDED: 9, _S.FAILED: 1})]
-
-    drawn = draw_stretches(FRAME, stretches)
-
-    assert {_S.SUCCEEDED, _S.FAILED} == set(drawn)
 
 
 def test_ticks_of_one_place_are_one():
