@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 
 WIDTH, HEIGHT = 96, 20
 
-DEPTH_WIDTH, DEPTH_HEIGHT = 150, 32
-_DEPTH_MARGIN = 2.0
+#: Of what waits in a queue.
+DEPTH = (150, 32)
 
 #: Room for the line and the dot at its end.
 _MARGIN = 3.0
@@ -30,7 +30,7 @@ class Spark:
         path: Of the line; one point if there is one value.
         x: Of the last value.
         y: The same.
-        least: The least value, seconds.
+        least: The least value.
         most: The largest one.
     """
 
@@ -49,64 +49,46 @@ def draw_spark(
 
     The bottom is zero, so that the line of small values lies low.
     """
-    points = sorted((at, each.total_seconds()) for at, each in values.items())
+    span = max((until - since).total_seconds(), 1.0)
+    points = [
+        (min(max((at - since).total_seconds() / span, 0.0), 1.0), took.total_seconds())
+        for at, took in sorted(values.items())
+    ]
+    return _draw_line(points, (WIDTH, HEIGHT))
+
+
+def draw_even_spark(
+    values: Sequence[float], size: tuple[int, int] = (WIDTH, HEIGHT)
+) -> Spark | None:
+    """
+    Return the line of *values*, evenly spaced, the latest at the right; None: of none.
+
+    >>> draw_even_spark([0, 2, 1], DEPTH).path
+    'M3 29L75 3L147 16'
+    """
+    last = max(len(values) - 1, 1)
+    points = [(number / last, each) for number, each in enumerate(values)]
+    return _draw_line(points, size)
+
+
+def _draw_line(
+    points: Sequence[tuple[float, float]], size: tuple[int, int]
+) -> Spark | None:
+    """Return the line of *points*: part of the width, and value."""
     if not points:
         return None
-    most = max(each for _at, each in points)
-    span = max((until - since).total_seconds(), 1.0)
-
-    def place(at: datetime, value: float) -> tuple[float, float]:
-        part = min(max((at - since).total_seconds() / span, 0.0), 1.0)
-        x = _MARGIN + part * (WIDTH - 2 * _MARGIN)
-        y = HEIGHT - _MARGIN - value / (most or 1.0) * (HEIGHT - 2 * _MARGIN)
-        return round(x, 1), round(y, 1)
-
-    placed = [place(*point) for point in points]
-    path = "M" + "L".join(f"{x:g} {y:g}" for x, y in placed)
-    x, y = placed[-1]
-    return Spark(path, x, y, min(each for _at, each in points), most)
-
-
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """
-    How many waited in a queue, minute by minute.
-
-    Args:
-        path: Of the line.
-        x: Of the last value.
-        y: The same.
-        most: The largest value.
-    """
-
-    path: str
-    x: float
-    y: float
-    most: int
-
-
-def draw_depth(values: Sequence[int]) -> Depth:
-    """
-    Return the line of *values*, at least one, evenly spaced, the latest at the right.
-
-    The bottom is zero.
-
-    >>> draw_depth([0, 2, 1]).path
-    'M2 30L74 2L146 16'
-    """
+    values = [value for _part, value in points]
     most = max(values)
-    margin = _DEPTH_MARGIN
-    step = (DEPTH_WIDTH - 2 * margin - 2) / max(len(values) - 1, 1)
-    scale = (DEPTH_HEIGHT - 2 * margin) / (most or 1)
-    points = [
+    width, height = (each - 2 * _MARGIN for each in size)
+    placed = [
         (
-            round(margin + step * place, 1),
-            round(DEPTH_HEIGHT - margin - value * scale, 1),
+            round(_MARGIN + part * width, 1),
+            round(_MARGIN + height - value / (most or 1.0) * height, 1),
         )
-        for place, value in enumerate(values)
+        for part, value in points
     ]
-    path = "M" + "L".join(f"{x:g} {y:g}" for x, y in points)
-    return Depth(path, *points[-1], most)
+    path = "M" + "L".join(f"{x:g} {y:g}" for x, y in placed)
+    return Spark(path, *placed[-1], min(values), most)
 
 
 #: Units for each run, and how many have room.

@@ -63,6 +63,10 @@ class Form:
         """Return every field *name*, as check boxes of a list send them."""
         return [value for key, value in self.fields if key == name]
 
+    def given(self, *names: str) -> dict[str, str]:
+        """Return those of the fields *names* that are not empty."""
+        return {name: self.get(name) for name in names if self.get(name)}
+
     def has(self, name: str) -> bool:
         """Tell whether the box *name* was checked, or the button pressed."""
         return self.find(name) is not None
@@ -83,8 +87,7 @@ class Form:
             InvalidDocumentError: With every problem.
         """
         if values is None:
-            given = {name: self.get(name) for name in model.model_fields}
-            values = {name: value for name, value in given.items() if value}
+            values = self.given(*model.model_fields)
         return read_value(model, dict(values), noun)
 
     def read_pause(self, zone: ZoneInfo | None) -> PauseModel:
@@ -264,6 +267,12 @@ def go_to(path: str, text: str = "", *, undo: str = "") -> Response:
         value = base64.urlsafe_b64encode(told.encode()).decode()
         response.set_cookie(_COOKIE, value, max_age=60, httponly=True, samesite="lax")
     return response
+
+
+def give_file(name: str, content: str) -> Response:
+    """Give JSON as a file of that *name*."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type="application/json", headers=headers)
 
 
 def take_told(request: Request) -> Told | None:

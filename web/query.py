@@ -19,12 +19,13 @@ import sqlalchemy as sa
 import structlog
 
 from actions.load.foresee import Whose
+from actions.lookup import SYSTEM_APP
 from models.errors import RuleError, UnreachableError
 from models.fields.instants import parse_instant
 from models.fields.strict_model import show
 from models.operation_state import Queue
 from models.paging import Page, Part
-from overview.apps.small_apps import AppChoice, fetch_app_choices
+from overview.apps.small_apps import MOST_CHOICES, AppChoice, fetch_app_choices
 from serving.context import Context
 from serving.cursors import read_cursor, write_cursor
 from serving.refusals import HttpError
@@ -150,6 +151,12 @@ class Query:
         self.is_first = False
         return Page(limit, position)
 
+    def show(self, part: Part[Any] | Unread | None) -> dict[str, Any]:
+        """Return what the template of a list needs, whatever is listed."""
+        params = self.context.request.query_params
+        cursor = self.find_next(part)
+        return {"part": part, "query": self, "params": params, "cursor": cursor}
+
     def find_next(self, part: Part[Any] | Unread | None) -> str | None:
         """Return the cursor after *part*. None: it was the last."""
         if not isinstance(part, Part) or part.following is None:
@@ -260,3 +267,22 @@ def read_part(
             error=str(error),
         )
         return Unread(str(error))
+
+
+def list_apps(context: Context) -> list[tuple[str, str]] | None:
+    """
+    Return uid and name of the small apps that a form offers.
+
+    None: too many to choose from. There is never one by default.
+    """
+    found = read_part(context, find_apps)
+    # One of those that were read may be our own.
+    if isinstance(found, Unread) or len(found) >= MOST_CHOICES - 1:
+        return None
+    return [(each.uid, each.name or each.uid) for each in found]
+
+
+def find_apps(connection: sa.Connection) -> list[AppChoice]:
+    """Return the small apps, as many as may be offered; not our own."""
+    found = fetch_app_choices(connection)
+    return [each for each in found if each.uid != SYSTEM_APP]

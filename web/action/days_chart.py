@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
-from itertools import pairwise
 
 from models.units import format_count
 
@@ -152,7 +151,6 @@ def _tell(weeks: int, cells: Sequence[Cell]) -> str:
 
 #: Units: the area of the line, and its size as a small one.
 LEFT, RIGHT, TOP, BOTTOM = 52, 366, 22, 118
-SMALL = (96, 20)
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 
@@ -236,42 +234,9 @@ def draw_trend(
         Point(round(LEFT + number * gap, 1), place(took), is_bad, told)
         for number, (took, is_bad, told) in enumerate(runs)
     )
-    return Trend(
-        _join(points), points, tuple(lines), None if median is None else place(median)
-    )
-
-
-def draw_spark(took: Sequence[float]) -> str:
-    """
-    Return the path of the same as a small line; empty: there are not two.
-
-    >>> draw_spark([1, 2])
-    'M1 19L95 1'
-    """
-    if len(took) < 2:
-        return ""
-    width, height = SMALL
-    low, high = min(took), max(took)
-    span = high - low
-    gap = (width - 2) / (len(took) - 1)
-    found = [
-        Point(
-            round(1 + number * gap, 1),
-            round(height - 1 - (height - 2) * (each - low) / span, 1)
-            if span
-            else height / 2,
-            is_bad=False,
-            told="",
-        )
-        for number, each in enumerate(took)
-    ]
-    return _join(found)
-
-
-def _join(points: Sequence[Point]) -> str:
-    first = points[0]
-    rest = "".join(f"L{each.x:g} {each.y:g}" for _, each in pairwise(points))
-    return f"M{first.x:g} {first.y:g}{rest}"
+    path = "M" + "L".join(f"{each.x:g} {each.y:g}" for each in points)
+    middle = None if median is None else place(median)
+    return Trend(path, points, tuple(lines), middle)
 
 
 def _tell_number(number: float, name: str) -> str:

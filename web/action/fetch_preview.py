@@ -20,9 +20,6 @@ from models.revision import ActionState
 from models.when import TimingModel
 from overview.recipients import read_stored
 
-#: The most occurrences that are shown.
-MOST_SHOWN = 200
-
 
 def preview_stored(
     connection: sa.Connection,
@@ -30,7 +27,6 @@ def preview_stored(
     *,
     count: int,
     viewer_zone: ZoneInfo,
-    app: str | None = None,
 ) -> Preview:
     """
     Return the next occurrences of a stored action, as the tick will find them.
@@ -40,15 +36,14 @@ def preview_stored(
 
     Args:
         uid: Of an action, deleted or not.
-        count: The most occurrences, up to MOST_SHOWN.
+        count: The most occurrences.
         viewer_zone: In which times are shown to the caller, beside that of the rule.
-        app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:
         NotFoundError: There has never been such an action.
         InvalidDocumentError: Its document or its rule can no longer be read.
     """
-    row = get_action(connection, uid, app=app)
+    row = get_action(connection, uid)
     action = read_stored(uid, row.document).model_copy(update={"uid": uid})
     problem = find_problem(row)
     if problem is not None:
@@ -64,7 +59,7 @@ def preview_stored(
         start=max(start or row.effective_from, row.effective_from),
         # Of one that does not run, one is looked for, so that it is not told that its
         # rule is never due.
-        count=1 if start is None else min(count, MOST_SHOWN),
+        count=1 if start is None else count,
         viewer_zone=viewer_zone,
     )
     return replace(

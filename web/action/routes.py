@@ -59,7 +59,6 @@ from web.action.days_chart import (
     Trend,
     count_weeks,
     draw_days,
-    draw_spark,
     draw_trend,
 )
 from web.action.fetch_days import ActionDays, fetch_action_days
@@ -72,6 +71,7 @@ from web.action_words import (
     tell_idleness,
     write_rules,
 )
+from web.charts import Spark, draw_even_spark
 from web.forms import Form, go_to
 from web.guarding import PageRoute
 from web.preferences import Clock, read_preferences
@@ -178,7 +178,7 @@ class Drawn:
     """The pictures of how long the last runs took."""
 
     trend: Trend | None
-    spark: str
+    spark: Spark | None
 
 
 def draw_durations(recent: RecentRuns) -> Drawn:
@@ -189,7 +189,7 @@ def draw_durations(recent: RecentRuns) -> Drawn:
         if each.took_s is not None
     ][-DRAWN:]
     trend = draw_trend(took, recent.median_s)
-    return Drawn(trend, draw_spark([each for each, _, _ in took]))
+    return Drawn(trend, draw_even_spark([each for each, _, _ in took]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,17 +367,13 @@ def run_action(context: Operator, form: Form, uid: str) -> Response | None:
 
 def _read_run(form: Form) -> RunModel:
     """Return the run that a form asks for: all its steps if all are checked."""
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {**form.given("user", "note"), "force": form.has("force")}
     steps = form.get_all("steps")
     if steps and len(steps) < len(form.get_all("known")):
         values["steps"] = steps
     elif not steps and form.get_all("known"):
         problem = Problem("/steps", "No step is chosen.", "Choose at least one.")
         raise InvalidDocumentError((problem,))
-    for name in ("user", "note"):
-        if form.get(name):
-            values[name] = form.get(name)
-    values["force"] = form.has("force")
     return form.read(RunModel, "run", values)
 
 

@@ -40,6 +40,7 @@ from web.actions.fetch_counts import (
     fetch_document_part,
 )
 from web.charts import LEGEND
+from web.forms import give_file
 from web.guarding import PageRoute
 from web.query import Query, Unread, read_part
 from web.rendering import render
@@ -164,8 +165,7 @@ def export_actions(context: Viewer) -> Response:
         found = _collect(connection, wanted)
     # As `actions post` and POST /actions/batch take it.
     text = write_json([each.document for each in found], indent=2)
-    headers = {"Content-Disposition": 'attachment; filename="actions.json"'}
-    return Response(f"{text}\n", media_type="application/json", headers=headers)
+    return give_file("actions.json", f"{text}\n")
 
 
 def _collect(

@@ -48,7 +48,7 @@ from web.apps.app_parts import (
     read_entry,
     show_entry,
 )
-from web.forms import Form, go_to, read_number
+from web.forms import Form, give_file, go_to, read_number
 from web.guarding import PageRoute
 from web.questions import after_question
 
@@ -85,10 +85,7 @@ def export(context: Editor, app: str) -> Response:
     """Give the whole document of a small app, as a file."""
     with context.reading() as connection:
         document = fetch_document(connection, context.own(app))
-    name = f'attachment; filename="{app}.json"'
-    headers = {"Content-Disposition": name}
-    text = write_json(document, indent=2)
-    return Response(text, media_type="application/json", headers=headers)
+    return give_file(f"{app}.json", write_json(document, indent=2))
 
 
 _APP_LOSS = (

@@ -52,12 +52,7 @@ def show_apps(context: Viewer) -> Response:
     query = Query(context)
     page = query.page()
     part = read_part(context, fetch_app_part, page, app=context.app)
-    values = {
-        "part": part,
-        "query": query,
-        "cursor": query.find_next(part),
-    }
-    return render(context, "apps/apps.html", values)
+    return render(context, "apps/apps.html", query.show(part))
 
 
 @router.get("/apps/{app}")
@@ -103,11 +98,9 @@ def show_users(context: Viewer, app: str) -> Response:
     groups = read_part(context, fetch_group_part, app, Page(200))
     values = {
         "app": app,
-        "part": part,
         "groups": groups,
         "wanted": wanted,
-        "query": query,
-        "cursor": query.find_next(part),
+        **query.show(part),
     }
     return render(context, "apps/users.html", values)
 

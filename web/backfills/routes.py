@@ -93,17 +93,13 @@ def _read(form: Form, zone: Any) -> BackfillModel:
     Raises:
         InvalidDocumentError: With every problem.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(form.given("which", "note"))
     for name in ("from", "until"):
         at = form.read_instant(name, zone)
         if at is not None:
             values[name] = format_instant(at)
-    for name in ("at_once", "expected_count"):
-        if form.get(name):
-            values[name] = read_number(form.get(name))
-    for name in ("which", "note"):
-        if form.get(name):
-            values[name] = form.get(name)
+    for name, text in form.given("at_once", "expected_count").items():
+        values[name] = read_number(text)
     return form.read(BackfillModel, "backfill", values)
 
 

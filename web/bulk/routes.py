@@ -178,7 +178,7 @@ def _find_chosen(
             return _choose_operations(context, connection, OperationChange(kind))
         return {"ids": form.get_all("id")[:MOST_NAMED]}
     if form.has("all"):
-        return {name: form.get(name) for name in FILTERS if form.get(name)}
+        return form.given(*FILTERS)
     chosen = form.get_all("uid")
     if not chosen:
         msg = "Nothing is chosen. Check some actions, or all."

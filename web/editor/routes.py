@@ -38,7 +38,6 @@ from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.previews.new import AppCalendar, fetch_app_calendar
 from serving.context import Context, Editor
 from serving.refusals import find_status
-from web.app_choice import find_apps, list_apps
 from web.editor.builders import (
     BUILDERS,
     DAYS,
@@ -49,14 +48,20 @@ from web.editor.builders import (
     is_typed,
     open_builders,
 )
-from web.editor.conflict import Meanwhile, fetch_meanwhile
 from web.editor.document_text import write_text
-from web.editor.draft import Draft, foresee, judge, take_proposal
+from web.editor.draft import (
+    Draft,
+    Meanwhile,
+    fetch_meanwhile,
+    foresee,
+    judge,
+    take_proposal,
+)
 from web.editor.starters.starters import Starter, get_starter, list_starters
 from web.forms import Form, Refused, go_to, make_refused, read_form, read_revision
 from web.guarding import PageRoute, takes_form
 from web.preferences import find_zone, read_preferences
-from web.query import Unread, read_part
+from web.query import Unread, find_apps, list_apps, read_part
 from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

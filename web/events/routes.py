@@ -35,10 +35,7 @@ def show_events(context: Viewer) -> Response:
     values = {
         "app": app,
         "wanted": wanted,
-        "params": context.request.query_params,
-        "query": query,
-        "part": part,
-        "cursor": query.find_next(part),
+        **query.show(part),
         "address": find_address(context.request),
     }
     return render(context, "events/events.html", values)

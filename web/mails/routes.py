@@ -210,11 +210,8 @@ def show_mails(context: Viewer) -> Response:
     values = {
         "wanted": wanted,
         "states": _STATES,
-        "query": query,
-        "params": context.request.query_params,
-        "part": part,
         "counts": read_part(context, count_lately, of_any),
-        "cursor": query.find_next(part),
+        **query.show(part),
     }
     return render(context, "mails/mails.html", values)
 

@@ -79,17 +79,12 @@ def place_problems(error: InvalidDocumentError) -> InvalidDocumentError:
 
     What somebody typed is in two places of two documents.
     """
-    placed: dict[tuple[str, str], Problem] = {}
+    placed: dict[str, Problem] = {}
     for each in error.problems:
         is_address = "users" in each.pointer or each.pointer == ""
         pointer = "/email" if is_address else each.pointer
-        placed.setdefault(
-            (pointer, each.message), Problem(pointer, each.message, each.hint)
-        )
-    by_pointer: dict[str, Problem] = {}
-    for problem in placed.values():
-        by_pointer.setdefault(problem.pointer, problem)
-    return InvalidDocumentError(tuple(by_pointer.values()))
+        placed.setdefault(pointer, Problem(pointer, each.message, each.hint))
+    return InvalidDocumentError(tuple(placed.values()))
 
 
 def find_zone_name(context: Context) -> str:

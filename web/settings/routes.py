@@ -57,10 +57,10 @@ from serving.access.sign_ins import (
 )
 from serving.context import Admin, Context, Viewer
 from serving.guarding import heavy
-from web.app_choice import list_apps
-from web.forms import Form, go_to
+from web.editor.duration_words import tell_duration
+from web.forms import Form, give_file, go_to
 from web.guarding import PageRoute
-from web.query import Query, Unread, read_part
+from web.query import Query, Unread, list_apps, read_part
 from web.questions import after_question
 from web.rendering import find_address, render
 
@@ -81,22 +81,19 @@ def show_settings(context: Viewer) -> Response:
     if context.caller.role >= Role.ADMIN:
         page = query.page(_KEYS)
         part = read_part(context, fetch_keys, app=context.app, page=page)
-    is_list = isinstance(part, Part)
     return render(
         context,
         "settings/settings.html",
         {
-            "part": part,
+            **query.show(part),
             "invited": part is not None
             and read_part(context, fetch_invitations, app=context.app),
             "most": _KEYS,
-            "query": query,
-            "cursor": query.find_next(part),
             "active": [e for e in part.entries if e.state == "active"]
             if isinstance(part, Part)
             else [],
             "soon": _SOON,
-            "is_list": is_list,
+            "is_list": isinstance(part, Part),
             "version": version("minutehand"),
         },
     )
@@ -123,12 +120,9 @@ def show_changes(context: Admin) -> Response:
         context,
         "settings/changes.html",
         {
-            "part": part,
             "names": {} if isinstance(names, Unread) else names,
-            "query": query,
-            "params": context.request.query_params,
             "filtered": query.has_any("app", "kind", "subject", "by", "day"),
-            "cursor": query.find_next(part),
+            **query.show(part),
         },
     )
 
@@ -188,12 +182,21 @@ async def download_support_bundle(context: Admin) -> Response:
 def _write_bundle(context: Context, findings: list[Finding]) -> Response:
     with context.reading() as connection:
         bundle = make_bundle(connection, context.services.settings, findings)
-    name = 'attachment; filename="minutehand-support.json"'
-    return Response(
-        write_json(bundle),
-        media_type="application/json",
-        headers={"Content-Disposition": name},
-    )
+    return give_file("minutehand-support.json", write_json(bundle))
+
+
+#: What each role may do, in words.
+_ROLES = (
+    ("viewer", "viewer: reads"),
+    ("operator", "operator: also runs, cancels, retries and pauses"),
+    ("editor", "editor: also writes actions, users and data"),
+    ("admin", "admin: also manages keys and reads the record of changes"),
+)
+
+
+def _tell_all(*lengths: Duration | str) -> list[tuple[str, str]]:
+    """Return each length of time as a form sends it, and in words."""
+    return [(str(each), tell_duration(str(each))) for each in lengths]
 
 
 #: Chooses all small apps; no uid begins so.
@@ -203,8 +206,9 @@ _ALL_APPS = "*"
 def _ask_new(context: Context) -> tuple[str, dict[str, Any]]:
     """Ask what the new key is for."""
     return "settings/key_new.html", {
+        "lifetimes": [*_tell_all("P30D", DEFAULT_LIFETIME, "P1Y"), ("", ENDLESS)],
         "lifetime": str(DEFAULT_LIFETIME),
-        "endless": ENDLESS,
+        "roles": _ROLES,
         "all_apps": _ALL_APPS,
         "apps": list_apps(context),
     }
@@ -228,15 +232,18 @@ def make(context: Admin, form: Form) -> Response:
 
 def _ask_whom(context: Context) -> tuple[str, dict[str, Any]]:
     """Ask whom an invitation is for."""
-    values = {"lifetime": str(INVITED_FOR), "apps": list_apps(context)}
-    return "settings/invite.html", values
+    return "settings/invite.html", {
+        "lifetimes": _tell_all("PT12H", "P1D", INVITED_FOR, "P30D"),
+        "lifetime": str(INVITED_FOR),
+        "roles": _ROLES,
+        "apps": list_apps(context),
+    }
 
 
 @after_question(router, "/invite", _ask_whom)
 def invite_colleague(context: Admin, form: Form) -> Response:
     """Make an invitation, and show its link this once."""
-    names = (name for name in InvitationModel.model_fields if form.get(name))
-    values = {name: form.get(name) for name in names}
+    values = form.given(*InvitationModel.model_fields)
     if context.app is not None:
         values.setdefault("app", context.app)
     wanted = form.read(InvitationModel, "invitation", values)
@@ -268,10 +275,8 @@ def _read_new(context: Context, form: Form) -> NewKeyModel:
     Raises:
         InvalidDocumentError: Something is wrong with it.
     """
-    names = (name for name in NewKeyModel.model_fields if form.get(name))
     # left empty, it does not end
-    values: dict[str, str | None] = {"expires": None}
-    values |= {name: form.get(name) for name in names}
+    values: dict[str, Any] = {"expires": None} | form.given(*NewKeyModel.model_fields)
     if context.app is None:
         if "app" not in values:
             hint = "Choose one, or all of them."
@@ -285,7 +290,14 @@ def _ask(template: str, context: Context, key_id: str) -> tuple[str, dict[str, A
     """Ask before a key is revoked, or how long it goes on beside its successor."""
     with context.reading() as connection:
         shown = fetch_key(connection, key_id, app=context.app)
-    return template, {"key": shown, "overlap": str(DEFAULT_OVERLAP)}
+    return template, {
+        "key": shown,
+        "overlaps": [
+            *_tell_all(DEFAULT_OVERLAP, "P1D", "PT1H"),
+            ("PT0S", "not at all: it was seen by others"),
+        ],
+        "overlap": str(DEFAULT_OVERLAP),
+    }
 
 
 @after_question(

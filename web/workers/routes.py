@@ -22,7 +22,7 @@ from overview.installation.queues import ShownQueue, fetch_queues
 from overview.installation.status import fetch_app_status
 from overview.installation.workers import fetch_worker, fetch_workers, set_drained
 from serving.context import Context, Operator, Viewer
-from web.charts import draw_depth
+from web.charts import DEPTH, draw_even_spark
 from web.forms import Form, go_to
 from web.guarding import PageRoute, takes_form
 from web.preferences import format_iso
@@ -56,7 +56,9 @@ def show_workers(context: Viewer) -> Response:
         {
             "queues": queues,
             "verdict": tell_verdict(known) if known else "",
-            "depths": {each.queue: draw_depth(each.history) for each in known},
+            "depths": {
+                each.queue: draw_even_spark(each.history, DEPTH) for each in known
+            },
             "workers": read_part(context, fetch_workers),
             "leaders": read_part(context, fetch_leaders),
             "commands": tell_commands(
