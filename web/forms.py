@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
@@ -217,7 +217,9 @@ def make_refused(error: MinutehandError) -> Refused:
         return Refused(tell_error(error), others=(tell_error(error),))
     fields: dict[str, list[str]] = {}
     others: list[str] = []
-    for name, text in _find_messages(error):
+    for problem in error.problems:
+        name = problem.pointer.lstrip("/").partition("/")[0]
+        text = f"{problem.message} {problem.hint}".rstrip()
         if name:
             fields.setdefault(name, []).append(text)
         else:
@@ -225,12 +227,6 @@ def make_refused(error: MinutehandError) -> Refused:
     count = len(error.problems)
     told = "There is a problem" if count == 1 else f"There are {count} problems"
     return Refused(f"{told}; nothing was saved.", fields, tuple(others))
-
-
-def _find_messages(error: InvalidDocumentError) -> Iterator[tuple[str, str]]:
-    for problem in error.problems:
-        name = problem.pointer.lstrip("/").partition("/")[0]
-        yield name, f"{problem.message} {problem.hint}".rstrip()
 
 
 _COOKIE = "minutehand-told"

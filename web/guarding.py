@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from fastapi import Request
+from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
@@ -115,3 +115,8 @@ class PageRoute(GuardedRoute):
     def check_parameters(self, request: Request) -> None:
         """Ignore parameters that nobody knows, as in links of yesterday."""
         refuse_nul(request)
+
+
+def make_router(prefix: str = "") -> APIRouter:
+    """Return where the routes of a page are put."""
+    return APIRouter(prefix=prefix, include_in_schema=False, route_class=PageRoute)

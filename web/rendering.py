@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from overview.doctor.checks.scheduler import is_tick_late
 from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services
-from web.forms import Told, forget_told, take_told, tell_error
+from web.forms import forget_told, take_told, tell_error
 from web.preferences import (
     Clock,
     Clocks,
@@ -136,13 +136,13 @@ def render(
     if refused is not None:
         status = HTTPStatus.UNPROCESSABLE_ENTITY
     leadership = read_part(context, fetch_leadership)
-    shown = _Shown(context.request, context, leadership)
     told = take_told(context.request)
     # A part that is read anew must not take the message of the next page.
-    is_part = "x-part" in context.request.headers
-    response = shown.make(template, values, status, None if is_part else told)
-    if told is not None and not is_part:
-        forget_told(response)
+    if told is None or "x-part" in context.request.headers:
+        return _make(context.request, context, leadership, template, values, status)
+    given = {**(values or {}), "told": told}
+    response = _make(context.request, context, leadership, template, given, status)
+    forget_told(response)
     return response
 
 
@@ -163,8 +163,7 @@ def render_error(
         leadership = read_part(context, fetch_leadership)
     status = find_status(error)
     values = {"problem": tell_error(error), "status": status}
-    shown = _Shown(request, context, leadership)
-    response = shown.make("error.html", values, status, None)
+    response = _make(request, context, leadership, "error.html", values, status)
     headers = getattr(error, "headers", {})
     response.headers.update({"Retry-After": "5"} if away else headers)
     return response
@@ -186,68 +185,54 @@ def render_alone(
         values: What it shows.
         status: Of the answer.
     """
-    return _Shown(request, None, Unread("")).make(template, values, status, None)
+    return _make(request, None, Unread(""), template, values, status)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """One page that is made."""
+def _make(
+    request: Request,
+    context: Context | None,
+    leadership: LeaderInFrame | Unread,
+    template: str,
+    values: Mapping[str, Any] | None,
+    status: HTTPStatus,
+) -> Response:
+    preferences = read_preferences(request)
+    now = datetime.now(UTC) if isinstance(leadership, Unread) else leadership.now
+    shown = {
+        "context": context,
+        "clocks": make_clocks(request.app.state.services, preferences, now),
+        "glyphs": Glyphs(),
+        "path": request.url.path,
+        "preferences": preferences,
+        "leadership": leadership,
+        "section": find_section(request.url.path),
+        "told": None,
+        "with_query": partial(_with_query, request),
+        **(values or {}),
+    }
+    text = make_environment().get_template(template).render(shown)
+    return HTMLResponse(text, status.value, headers=HEADERS)
 
-    request: Request
-    context: Context | None
-    leadership: LeaderInFrame | Unread
 
-    def make(
-        self,
-        template: str,
-        values: Mapping[str, Any] | None,
-        status: HTTPStatus,
-        told: Told | None,
-    ) -> Response:
-        preferences = read_preferences(self.request)
-        text = (
-            make_environment()
-            .get_template(template)
-            .render(
-                {
-                    "context": self.context,
-                    "clocks": self._make_clocks(preferences),
-                    "glyphs": Glyphs(),
-                    "path": self.request.url.path,
-                    "preferences": preferences,
-                    "leadership": self.leadership,
-                    "section": find_section(self.request.url.path),
-                    "told": told,
-                    "with_query": self._with_query,
-                    **(values or {}),
-                }
-            )
-        )
-        return HTMLResponse(text, status.value, headers=HEADERS)
+def _with_query(request: Request, **changes: Any) -> str:
+    """
+    Return the address of this page with another query.
 
-    def _make_clocks(self, preferences: Preferences) -> Clocks:
-        services: Services = self.request.app.state.services
-        known = self.leadership
-        now = datetime.now(UTC) if isinstance(known, Unread) else known.now
-        return make_clocks(services, preferences, now)
+    Args:
+        changes: Values by name: one, a list of them, or None to leave it out.
+    """
+    query = request.query_params.multi_items()
+    kept = [pair for pair in query if pair[0] not in changes]
+    for name, value in changes.items():
+        several = value if isinstance(value, list | tuple) else [value]
+        kept += [(name, str(each)) for each in several if each is not None]
+    path = quote(request.url.path)
+    return f"{path}?{urlencode(kept)}" if kept else path
 
-    def _with_query(self, **changes: Any) -> str:
-        """
-        Return the address of this page with another query.
 
-        Args:
-            changes: Values by name: one, a list of them, or None to leave it out.
-        """
-        kept = [
-            pair
-            for pair in self.request.query_params.multi_items()
-            if pair[0] not in changes
-        ]
-        for name, value in changes.items():
-            several = value if isinstance(value, list | tuple) else [value]
-            kept += [(name, str(each)) for each in several if each is not None]
-        path = quote(self.request.url.path)
-        return f"{path}?{urlencode(kept)}" if kept else path
+def find_clocks(context: Context, now: datetime) -> Clocks:
+    """Return the clocks that whoever asks has chosen, at *now* (aware)."""
+    return make_clocks(context.services, read_preferences(context.request), now)
 
 
 def make_clocks(services: Services, preferences: Preferences, now: datetime) -> Clocks:
@@ -376,9 +361,7 @@ def find_address(request: Request) -> str:
 
 def find_section(path: str) -> Section | None:
     """Return the entry of the navigation that a page belongs to."""
-    found = [
-        each
-        for each in SECTIONS
-        if path == each.path or (each.path != "/" and path.startswith(f"{each.path}/"))
-    ]
-    return found[0] if found else None
+    for each in SECTIONS:
+        if path == each.path or (each.path != "/" and path.startswith(f"{each.path}/")):
+            return each
+    return None

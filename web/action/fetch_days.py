@@ -25,9 +25,8 @@ from models.database.engine import (
 from models.database.tables import LIVE, TROUBLED, UNSUCCESSFUL, operations
 from models.operation_state import OperationState
 
-#: Weeks that are shown unless somebody says otherwise, and the most.
+#: Weeks that are shown; the first day is a Monday, the last is today.
 WEEKS = 13
-MOST_WEEKS = 53
 
 #: The most operations that are counted: 20 ms. An action that is due every minute has
 #: 131,000 in 13 weeks.
@@ -66,7 +65,6 @@ class Missed:
     last: datetime
     count: int
     is_more: bool
-    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +94,6 @@ def fetch_action_days(
     connection: sa.Connection,
     uid: str,
     *,
-    weeks: int = WEEKS,
-    app: str | None = None,
     now: datetime | None = None,
     most: int = COUNTED,
 ) -> ActionDays:
@@ -109,19 +105,17 @@ def fetch_action_days(
 
     Args:
         uid: Of an action, deleted or not.
-        weeks: How many, up to MOST_WEEKS; the first day is a Monday, the last is today.
-        app: Uid of a small app; other apps' actions are unknown. None: of any app.
         now: Aware; its day is the last. None: by the clock of the database.
         most: The most operations to count.
 
     Raises:
         NotFoundError: There has never been such an action.
     """
-    row = get_action(connection, uid, app=app)
+    row = get_action(connection, uid)
     zone = find_zone(row)
     today = (now or read_clock(connection)).astimezone(zone).date()
     monday = today - today.weekday() * _DAY
-    first = monday - timedelta(weeks=min(weeks, MOST_WEEKS) - 1)
+    first = monday - timedelta(weeks=WEEKS - 1)
     dates = [first + number * _DAY for number in range((today - first).days + 1)]
     begins = [_begin(each, zone) for each in [*dates, today + _DAY]]
     first_day = _find_day(begins, _find_oldest(connection, uid, begins[0], most))
@@ -244,7 +238,7 @@ def _list_missed(
     until: datetime,
 ) -> list[Missed]:
     """Return what was missed from *since* until *until*, newest first."""
-    query = sa.select(_run.id, _run.occurrence, _run.reason, _run.details)
+    query = sa.select(_run.id, _run.occurrence, _run.details)
     latest = _run.occurrence.desc()
     missed = (
         query.where(
@@ -286,7 +280,6 @@ def _read_missed(row: sa.Row[Any]) -> Missed:
         row.occurrence if last is None else datetime.fromisoformat(last),
         told.get("count", 1),
         bool(told.get("more")),
-        row.reason,
     )
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.posting.edit import roll_back
@@ -31,12 +30,12 @@ from serving.context import Context, Editor, Viewer
 from web.editor.document_text import write_text
 from web.editor.draft import Draft, Judged, judge
 from web.forms import LARGEST_REVISION, Form, go_to, read_revision
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.query import Unread, read_part
 from web.questions import after_question
 from web.rendering import render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 #: Revisions on one page.
 _SHOWN = 50

@@ -8,12 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.explaining.why import WhyAnswer
@@ -49,9 +48,9 @@ from overview.actions.shown import (
     fetch_detailed_action,
     fetch_shown_action,
 )
-from overview.operations import ShownOperation, fetch_shown_part
+from overview.operations import fetch_shown_part
 from overview.previews.runs import RunPreview, preview_run
-from overview.recipients import Recipient, foresee_stored
+from overview.recipients import ForeseenRecipients, Recipient, foresee_stored
 from overview.why.instant import explain_instant, read_asked
 from serving.context import Context, Editor, Operator, Viewer
 from web.action.days_chart import (
@@ -73,7 +72,7 @@ from web.action_words import (
 )
 from web.charts import Spark, draw_even_spark
 from web.forms import Form, go_to
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.preferences import Clock, read_preferences
 from web.query import Query, read_part
 from web.questions import after_question
@@ -83,66 +82,37 @@ from web.rendering import render
 TABLED, STRIPPED, DRAWN = 5, 20, 30
 
 
-@dataclass(frozen=True, slots=True)
-class NextRuns:
-    """When it runs next. *problem*: why that cannot be told."""
-
-    preview: Preview | None
-    problem: str = ""
-
-
-def foresee(connection: sa.Connection, uid: str, zone: ZoneInfo) -> NextRuns:
-    """Return the next runs, in the zone of whoever looks, too."""
+def foresee(connection: sa.Connection, uid: str, zone: ZoneInfo) -> Preview | str:
+    """Return the next runs, in *zone*, too; or why they cannot be told."""
     try:
-        return NextRuns(preview_stored(connection, uid, count=10, viewer_zone=zone))
+        return preview_stored(connection, uid, count=10, viewer_zone=zone)
     except InvalidDocumentError as error:
-        return NextRuns(None, str(error))
+        return str(error)
 
 
-def fetch_runs(connection: sa.Connection, uid: str) -> Sequence[ShownOperation]:
-    """Return the last runs, newest first, each with why it did not run."""
-    wanted = OperationFilter(action_uid=uid)
-    part = fetch_shown_part(connection, wanted, Page(TABLED), with_steps=False)
-    return part.entries
-
-
-@dataclass(frozen=True, slots=True)
-class ReachedRecipients:
+class ReachedRecipients(NamedTuple):
     """
     Who gets the mails, and who of those named does not.
 
     Args:
-        count: How many are in.
-        inside: Some of them.
-        outside: How many of the others, why, and some of them; a row for each reason.
+        outside: How many are not, why, and some of them; a row for each reason.
         unknown: Names that the small app does not have.
     """
 
-    count: int
-    on_event: bool
-    inside: Sequence[Recipient]
+    found: ForeseenRecipients
     outside: Sequence[tuple[int, str, Sequence[Recipient]]]
-    unknown: Sequence[str]
+    unknown: Sequence[Problem]
 
 
 def fetch_reached(connection: sa.Connection, uid: str) -> ReachedRecipients:
     """Return who gets the mails, and who of those named does not."""
     found, unknown = foresee_stored(connection, uid)
+    some = found.first_left_out
     outside = [
-        (
-            left.count,
-            left.reason,
-            [one for one in found.first_left_out if one.standing is left.standing],
-        )
+        (left.count, left.reason, [e for e in some if e.standing is left.standing])
         for left in found.left_out
     ]
-    return ReachedRecipients(
-        found.count,
-        found.on_event,
-        found.first,
-        outside,
-        [each.message for each in unknown],
-    )
+    return ReachedRecipients(found, outside, unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +208,7 @@ def ask_why(connection: sa.Connection, uid: str, text: str | None) -> AskedInsta
         return AskedInstant(text, problem=str(error))
 
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 #: Revisions and backfills that are looked at.
 _REVISIONS, _BACKFILLS = 10, 3
@@ -255,14 +225,16 @@ def show_action(context: Viewer, uid: str) -> Response:
         zone = find_zone(get_action(connection, uid, app=context.app))
     preferences = read_preferences(context.request)
     mine = preferences.mine or load_zone(context.services.timezone)
-    asked = query.text("at")
+    asked, ran = query.text("at"), OperationFilter(action_uid=uid)
     values = {
         "found": found.seen_by(context.app),
         "zone": zone.key,
         "mine": None if mine.key in {zone.key, "UTC"} else mine.key,
         "whose": "you" if preferences.mine else "the installation",
         "foreseen": read_part(context, foresee, uid, mine),
-        "runs": read_part(context, fetch_runs, uid),
+        "runs": read_part(
+            context, fetch_shown_part, ran, Page(TABLED), with_steps=False
+        ),
         "recent": read_part(context, fetch_runs_of_action, uid, limit=STRIPPED),
         "durations": read_part(
             context, lambda c: draw_durations(fetch_runs_of_action(c, uid, limit=30))

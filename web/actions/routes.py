@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.list_actions import Order
@@ -41,11 +40,11 @@ from web.actions.fetch_counts import (
 )
 from web.charts import LEGEND
 from web.forms import give_file
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.query import Query, Unread, read_part
 from web.rendering import render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 #: Actions of one part of the list, and the latest runs of each.
 _SHOWN, _RUNS = 50, 20

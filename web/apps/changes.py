@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.lookup import fetch_app
@@ -49,10 +48,10 @@ from web.apps.app_parts import (
     show_entry,
 )
 from web.forms import Form, give_file, go_to, read_number
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.questions import after_question
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 
 def _path(app: str, rest: str = "") -> str:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.pausing.targets import pause_target, resume_target
@@ -29,12 +28,12 @@ from overview.installation.status import fetch_app_status
 from overview.operations import fetch_shown_part
 from serving.context import Context, Operator, Viewer, refuse_app
 from web.forms import Form, go_to
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.query import Query, Unread, read_part
 from web.questions import after_question
 from web.rendering import render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 #: Failures, troubled actions and users that the page of an app shows.
 _FEW = 5

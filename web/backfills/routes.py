@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.lookup import get_action
@@ -26,12 +25,12 @@ from models.role import Role
 from overview.recipients import fetch_recipient_part
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, Refused, go_to, make_refused, read_number
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.query import Query
 from web.questions import after_question
 from web.rendering import render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 #: Occurrences that a list shows.
 _LISTED = 100

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.list_actions import select_part
@@ -40,13 +39,12 @@ from overview.operations import fetch_shown_operations
 from serving.context import Context, Operator, Viewer
 from web.actions.routes import FILTERS
 from web.forms import Form, go_to, is_own_path, make_refused, read_number
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.operations.list_query import read_asked
-from web.preferences import read_preferences
 from web.questions import after_question
-from web.rendering import make_clocks, render
+from web.rendering import find_clocks, render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 #: Actions or operations that are named before something is done to them.
 _NAMED = 20
@@ -190,8 +188,8 @@ def _choose_operations(
     context: Context, connection: sa.Connection, change: OperationChange
 ) -> dict[str, Any]:
     now = read_clock(connection)
-    clocks = make_clocks(context.services, read_preferences(context.request), now)
-    asked = read_asked(context, connection, now=now, zone=clocks.find_zone())
+    zone = find_clocks(context, now).find_zone()
+    asked = read_asked(context, connection, now=now, zone=zone)
     if asked.problems:
         raise UsageError(" ".join(asked.problems))
     if not asked.model.state:

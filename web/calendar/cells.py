@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from itertools import pairwise
+from typing import NamedTuple
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -187,22 +189,22 @@ _HOUR = timedelta(hours=1)
 _HOURS = 7 * 24
 _STEP = (_RIGHT - _LEFT) / _HOURS
 
+#: Units that the name of a day needs.
+_ROOM = 44
 
-@dataclass(frozen=True, slots=True)
-class GridLine:
-    """A line of the grid: where, and what it says."""
 
-    at: float
+class ChartLine(NamedTuple):
+    """A line of the picture, and its text: what it says, and where."""
+
+    path: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class HotMark:
-    """A hot minute: where, how high its hour stands, and its rank."""
-
     x: float
     y: float
-    rank: int
+
+
+_NOW = ChartLine(
+    f"M{_LEFT + 0.5} {_TOP - 4}V{_FLOOR + 4}", "now", _LEFT + 4, _FLOOR + 18
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +217,10 @@ class LoadChart:
             the former.
         width: Of a bar.
         rows: Lines of the grid, and how many they stand for.
-        days: Where local days begin.
-        marks: The hot minutes.
+        days: Where local days begin; of the last, there is no room for the name.
+        marks: The hot minutes, by their rank.
+        size: Of the picture.
+        axis: The floor, and below it *now* at the beginning.
         most: How many the highest bar has.
         least: How many the lowest has.
         fullest: For those who read tables: the hours with the most and their counts,
@@ -225,12 +229,15 @@ class LoadChart:
 
     paths: Mapping[str, str]
     width: float
-    rows: Sequence[GridLine]
-    days: Sequence[GridLine]
-    marks: Sequence[HotMark]
+    rows: Sequence[ChartLine]
+    days: Sequence[ChartLine]
+    marks: Sequence[ChartLine]
     most: int
     least: int
     fullest: Sequence[tuple[datetime, Mapping[str, int]]]
+    size: str = f"{_RIGHT + 8} {_FLOOR + 24}"
+    axis: str = f"M{_LEFT} {_FLOOR + 0.5}H{_RIGHT}"
+    now: ChartLine = _NOW
 
 
 def draw_load(
@@ -271,10 +278,10 @@ def draw_load(
     return LoadChart(
         paths=paths,
         width=round(_STEP - 2, 1),
-        rows=[GridLine(_FLOOR - n * per, f"{n:,}") for n in (0, top // 2, top)],
-        days=_find_days(since, zone),
+        rows=[_draw_row(n, _FLOOR - n * per) for n in (0, top // 2, top)],
+        days=list(_draw_days(since, zone)),
         marks=[
-            HotMark(_middle(number), _FLOOR - totals[number] * per, rank)
+            _draw_mark(rank, _middle(number), _FLOOR - totals[number] * per)
             for rank, number in enumerate(at_hours, 1)
         ],
         most=max(totals),
@@ -287,14 +294,23 @@ def _middle(hour: int) -> float:
     return _LEFT + (hour + 0.5) * _STEP
 
 
-def _find_days(since: datetime, zone: ZoneInfo) -> list[GridLine]:
-    """Return where local days begin, to the hour."""
+def _draw_row(count: int, y: float) -> ChartLine:
+    return ChartLine(f"M{_LEFT} {y:.1f}H{_RIGHT}", f"{count:,}", _LEFT - 6, y + 4)
+
+
+def _draw_mark(rank: int, x: float, y: float) -> ChartLine:
+    return ChartLine(f"M{x:.1f} {y - 2:.1f}v-6", str(rank), x, y - 11)
+
+
+def _draw_days(since: datetime, zone: ZoneInfo) -> Iterator[ChartLine]:
+    """Yield where local days begin, to the hour."""
     dates = [(since + n * _HOUR).astimezone(zone).date() for n in range(_HOURS)]
-    return [
-        GridLine(_LEFT + number * _STEP, f"{day:%a} {day.day}")
-        for number, day in enumerate(dates)
-        if number and day != dates[number - 1]
-    ]
+    for number, (former, day) in enumerate(pairwise(dates), 1):
+        if day != former:
+            x = _LEFT + number * _STEP
+            text = f"{day:%a} {day.day}" if x < _RIGHT - _ROOM else ""
+            path = f"M{x:.1f} {_TOP - 4}V{_FLOOR + 4}"
+            yield ChartLine(path, text, x + 3, _FLOOR + 18)
 
 
 def _round_up(count: int) -> int:

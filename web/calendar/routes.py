@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.load.forecast import Load, forecast_load
@@ -23,12 +22,12 @@ from serving.context import Viewer
 from web.calendar.cells import HOURS, LoadChart, draw_load, make_filters, make_rows, say
 from web.calendar.fetch_calendar import Calendar, Planned, fetch_calendar, list_planned
 from web.calendar.local_days import CalendarDay
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.preferences import format_iso, format_offset
 from web.query import Asked, Unread, ask, read_part
 from web.rendering import render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 #: Hot minutes that are told.
 _HOT = 5

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from dispatch.refresh_now import refresh_now
@@ -17,12 +16,12 @@ from operations.publish_now import Moved, publish_now, roll_back_now
 from overview.apps.data import DataDomain, fetch_detailed_domain, fetch_domain_part
 from serving.context import Context, Editor, Viewer
 from web.forms import Form, go_to, read_number
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.query import Unread, read_part
 from web.questions import after_question
 from web.rendering import render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 #: Domains that are asked about at a time; a small app rarely has as many.
 _MOST = 200

@@ -12,7 +12,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.lookup import fetch_app
@@ -59,12 +58,12 @@ from web.editor.draft import (
 )
 from web.editor.starters.starters import Starter, get_starter, list_starters
 from web.forms import Form, Refused, go_to, make_refused, read_form, read_revision
-from web.guarding import PageRoute, takes_form
+from web.guarding import make_router, takes_form
 from web.preferences import find_zone, read_preferences
 from web.query import Unread, find_apps, list_apps, read_part
 from web.rendering import render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 #: What the first small app is called, unless its author has a better name.
 _FIRST_APP = "main"

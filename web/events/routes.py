@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.receive_events import find_refusal, receive_events_strictly, replay_event
@@ -15,12 +14,12 @@ from models.event import EventName, ReplayModel, UserEventModel
 from overview.events import EventFilter, fetch_detailed_event, fetch_event_part
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, go_to
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.query import Query, Unread, read_part
 from web.questions import after_question
 from web.rendering import find_address, render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 
 @router.get("/events")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from serving.context import Viewer
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.rendering import SECTIONS, render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 _KEYS = (
     *((each.keys, f"go to {each.name}") for each in SECTIONS),

@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import UUID
 
-from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -36,13 +35,13 @@ from overview.operations import fetch_shown_operation
 from serving.context import Context, Operator, Viewer
 from serving.guarding import heavy
 from web.forms import Form, go_to, make_refused, read_form, read_number
-from web.guarding import PageRoute, takes_form
+from web.guarding import make_router, takes_form
 from web.mails.fetch_mailed import fetch_mailed_part
 from web.query import Query, Unread, read_part
 from web.questions import after_question
 from web.rendering import render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 #: Recipients that are named before something is done.
 _NAMED = 12

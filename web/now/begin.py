@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.posting.edit import OneOutcome, Terms, post_text
@@ -20,11 +19,11 @@ from models.errors import InvalidDocumentError, Problem, StaleError
 from models.role import Role
 from serving.context import Context, Editor, Viewer
 from web.forms import Form, Refused, go_to, make_refused, read_form
-from web.guarding import PageRoute, takes_form
+from web.guarding import make_router, takes_form
 from web.preferences import read_preferences
 from web.rendering import render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 
 @router.get("/begin")

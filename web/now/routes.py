@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -20,7 +19,7 @@ from overview.installation.figures import LATELY, Lag, fetch_lag
 from serving.context import Context, Operator, Viewer
 from web.charts import Spark, draw_spark
 from web.forms import Form, go_to
-from web.guarding import PageRoute, takes_form
+from web.guarding import make_router, takes_form
 from web.now.begin import make_begin_values
 from web.now.fetch_failures import Failures, fetch_failures
 from web.now.fetch_minutes import Minutes, fetch_minutes
@@ -29,12 +28,11 @@ from web.now.fetch_pulse import Pulse, count_scheduled, fetch_pulse
 from web.now.fetch_running import fetch_coming, fetch_under_way
 from web.now.minute_rail import Rail, draw_rail
 from web.now.verdict import DayCounts, judge
-from web.preferences import read_preferences
 from web.query import Unread, read_part
 from web.questions import after_question
-from web.rendering import make_clocks, render
+from web.rendering import find_clocks, render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 
 @router.get("/")
@@ -171,6 +169,4 @@ def _tell(until: datetime, zone: ZoneInfo) -> str:
 
 def _find_zone(context: Context, now: datetime | None = None) -> ZoneInfo:
     """Return the zone in which the page shows times, and its form is filled in."""
-    liked = read_preferences(context.request)
-    clocks = make_clocks(context.services, liked, now or datetime.now(UTC))
-    return clocks.find_zone()
+    return find_clocks(context, now or datetime.now(UTC)).find_zone()

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
 from models.operation_state import OperationState
@@ -30,7 +29,7 @@ from overview.operations import (
 )
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, go_to
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.operation.fetch_account import Account, fetch_account
 from web.operation.gantt import draw_gantt
 from web.preferences import format_iso
@@ -38,7 +37,7 @@ from web.query import Unread, read_part
 from web.questions import after_question
 from web.rendering import HEADERS, find_address, render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 _PATH = "/operations/{operation_id}"
 

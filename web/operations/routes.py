@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from models.database.engine import read_clock
@@ -18,14 +17,14 @@ from operations.operation_filter import OperationFilter
 from overview.operations import ShownOperation, fetch_filled_part
 from serving.context import Context, Viewer
 from serving.cursors import write_cursor
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.operations.fetch_facets import Facets, count_facets
 from web.operations.list_query import RANGE_WORDS, AskedList, read_asked
-from web.preferences import Clocks, format_offset, read_preferences
+from web.preferences import Clocks, format_offset
 from web.query import read_part
-from web.rendering import make_clocks, render
+from web.rendering import find_clocks, render
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 _PATH = "/operations"
 
@@ -87,7 +86,7 @@ def show_operations(context: Viewer) -> Response:
 
 def _read(connection: sa.Connection, context: Context) -> _List:
     now = read_clock(connection)
-    clocks = make_clocks(context.services, read_preferences(context.request), now)
+    clocks = find_clocks(context, now)
     asked = read_asked(context, connection, now=now, zone=clocks.find_zone())
     part = fetch_filled_part(connection, asked.wanted, asked.page)
     following = part.following

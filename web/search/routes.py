@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
 from serving.context import Viewer
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.query import Unread, read_part
 from web.rendering import render
 from web.search.fetch_search import Hit, HitKind, search
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 _FOLDERS = {
     HitKind.ACTION: "actions",

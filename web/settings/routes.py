@@ -8,7 +8,6 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -59,12 +58,12 @@ from serving.context import Admin, Context, Viewer
 from serving.guarding import heavy
 from web.editor.duration_words import tell_duration
 from web.forms import Form, give_file, go_to
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.query import Query, Unread, list_apps, read_part
 from web.questions import after_question
 from web.rendering import find_address, render
 
-router = APIRouter(prefix="/settings", include_in_schema=False, route_class=PageRoute)
+router = make_router("/settings")
 
 #: A key that ends within this time is one to look at.
 _SOON = timedelta(days=7)

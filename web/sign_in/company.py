@@ -9,7 +9,7 @@ who it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
@@ -42,11 +42,11 @@ from serving.access.sign_ins import (
     use_up,
 )
 from serving.services import Services
-from serving.signing_in import count_attempt, is_behind_tls, name_cookie
+from serving.signing_in import count_attempt, name_cookie
 from telemetry import Event
 from web.guarding import SIGN_IN
 from web.rendering import find_address, render_alone
-from web.sign_in.routes import check_goal, let_in, refuse
+from web.sign_in.routes import check_goal, keep_secret, let_in, refuse
 
 log = structlog.get_logger()
 
@@ -71,14 +71,8 @@ async def leave_for_provider(request: Request, next: str = "") -> Response:  # n
     except MinutehandError as error:
         return await _refuse(request, error, goal)
     response = RedirectResponse(address, HTTPStatus.SEE_OTHER.value)
-    response.set_cookie(
-        _name_pending(request),
-        attempt.secret + _keep_goal(goal),
-        max_age=int(PENDING_FOR.total_seconds()),
-        httponly=True,
-        samesite="lax",
-        secure=is_behind_tls(request.app.state.services.settings),
-    )
+    secret = attempt.secret + _keep_goal(goal)
+    keep_secret(request, response, _name_pending(request), secret, PENDING_FOR)
     return response
 
 
@@ -92,13 +86,7 @@ async def come_back(request: Request) -> Response:
         response = await _enter(request, attempt, goal)
     except MinutehandError as error:
         response = await _refuse(request, error, check_goal(goal))
-    settings = request.app.state.services.settings
-    response.delete_cookie(
-        _name_pending(request),
-        httponly=True,
-        samesite="lax",
-        secure=is_behind_tls(settings),
-    )
+    keep_secret(request, response, _name_pending(request), "", timedelta())
     return response
 
 

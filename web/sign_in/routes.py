@@ -8,6 +8,7 @@ the script of the page reads; without script, one pastes it.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from http import HTTPStatus
 
 import structlog
@@ -91,16 +92,24 @@ def let_in(request: Request, session: Session, goal: str) -> Response:
         app=who.app,
     )
     response = go_to(check_goal(goal) or "/")
-    settings = request.app.state.services.settings
+    name = name_cookie(request.app.state.services.settings)
+    length = session.expires_at - session.begins_at
+    keep_secret(request, response, name, session.text, length)
+    return response
+
+
+def keep_secret(
+    request: Request, response: Response, name: str, secret: str, length: timedelta
+) -> None:
+    """Let the browser keep *secret* for that long, which no script sees; or forget."""
     response.set_cookie(
-        name_cookie(settings),
-        session.text,
-        max_age=round((session.expires_at - session.begins_at).total_seconds()),
+        name,
+        secret,
+        max_age=round(length.total_seconds()),
         httponly=True,
         samesite="lax",
-        secure=is_behind_tls(settings),
+        secure=is_behind_tls(request.app.state.services.settings),
     )
-    return response
 
 
 @router.post("/sign-out")
@@ -115,9 +124,7 @@ def leave(request: Request) -> Response:
     except MinutehandError as error:
         return refuse(request, error)
     response = go_to(f"{SIGN_IN}?left=" if services.provider else SIGN_IN)
-    response.delete_cookie(
-        name, httponly=True, samesite="lax", secure=is_behind_tls(services.settings)
-    )
+    keep_secret(request, response, name, "", timedelta())
     return response
 
 

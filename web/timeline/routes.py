@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.load.foresee import Whose
@@ -22,7 +21,7 @@ from models.operation_state import OperationState, Queue
 from models.units import format_count
 from serving.context import Viewer
 from web.calendar.cells import make_filters
-from web.guarding import PageRoute
+from web.guarding import make_router
 from web.preferences import format_iso
 from web.query import Asked, Unread, ask, read_part
 from web.rendering import render
@@ -36,7 +35,7 @@ from web.timeline.lane_chart import (
     find_ticks,
 )
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+router = make_router()
 
 #: The part of the window that is past, if the link does not say which window.
 _PAST = 2 / 3

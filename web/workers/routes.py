@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.pausing.queues import pause_queue, resume_queue
@@ -24,13 +23,13 @@ from overview.installation.workers import fetch_worker, fetch_workers, set_drain
 from serving.context import Context, Operator, Viewer
 from web.charts import DEPTH, draw_even_spark
 from web.forms import Form, go_to
-from web.guarding import PageRoute, takes_form
+from web.guarding import make_router, takes_form
 from web.preferences import format_iso
 from web.query import Unread, read_part
 from web.questions import after_question
 from web.rendering import render
 
-router = APIRouter(prefix="/workers", include_in_schema=False, route_class=PageRoute)
+router = make_router("/workers")
 
 #: The prefix that queues have unless a setting says otherwise.
 _USUAL_PREFIX = "minutehand"

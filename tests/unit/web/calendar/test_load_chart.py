@@ -29,7 +29,7 @@ def test_bars_have_what_their_hour_has():
     assert (6, 0) == (chart.most, chart.least)
     assert ["heavy", "quick"] == list(chart.paths)
     assert 2 == chart.paths["quick"].count("M")
-    assert [1] == [each.rank for each in chart.marks]
+    assert ["1"] == [each.text for each in chart.marks]
     assert ["Sun 25", "Mon 26"] == [each.text for each in chart.days[:2]]
     assert {"heavy": 2, "quick": 4} == chart.fullest[0][1]
     assert ["0", "3", "6"] == [each.text for each in chart.rows]
