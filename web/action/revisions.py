@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -183,17 +183,29 @@ def compare_texts(before: Sequence[str], after: Sequence[str]) -> list[TextLine]
     begin = _count_same(before, after)
     most = min(len(before), len(after)) - begin
     end = _count_same(before[: -most - 1 : -1], after[: -most - 1 : -1]) if most else 0
+    begin, end = max(begin - _AROUND, 0), max(end - _AROUND, 0)
     old, new = before[begin : len(before) - end], after[begin : len(after) - end]
-    middle = (
-        _compare_lines(old, new)
-        if len(old) * len(new) <= _MOST_COMPARED
-        else _replace(old, new)
-    )
-    last = len(before) - end
-    lines = [TextLine("keep", line) for line in before[max(begin - _AROUND, 0) : begin]]
-    lines += middle
-    lines += [TextLine("keep", line) for line in before[last : last + _AROUND]]
-    return _cut(_leave_out(lines))
+    lines: list[TextLine] = []
+    for group in _find_changes(old, new):
+        if lines:
+            lines.append(TextLine("gap", "…"))
+        for tag, start, stop, new_start, new_stop in group:
+            if tag == "equal":
+                lines += [TextLine("keep", line) for line in old[start:stop]]
+            else:
+                lines += [TextLine("del", line) for line in old[start:stop]]
+                lines += [TextLine("ins", line) for line in new[new_start:new_stop]]
+    return _cut(lines)
+
+
+def _find_changes(
+    old: Sequence[str], new: Sequence[str]
+) -> Iterable[Sequence[tuple[str, int, int, int, int]]]:
+    """Return what differs, with what is around it."""
+    if len(old) * len(new) > _MOST_COMPARED:
+        return [[("replace", 0, len(old), 0, len(new))]]
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return matcher.get_grouped_opcodes(_AROUND)
 
 
 def _count_same(before: Sequence[str], after: Sequence[str]) -> int:
@@ -203,40 +215,6 @@ def _count_same(before: Sequence[str], after: Sequence[str]) -> int:
             break
         count += 1
     return count
-
-
-def _compare_lines(old: Sequence[str], new: Sequence[str]) -> list[TextLine]:
-    lines: list[TextLine] = []
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for tag, begin, end, other_begin, other_end in matcher.get_opcodes():
-        if tag == "equal":
-            lines += [TextLine("keep", line) for line in old[begin:end]]
-        else:
-            lines += _replace(old[begin:end], new[other_begin:other_end])
-    return lines
-
-
-def _replace(old: Sequence[str], new: Sequence[str]) -> list[TextLine]:
-    return [TextLine("del", line) for line in old] + [
-        TextLine("ins", line) for line in new
-    ]
-
-
-def _leave_out(lines: Sequence[TextLine]) -> list[TextLine]:
-    """Return *lines* with a gap for those that are far from any that differs."""
-    near: set[int] = set()
-    for place, line in enumerate(lines):
-        if line.kind != "keep":
-            near.update(range(place - _AROUND, place + _AROUND + 1))
-    left: list[TextLine] = []
-    for place, line in enumerate(lines):
-        if place in near:
-            left.append(line)
-        elif left and left[-1].kind != "gap":
-            left.append(TextLine("gap", "…"))
-    if left and left[-1].kind == "gap":
-        left.pop()
-    return left
 
 
 def _cut(lines: list[TextLine]) -> list[TextLine]:

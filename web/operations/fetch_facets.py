@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -91,7 +92,7 @@ def count_facets(
     bound = most if wanted.app is None else LOOKED_AT_OF_APP
     rows = _count_groups(connection, free, bound)
     looked_at = sum(row.looked_at for row in rows)
-    groups = [_Group(row) for row in rows if row.matching]
+    groups = [row for row in rows if row.matching]
     chosen = _choose(wanted)
     is_whole = looked_at < bound
     oldest = min((row.oldest for row in rows), default=None)
@@ -101,7 +102,7 @@ def count_facets(
     return Facets(
         total=_sum(groups, chosen, ()),
         states=found,
-        retrying=_sum([g for g in groups if g.is_retrying], chosen, ("state",)),
+        retrying=_sum([g for g in groups if g.retrying], chosen, ("state",)),
         uncertain=_count_uncertain(connection, uncertain, since),
         reasons={
             Reason(r): n for r, n in _tally(groups, chosen, "reason").items() if r
@@ -114,55 +115,47 @@ def count_facets(
     )
 
 
-class _Group:
-    """Operations that are alike in all that the filters ask."""
-
-    def __init__(self, row: sa.Row[Any]) -> None:
-        self.state = OperationState(row.state)
-        self.reason = row.head
-        self.queue, self.trigger, self.app = row.queue, row.trigger, row.app
-        self.is_retrying = bool(row.retrying)
-        self.count = int(row.matching)
+_Test = Callable[[sa.Row[Any]], bool]
 
 
-_Test = Callable[[_Group], bool]
+def _has(group: sa.Row[Any], name: str, value: str) -> bool:
+    return bool(getattr(group, name) == value)
 
 
 def _choose(wanted: OperationFilter) -> dict[str, _Test]:
     """Return what each filter in force asks of a group."""
-    tests: dict[str, _Test] = {}
+    asked = {name: getattr(wanted, name) for name in ("reason", "queue", "trigger")}
+    tests: dict[str, _Test] = {
+        name: partial(_has, name=name, value=value)
+        for name, value in asked.items()
+        if value is not None
+    }
     if wanted.is_retrying:
-        tests["state"] = lambda group: group.is_retrying
+        tests["state"] = lambda group: bool(group.retrying)
     elif wanted.states:
         tests["state"] = lambda group: group.state in wanted.states
-    if wanted.reason is not None:
-        tests["reason"] = lambda group: group.reason == wanted.reason
-    if wanted.queue is not None:
-        tests["queue"] = lambda group: group.queue == wanted.queue
-    if wanted.trigger is not None:
-        tests["trigger"] = lambda group: group.trigger == wanted.trigger
     return tests
 
 
-def _fits(group: _Group, tests: Mapping[str, _Test], but: Iterable[str]) -> bool:
+def _fits(group: sa.Row[Any], tests: Mapping[str, _Test], but: Iterable[str]) -> bool:
     left_out = set(but)
     return all(test(group) for name, test in tests.items() if name not in left_out)
 
 
 def _sum(
-    groups: Iterable[_Group], tests: Mapping[str, _Test], but: Iterable[str]
+    groups: Iterable[sa.Row[Any]], tests: Mapping[str, _Test], but: Iterable[str]
 ) -> int:
-    return sum(group.count for group in groups if _fits(group, tests, but))
+    return sum(group.matching for group in groups if _fits(group, tests, but))
 
 
 def _tally(
-    groups: Iterable[_Group], tests: Mapping[str, _Test], name: str
+    groups: Iterable[sa.Row[Any]], tests: Mapping[str, _Test], name: str
 ) -> dict[Any, int]:
     """Count by the values of *name*, whatever is asked of it."""
     counts: Counter[Any] = Counter()
     for group in groups:
         if _fits(group, tests, (name,)):
-            counts[getattr(group, name)] += group.count
+            counts[getattr(group, name)] += group.matching
     return dict(counts.most_common())
 
 
@@ -191,7 +184,7 @@ def _count_groups(
     each = (
         sa.select(
             *(columns.state, columns.queue, columns.trigger, columns.app),
-            head.label("head"),
+            head.label("reason"),
             sa.case((is_retrying, 1), else_=0).label("retrying"),
             sa.case((matches, 1), else_=0).label("matches"),
             columns.recorded_at,
@@ -199,7 +192,7 @@ def _count_groups(
     ).subquery("each")
     keys = (
         *(each.c.state, each.c.queue, each.c.trigger),
-        *(each.c.app, each.c.head, each.c.retrying),
+        *(each.c.app, each.c.reason, each.c.retrying),
     )
     found = connection.execute(
         sa.select(

@@ -16,7 +16,6 @@ from starlette.responses import Response
 
 from actions.load.foresee import Whose
 from models.database.engine import read_clock
-from models.fields.strict_model import show
 from models.operation_state import OperationState, Queue
 from models.units import format_count
 from serving.context import Viewer
@@ -81,7 +80,7 @@ def show_timeline(context: Viewer) -> Response:
     asked = ask(context)
     if isinstance(asked, Unread):
         return render(context, "timeline/timeline.html", {"timeline": asked})
-    zone, span = asked.find_zone(), _find_span(asked)
+    zone, span = asked.find_zone(), asked.choice("span", Span) or Span.SIX_HOURS
     since = asked.instant("from")
     timeline = read_part(context, _read, asked, since, span)
     values: dict[str, Any] = {
@@ -97,13 +96,6 @@ def show_timeline(context: Viewer) -> Response:
         values |= _describe(timeline, asked, zone, span)
         values["is_live"] = since is None
     return render(context, "timeline/timeline.html", values)
-
-
-def _find_span(asked: Asked) -> Span:
-    given = asked.text("span")
-    if given and given not in set(Span):
-        asked.note(f"A timeline has 1h, 6h, 24h or 7d, not {show(given)}.")
-    return Span(given) if given in set(Span) else Span.SIX_HOURS
 
 
 def _read(
