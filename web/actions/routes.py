@@ -97,16 +97,13 @@ def show_actions(context: Viewer) -> Response:
     counts = read_part(context, count_actions, counted, app=context.app)
     has_filter = wanted.but(app=None) != ActionFilterModel() or query.has_any("app")
     values = {
-        "part": part,
         "counts": counts,
         "wanted": wanted,
         "order": order,
-        "ignored": query.problems,
-        "is_first": query.is_first,
         "has_filter": has_filter,
         "is_new": _is_empty(counts) and not has_filter,
         "filters": {name: query.text(name) for name in FILTERS if query.text(name)},
-        "cursor": query.find_next(part),
+        **query.show(part),
         "verdict": _tell(counts, tell_verdict),
         "lead": _tell(counts, lambda found: tell_counts(found, counted)),
         **_WORDS,

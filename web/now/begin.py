@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -122,45 +123,8 @@ def show_guide(context: Viewer) -> Response:
 #: Uid of the small app that is made.
 APP = "hello"
 
-#: The name of its template, and of the step's argument.
-_TEMPLATE = "hello"
-
-#: The document of the action, but for its recipient.
-ACTION: dict[str, Any] = {
-    "name": "say hello",
-    "operations": {"send_email": {"template": _TEMPLATE}},
-    "when": {"cron_rule": "0 9 * * Mon-Fri"},
-}
-
-
-def make_app_document(
-    email: str, zone: str, *, since: str | None = None
-) -> dict[str, Any]:
-    """
-    Return the document of the small app: one user, one template.
-
-    Args:
-        email: Of the user; also their id.
-        zone: IANA name, in which the rule is read.
-        since: Since when the user has an account, RFC 3339. None: it is not said.
-    """
-    return {
-        "name": "Hello",
-        "timezone": zone,
-        "users": [
-            {"id": email, "email": email, "created_at": since, "activated_at": since}
-        ],
-        "templates": {
-            _TEMPLATE: {
-                "subject": "Hello from Minutehand",
-                "text": (
-                    "Hello,\n\nthis is your first scheduled action. It runs Monday to"
-                    " Friday at 09:00, once, also on the days when the clocks"
-                    " change.\n"
-                ),
-            }
-        },
-    }
+#: The documents of the small app, of one user and one template, and of its action.
+_DOCUMENTS = Path(__file__).with_name("first_action.json")
 
 
 def post_first_action(
@@ -179,9 +143,12 @@ def post_first_action(
         StaleError: There is such an app already.
     """
     # Made a moment ago: a user is told apart from one who never came by an instant.
-    since = read_clock(connection) - timedelta(seconds=1)
-    document = make_app_document(email, zone, since=since.isoformat(timespec="seconds"))
+    at = read_clock(connection) - timedelta(seconds=1)
+    since = at.isoformat(timespec="seconds")
+    user = {"id": email, "email": email, "created_at": since, "activated_at": since}
+    documents = json.loads(_DOCUMENTS.read_text(encoding="utf-8"))
+    document = {**documents["app"], "timezone": zone, "users": [user]}
     app = read_small_app(json.dumps(document).encode(), uid=APP)
     apply_small_app(connection, app, ApplyTerms(by=terms.by, expected_revision=0))
-    action = {**ACTION, "recipients": {"users": [email]}}
+    action = {**documents["action"], "recipients": {"users": [email]}}
     return post_text(connection, APP, json.dumps(action), terms=terms)

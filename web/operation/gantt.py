@@ -44,7 +44,6 @@ class Bar:
         kind: ok, bad, now, wait, late: see the template.
         label: How long it took, and what became of it.
         is_inside: Whether there is room for the label within the bar.
-        is_open: It goes on.
     """
 
     x: float
@@ -54,7 +53,6 @@ class Bar:
     state: str
     label: str
     is_inside: bool
-    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +256,7 @@ def _draw_stretch(scale: _Scale, each: StepAttempt, y: int, now: datetime) -> Ba
     label = _tell_length(end - begin)
     kind = _KINDS.get(each.state, "wait")
     is_inside = kind == "ok" and width > len(label) * _LETTER + 12
-    return Bar(
-        x, y, width, kind, each.state, label, is_inside, is_open=each.ended_at is None
-    )
+    return Bar(x, y, width, kind, each.state, label, is_inside)
 
 
 def _tell_length(length: timedelta) -> str:

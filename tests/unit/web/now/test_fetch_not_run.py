@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from web.now.fetch_late import explain_delay
+from web.now.fetch_not_run import explain_delay
 
 DUE = datetime(2026, 10, 20, 2, 0, tzinfo=UTC)
 
