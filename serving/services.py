@@ -449,7 +449,12 @@ class Services:
         """What the installation says about actions that are posted to it."""
         settings = self.settings
         rules, bounds = settings.make_task_rules(), settings.app_bounds
-        return Terms(settings.timezone, rules, settings.lookback, bounds)
+        return Terms(
+            lookback=settings.lookback,
+            bounds=bounds,
+            timezone=settings.timezone,
+            task_rules=rules,
+        )
 
 
 def make_provider(settings: Settings) -> IdentityProvider | None:

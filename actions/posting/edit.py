@@ -6,10 +6,10 @@ What cannot be read, or is no longer what its author has seen, changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -38,11 +38,9 @@ from models.door.differences import apply_merge_patch
 from models.door.documents import read_action, read_action_object, read_actions
 from models.door.json_text import decode_json
 from models.errors import InvalidDocumentError, NotFoundError, Problem
-from models.fields.app_bounds import AppBounds
 from models.fields.strict_model import show
 from models.fields.task_rules import TaskRules
 from models.json_form import ASIDE
-from models.occurrence import LOOKBACK
 from models.revision import ActionState, Change
 from models.scheduled_action import ScheduledActionModel
 from models.units import format_count
@@ -134,38 +132,21 @@ class ListOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Posting):
     """
-    What an installation says about the actions that are posted to it, and who posts.
+    How actions are posted to an installation, and what it says of reading them.
 
     Args:
         timezone: IANA name, for rules that name no zone, in apps that have none.
         task_rules: Where ``run_task`` may send tasks. None: anywhere.
-        lookback: A due date older than this is refused.
-        bounds: Of small apps, by their uids.
-        by: Who posts, such as ``root@host``.
-        note: Why, in their words.
     """
 
     timezone: str = "UTC"
     task_rules: TaskRules | None = None
-    lookback: timedelta = LOOKBACK
-    bounds: Mapping[str, AppBounds] = field(default_factory=dict)
-    by: str | None = None
-    note: str | None = None
 
     def get_rules(self, app: str | None) -> TaskRules | None:
         """Return where ``run_task`` may send tasks of the actions of *app*."""
         return None if self.task_rules is None else self.task_rules.of(app)
-
-    def post(self, *, note: str | None = None) -> Posting:
-        """Return how an action is posted by them."""
-        return Posting(
-            lookback=self.lookback,
-            by=self.by,
-            note=note or self.note,
-            bounds=self.bounds,
-        )
 
 
 def post_text(
@@ -187,11 +168,9 @@ def post_text(
             ``post_action``.
     """
     action = _read(connection, app, text, terms)
-    if not dry_run:
-        return post_with_outcome(connection, app, action, terms.post())
-    with rolled_back(connection):
-        found = post_with_outcome(connection, app, action, terms.post())
-    return replace(found, uid=None)
+    with rolled_back(connection) if dry_run else nullcontext():
+        found = post_with_outcome(connection, app, action, terms)
+    return replace(found, uid=None) if dry_run else found
 
 
 def read_all_text(
@@ -235,7 +214,7 @@ def replace_text(
     owner = require_action(connection, seen.uid, app=seen.app).app
     action = _read(connection, owner, text, terms)
     with rolled_back(connection) if dry_run else nullcontext():
-        return _replace(connection, seen, action, terms.post())
+        return _replace(connection, seen, action, terms)
 
 
 def patch_text(
@@ -262,13 +241,9 @@ def patch_text(
     hold_bounds(connection, owner, terms.bounds)
     row = require_action(connection, seen.uid, app=seen.app, lock=True)
     refuse_stale(connection, seen.uid, seen.revision)
-    action = read_action_object(
-        apply_merge_patch(_keep_waiting_as_it_is(row.document), patch),
-        default_timezone=_get_zone(connection, owner, terms),
-        task_rules=terms.get_rules(owner),
-    )
+    action = _read_changed(connection, owner, row.document, terms, patch)
     known = replace(seen, revision=None)  # it is locked
-    return _replace(connection, known, action, terms.post())
+    return _replace(connection, known, action, terms)
 
 
 def roll_back(
@@ -289,30 +264,36 @@ def roll_back(
         StaleError, ConflictError, InvalidDocumentError: As ``replace_text``.
     """
     owner = require_action(connection, seen.uid, app=seen.app).app
-    action = read_action_object(
-        _keep_waiting_as_it_is(fetch_document(connection, seen.uid, revision)),
-        default_timezone=_get_zone(connection, owner, terms),
-        task_rules=terms.get_rules(owner),
-    )
-    note = f"to revision {revision}"
-    if terms.note:
-        note = f"{note}; {terms.note}"
-    how = terms.post(note=note)
+    document = fetch_document(connection, seen.uid, revision)
+    action = _read_changed(connection, owner, document, terms, {})
+    said = filter(None, (f"to revision {revision}", terms.note))
+    how = replace(terms, note="; ".join(said))
     return _replace(connection, seen, action, how, Change.ROLLED_BACK)
 
 
-def _keep_waiting_as_it_is(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _read_changed(
+    connection: sa.Connection,
+    app: str,
+    document: dict[str, JsonValue],
+    terms: Terms,
+    patch: dict[str, JsonValue],
+) -> ScheduledActionModel:
     """
-    Return *document* with what its task has always meant written out.
+    Return the action that a stored *document* of *app* becomes by *patch*.
 
     For new documents the default is to wait for the end of the task. A stored one
     without a word about it does not, and a change of something else must not change it.
     """
     steps = document["operations"]
     task = steps.get("run_task") if isinstance(steps, dict) else None
-    if not isinstance(steps, dict) or not isinstance(task, dict) or "wait" in task:
-        return document
-    return {**document, "operations": {**steps, "run_task": {**task, "wait": False}}}
+    waits = {}
+    if isinstance(task, dict) and "wait" not in task:
+        waits = {"operations": {"run_task": {"wait": False}}}
+    return read_action_object(
+        apply_merge_patch(apply_merge_patch(document, waits), patch),
+        default_timezone=_get_zone(connection, app, terms),
+        task_rules=terms.get_rules(app),
+    )
 
 
 def fetch_document(

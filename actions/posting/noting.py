@@ -7,7 +7,7 @@ of them is short, and never a part that may hold a secret.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ from pydantic import JsonValue
 import tracing
 from models.database.engine import before_commit
 from models.database.journal import note_change
-from models.door.differences import DifferenceKind, ValueDifference, find_differences
+from models.door.differences import DifferenceKind, find_differences
 from models.revision import Change
 
 #: What the record calls an action.
@@ -68,26 +68,18 @@ def note_replaced(
     """
     _trace(connection, old.app, old.uid, old.revision + 1)
     found = find_differences(old.document, document)
+    had = [each for each in found if each.kind is not DifferenceKind.ADDED][:_MOST]
+    has = [each for each in found if each.kind is not DifferenceKind.REMOVED][:_MOST]
+    before = {each.pointer: _shorten(each.pointer, each.before) for each in had}
+    after = {each.pointer: _shorten(each.pointer, each.after) for each in has}
     note_change(
         connection,
         KIND,
         old.uid,
         change,
         app=old.app,
-        before={
-            "revision": old.revision,
-            **_list(
-                (each.pointer, each.before)
-                for each in _had(found, DifferenceKind.ADDED)
-            ),
-        },
-        after={
-            "revision": old.revision + 1,
-            **_list(
-                (each.pointer, each.after)
-                for each in _had(found, DifferenceKind.REMOVED)
-            ),
-        },
+        before={"revision": old.revision, **before},
+        after={"revision": old.revision + 1, **after},
         note=note,
     )
 
@@ -128,22 +120,9 @@ def note_deleted(
     )
 
 
-def _had(
-    found: Iterable[ValueDifference], without: DifferenceKind
-) -> Iterable[ValueDifference]:
-    """Return those of *found* that have a value on one side, *_MOST* at most."""
-    return [each for each in found if each.kind is not without][:_MOST]
-
-
-def _list(values: Iterable[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    return {pointer: _shorten(pointer, value) for pointer, value in values}
-
-
 def _shorten(pointer: str, value: JsonValue) -> JsonValue:
-    if pointer.startswith(_SECRET) or "/operations".startswith(pointer):
-        return _SEE_REVISION
-    if isinstance(value, dict | list) or (
-        isinstance(value, str) and len(value) > _LONGEST
-    ):
+    is_secret = pointer.startswith(_SECRET) or "/operations".startswith(pointer)
+    is_long = isinstance(value, str) and len(value) > _LONGEST
+    if is_secret or is_long or isinstance(value, dict | list):
         return _SEE_REVISION
     return value

@@ -8,7 +8,7 @@ new revision; a decision about an older revision writes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -38,17 +38,9 @@ from actions.posting.revisions import (
 from actions.zone_changes import get_zone_names_of, remember_zones
 from models.back_off import ATTEMPTS
 from models.database.engine import read_clock
-from models.database.tables import (
-    holidays,
-    scheduled_actions,
-)
-from models.door.documents import action_document, place_problems
-from models.errors import (
-    ConflictError,
-    InvalidDocumentError,
-    Problem,
-    RuleError,
-)
+from models.database.tables import holidays, scheduled_actions
+from models.door.documents import action_document
+from models.errors import ConflictError, InvalidDocumentError, Problem, RuleError
 from models.expectations import read_expectation
 from models.fields.app_bounds import AppBounds
 from models.fields.delay import join_delay
@@ -96,7 +88,7 @@ class Posting:
 
 
 #: For actions that nobody in particular posts.
-PLAIN = Posting()
+_PLAIN = Posting()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +152,7 @@ def post_action(
     connection: sa.Connection,
     app: str,
     action: ScheduledActionModel,
-    how: Posting = PLAIN,
+    how: Posting = _PLAIN,
 ) -> Posted:
     """
     Store *action* in *app*.
@@ -174,7 +166,8 @@ def post_action(
     taken = Taken(connection, app, [action])
     moment = _begin(connection, app, how, pause)
     old = taken.find_old(action, replace=how.replace)
-    return _store_one(connection, moment, action, old)
+    (posted,) = _store(connection, moment, [make_given(action, old)])
+    return posted
 
 
 def replace_action(
@@ -208,14 +201,15 @@ def replace_action(
     refuse_stale(connection, seen.uid, seen.revision)
     old = taken.find_old(named, replace=True)
     moment = _begin(connection, owner, how, pause)
-    return _store_one(connection, moment, action, old, change)
+    (posted,) = _store(connection, moment, [make_given(action, old)], change)
+    return posted
 
 
 def post_actions(
     connection: sa.Connection,
     app: str,
     actions: Sequence[ScheduledActionModel],
-    how: Posting = PLAIN,
+    how: Posting = _PLAIN,
 ) -> list[Posted]:
     """
     Store many actions in *app*: all of them, or none if one is refused.
@@ -229,26 +223,11 @@ def post_actions(
     pause = hold_bounds(connection, app, how.bounds)
     taken = Taken(connection, app, actions)
     moment = _begin(connection, app, how, pause)
-    changes: list[_Change] = []
-    problems: list[Problem] = []
     given = [
         make_given(action, taken.find_old(action, replace=how.replace))
         for action in actions
     ]
-    formers = Formers(connection, app, given)
-    for index, each in enumerate(given):
-        try:
-            changes.append(_prepare(moment, each, formers))
-        except InvalidDocumentError as error:
-            problems += place_problems(error, index)
-    if not problems:
-        pairs = [(each.old, each.values) for each in changes]
-        found = find_excess(connection, app, how.bounds, pairs)
-        for place, problem in found.items():
-            problems += place_problems(InvalidDocumentError((problem,)), place)
-    if problems:
-        raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))
-    return _store(connection, moment, changes)
+    return _store(connection, moment, given, is_list=True)
 
 
 def _begin(
@@ -293,43 +272,62 @@ def _prepare(moment: _Moment, given: GivenAction, formers: Formers) -> _Change:
     return _Change(uid, old, values, zones, superseded)
 
 
-def _store_one(
+def _prepare_all(
     connection: sa.Connection,
     moment: _Moment,
-    action: ScheduledActionModel,
-    old: sa.Row[Any] | None,
-    change: Change = Change.REPLACED,
-) -> Posted:
-    given = make_given(action, old)
-    formers = Formers(connection, moment.app, [given])
-    prepared = [_prepare(moment, given, formers)]
-    pairs, bounds = [(old, prepared[0].values)], moment.how.bounds
-    for problem in find_excess(connection, moment.app, bounds, pairs).values():
-        raise InvalidDocumentError((problem,))
-    return _store(connection, moment, prepared, change)[0]
+    given: Sequence[GivenAction],
+    *,
+    is_list: bool,
+) -> list[_Change]:
+    """Return how all are to be stored; see ``_store``."""
+    changes: list[_Change] = []
+    refused: list[tuple[int, Problem]] = []
+    formers = Formers(connection, moment.app, given)
+    for index, each in enumerate(given):
+        try:
+            changes.append(_prepare(moment, each, formers))
+        except InvalidDocumentError as error:
+            refused += [(index, problem) for problem in error.problems]
+    if not refused:
+        pairs = [(each.old, each.values) for each in changes]
+        found = find_excess(connection, moment.app, moment.how.bounds, pairs)
+        refused += found.items()
+    if refused:
+        problems = (
+            replace(problem, pointer=f"/{place}{problem.pointer}")
+            if is_list
+            else problem
+            for place, problem in refused[:MOST_PROBLEMS]
+        )
+        raise InvalidDocumentError(tuple(problems))
+    return changes
 
 
 def _store(
     connection: sa.Connection,
     moment: _Moment,
-    changes: Sequence[_Change],
+    given: Sequence[GivenAction],
     replaced: Change = Change.REPLACED,
+    *,
+    is_list: bool = False,
 ) -> list[Posted]:
+    """Store all that is *given*; of a list, pointers begin with the place in it."""
+    changes = _prepare_all(connection, moment, given, is_list=is_list)
     remember_zones(connection, {zone for each in changes for zone in each.zones})
     new = [each for each in changes if each.old is None]
     for start in range(0, len(new), _CHUNK):
         _insert(connection, moment, new[start : start + _CHUNK])
     for each in changes:
         if each.old is not None:
-            change_action(
-                connection,
-                each.uid,
-                replaced,
-                by=moment.how.by,
-                note=moment.how.note,
-                **each.values,
-            )
-    _note(connection, moment, changes, replaced)
+            says = {"by": moment.how.by, "note": moment.how.note}
+            change_action(connection, each.uid, replaced, **says, **each.values)
+    # the scheduler's own are not in the record of changes
+    for each in changes if moment.app != SYSTEM_APP else ():
+        document, note = each.values["document"], moment.how.note
+        if each.old is None:
+            note_posted(connection, moment.app, each.uid, document, note=note)
+        else:
+            note_replaced(connection, each.old, document, replaced, note=note)
     # In a paused app a new action is paused at once, which is a second revision.
     first = 1 if moment.pause is None else 2
     return [
@@ -345,24 +343,6 @@ def _store(
         )
         for each in changes
     ]
-
-
-def _note(
-    connection: sa.Connection,
-    moment: _Moment,
-    changes: Sequence[_Change],
-    replaced: Change,
-) -> None:
-    """Note what was stored in the record of changes, but for the scheduler's own."""
-    if moment.app == SYSTEM_APP:
-        return
-    note = moment.how.note
-    for each in changes:
-        document = each.values["document"]
-        if each.old is None:
-            note_posted(connection, moment.app, each.uid, document, note=note)
-        else:
-            note_replaced(connection, each.old, document, replaced, note=note)
 
 
 def _insert(connection: sa.Connection, moment: _Moment, new: Sequence[_Change]) -> None:
@@ -398,15 +378,13 @@ def derive(
         follows: Uid of the action that it follows. None: it follows none.
     """
     event, delay, zone, follows_on = None, None, "UTC", None
-    if isinstance(action.when, OnEventModel):
-        event, delay = action.when.on, join_delay(None, action.when.at)
-        zone = action.when.timezone
-    elif isinstance(action.when, AfterEventModel):
-        event, zone = action.when.after, action.when.timezone
-        delay = join_delay(action.when.delay, action.when.at)
-    elif isinstance(action.when, AfterActionModel):
-        follows_on, zone = action.when.on, action.when.timezone
-        delay = action.when.delay
+    when = action.when
+    if isinstance(when, OnEventModel):
+        event, delay, zone = when.on, join_delay(None, when.at), when.timezone
+    elif isinstance(when, AfterEventModel):
+        event, delay, zone = when.after, join_delay(when.delay, when.at), when.timezone
+    elif isinstance(when, AfterActionModel):
+        follows_on, delay, zone = when.on, when.delay, when.timezone
     expected = action.model_dump(include={"expect"})
     queue = action.operations.queue
     skips = timing is not None and (queue is Queue.HEAVY or action.is_below_minute)

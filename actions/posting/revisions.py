@@ -252,21 +252,6 @@ def _log(
 _SAME = ("uid", "revision", "document", "timing", "active", "effective_from")
 _NAMES = [*_SAME, "recorded_at", "change", "undecided_from", "changed_by", "note"]
 
-#: Columns that may be written into many actions at once.
-_CHANGED: dict[str, sa.types.TypeEngine[Any]] = {
-    "timing": sa.Text(),
-    "paused_at": UtcDateTime,
-    "paused_until": UtcDateTime,
-    "paused_by": sa.Text(),
-    "pause_note": sa.Text(),
-    "pause_scope": sa.Text(),
-    "quarantined_at": UtcDateTime,
-    "quarantine_reason": sa.Text(),
-    "effective_from": UtcDateTime,
-    "next_due_at": UtcDateTime,
-    "updated_at": UtcDateTime,
-    "deleted_at": UtcDateTime,
-}
 
 #: Actions in one statement.
 _AT_ONCE = 1000
@@ -285,8 +270,8 @@ def change_actions(
 
     Args:
         connection: In a transaction that has locked the actions.
-        changes: For each action, its row as it was, and the new values of columns, of
-            those in _CHANGED.
+        changes: For each action, its row as it was, and the new values of columns:
+            texts and instants.
         change: What made the new revisions, such as "paused".
         by: Who made them.
     """
@@ -321,7 +306,7 @@ def _many_statements(
         {
             "uid": sa.Text(),
             "undecided_from": UtcDateTime,
-            **{name: _CHANGED[name] for name in names},
+            **{name: kept[name].type for name in names},
         },
         "given",
     )

@@ -151,7 +151,7 @@ def create_actions(
     services = context.services
     owner = need_app(context, app)
     actions = read_all_text(services.engine, owner, context.body, services.terms)
-    how = context.sign(note).post()
+    how = context.sign(note)
     with context.writing() as connection:
         found = post_all_with_outcomes(connection, owner, actions, how, dry_run=dry_run)
     return answer(found.judge())
