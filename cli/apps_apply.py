@@ -9,16 +9,12 @@ import typer
 
 from actions.small_apps.app_row import PartChange
 from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
-from actions.small_apps.check_settings import (
-    find_connection_problems,
-    find_sender_doubts,
-)
+from actions.small_apps.check_settings import check_settings
 from actions.small_apps.differences import AppDifference, foresee_apply
 from cli.connection import get_actor, get_settings, use_engine, write_database
 from cli.options import JsonOption, read_file
 from cli.output import print_found, print_line, print_warning
 from models.door.app_documents import read_small_app
-from models.errors import InvalidDocumentError
 
 #: The document in a directory.
 _FILE = "app.json"
@@ -59,12 +55,11 @@ def apply_apps(
     folder = Path(path) if path != "-" and Path(path).is_dir() else None
     name = path if folder is None else str(folder / _FILE)
     model = read_small_app(read_file(name))
-    problems = find_connection_problems(model, get_settings().sql_connections)
-    senders = find_sender_doubts(model, get_settings().mail_sender_hosts)
-    for doubt in (*problems.doubted, *senders):
+    known = get_settings()
+    found = check_settings(model, known.sql_connections, known.mail_sender_hosts)
+    for doubt in found.doubted:
         print_warning(str(doubt))
-    if problems.refused:
-        raise InvalidDocumentError(tuple(problems.refused))
+    found.refuse()
     terms = ApplyTerms(folder, raise_events, get_actor())
     if dry_run:
         with use_engine() as engine:

@@ -81,6 +81,9 @@ def write_pause(
 
 _action = scheduled_actions.c
 
+#: The columns of an action that is not paused.
+_FREE = {**UNPAUSED, "pause_scope": None}
+
 
 class Refusal(StrEnum):
     """Why an action stays as it is."""
@@ -309,17 +312,19 @@ def _resume(
         if held is not None and row.paused_at is not None:
             write_pause(connection, [row], held, by=by)
         else:
-            schedule = None if row.timing is None else parse_timing(row.timing)
-            is_ticked = row.follows is None
-            started = start_from(
-                row.uid, schedule, now, timedelta(0), is_ticked=is_ticked
-            )
-            values = {**UNPAUSED, "pause_scope": None, "updated_at": now, **started}
-            resumed.append((row, values))
+            started = _start(row, now, timedelta(0))
+            resumed.append((row, {**_FREE, "updated_at": now, **started}))
         _note(connection, row, None, note)
         switched.done += 1
     change_actions(connection, resumed, Change.RESUMED, by=by, note=note)
     return switched
+
+
+def _start(row: sa.Row[Any], now: datetime, lookback: timedelta) -> dict[str, object]:
+    """Return the columns of an action whose stored rule takes effect *now*."""
+    schedule = None if row.timing is None else parse_timing(row.timing)
+    is_ticked = row.follows is None
+    return start_from(row.uid, schedule, now, lookback, is_ticked=is_ticked)
 
 
 def _refuse_to_resume(row: sa.Row[Any]) -> Refusal | None:
@@ -364,28 +369,16 @@ def let_go_on(
     for row in rows:
         over_at = at or row.paused_until
         # Never before an earlier revision, even if the tick is late and it was edited.
-        values = {
-            **UNPAUSED,
-            "pause_scope": None,
-            "updated_at": max(over_at, row.updated_at),
-        }
+        values = {**_FREE, "updated_at": max(over_at, row.updated_at)}
         if row.quarantined_at is not None:
             changes.append((row, values))
-            continue
-        problem = find_problem(row)
-        if problem is not None:
+        elif problem := find_problem(row):
             values |= {"quarantined_at": over_at, "quarantine_reason": problem}
             broken.append((row, values))
-            continue
-        schedule = None if row.timing is None else parse_timing(row.timing)
-        start = max(over_at, row.effective_from)
-        # A due date at that very instant is not over.
-        is_ticked = row.follows is None
-        values |= start_from(
-            row.uid, schedule, start, timedelta.resolution, is_ticked=is_ticked
-        )
-        changes.append((row, values))
-    if changes:
-        change_actions(connection, changes, Change.RESUMED, by=by)
-    if broken:
-        change_actions(connection, broken, Change.QUARANTINED, by=by)
+        else:
+            start = max(over_at, row.effective_from)
+            # A due date at that very instant is not over.
+            values |= _start(row, start, timedelta.resolution)
+            changes.append((row, values))
+    change_actions(connection, changes, Change.RESUMED, by=by)
+    change_actions(connection, broken, Change.QUARANTINED, by=by)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
@@ -41,12 +42,9 @@ QUEUE: Final = "queue"
 OPERATOR: Final = "operator"
 
 _action = scheduled_actions.c
-UNPAUSED: dict[str, object] = {
-    "paused_at": None,
-    "paused_until": None,
-    "paused_by": None,
-    "pause_note": None,
-}
+UNPAUSED: dict[str, object] = dict.fromkeys(
+    ("paused_at", "paused_until", "paused_by", "pause_note")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +86,8 @@ class Pause:
 
     def as_columns(self) -> dict[str, object]:
         """Return the columns of a small app, or of the installation."""
-        return {
-            "paused_at": self.at,
-            "paused_until": self.until,
-            "paused_by": self.by,
-            "pause_note": self.note,
-        }
+        values = (self.at, self.until, self.by, self.note)
+        return dict(zip(UNPAUSED, values, strict=True))
 
     def as_action_columns(self) -> dict[str, object]:
         """Return the columns of an action."""
@@ -126,13 +120,9 @@ def get_pause(row: sa.Row[Any], scope: PauseScope | None = None) -> Pause | None
     """
     if row.paused_at is None:
         return None
-    return Pause(
-        row.paused_at,
-        row.paused_until,
-        row.paused_by,
-        row.pause_note,
-        scope or getattr(row, "pause_scope", None) or ACTION,
-    )
+    scope = scope or getattr(row, "pause_scope", None) or ACTION
+    since, until = row.paused_at, row.paused_until
+    return Pause(since, until, row.paused_by, row.pause_note, scope)
 
 
 def tag_pause(pause: Pause | None) -> str:
@@ -214,6 +204,24 @@ def hold_pause(connection: sa.Connection, app: str) -> Pause | None:
     return found
 
 
+def select_target(app: str | None, *names: str) -> sa.Select[Any]:
+    """Select columns of the row of *app*, or with None of the installation."""
+    if app is None:
+        return sa.select(*(installation.c[name] for name in names))
+    columns = (small_apps.c[name] for name in names)
+    return sa.select(*columns).where(small_apps.c.uid == app)
+
+
+def write_target(
+    connection: sa.Connection, app: str | None, columns: Mapping[str, object]
+) -> None:
+    """Write *columns* into the row of *app*, or with None of the installation."""
+    update = sa.update(installation)
+    if app is not None:
+        update = sa.update(small_apps).where(small_apps.c.uid == app)
+    connection.execute(update.values(**columns))
+
+
 def fetch_pause(
     connection: sa.Connection, app: str | None, *, lock: bool | None = None
 ) -> Pause | None:
@@ -223,10 +231,7 @@ def fetch_pause(
     Args:
         lock: Against others: True to change it, False to rely on it. None: not at all.
     """
-    table = installation if app is None else small_apps
-    query = sa.select(*(table.c[name] for name in UNPAUSED))
-    if app is not None:
-        query = query.where(small_apps.c.uid == app)
+    query = select_target(app, *UNPAUSED)
     if lock is not None:
         query = query.with_for_update(read=not lock)
     row = connection.execute(query).first()
@@ -248,17 +253,10 @@ def fetch_pauses(
         (_action.pause_scope == INSTALLATION, of_whole),
         else_=sa.true(),
     )
-    where = (
-        of_app,
-        _action.paused_at.is_not(None),
-        _action.deleted_at.is_(None),
-        lasts,
-    )
-    actions = connection.execute(
-        sa.select(sa.func.count()).select_from(scheduled_actions).where(*where)
-    ).scalar_one()
+    where = (of_app, _action.paused_at.is_not(None), _action.deleted_at.is_(None))
+    actions = connection.execute(sa.select(sa.func.count()).where(*where, lasts))
     apps = fetch_paused_apps(connection, app)
-    return fetch_pause(connection, None), apps, actions
+    return fetch_pause(connection, None), apps, actions.scalar_one()
 
 
 def fetch_paused_apps(

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic import TypeAdapter
 
 from actions.pausing.pause_and_resume import let_go_on, write_pause
 from actions.pausing.pause_state import (
@@ -23,10 +24,11 @@ from actions.pausing.pause_state import (
     INSTALLATION,
     OPERATOR,
     Pause,
-    PauseScope,
     fetch_pause,
     find_name,
     get_pause,
+    select_target,
+    write_target,
 )
 from actions.posting.revisions import lock_actions
 from models.database.engine import read_clock
@@ -35,6 +37,9 @@ from models.operation_state import Queue
 
 #: Actions that are written in one transaction, within some tenth of a second.
 WRITTEN_AT_ONCE = 1_000
+
+#: A pause as JSON, in which it is kept until it is written into all actions.
+_PAUSE = TypeAdapter(Pause)
 
 _action = scheduled_actions.c
 
@@ -65,7 +70,7 @@ def begin_spread(
     change = {
         "at": read_clock(connection).isoformat(),
         "by": OPERATOR if app is None else find_name(connection),
-        "pause": None if pause is None else _write_down(pause),
+        "pause": pause and _PAUSE.dump_python(pause, mode="json"),
         "until": "",
     }
     _write(connection, app, [*changes, change])
@@ -116,7 +121,7 @@ def _spread(connection: sa.Connection, app: str | None) -> None:
     at, by = datetime.fromisoformat(change["at"]), change["by"]
     # In this order, as everybody who pauses.
     above = None if app is None else fetch_pause(connection, None, lock=False)
-    pause = _read(change["pause"], INSTALLATION if app is None else APP)
+    pause = change["pause"] and _PAUSE.validate_python(change["pause"])
     rows = lock_actions(
         connection,
         *_select(app, is_paused=pause is not None),
@@ -150,39 +155,15 @@ def _select(app: str | None, *, is_paused: bool) -> tuple[sa.ColumnElement[bool]
 
 def _lock_changes(connection: sa.Connection, app: str | None) -> list[dict[str, Any]]:
     """Return what is still to be written, the earliest first."""
-    table = installation if app is None else small_apps
-    query = sa.select(table.c.spread)
-    if app is not None:
-        query = query.where(small_apps.c.uid == app)
-    spread = connection.execute(query.with_for_update()).scalar_one()
+    query = select_target(app, "spread").with_for_update()
+    spread = connection.execute(query).scalar_one()
     return [] if spread is None else list(spread["changes"])
 
 
 def _write(
     connection: sa.Connection, app: str | None, changes: Sequence[Mapping[str, Any]]
 ) -> None:
-    update = sa.update(installation)
-    if app is not None:
-        update = sa.update(small_apps).where(small_apps.c.uid == app)
     # Ticks read whether there is a pause among them; see actions/due_rows.py.
     holds = any(each["pause"] for each in changes)
     spread = {"holds": holds, "changes": changes} if changes else None
-    connection.execute(update.values(spread=spread))
-
-
-def _write_down(pause: Pause) -> dict[str, Any]:
-    until = pause.until and pause.until.isoformat()
-    return {
-        "at": pause.at.isoformat(),
-        "until": until,
-        "by": pause.by,
-        "note": pause.note,
-    }
-
-
-def _read(pause: Mapping[str, Any] | None, scope: PauseScope) -> Pause | None:
-    if pause is None:
-        return None
-    at, until = datetime.fromisoformat(pause["at"]), pause["until"]
-    ends = None if until is None else datetime.fromisoformat(until)
-    return Pause(at, ends, pause["by"], pause["note"], scope)
+    write_target(connection, app, {"spread": spread})

@@ -26,9 +26,9 @@ from actions.pausing.pause_state import (
     fetch_pauses,
     note_pause,
     refuse_other_pause,
+    write_target,
 )
 from actions.pausing.spread import begin_spread
-from models.database.tables import installation, small_apps
 from models.database.transaction import keep_leader_out
 from models.errors import ConflictError
 from models.json_form import ASIDE
@@ -89,7 +89,7 @@ def pause_target(
     known = _hold(connection, app, expected)
     scope: PauseScope = INSTALLATION if app is None else APP
     pause = begin_pause(connection, asked, scope, known)
-    _write(connection, app, pause.as_columns())
+    write_target(connection, app, pause.as_columns())
     actions = begin_spread(connection, app, pause)
     note_pause(connection, _name(app), known, pause, asked.note, actions=actions)
     return PausedTarget(app, actions, pause)
@@ -112,7 +112,7 @@ def resume_target(
     keep_leader_out(connection)
     known = _hold(connection, app, expected)
     above = None if app is None else fetch_pause(connection, None, lock=False)
-    _write(connection, app, UNPAUSED)
+    write_target(connection, app, UNPAUSED)
     actions = begin_spread(connection, app, None)
     if known is None and not actions:
         _refuse_unpaused(app, above)
@@ -142,15 +142,6 @@ def _refuse_unpaused(app: str | None, above: Pause | None) -> NoReturn:
             " To resume both: minutehand apps resume --all"
         )
     raise ConflictError(msg)
-
-
-def _write(
-    connection: sa.Connection, app: str | None, columns: Mapping[str, object]
-) -> None:
-    update = sa.update(installation)
-    if app is not None:
-        update = sa.update(small_apps).where(small_apps.c.uid == app)
-    connection.execute(update.values(**columns))
 
 
 def _name(app: str | None) -> PauseSubject:

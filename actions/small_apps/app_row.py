@@ -77,18 +77,10 @@ def hold_app(
 
 
 def _insert(connection: sa.Connection, model: SmallAppModel, now: datetime) -> bool:
-    made = connection.execute(
-        insert(small_apps)
-        .values(
-            uid=model.uid,
-            name=model.name or model.uid,
-            created_at=now,
-            updated_at=now,
-        )
-        .on_conflict_do_nothing()
-        .returning(small_apps.c.uid)
-    )
-    return made.one_or_none() is not None
+    row = {"uid": model.uid, "name": model.name or model.uid}
+    new = insert(small_apps).values(**row, created_at=now, updated_at=now)
+    made = new.on_conflict_do_nothing().returning(small_apps.c.uid)
+    return connection.execute(made).one_or_none() is not None
 
 
 def lock_app(connection: sa.Connection, uid: str) -> sa.Row[Any] | None:
@@ -142,11 +134,13 @@ def apply_settings(
     if folder is not None:
         # Resolved, so that no change of a symbolic link can move it later.
         given["source_folder"] = str(folder.resolve())
-    if "notices" in model.model_fields_set:
-        given["notices"] = _make_notices(model)
-    if "mail" in model.model_fields_set:
-        mail = model.mail and model.mail.model_dump(mode="json", exclude_none=True)
-        given["mail"] = mail or None
+    for name in ("notices", "mail"):
+        if name in model.model_fields_set:
+            part = getattr(model, name)
+            said = part and part.model_dump(mode="json", exclude_none=True)
+            # with nobody to tell, or nothing to write, there is none
+            has_some = said and any(each != [] for each in said.values())
+            given[name] = said if has_some else None
     changed = {
         name: value for name, value in given.items() if getattr(row, name) != value
     }
@@ -158,14 +152,6 @@ def apply_settings(
         name: (_tell(name, getattr(row, name)), _tell(name, value))
         for name, value in changed.items()
     }
-
-
-def _make_notices(model: SmallAppModel) -> dict[str, Any] | None:
-    """Return who gets notices, in the form that is stored; None: nobody."""
-    notices = model.notices
-    if notices is None or not (notices.mail or notices.webhook):
-        return None
-    return notices.model_dump(mode="json", exclude_none=True)
 
 
 def _tell(name: str, value: Any) -> object:

@@ -252,13 +252,8 @@ def apply_small_app(
         msg = f"small app {SYSTEM_APP!r} is the scheduler's own. Choose another uid."
         raise ConflictError(msg)
     now, uid = read_clock(connection), model.uid
-    held = hold_app(
-        connection,
-        model,
-        now=now,
-        expected_revision=terms.expected_revision,
-        may_create=terms.may_create,
-    )
+    known, may = terms.expected_revision, terms.may_create
+    held = hold_app(connection, model, now=now, expected_revision=known, may_create=may)
     settings = apply_settings(connection, model, held.row, terms.folder)
     parts: dict[str, PartChange] = {}
     events = 0
@@ -269,11 +264,10 @@ def apply_small_app(
         )
     if model.domains is not None:
         _check_files(connection, uid, model.domains)
-    for part, table in _TABLES.items():
+    for part, (table, read) in _TABLES.items():
         wanted = getattr(model, part)
         if wanted is not None:
-            rows = _READERS[part](wanted)
-            parts[part] = _replace(connection, table, uid, rows, now)
+            parts[part] = _replace(connection, table, uid, read(wanted), now)
     if model.holidays is not None:
         parts["holidays"], retimed = apply_holidays(
             connection, uid, model.holidays, now=now, by=terms.by
@@ -344,25 +338,18 @@ _Rows = dict[str, dict[str, Any]]
 
 
 def _read_domains(wanted: Sequence[DomainModel]) -> _Rows:
-    return {
-        each.name: {
+    rows = {}
+    for each in wanted:
+        labels = each.model_dump(exclude={"name", "source"}, exclude_none=True)
+        rows[each.name] = {
             "source": each.source.model_dump(exclude_none=True),
-            "labels": _get_labels(each),
+            "labels": {key: value for key, value in labels.items() if value} or None,
         }
-        for each in wanted
-    }
-
-
-def _get_labels(domain: DomainModel) -> dict[str, Any] | None:
-    labels = domain.model_dump(exclude={"name", "source"}, exclude_none=True)
-    return {name: value for name, value in labels.items() if value} or None
+    return rows
 
 
 def _read_templates(wanted: Mapping[str, TemplateModel]) -> _Rows:
-    return {
-        name: {"subject": each.subject, "text": each.text, "html": each.html}
-        for name, each in wanted.items()
-    }
+    return {name: each.model_dump() for name, each in wanted.items()}
 
 
 def _read_documents(wanted: AppDocumentsModel) -> _Rows:
@@ -370,11 +357,10 @@ def _read_documents(wanted: AppDocumentsModel) -> _Rows:
 
 
 #: The parts whose entries are rows with a name, and how they are read.
-_TABLES = {"domains": domains, "templates": templates, "documents": app_documents}
-_READERS: Mapping[str, Callable[[Any], _Rows]] = {
-    "domains": _read_domains,
-    "templates": _read_templates,
-    "documents": _read_documents,
+_TABLES: Mapping[str, tuple[sa.Table, Callable[[Any], _Rows]]] = {
+    "domains": (domains, _read_domains),
+    "templates": (templates, _read_templates),
+    "documents": (app_documents, _read_documents),
 }
 
 
@@ -383,13 +369,12 @@ def _replace(
 ) -> PartChange:
     """Make the rows of *app* those *wanted*, by name; documents are never removed."""
     key = list(table.primary_key)[1]
-    columns = [table.c[name] for name in next(iter(wanted.values()), {})]
+    columns = next(iter(wanted.values()), {})
     of_app = table.c.app == app
+    query = sa.select(key, *(table.c[name] for name in columns)).where(of_app)
     stored = {
-        name: dict(zip((each.name for each in columns), values, strict=True))
-        for name, *values in connection.execute(
-            sa.select(key, *columns).where(of_app).with_for_update()
-        )
+        name: dict(zip(columns, values, strict=True))
+        for name, *values in connection.execute(query.with_for_update())
     }
     staged = {"staged_at": now} if table is app_documents else {}
     added = changed = 0

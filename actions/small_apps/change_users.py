@@ -8,6 +8,7 @@ applies an older one is told. What events do to users does not.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -17,41 +18,22 @@ from sqlalchemy.dialects.postgresql import insert
 
 from actions.lookup import refuse_app
 from actions.small_apps.app_row import PartChange, lock_app
+from actions.small_apps.export import count_users
 from actions.small_apps.known_users import KnownUser, fetch_known_user
 from actions.user_events import NewEvent, record_events
-from models.database.engine import UtcDateTime, json_rows, make_rows_json, read_clock
+from models.database.engine import json_rows, make_rows_json, read_clock
 from models.database.journal import note_change
 from models.database.tables import memberships, small_apps, users
 from models.door.app_documents import read_user_object
-from models.errors import (
-    ConflictError,
-    NotFoundError,
-    StaleError,
-)
+from models.errors import ConflictError, NotFoundError, StaleError
 from models.event import EventName
 from models.small_app import MOST_USERS, UserModel
 
 #: Rows in one parameter.
 _CHUNK = 2000
 
-_COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
-    "app": sa.Text(),
-    "id": sa.Text(),
-    "email": sa.Text(),
-    "name": sa.Text(),
-    "locale": sa.Text(),
-    "disabled": sa.Boolean(),
-    "expires_at": UtcDateTime,
-    "created_at": UtcDateTime,
-    "activated_at": UtcDateTime,
-    "last_seen_at": UtcDateTime,
-}
-
-_MEMBERSHIP: dict[str, sa.types.TypeEngine[Any]] = {
-    "app": sa.Text(),
-    "group_name": sa.Text(),
-    "user_id": sa.Text(),
-}
+_COLUMNS = {each.name: each.type for each in users.c}
+_MEMBERSHIP = {each.name: each.type for each in memberships.c}
 
 #: The event that each field of a user stands for.
 _EVENT_OF_COLUMN = {
@@ -99,7 +81,7 @@ def put_users(
     changed = (changed | _apply_groups(connection, app, wanted)) - added
     events = record_events(connection, news) if news else 0
     removed = stored.keys() - rows.keys()
-    remove_users(connection, app, removed)
+    _remove(connection, app, removed)
     return PartChange(len(added), len(changed), len(removed)), events
 
 
@@ -108,7 +90,7 @@ def _fetch_stored(
 ) -> dict[str, _Row]:
     """Return the users *ids* of *app* (None: all), locked against changes."""
     query = (
-        sa.select(*(users.c[name] for name in _COLUMNS))
+        sa.select(users)
         .where(users.c.app == app)
         .order_by(users.c.id)  # as whoever records events of theirs locks them
         .with_for_update()
@@ -126,12 +108,8 @@ def _merge(app: str, user: UserModel, old: _Row | None, now: datetime) -> _Row:
     if old is None:
         # The id of a user is often the mail address.
         email = user.id if "@" in user.id else ""
-        old = dict.fromkeys(_COLUMNS) | {
-            "app": app,
-            "email": email,
-            "disabled": False,
-            "created_at": now,
-        }
+        known = {"app": app, "email": email, "disabled": False, "created_at": now}
+        old = dict.fromkeys(_COLUMNS) | known
     if given.get("email", "") is None:
         given["email"] = ""
     return {**old, **given}
@@ -167,17 +145,15 @@ def _write(connection: sa.Connection, rows: Sequence[_Row]) -> None:
         connection.execute(upsert, {"rows": make_rows_json(some)})
 
 
-def remove_users(connection: sa.Connection, app: str, ids: Collection[str]) -> int:
-    """Remove users of *app*, and their memberships; return how many there were."""
+def _remove(connection: sa.Connection, app: str, ids: Collection[str]) -> None:
+    """Remove users of *app*, and their memberships."""
     gone = json_rows(connection.dialect.name, {"id": sa.Text()}, "gone")
     statement = sa.delete(users).where(
         users.c.app == app, users.c.id.in_(sa.select(gone.c.id))
     )
-    removed = 0
     for some in _split(sorted(ids)):
         rows = make_rows_json([{"id": user_id} for user_id in some])
-        removed += connection.execute(statement, {"gone": rows}).rowcount
-    return removed
+        connection.execute(statement, {"gone": rows})
 
 
 def _apply_groups(
@@ -196,37 +172,23 @@ def _apply_groups(
         if row.user_id in listed
     }
     asked = {(group, user_id) for user_id, groups in listed.items() for group in groups}
-    _write_memberships(connection, app, sorted(asked - stored))
-    _remove_memberships(connection, app, sorted(stored - asked))
-    return {user_id for _group, user_id in asked ^ stored}
-
-
-def _write_memberships(
-    connection: sa.Connection, app: str, pairs: Sequence[tuple[str, str]]
-) -> None:
-    source = json_rows(connection.dialect.name, _MEMBERSHIP)
-    statement = (
-        insert(memberships)
-        .from_select(list(_MEMBERSHIP), sa.select(*source.c).where(sa.true()))
-        .on_conflict_do_nothing()
+    given = json_rows(connection.dialect.name, _MEMBERSHIP)
+    new = insert(memberships).from_select(
+        list(_MEMBERSHIP), sa.select(*given.c).where(sa.true())
     )
-    for some in _split(pairs):
-        rows = [{"app": app, "group_name": g, "user_id": u} for g, u in some]
-        connection.execute(statement, {"rows": make_rows_json(rows)})
-
-
-def _remove_memberships(
-    connection: sa.Connection, app: str, pairs: Sequence[tuple[str, str]]
-) -> None:
-    gone = json_rows(connection.dialect.name, _MEMBERSHIP, "gone")
     key = sa.tuple_(memberships.c.group_name, memberships.c.user_id)
-    statement = sa.delete(memberships).where(
+    gone = sa.delete(memberships).where(
         memberships.c.app == app,
-        key.in_(sa.select(gone.c.group_name, gone.c.user_id)),
+        key.in_(sa.select(given.c.group_name, given.c.user_id)),
     )
-    for some in _split(pairs):
-        rows = [{"group_name": g, "user_id": u} for g, u in some]
-        connection.execute(statement, {"gone": make_rows_json(rows)})
+    for statement, pairs in (
+        (new.on_conflict_do_nothing(), asked - stored),
+        (gone, stored - asked),
+    ):
+        for some in _split(sorted(pairs)):
+            rows = [{"app": app, "group_name": g, "user_id": u} for g, u in some]
+            connection.execute(statement, {"rows": make_rows_json(rows)})
+    return {user_id for _group, user_id in asked ^ stored}
 
 
 def _split(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
@@ -285,7 +247,9 @@ def replace_user(
         ConflictError: The app has too many users.
     """
     _hold(connection, app)
-    old = _find(connection, app, user.id)
+    old = None
+    with suppress(NotFoundError):
+        old = fetch_known_user(connection, app, user.id, lock=True)
     _refuse_stale(app, user.id, old, expected_tag)
     if old is None:
         _refuse_too_many(connection, app)
@@ -348,7 +312,7 @@ def delete_user(
     _hold(connection, app)
     old = fetch_known_user(connection, app, user_id, lock=True)
     _refuse_stale(app, user_id, old, expected_tag)
-    remove_users(connection, app, [user_id])
+    _remove(connection, app, [user_id])
     _end(connection, app, user_id, "deleted")
 
 
@@ -357,13 +321,6 @@ def _hold(connection: sa.Connection, app: str) -> None:
     row = lock_app(connection, app)
     if row is None or row.deleted_at is not None:
         refuse_app(connection, app)
-
-
-def _find(connection: sa.Connection, app: str, user_id: str) -> KnownUser | None:
-    try:
-        return fetch_known_user(connection, app, user_id, lock=True)
-    except NotFoundError:
-        return None
 
 
 def _refuse_stale(
@@ -385,9 +342,7 @@ def _refuse_stale(
 
 
 def _refuse_too_many(connection: sa.Connection, app: str) -> None:
-    count = connection.execute(
-        sa.select(sa.func.count()).select_from(users).where(users.c.app == app)
-    ).scalar_one()
+    count = count_users(connection, app)
     if count >= MOST_USERS:
         msg = f"small app {app!r} has {count:,} users, and may not have more"
         raise ConflictError(msg)
@@ -407,32 +362,25 @@ def _store(
     given = {
         name: getattr(user, name) for name in UserModel.model_fields if name not in kept
     }
-    whole = UserModel.model_construct(
-        _fields_set=set(given), **{**given, "groups": user.groups or ()}
-    )
+    given["groups"] = user.groups or ()
     if "email" not in user.model_fields_set and "@" in user.id:
         # The id of a user is often the mail address.
-        whole = whole.model_copy(update={"email": user.id})
+        given["email"] = user.id
+    whole = UserModel.model_construct(_fields_set=set(given), **given)
     _counts, events = put_users(
         connection, app, [whole], now=now, raise_events=raise_events, is_whole=False
     )
     stored = fetch_known_user(connection, app, user.id)
     before = {} if old is None else old.as_document()
-    after = stored.as_document()
-    changed = {
-        name
-        for name, value in after.items()
+    after = {
+        name: value
+        for name, value in stored.as_document().items()
         if name not in _UNTOLD and before.get(name) != value
     }
-    if changed:
-        _end(
-            connection,
-            app,
-            user.id,
-            "created" if old is None else "changed",
-            before={name: before[name] for name in changed if name in before},
-            after={name: after[name] for name in changed},
-        )
+    if after:
+        change = "created" if old is None else "changed"
+        told = {name: before[name] for name in after if name in before}
+        _end(connection, app, user.id, change, before=told, after=after)
     return StoredUser(stored, old is None, events)
 
 

@@ -11,46 +11,45 @@ from models.small_app import SmallAppModel
 
 
 @dataclass(slots=True)
-class ConnectionProblems:
+class SettingProblems:
     """
-    What is wrong with the connections that the sources of a small app name.
+    What a small app names that the settings of this process do not have.
 
     Args:
-        refused: They do not serve this app.
-        doubted: They are not known here; they may be to the workers.
+        refused: Connections that do not serve this app.
+        doubted: Connections that are not known here; they may be to the workers. And a
+            sender that would not be used: mails are sent all the same.
     """
 
     refused: list[Problem] = field(default_factory=list)
     doubted: list[Problem] = field(default_factory=list)
 
+    def refuse(self) -> None:
+        """
+        Refuse connections that do not serve the app.
 
-def check_connections(
-    model: SmallAppModel, known: Mapping[str, SqlConnection]
-) -> list[Problem]:
+        Raises:
+            InvalidDocumentError: With every one of them.
+        """
+        if self.refused:
+            raise InvalidDocumentError(tuple(self.refused))
+
+
+def check_settings(
+    model: SmallAppModel,
+    known: Mapping[str, SqlConnection],
+    sender_hosts: Collection[str],
+) -> SettingProblems:
     """
-    Refuse connections that do not serve the app; return those that are not known here.
-
-    Raises:
-        InvalidDocumentError: With every connection that does not serve it.
-    """
-    found = find_connection_problems(model, known)
-    if found.refused:
-        raise InvalidDocumentError(tuple(found.refused))
-    return found.doubted
-
-
-def find_connection_problems(
-    model: SmallAppModel, known: Mapping[str, SqlConnection]
-) -> ConnectionProblems:
-    """
-    Return what is wrong with the connections that *model* names.
+    Return what *model* names that the settings of this process do not have.
 
     Workers look again: their settings count.
 
     Args:
-        known: Those in the settings of this process, by name.
+        known: The connections, by name.
+        sender_hosts: The hosts that mails may come from, in lower case.
     """
-    found = ConnectionProblems()
+    found = SettingProblems()
     for number, each in enumerate(model.domains or ()):
         name = each.source.connection
         if name is None:
@@ -66,21 +65,11 @@ def find_connection_problems(
             message = f"Small app {model.uid!r} may not use connection {name!r}."
             hint = "List it in 'apps' of the connection in MINUTEHAND_SQL_CONNECTIONS."
             found.refused.append(Problem(pointer, message, hint))
-    return found
-
-
-def find_sender_doubts(model: SmallAppModel, allowed: Collection[str]) -> list[Problem]:
-    """
-    Return why the sender that *model* chose would not be used, if it would not.
-
-    It is no error: the settings of workers count, and mails are sent all the same.
-
-    Args:
-        allowed: The hosts in the settings of this process, in lower case.
-    """
     sender = None if model.mail is None else model.mail.from_address
-    doubt = find_sender_doubt(sender, allowed)
-    return [] if doubt is None else [Problem("/mail/from_address", doubt, "")]
+    doubt = find_sender_doubt(sender, sender_hosts)
+    if doubt is not None:
+        found.doubted.append(Problem("/mail/from_address", doubt, ""))
+    return found
 
 
 def find_sender_doubt(sender: str | None, allowed: Collection[str]) -> str | None:

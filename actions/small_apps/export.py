@@ -28,6 +28,13 @@ from models.fields.instants import format_instant
 _action = scheduled_actions.c
 
 
+#: The columns of small apps in lists.
+_LISTED = (
+    *("uid", "name", "timezone", "revision"),
+    *("paused_at", "paused_until", "paused_by", "pause_note"),
+)
+
+
 def fetch_apps(
     connection: sa.Connection,
     *,
@@ -55,14 +62,7 @@ def fetch_apps(
 
     query = (
         sa.select(
-            small_apps.c.uid,
-            small_apps.c.name,
-            small_apps.c.timezone,
-            small_apps.c.paused_at,
-            small_apps.c.paused_until,
-            small_apps.c.paused_by,
-            small_apps.c.pause_note,
-            small_apps.c.revision,
+            *(small_apps.c[name] for name in _LISTED),
             count(users),
             count(domains),
             count(scheduled_actions, _action.deleted_at.is_(None)),
@@ -191,25 +191,20 @@ def fetch_document(
         NotFoundError: No such small app.
     """
     row = fetch_app(connection, uid)
-    document: dict[str, JsonValue] = {
-        "uid": row.uid,
-        "name": row.name,
-        "timezone": row.timezone,
-        "notices": row.notices,
-        "mail": row.mail,
+    own = ("uid", "name", "timezone", "notices", "mail")
+    return {
+        **{name: getattr(row, name) for name in own},
         "users": _fetch_users(connection, uid) if with_users else [],
         "domains": [
             {"name": each.name, "source": each.source, **(each.labels or {})}
-            for each in connection.execute(
-                sa.select(domains.c.name, domains.c.source, domains.c.labels)
-                .where(domains.c.app == uid)
-                .order_by(domains.c.name)
-            )
+            for each in fetch_domains(connection, uid)
         ],
         "templates": {
-            each.name: _drop_none(
-                {"subject": each.subject, "text": each.text, "html": each.html}
-            )
+            each.name: {
+                part: text
+                for part in ("subject", "text", "html")
+                if (text := getattr(each, part)) is not None
+            }
             for each in connection.execute(
                 sa.select(templates)
                 .where(templates.c.app == uid)
@@ -234,21 +229,29 @@ def fetch_document(
             for name, days in sorted(fetch_holidays(connection, uid).items())
         },
     }
-    return document
 
 
 def _fetch_users(connection: sa.Connection, app: str) -> list[JsonValue]:
-    groups = defaultdict[str, list[str]](list)
-    for user_id, group in connection.execute(
-        sa.select(memberships.c.user_id, memberships.c.group_name)
-        .where(memberships.c.app == app)
-        .order_by(memberships.c.group_name)
-    ):
-        groups[user_id].append(group)
+    groups = fetch_groups_of(connection, app)
     rows = connection.execute(
         sa.select(users).where(users.c.app == app).order_by(users.c.id)
     ).mappings()
     return [make_user_document(row, groups[row["id"]]) for row in rows]
+
+
+def fetch_groups_of(
+    connection: sa.Connection, app: str, *where: sa.ColumnElement[bool]
+) -> Mapping[str, list[str]]:
+    """Return the groups of each user of *app* that has some, in their order."""
+    groups = defaultdict[str, list[str]](list)
+    kept = memberships.c
+    for user_id, group in connection.execute(
+        sa.select(kept.user_id, kept.group_name)
+        .where(kept.app == app, *where)
+        .order_by(kept.group_name)
+    ):
+        groups[user_id].append(group)
+    return groups
 
 
 def make_user_document(
@@ -265,7 +268,3 @@ def make_user_document(
 
 def _plain(value: Any) -> JsonValue:
     return format_instant(value) if isinstance(value, datetime) else value
-
-
-def _drop_none(values: dict[str, JsonValue]) -> JsonValue:
-    return {name: value for name, value in values.items() if value is not None}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -14,7 +13,12 @@ import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from actions.lookup import fetch_app
-from actions.small_apps.export import USER_COLUMNS, fetch_groups, make_user_document
+from actions.small_apps.export import (
+    USER_COLUMNS,
+    fetch_groups,
+    fetch_groups_of,
+    make_user_document,
+)
 from models.database.engine import db_now
 from models.database.tables import memberships, users
 from models.errors import NotFoundError
@@ -93,11 +97,8 @@ def fetch_known_user(
     """
     fetch_app(connection, app)
     query = sa.select(users).where(users.c.app == app, users.c.id == user_id)
-    row = (
-        connection.execute(query.with_for_update() if lock else query)
-        .mappings()
-        .one_or_none()
-    )
+    found = connection.execute(query.with_for_update() if lock else query)
+    row = found.mappings().one_or_none()
     if row is None:
         msg = f"small app {app!r} has no user {user_id!r}"
         raise NotFoundError(msg)
@@ -165,39 +166,24 @@ def _match(
     """Return the other conditions, on the columns *kept*."""
     found: list[sa.ColumnElement[bool]] = []
     if wanted.text is not None:
-        found.append(
-            sa.or_(
-                *(
-                    column.icontains(wanted.text, autoescape=True)
-                    for column in (kept.id, kept.email, kept.name)
-                )
-            )
-        )
+        searched = (kept.id, kept.email, kept.name)
+        has_text = (each.icontains(wanted.text, autoescape=True) for each in searched)
+        found.append(sa.or_(*has_text))
     if wanted.inactive is not None:
-        inactive = sa.or_(
-            kept.disabled,
-            sa.func.coalesce(kept.expires_at <= db_now(), sa.false()),
-        )
+        expired = sa.func.coalesce(kept.expires_at <= db_now(), sa.false())
+        inactive = sa.or_(kept.disabled, expired)
         found.append(inactive if wanted.inactive else sa.not_(inactive))
     if wanted.inactivated is not None:
-        activated = kept.activated_at
-        found.append(
-            activated.is_(None) if wanted.inactivated else activated.is_not(None)
-        )
+        never = kept.activated_at.is_(None)
+        found.append(never if wanted.inactivated else sa.not_(never))
     return found
 
 
 def _add_groups(
     connection: sa.Connection, app: str, rows: Collection[sa.RowMapping]
 ) -> list[KnownUser]:
-    groups = defaultdict[str, list[str]](list)
-    for user_id, group in connection.execute(
-        sa.select(memberships.c.user_id, memberships.c.group_name).where(
-            memberships.c.app == app,
-            memberships.c.user_id.in_([row["id"] for row in rows]),
-        )
-    ):
-        groups[user_id].append(group)
+    ids = [row["id"] for row in rows]
+    groups = fetch_groups_of(connection, app, memberships.c.user_id.in_(ids))
     return [
         KnownUser(
             **{name: row[name] for name in ("id", *USER_COLUMNS) if name != "email"},

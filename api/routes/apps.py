@@ -18,7 +18,7 @@ from actions.pausing.targets import (
     resume_target,
 )
 from actions.small_apps.apply import Applied, ApplyTerms
-from actions.small_apps.check_settings import check_connections, find_sender_doubts
+from actions.small_apps.check_settings import check_settings
 from actions.small_apps.delete import DeletedApp, delete_small_app
 from actions.small_apps.differences import AppDifference
 from actions.small_apps.export import fetch_document
@@ -102,17 +102,15 @@ def apply_app(
     expected = read_revision(context.expected)
     model = read_small_app(context.body, uid=app)
     known = context.services.settings
-    doubts = [
-        *check_connections(model, known.sql_connections),
-        *find_sender_doubts(model, known.mail_sender_hosts),
-    ]
+    found = check_settings(model, known.sql_connections, known.mail_sender_hosts)
+    found.refuse()
     may_create = context.app is None
     terms = ApplyTerms(None, events, context.caller.name, expected, may_create)
     applied = apply_or_foresee(context, model, terms, dry_run=dry_run)
     if isinstance(applied, AppDifference):
         return answer(applied, etag=applied.revision)
     return answer(
-        {**get_members(applied), "warnings": [str(doubt) for doubt in doubts]},
+        {**get_members(applied), "warnings": [str(doubt) for doubt in found.doubted]},
         status=HTTPStatus.CREATED if applied.created else HTTPStatus.OK,
         etag=applied.revision,
         location=f"/apps/{app}" if applied.created else None,

@@ -18,7 +18,7 @@ from actions.small_apps.change_users import (
     patch_user,
     replace_user,
 )
-from actions.small_apps.check_settings import check_connections, find_sender_doubts
+from actions.small_apps.check_settings import check_settings
 from actions.small_apps.delete import delete_small_app
 from actions.small_apps.export import fetch_document
 from actions.small_apps.known_users import fetch_known_user
@@ -249,15 +249,13 @@ def _save(
     known = context.services.settings
     try:
         model = read_small_app_object(make_document(place.app, place.key, entries))
-        doubts = [
-            *check_connections(model, known.sql_connections),
-            *find_sender_doubts(model, known.mail_sender_hosts),
-        ]
+        found = check_settings(model, known.sql_connections, known.mail_sender_hosts)
+        found.refuse()
         apply_small_app(connection, model, _make_terms(context, form))
     except InvalidDocumentError as error:
         pointer = find_pointer(place.key, entries, name)
         raise place_problems(place.part, pointer, error) from None
-    return [each.message for each in doubts]
+    return [each.message for each in found.doubted]
 
 
 def _save_user(connection: sa.Connection, place: _Place, form: Form, name: str) -> None:
