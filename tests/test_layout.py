@@ -37,7 +37,6 @@ def name_of(path: Path) -> str:
 #: Neither clock, environment, database, broker, network nor log (CONTRIBUTING).
 PURE = (
     "actions/importing/origins/",
-    "actions/importing/report.py",
     "actions/importing/shadow.py",
     "actions/occurrences.py",
     "actions/tally.py",

@@ -70,9 +70,7 @@ def pause_queue(
         UsageError: Its end is not to come.
         StaleError: Its pause is not the *expected* one.
     """
-    keep_leader_out(connection)
-    known = fetch_queue_pause(connection, queue)
-    refuse_other_pause(f"queue {queue.value}", known, expected)
+    known = _hold(connection, queue, expected)
     pause = begin_pause(connection, asked, QUEUE, known)
     waiting = _count_waiting(connection, queue)
     if pause is known:
@@ -83,8 +81,7 @@ def pause_queue(
         .values(queue=queue.value, **values)
         .on_conflict_do_update(index_elements=["queue"], set_=values)
     )
-    subject = PauseSubject(QUEUE, queue.value, None)
-    note_pause(connection, subject, known, pause, asked.note, waiting=waiting)
+    note_pause(connection, _name(queue), known, pause, asked.note, waiting=waiting)
     return PausedQueue(queue, waiting, pause)
 
 
@@ -107,16 +104,13 @@ def resume_queue(
         ConflictError: It is not paused.
         StaleError: Its pause is not the *expected* one.
     """
-    keep_leader_out(connection)
-    known = fetch_queue_pause(connection, queue)
-    refuse_other_pause(f"queue {queue.value}", known, expected)
+    known = _hold(connection, queue, expected)
     if known is None:
         msg = f"queue {queue.value} is not paused"
         raise ConflictError(msg)
     connection.execute(sa.delete(queue_pauses).where(_pause.queue == queue.value))
     waiting = _count_waiting(connection, queue)
-    subject = PauseSubject(QUEUE, queue.value, None)
-    note_pause(connection, subject, known, None, note, waiting=waiting)
+    note_pause(connection, _name(queue), known, None, note, waiting=waiting)
     return ResumedQueue(queue, waiting)
 
 
@@ -135,14 +129,22 @@ def fetch_queue_pause(connection: sa.Connection, queue: Queue) -> Pause | None:
     return fetch_queue_pauses(connection).get(queue)
 
 
+def _hold(
+    connection: sa.Connection, queue: Queue, expected: str | None
+) -> Pause | None:
+    keep_leader_out(connection)
+    known = fetch_queue_pause(connection, queue)
+    refuse_other_pause(f"queue {queue.value}", known, expected)
+    return known
+
+
+def _name(queue: Queue) -> PauseSubject:
+    return PauseSubject(QUEUE, queue.value, None)
+
+
 def _count_waiting(connection: sa.Connection, queue: Queue) -> int:
     """Return how many operations of *queue* no worker has taken yet."""
-    of_queue = operations.c.queue == queue.value
-    counts = (
-        sa.select(sa.func.count()).select_from(operations).where(*where)
-        for where in (
-            (PENDING.of(), of_queue),
-            (QUEUED.of(), of_queue),
-        )
-    )
+    of_queue = sa.select(sa.func.count()).where(operations.c.queue == queue.value)
+    # one statement for each index
+    counts = (of_queue.where(state.of()) for state in (PENDING, QUEUED))
     return sum(connection.execute(each).scalar_one() for each in counts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -129,12 +129,6 @@ class AppliedActions:
     def judge(self) -> AppliedFolder:
         """Return what is shown of it, with the first of what may be a mistake."""
         found = find_doubts_of_all(self.known, [each.action for each in self.documents])
-        warnings = []
-        for each in found.problems:
-            document, problem = _find_document(each, self.documents)
-            (placed,) = place_in_files([each], self.documents)
-            told = (problem.pointer, problem.message, problem.hint)
-            warnings.append(FileProblem(document.source, *told, placed))
         counts = Counter(each.change for each in self.items)
         return AppliedFolder(
             self.app,
@@ -142,24 +136,15 @@ class AppliedActions:
             self.items,
             {each: counts[each] for each in FileChange},
             self.unlisted,
-            tuple(warnings),
+            tuple(place_in_file(each, self.documents) for each in found.problems),
             found.may_be_more,
         )
 
 
-def place_in_files(
-    problems: Iterable[Problem], documents: Sequence[Document]
-) -> Iterator[Problem]:
-    """Yield *problems*, whose pointers begin with a number, with the file instead."""
-    for each in problems:
-        document, problem = _find_document(each, documents)
-        where = document.say_where(problem)
-        yield replace(problem, pointer=f"{where} {problem.pointer}".rstrip())
-
-
-def _find_document(
-    problem: Problem, documents: Sequence[Document]
-) -> tuple[Document, Problem]:
-    """Return the document that *problem* is of, and its problem alone."""
+def place_in_file(problem: Problem, documents: Sequence[Document]) -> FileProblem:
+    """Return *problem*, whose pointer begins with the number of its document."""
     index, slash, rest = problem.pointer[1:].partition("/")
-    return documents[int(index)], replace(problem, pointer=f"{slash}{rest}")
+    document, pointer = documents[int(index)], f"{slash}{rest}"
+    where = document.say_where(replace(problem, pointer=pointer))
+    placed = replace(problem, pointer=f"{where} {pointer}".rstrip())
+    return FileProblem(document.source, pointer, problem.message, problem.hint, placed)

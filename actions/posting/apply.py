@@ -22,7 +22,7 @@ from actions.posting.applied import (
     AppliedEntry,
     Document,
     FileChange,
-    place_in_files,
+    place_in_file,
 )
 from actions.posting.changes import (
     COMPARED,
@@ -157,13 +157,15 @@ def apply_actions(
         _make_entry(each, plan, posted, rows, now=now, is_stored=not dry_run)
         for each in documents
     ]
+    unlisted = tuple(row.name for row in gone)
     if prune is not False:
         entries += [_make_pruned(row, now, is_stored=not dry_run) for row in gone]
+        unlisted = ()
     return AppliedActions(
         app,
         dry_run,
         tuple(entries),
-        () if prune is not False else tuple(row.name for row in gone),
+        unlisted,
         tuple(documents),
         fetch_references(connection, app, [each.action for each in documents]),
     )
@@ -297,9 +299,8 @@ def _naming(documents: Sequence[Document]) -> Iterator[None]:
     try:
         yield
     except InvalidDocumentError as error:
-        raise InvalidDocumentError(
-            tuple(place_in_files(error.problems, documents))
-        ) from None
+        placed = (place_in_file(each, documents).placed for each in error.problems)
+        raise InvalidDocumentError(tuple(placed)) from None
 
 
 def _make_entry(
@@ -317,6 +318,7 @@ def _make_entry(
         row = plan.old[source]
         unchanged = FileChange.UNCHANGED
         return AppliedEntry(source, unchanged, row.uid, name, row.revision)
+    row, old = rows[found.uid], plan.old.get(source)
     return AppliedEntry(
         source,
         FileChange.CREATED if found.created else FileChange.CHANGED,
@@ -324,12 +326,10 @@ def _make_entry(
         name,
         found.revision,
         plan.pointers.get(source, ()),
-        tuple(find_next(rows[found.uid], count=1)),
+        tuple(find_next(row, count=1)),
         found.superseded,
-        None
-        if is_stored
-        else _count_changes(plan.old.get(source), rows[found.uid], found.uid, now),
-        find_zone(rows[found.uid]),
+        None if is_stored else _count_changes(old, row, found.uid, now),
+        find_zone(row),
     )
 
 

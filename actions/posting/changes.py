@@ -79,18 +79,10 @@ class CountedChanges:
 
 def count_changes(changes: RunChanges) -> CountedChanges:
     """Return *changes* in brief, for lists of many actions."""
-    kinds = {
-        "added": changes.added,
-        "removed": changes.removed,
-        "moved": changes.moved,
-    }
-    return CountedChanges(
-        changes.until,
-        {kind: len(runs) for kind, runs in kinds.items()},
-        changes.added[:_NAMED],
-        changes.removed[:_NAMED],
-        changes.moved[:_NAMED],
-    )
+    added, removed, moved = changes.added, changes.removed, changes.moved
+    counts = {"added": len(added), "removed": len(removed), "moved": len(moved)}
+    first = (added[:_NAMED], removed[:_NAMED], moved[:_NAMED])
+    return CountedChanges(changes.until, counts, *first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +133,9 @@ def compare_runs(
     before, before_until = _find_runs(old, uid, start, last)
     after, after_until = _find_runs(new, uid, start, last)
     until = min(before_until, after_until)
-    removed = _group(
-        before - after, old.schedule or new.schedule, until, once=only_dates
-    )
-    added = _group(after - before, new.schedule or old.schedule, until, once=only_dates)
+    was, is_now = old.schedule or new.schedule, new.schedule or old.schedule
+    removed = _group(before - after, was, until, once=only_dates)
+    added = _group(after - before, is_now, until, once=only_dates)
 
     moved: list[tuple[datetime, datetime]] = []
     for key in removed.keys() & added.keys():

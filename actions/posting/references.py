@@ -19,11 +19,7 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 
 from actions.posting.post import fetch_holidays
-from actions.small_apps.export import (
-    fetch_domains,
-    fetch_group_names,
-    fetch_names,
-)
+from actions.small_apps.export import fetch_domains, fetch_group_names, fetch_names
 from models.database.engine import db_now, read_clock
 from models.database.recipient_filter import are_addressed, select_standing
 from models.database.tables import ALIVE_FOR, processes, users

@@ -6,19 +6,16 @@ The document is really applied, and then undone: what is told is what would happ
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 
 from actions.small_apps.app_row import PartChange
-from actions.small_apps.apply import (
-    Applied,
-    ApplyTerms,
-    apply_small_app,
-)
+from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.export import fetch_document
 from models.database.engine import writing
 from models.database.journal import rolled_back
@@ -33,9 +30,14 @@ MOST_ENTRIES = 1000
 MOST_POINTERS = 20
 
 ChangeOfEntry = Literal["added", "changed", "removed"]
+_CHANGES: tuple[ChangeOfEntry, ...] = get_args(ChangeOfEntry)
 
-#: The parts of a document whose entries have names; the others are settings.
-_NAMED = ("users", "domains", "templates", "documents", "holidays")
+#: Stands for a member that one of two documents lacks.
+_ABSENT = object()
+
+#: The parts of a document that have their entries by name, and the settings.
+_NAMED = ("templates", "documents", "holidays")
+_SETTINGS = ("name", "timezone", "notices", "mail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +107,9 @@ def _compare(
     total = 0
     for part, values in new.items():
         found = list(_find_changes(part, old[part], values))
-        numbers = [
-            sum(each.change == change for each in found)
-            for change in ("added", "changed", "removed")
-        ]
+        kinds = Counter(each.change for each in found)
         if found:
-            counts[part] = PartChange(*numbers)
+            counts[part] = PartChange(**{name: kinds[name] for name in _CHANGES})
         total += len(found)
         entries += found[: MOST_ENTRIES - len(entries)]
     raised = bool(counts) or applied.created
@@ -129,19 +128,14 @@ def _compare(
 def _split(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the entries of each part by name."""
     users = {each["id"]: each for each in document.get("users", ())}
-    groups: dict[str, Any] = {
-        name: None for user in users.values() for name in user["groups"]
-    }
+    groups = (name for user in users.values() for name in user["groups"])
+    own = {name: document.get(name) for name in _SETTINGS}
     return {
-        "settings": {
-            name: document[name]
-            for name in ("name", "timezone", "notices", "mail")
-            if document.get(name) is not None
-        },
+        "settings": {name: each for name, each in own.items() if each is not None},
         "users": users,
-        "groups": groups,
+        "groups": dict.fromkeys(groups),
         "domains": {each["name"]: each for each in document.get("domains", ())},
-        **{name: dict(document.get(name, {})) for name in _NAMED[2:]},
+        **{name: dict(document.get(name, {})) for name in _NAMED},
     }
 
 
@@ -168,9 +162,5 @@ def _point(
     if not (isinstance(old, dict) and isinstance(new, dict)):
         found.append(make_pointer(path))
         return
-    for key in [*old, *(key for key in new if key not in old)]:
-        if key not in old or key not in new:
-            if len(found) < MOST_POINTERS:
-                found.append(make_pointer((*path, key)))
-        else:
-            _point(old[key], new[key], (*path, key), found)
+    for key in dict.fromkeys([*old, *new]):
+        _point(old.get(key, _ABSENT), new.get(key, _ABSENT), (*path, key), found)

@@ -37,25 +37,7 @@ from models.fields.strict_model import (
 from models.fields.task_rules import TASK_RULES, TaskRules
 from models.operation import EVERY_DOMAIN, RefreshModel
 from models.scheduled_action import ScheduledActionModel
-from models.timing import make_timing, timing_text
 from models.when import DEFAULT_TIMEZONE
-
-__all__ = [
-    "LARGEST_BULK",
-    "action_document",
-    "make_timing",
-    "place_problems",
-    "read_action",
-    "read_action_object",
-    "read_actions",
-    "read_cloud_event_object",
-    "read_each",
-    "read_event_object",
-    "read_events",
-    "read_model",
-    "read_value",
-    "timing_text",
-]
 
 #: Bytes of a small app with all its users, or of many actions or events.
 LARGEST_BULK = 32 * LARGEST_TEXT
@@ -185,32 +167,22 @@ def read_events(
         InvalidDocumentError: With every problem. Pointers begin with the number of
             the event, from 0, unless *text* is a single event.
     """
+
+    def read_one(entry: object) -> UserEventModel | CloudEventModel:
+        is_cloud = isinstance(entry, dict) and "specversion" in entry
+        return read_cloud_event_object(entry) if is_cloud else read_event_object(entry)
+
     value = _decode_many(text, most)
     if not isinstance(value, list):
-        return (_read_any_event(value),)
+        return (read_one(value),)
 
     hint = 'Write {"event": "instance.user.last_seen", "user": "u1"}.'
-    return read_each(value, _read_any_event, hint, most=most)
-
-
-def _read_any_event(value: object) -> UserEventModel | CloudEventModel:
-    is_cloud = isinstance(value, dict) and "specversion" in value
-    return read_cloud_event_object(value) if is_cloud else read_event_object(value)
+    return read_each(value, read_one, hint, most=most)
 
 
 def read_cloud_event_object(value: object) -> CloudEventModel:
     """Return the CloudEvent in the decoded JSON *value* (structured mode)."""
     return read_value(CloudEventModel, value, "event")
-
-
-def action_document(action: ScheduledActionModel) -> dict[str, JsonValue]:
-    """
-    Return the canonical JSON form of *action*.
-
-    Fields that are unset are left out, booleans are booleans, and zones and the parts
-    to publish are always written. ``read_action_object`` reads back an equal model.
-    """
-    return _write_model(action)
 
 
 def read_value(
@@ -364,10 +336,7 @@ def _split_lines(text: str | bytes) -> list[tuple[int, str | bytes]]:
         said = f"It has {count:,} lines; at most {most:,} are accepted."
         raise TextTooLargeError((Problem("", said, "Split it up."),))
     lines: list[str | bytes] = []
-    if isinstance(text, bytes):
-        lines += text.split(b"\n")
-    else:
-        lines += text.split("\n")
+    lines += text.split(b"\n") if isinstance(text, bytes) else text.split("\n")
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
@@ -413,10 +382,16 @@ def place_problems(
 _ALWAYS_WRITTEN = frozenset({"active", "timezone", "data", "design", "permissions"})
 
 
-def _write_model(model: DocumentModel) -> dict[str, JsonValue]:
+def action_document(action: DocumentModel) -> dict[str, JsonValue]:
+    """
+    Return the canonical JSON form of *action*, or of a part of it.
+
+    Fields that are unset are left out, booleans are booleans, and zones and the parts
+    to publish are always written. ``read_action_object`` reads back an equal model.
+    """
     written: dict[str, JsonValue] = {}
-    for name, field in type(model).model_fields.items():
-        value = getattr(model, name)
+    for name, field in type(action).model_fields.items():
+        value = getattr(action, name)
         default = field.get_default(call_default_factory=True)
         if name in _ALWAYS_WRITTEN or value != default:
             written[field.alias or name] = _write_value(value)
@@ -428,7 +403,7 @@ def _write_value(value: object) -> JsonValue:
     if isinstance(value, RefreshModel):
         return _write_refresh(value)
     if isinstance(value, DocumentModel):
-        return _write_model(value)
+        return action_document(value)
     if isinstance(value, tuple):
         return [_write_value(entry) for entry in value]
 

@@ -14,6 +14,7 @@ import re
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NoReturn
 
 from models.errors import InvalidDocumentError, Problem
@@ -68,9 +69,7 @@ def decode_json(text: str | bytes, *, largest: int = LARGEST_TEXT) -> object:
     _count_entries(read, largest // BYTES_PER_ENTRY)
     try:
         value = json.loads(
-            read,
-            object_pairs_hook=_make_object,
-            parse_int=_make_integer,
+            read, object_pairs_hook=_make_object, parse_int=_make_integer
         )
     except json.JSONDecodeError as error:
         raise _restate(error) from None
@@ -93,14 +92,9 @@ def check_json(value: object) -> None:
     """
     if _is_sound([value], 0):
         return
-    problems: list[Problem] = []
-    for problem in _find_problems(value, (), 1):
-        problems.append(problem)
-        if len(problems) == MOST_PROBLEMS:
-            break
-
+    problems = tuple(islice(_find_problems(value, (), 1), MOST_PROBLEMS))
     if problems:
-        raise InvalidDocumentError(tuple(problems))
+        raise InvalidDocumentError(problems)
 
 
 def make_pointer(path: Sequence[str | int]) -> str:
@@ -204,11 +198,8 @@ def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _make_integer(digits: str) -> int | _HugeNumber:
     # Python itself refuses to read more than 4,300 digits.
-    return (
-        int(digits)
-        if len(digits) <= len("-9223372036854775808")
-        else _HugeNumber(digits)
-    )
+    fits = len(digits) <= len("-9223372036854775808")
+    return int(digits) if fits else _HugeNumber(digits)
 
 
 def _is_sound(entries: Iterable[object], depth: int) -> bool:

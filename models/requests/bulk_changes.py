@@ -13,9 +13,7 @@ from models.fields.field_types import Instant, Note
 from models.fields.strict_model import DocumentModel
 from models.json_form import write_json
 from models.requests.actions import ActionFilterModel
-from models.requests.operations import (
-    OperationFilterModel,
-)
+from models.requests.operations import OperationFilterModel
 from models.revision import ActionState
 
 

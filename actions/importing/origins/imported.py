@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -27,8 +28,10 @@ from actions.previews.preview_notes import (
     make_read_rule,
 )
 from models.door.documents import action_document, read_action_object
-from models.errors import InvalidDocumentError, RuleError
+from models.errors import InvalidDocumentError, Problem, RuleError
 from models.fields.field_types import LONGEST_NAME
+from models.fields.task_rules import NO_BROKER, TaskRules
+from models.json_form import ASIDE
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing
 from models.when import MOST_RULES
@@ -220,12 +223,16 @@ def import_each(
         table: Of their origin.
         defaults: What entries leave open.
     """
-    names, files = _Names(LONGEST_NAME, " ({})"), _Names(_LONGEST_FILE, "-{}")
+    names: set[str] = set()
+    files: set[str] = set()
     found = []
     for entry in entries:
         draft = ActionDraft(entry.fields, defaults)
         try:
-            _fill(draft, entry, table)
+            if entry.problem:
+                refuse(entry.problem)
+            for name, read in table.items():
+                read(draft, entry.fields.get(name))
             found.append(_finish(entry.name, draft, names, files))
         except (CannotBeError, RuleError) as error:
             found.append(_refuse(entry, draft, str(error)))
@@ -234,13 +241,6 @@ def import_each(
         except UNREADABLE_ERRORS as error:
             found.append(_refuse(entry, draft, explain_unreadable(error)))
     return tuple(found)
-
-
-def _fill(draft: ActionDraft, entry: Entry, table: Table) -> None:
-    if entry.problem:
-        raise CannotBeError(entry.problem)
-    for name, read in table.items():
-        read(draft, entry.fields.get(name))
 
 
 def _refuse(entry: Entry, draft: ActionDraft, *notes: str) -> Imported:
@@ -275,7 +275,9 @@ def write_instant(instant: datetime) -> str:
     return instant.astimezone(UTC).replace(microsecond=0).isoformat()
 
 
-def _finish(name: str, draft: ActionDraft, names: _Names, files: _Names) -> Imported:
+def _finish(
+    name: str, draft: ActionDraft, names: set[str], files: set[str]
+) -> Imported:
     """Read *draft* as the door does, and only then give it a name of its own."""
     clean = clean_name(name)
     document: dict[str, Any] = {"name": clean, **draft.document}
@@ -284,7 +286,7 @@ def _finish(name: str, draft: ActionDraft, names: _Names, files: _Names) -> Impo
     draft.remarks += [
         f"{each.message} {each.hint}" for each in find_either_days(action)
     ]
-    own = names.take(clean)
+    own = _take(names, clean, LONGEST_NAME, " ({})")
     if own != clean:
         draft.remarks.append(f"Named {own!r}: another entry is named {clean!r}.")
     elif own != name:
@@ -294,7 +296,7 @@ def _finish(name: str, draft: ActionDraft, names: _Names, files: _Names) -> Impo
         draft.rule,
         ImportVerdict.DIFFERS if draft.differences else ImportVerdict.EXACT,
         (*draft.differences, *draft.remarks),
-        files.take(_make_file_name(own)) + ".json",
+        _take(files, _make_file_name(own), _LONGEST_FILE, "-{}") + ".json",
         action_document(action.model_copy(update={"name": own})),
     )
 
@@ -333,21 +335,78 @@ def _make_file_name(name: str) -> str:
     return slug[:_LONGEST_FILE].strip("-") or "action"
 
 
-class _Names:
-    """Names that are given once each, in whatever case: some file systems have none."""
+def _take(taken: set[str], name: str, longest: int, numbered: str) -> str:
+    """Return *name*, or with a number, unlike those *taken*, whatever the case."""
+    own = name
+    for number in count(2):
+        if own.casefold() not in taken:
+            break
+        suffix = numbered.format(number)
+        own = name[: longest - len(suffix)] + suffix
+    taken.add(own.casefold())
+    return own
 
-    def __init__(self, longest: int, numbered: str) -> None:
-        self._longest = longest
-        self._numbered = numbered
-        self._taken: set[str] = set()
 
-    def take(self, name: str) -> str:
-        """Return *name*, or with the first number that nobody has."""
-        taken = name
-        for number in count(2):
-            if taken.casefold() not in self._taken:
-                break
-            suffix = self._numbered.format(number)
-            taken = name[: self._longest - len(suffix)] + suffix
-        self._taken.add(taken.casefold())
-        return taken
+@dataclass(frozen=True, slots=True)
+class Report:
+    """
+    What became of all entries of an origin, as ``--json`` shows it.
+
+    Args:
+        origin: Its name.
+        exact: How many entries are so.
+        differs: As *exact*.
+        cannot_be: As *exact*.
+        notes: What holds for all of them, as sentences.
+        entries: In its order.
+        if_empty: Where to look if there are no entries, as a sentence.
+    """
+
+    origin: str
+    exact: int
+    differs: int
+    cannot_be: int
+    notes: tuple[str, ...]
+    entries: tuple[Imported, ...]
+    if_empty: str = field(default="", metadata=ASIDE)
+
+    @property
+    def documents(self) -> list[Mapping[str, JsonValue]]:
+        """The documents, in order."""
+        return [each.document for each in self.entries if each.document is not None]
+
+    def find_obstacles(self, rules: TaskRules) -> Iterator[str]:
+        """
+        Yield why this installation would refuse documents, and how many of them.
+
+        Args:
+            rules: Where it lets ``run_task`` send tasks: a matter of its settings,
+                which change; so a document is written all the same.
+        """
+        found: Counter[str] = Counter()
+        for document in self.documents:
+            try:
+                read_action_object(dict(document), task_rules=rules)
+            except InvalidDocumentError as error:
+                found.update(_describe(each, rules) for each in error.problems)
+        for message, number in found.items():
+            yield f"{number} of {len(self.documents)} would be refused here: {message}"
+
+
+def make_report(
+    origin: str, entries: tuple[Imported, ...], *notes: str, if_empty: str = ""
+) -> Report:
+    """Return the report of *entries*; see Report."""
+    counts = Counter(entry.verdict for entry in entries)
+    exact, differs, cannot_be = (counts[verdict] for verdict in ImportVerdict)
+    return Report(origin, exact, differs, cannot_be, notes, entries, if_empty)
+
+
+def _describe(problem: Problem, rules: TaskRules) -> str:
+    """Return why a document would be refused, and which option of the import helps."""
+    hint = problem.hint
+    if problem.message == NO_BROKER and rules.connections:
+        known = rules.connections
+        said = f" {known[0]}" if len(known) == 1 else f", one of: {', '.join(known)}"
+        hint = f"Add --connection{said}."
+    return f"{problem.message} {hint}".rstrip()

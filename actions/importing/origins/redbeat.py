@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
 from typing import Any
@@ -203,7 +203,14 @@ def _propose(rule: Recurrence) -> Iterator[list[JsonValue]]:
 
 def _make_clocks(rule: Recurrence) -> list[ClockFields]:
     """Return rule as sets of numbers, one for each second of its minutes."""
-    start, freq = rule.dtstart, rule.freq
+    start, freq, by = rule.dtstart, rule.freq, dict(rule.by)
+    if not by.keys() & {"bymonthday", "byweekday"}:
+        if freq <= _MONTHLY:
+            by["bymonthday"] = (start.day,)
+        if freq == _YEARLY:
+            by.setdefault("bymonth", (start.month,))
+        if freq == _WEEKLY:
+            by["byweekday"] = (start.weekday(),)
 
     def read(
         name: str, unit: int, number: int, every: frozenset[int]
@@ -211,29 +218,23 @@ def _make_clocks(rule: Recurrence) -> list[ClockFields]:
         """Return what a BY part names, or else what a step reaches from dtstart."""
         step = rule.interval if freq == unit else 1
         reached = _step(number, step, every) if freq >= unit else {number}
-        return frozenset(rule.get(name)) or frozenset(reached)
+        return frozenset(by.get(name, reached))
 
-    has_days = bool(rule.get("bymonthday") or rule.get("byweekday"))
-    days = frozenset(rule.get("bymonthday")) or EVERY_DAY
-    weekdays = _read_weekdays(rule) or EVERY_WEEKDAY
-    months = frozenset(rule.get("bymonth")) or EVERY_MONTH
-    years = None
-    if not has_days and freq <= _MONTHLY:
-        days = frozenset({start.day})
-    if not has_days and freq == _WEEKLY:
-        weekdays = frozenset({start.isoweekday() % 7})
+    months, years = frozenset(by.get("bymonth", EVERY_MONTH)), None
     if freq == _MONTHLY:
         months &= _step(start.month, rule.interval, EVERY_MONTH)
-    elif freq == _YEARLY and not has_days:
-        months = frozenset(rule.get("bymonth") or {start.month})
     if freq == _YEARLY and rule.interval > 1:
         years = frozenset(range(start.year, 2200, rule.interval))
-    hours = read("byhour", _HOURLY, start.hour, EVERY_HOUR)
-    minutes = read("byminute", _MINUTELY, start.minute, EVERY_MINUTE)
-    return [
-        ClockFields(minutes, hours, days, months, weekdays, second=second, years=years)
-        for second in rule.get("bysecond") or (start.second,)
-    ]
+    clock = ClockFields(
+        read("byminute", _MINUTELY, start.minute, EVERY_MINUTE),
+        read("byhour", _HOURLY, start.hour, EVERY_HOUR),
+        frozenset(by.get("bymonthday", EVERY_DAY)),
+        months,
+        _read_weekdays(by.get("byweekday", ())) or EVERY_WEEKDAY,
+        years=years,
+    )
+    seconds = by.get("bysecond", (start.second,))
+    return [replace(clock, second=each) for each in seconds]
 
 
 def _step(start: int, interval: int, every: frozenset[int]) -> frozenset[int]:
@@ -260,12 +261,12 @@ def _count_days(rule: Recurrence) -> Iterator[tuple[str, str]]:
     """Yield day fields of cron for the last day, the second Tuesday, and the like."""
     if rule.get("bymonthday") == (-1,):
         yield "L", "*"
-    weekdays, positions = _read_weekdays(rule), rule.get("bysetpos")
-    if weekdays == {1, 2, 3, 4, 5} and positions == (-1,):
+    weekdays, positions = rule.get("byweekday"), rule.get("bysetpos")
+    if _read_weekdays(weekdays) == {1, 2, 3, 4, 5} and positions == (-1,):
         yield "LW", "*"
     words = [
         name_counted_day(_read_weekday(day), place)
-        for day in rule.get("byweekday")
+        for day in weekdays
         for place in positions or (getattr(day, "n", None),)
         if place
     ]
@@ -273,8 +274,8 @@ def _count_days(rule: Recurrence) -> Iterator[tuple[str, str]]:
         yield "*", ",".join(words)
 
 
-def _read_weekdays(rule: Recurrence) -> frozenset[int]:
-    return frozenset(map(_read_weekday, rule.get("byweekday")))
+def _read_weekdays(days: tuple[Any, ...]) -> frozenset[int]:
+    return frozenset(map(_read_weekday, days))
 
 
 def _read_weekday(day: Any) -> int:
@@ -360,18 +361,14 @@ def _read_rrule(value: Mapping[str, Any]) -> Recurrence:
     dtstart = _read_instant(value, "dtstart")
     if dtstart is None:
         refuse("It has no dtstart. Save the entry once more first.")
-    listed = {name: value[name] for name in _BY if value.get(name) is not None}
-    by = {
-        name: tuple(map(_read_part, each if isinstance(each, list) else [each]))
-        for name, each in listed.items()
-    }
-    week = None if value.get("wkst") is None else _read_part(value["wkst"])
+    by = {name: tuple(map(_read_part, _list(value.get(name)))) for name in _BY}
+    week = next(map(_read_part, _list(value.get("wkst"))), None)
     return Recurrence(
         freq=int(value["freq"]),
         dtstart=dtstart,
         zone=name_offset(dtstart.utcoffset() or timedelta()),
         interval=int(value.get("interval") or 1),
-        wkst=None if week is None else getattr(week, "weekday", week),
+        wkst=getattr(week, "weekday", week),
         count=value.get("count"),
         until=_read_instant(value, "until"),
         by={name: values for name, values in by.items() if values},
@@ -385,6 +382,12 @@ def _read_instant(value: Mapping[str, Any], name: str) -> datetime | None:
         return None
     offset = timedelta(minutes=value.get(f"{name}_tz") or 0)
     return datetime.fromtimestamp(seconds, tz=timezone(offset) if offset else UTC)
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _read_part(value: Any) -> Any:
@@ -402,11 +405,10 @@ def _open(value: Any) -> tuple[str, Any]:
 def _read_time(value: Mapping[str, Any]) -> datetime:
     parts = {name: part for name, part in value.items() if name != "timezone"}
     zone = value.get("timezone", "UTC")
+    if isinstance(zone, str):
+        return datetime(**parts, tzinfo=ZoneInfo(zone))
     # a number is what redbeat writes for an offset, in seconds
-    named = (
-        ZoneInfo(zone) if isinstance(zone, str) else timezone(timedelta(seconds=zone))
-    )
-    return datetime(**parts, tzinfo=named)
+    return datetime(**parts, tzinfo=timezone(timedelta(seconds=zone)))
 
 
 #: A key of redbeat: its definition, and its ``meta``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,54 +12,11 @@ from pydantic import JsonValue
 from actions.importing.origins.imported import UNREADABLE, ActionDraft, Stored, refuse
 from models.fields.duration import write_elapsed
 
-_Step = dict[str, Any]
-
-
-def _expire(draft: ActionDraft, step: _Step, expires: object) -> None:
-    """Drop a task that waited for so long; an instant ends the whole action."""
-    if isinstance(expires, int | float):
-        step["expires"] = write_elapsed(math.ceil(expires))
-    elif isinstance(expires, datetime):
-        draft.document.setdefault("ends_at", expires.isoformat())
-        draft.differences.append(
-            "Its tasks expire at one instant, so the action ends there (ends_at)."
-        )
-    else:
-        draft.differences.append(
-            "When its tasks expire could not be read: set 'expires' of run_task."
-        )
-
-
-def _limit(key: str) -> Callable[[ActionDraft, _Step, Any], None]:
-    """Return what writes a limit in seconds as *key*."""
-
-    def write(draft: ActionDraft, step: _Step, seconds: object) -> None:
-        if isinstance(seconds, int | float):
-            step[key] = write_elapsed(math.ceil(seconds))
-        else:
-            draft.differences.append(f"Its {key} could not be read: set it by hand.")
-
-    return write
-
-
-def _serialize(draft: ActionDraft, _step: _Step, serializer: object) -> None:
-    if serializer != "json":
-        draft.differences.append(
-            f"It was sent as {serializer!r}, and is sent as JSON: its workers must"
-            " accept that (accept_content)."
-        )
-
-
-#: What becomes of options of ``apply_async``: a key of run_task, or what writes it; of
-#: all others it is said that they are not kept.
-_OPTIONS: Mapping[str, str | Callable[[ActionDraft, _Step, Any], None]] = {
-    "priority": "priority",
-    "headers": "headers",
-    "expires": _expire,
-    "time_limit": _limit("time_limit"),
-    "soft_time_limit": _limit("soft_time_limit"),
-    "serializer": _serialize,
-}
+#: Options of ``apply_async`` that run_task has, or that something is said of, in order.
+_OPTIONS = (
+    *("priority", "headers", "expires"),
+    *("time_limit", "soft_time_limit", "serializer"),
+)
 
 
 def run_task(
@@ -94,24 +51,43 @@ def run_task(
         for option, value in (options or {}).items()
         if value is not None and value not in ("", {}, [])
     }
-    step: _Step = {"name": name, "args": list(args), "kwargs": dict(kwargs)}
+    step: dict[str, Any] = {"name": name, "args": list(args), "kwargs": dict(kwargs)}
     step |= _find_way(draft, given)
     if draft.defaults.connection is not None:
         step["connection"] = draft.defaults.connection
-    for option in (*_OPTIONS, *sorted(given.keys() - _OPTIONS.keys())):
-        if option not in given:
-            continue
-        read = _OPTIONS.get(option)
-        if read is None:
-            draft.differences.append(
-                f"The option {option!r}, {given[option]!r:.80}, is not kept: let the"
-                " rule or the task itself do what it did."
-            )
-        elif isinstance(read, str):
-            step[read] = given[option]
-        else:
-            read(draft, step, given[option])
+    for option in (*_OPTIONS, *sorted(given.keys() - set(_OPTIONS))):
+        if option in given:
+            draft.differences += _set_option(draft, step, option, given[option])
     draft.document["operations"] = {"run_task": step}
+
+
+def _set_option(
+    draft: ActionDraft, step: dict[str, Any], option: str, value: object
+) -> Iterator[str]:
+    """Keep an option in *step*, or in the action; yield what differs."""
+    match option, value:
+        case "priority" | "headers", _:
+            step[option] = value
+        case "expires" | "time_limit" | "soft_time_limit", int() | float():
+            step[option] = write_elapsed(math.ceil(value))
+        case "time_limit" | "soft_time_limit", _:
+            yield f"Its {option} could not be read: set it by hand."
+        case "expires", datetime():
+            draft.document.setdefault("ends_at", value.isoformat())
+            yield "Its tasks expire at one instant, so the action ends there (ends_at)."
+        case "expires", _:
+            yield "When its tasks expire could not be read: set 'expires' of run_task."
+        case "serializer", _:
+            if value != "json":
+                yield (
+                    f"It was sent as {value!r}, and is sent as JSON: its workers must"
+                    " accept that (accept_content)."
+                )
+        case _:
+            yield (
+                f"The option {option!r}, {value!r:.80}, is not kept: let the rule or"
+                " the task itself do what it did."
+            )
 
 
 def _find_way(draft: ActionDraft, given: dict[str, object]) -> dict[str, JsonValue]:

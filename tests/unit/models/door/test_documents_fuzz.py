@@ -17,13 +17,12 @@ from models.door.action_schema import make_action_schema
 from models.door.app_documents import read_small_app, read_small_app_object
 from models.door.documents import (
     action_document,
-    make_timing,
     read_action,
     read_action_object,
     read_events,
-    timing_text,
 )
 from models.errors import InvalidDocumentError
+from models.timing import make_timing, timing_text
 from models.when import TimingModel
 from tests.unit.models.documents import ACTION
 from tests.unit.models.door.bad_apps import APPS, EVENTS
