@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -51,7 +50,6 @@ _FIELDS = {
     "minute": EVERY_MINUTE,
     "second": EVERY_MINUTE,
 }
-_NONE: frozenset[int] = frozenset()
 
 #: Of numbers; the others name days of the month.
 _EXPRESSIONS = {
@@ -66,24 +64,6 @@ _PLACES = {"1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5, "last": -1}
 
 _Rules = list[JsonValue]
 _State = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _CronDays:
-    """
-    What a cron trigger asks for.
-
-    Args:
-        clock: Times and days; the days are those named by number.
-        is_last: Whether the last day of the month is named.
-        counted: Weekdays by their place in the month, as cron has them.
-        weeks: ISO weeks.
-    """
-
-    clock: ClockFields
-    is_last: bool
-    counted: Sequence[str]
-    weeks: frozenset[int]
 
 
 def get_title(name: str, state: _State) -> str:
@@ -102,19 +82,18 @@ def _read_trigger(draft: ActionDraft, trigger: Any) -> None:
 
 def _find_rules(draft: ActionDraft, trigger: Stored) -> _Rules:
     """Return the rules of *trigger*; its bounds and jitter go into *draft*."""
-    read = _TRIGGERS.get(trigger.kind.rpartition(":")[2])
+    kind = trigger.kind.rpartition(":")[2]
+    if kind == "AndTrigger":
+        refuse(
+            "An action is due when any of its rules is, not when all are. Write what"
+            " they have in common as one rule."
+        )
+    read = _TRIGGERS.get(kind)
     if read is None:
         refuse(
             f"{trigger.kind} is not a trigger of APScheduler's own. Write it by hand."
         )
     return read(draft, trigger.state)
-
-
-def _refuse_and(_draft: ActionDraft, _state: _State) -> _Rules:
-    refuse(
-        "An action is due when any of its rules is, not when all are. Write what they"
-        " have in common as one rule."
-    )
 
 
 def _read_or(draft: ActionDraft, state: _State) -> _Rules:
@@ -173,75 +152,50 @@ def _read_calendar_interval(draft: ActionDraft, state: _State) -> _Rules:
 
 
 def _read_cron(draft: ActionDraft, state: _State) -> _Rules:
-    text, days = _read_fields(state["fields"])
+    fields = {each.state["name"]: each.state for each in state["fields"]}
+    texts = {
+        name: [_write(each) for each in fields[name]["expressions"]] for name in _FIELDS
+    }
+    numbers = {name: _read_numbers(texts[name], _FIELDS[name]) for name in _FIELDS}
+    if len(numbers["second"]) != 1:
+        refuse(
+            f"It runs {len(numbers['second'])} times a minute; a tick is a minute. Let"
+            " a task of every minute do it in a loop, or leave the job where it is."
+        )
     zone = _name_zone(state["timezone"])
-    draft.rule = f"{text} {zone}"
+    given = [name for name in _FIELDS if not fields[name].get("is_default")]
+    said = [f"{name}={','.join(texts[name])}" for name in given]
+    draft.rule = f"{' '.join(said)} {zone}"
     draft.other_clock = _OTHER_CLOCK
     _add_bounds(draft, state)
-    years = _find_coming_years(draft, days.clock.years, zone)
-    days = replace(days, clock=replace(days.clock, years=years))
+    clock = ClockFields(
+        *(numbers["minute"], numbers["hour"], numbers["day"], numbers["month"]),
+        weekdays=frozenset((day + 1) % 7 for day in numbers["day_of_week"]),
+        second=min(numbers["second"]),
+        years=_find_coming_years(draft, numbers["year"], zone),
+    )
     _add_jitter(draft, state)
-    clock = days.clock
     if clock.second:
         draft.differences.append(
             f"Second {clock.second} is sent by the tick after it, at the full minute."
         )
-    if days.weeks != _FIELDS["week"]:
-        weeks = spell(days.weeks, _FIELDS["week"])
+    if numbers["week"] != _FIELDS["week"]:
+        weeks = spell(numbers["week"], _FIELDS["week"])
         refuse(
             f"Weeks {weeks} of the year are no rule of ours. Name days and months, or a"
             ' step from a day on: {"every": "P2W", "anchor": ...}.'
         )
-    found = _make_rules(days, zone)
+    found = _make_rules(clock, texts["day"], zone)
     has_both = clock.weekdays != EVERY_WEEKDAY and clock.days != EVERY_DAY
     if has_both and any("calendar" in rule for rule in found):
         draft.differences.append(BOTH_DAYS)
     return [*found]
 
 
-def _read_fields(fields: Iterable[Stored]) -> tuple[str, _CronDays]:
-    """
-    Return what the fields of a cron trigger ask for, and those that were given.
-
-    Raises:
-        CannotBeError: If that is finer than a minute, or an expression is unknown.
-    """
-    by_name = {each.state["name"]: each.state for each in fields}
-    texts = {
-        name: [_write(each) for each in by_name[name]["expressions"]]
-        for name in _FIELDS
-    }
-    numbers: dict[str, frozenset[int]] = {}
-    for name, every in _FIELDS.items():
-        plain = ",".join(each for each in texts[name] if not each[-1:].isalpha())
-        numbers[name] = _DIALECT.read(plain, every, {}) if plain else _NONE
-    if len(numbers["second"]) != 1:
-        refuse(
-            f"It runs {len(numbers['second'])} times a minute; a tick is a minute. Let"
-            " a task of every minute do it in a loop, or leave the job where it is."
-        )
-    weekdays = frozenset((day + 1) % 7 for day in numbers["day_of_week"])
-    clock = ClockFields(
-        numbers["minute"],
-        numbers["hour"],
-        numbers["day"],
-        numbers["month"],
-        weekdays,
-        second=min(numbers["second"]),
-        years=None if numbers["year"] == _FIELDS["year"] else numbers["year"],
-    )
-    counted = [
-        name_counted_day(WEEKDAY_NAMES[day], _PLACES[place])
-        for place, _, day in (each.partition(" ") for each in texts["day"])
-        if WEEKDAY_NAMES.get(day) in weekdays
-    ]
-    given = [
-        f"{name}={','.join(texts[name])}"
-        for name in _FIELDS
-        if not by_name[name].get("is_default")
-    ]
-    is_last = "last" in texts["day"]
-    return " ".join(given), _CronDays(clock, is_last, counted, numbers["week"])
+def _read_numbers(texts: Sequence[str], every: frozenset[int]) -> frozenset[int]:
+    """Return the numbers of a field, but for the days that are named by words."""
+    plain = ",".join(each for each in texts if not each[-1:].isalpha())
+    return _DIALECT.read(plain, every, {}) if plain else frozenset()
 
 
 def _write(expression: Stored) -> str:
@@ -261,23 +215,31 @@ def _write(expression: Stored) -> str:
     return f"{text}/{step}" if step else text
 
 
-def _make_rules(days: _CronDays, zone: str) -> list[dict[str, JsonValue]]:
-    """Return a rule for each way in which the days of the month are named."""
-    clock, zoned = days.clock, {"timezone": zone}
+def _make_rules(
+    clock: ClockFields, days: Sequence[str], zone: str
+) -> list[dict[str, JsonValue]]:
+    """Return a rule for each way in which *days* of the month are named."""
+    zoned: dict[str, JsonValue] = {"timezone": zone}
+    is_last = "last" in days
+    counted = [
+        name_counted_day(WEEKDAY_NAMES[day], _PLACES[place])
+        for place, _, day in (each.partition(" ") for each in days)
+        if WEEKDAY_NAMES.get(day) in clock.weekdays
+    ]
     found: list[dict[str, JsonValue]] = []
     if clock.days:
         found.append(clock.make_rule(zone))
-    if (days.counted or days.is_last) and (clock.second or clock.years is not None):
+    if (counted or is_last) and (clock.second or clock.years is not None):
         refuse(
             "Counted days with a second or single years are no rule of ours."
             " Leave out the second, or set start and end dates."
         )
-    if days.is_last and clock.weekdays != EVERY_WEEKDAY:
+    if is_last and clock.weekdays != EVERY_WEEKDAY:
         found.append({"calendar": clock.spell_calendar("~01"), **zoned})
-    elif days.is_last:
+    elif is_last:
         found.append({"cron_rule": clock.spell_cron("L", "*"), **zoned})
-    if days.counted:
-        text = clock.spell_cron("*", ",".join(days.counted))
+    if counted:
+        text = clock.spell_cron("*", ",".join(counted))
         found.append({"cron_rule": text, **zoned})
     if not found:
         refuse("No day matches all of its fields, so it never runs.")
@@ -285,10 +247,10 @@ def _make_rules(days: _CronDays, zone: str) -> list[dict[str, JsonValue]]:
 
 
 def _find_coming_years(
-    draft: ActionDraft, years: frozenset[int] | None, zone: str
+    draft: ActionDraft, years: frozenset[int], zone: str
 ) -> frozenset[int] | None:
     """Return those of the next hundred years in which it runs; None: in all."""
-    if years is None:
+    if years == _FIELDS["year"]:
         return None
     this_year = draft.defaults.now.astimezone(load_zone(zone)).year
     coming = years & frozenset(range(this_year, this_year + 100))
@@ -374,7 +336,6 @@ _TRIGGERS: Mapping[str, Callable[[ActionDraft, _State], _Rules]] = {
     "CalendarIntervalTrigger": _read_calendar_interval,
     "DateTrigger": _read_date,
     "OrTrigger": _read_or,
-    "AndTrigger": _refuse_and,
 }
 
 #: What ``Job.__getstate__`` gave; objects are Stored.

@@ -180,7 +180,6 @@ CELERY_BEAT: Table = {
     "task": _read_task,
 }
 
-
 _OPTIONS = ("queue", "priority", "exchange", "routing_key")
 
 
@@ -211,9 +210,9 @@ def _read_kind(draft: ActionDraft, row: Mapping[str, Any] | None) -> None:
 def _read_interval(draft: ActionDraft, every: int, period: str) -> None:
     """Days are those of the calendar: whoever writes 3 means the same time of day."""
     seconds = timedelta(**{period: every}).total_seconds()
-    names = ("last_run_at", "start_time")
-    known = (_read_instant(draft.fields.get(name)) for name in names)
-    begins = next(filter(None, known), None)
+    begins = _read_instant(
+        draft.fields.get("last_run_at") or draft.fields.get("start_time")
+    )
     if period != "days":
         add_interval(draft, seconds, begins)
         return
@@ -228,21 +227,20 @@ def _read_interval(draft: ActionDraft, every: int, period: str) -> None:
 
 def _read_start(draft: ActionDraft, value: Any) -> None:
     instant = _read_instant(value)
-    if instant is not None and draft.fields["kind"] != "clocked":
+    if instant and draft.fields["kind"] != "clocked":
         draft.document["starts_at"] = write_instant(instant)
 
 
 def _read_end(draft: ActionDraft, value: Any) -> None:
-    instant = _read_instant(value)
-    if instant is not None:
+    if instant := _read_instant(value):
         draft.document["ends_at"] = write_instant(instant)
 
 
 def _read_row_task(draft: ActionDraft, task: object) -> None:
     row = draft.fields
     options = {name: row.get(name) for name in _OPTIONS}
-    options["headers"] = json.loads(row.get("headers") or "{}")
-    options["expires"] = row.get("expire_seconds")
+    headers = json.loads(row.get("headers") or "{}")
+    options |= {"headers": headers, "expires": row.get("expire_seconds")}
     args, kwargs = json.loads(row["args"] or "[]"), json.loads(row["kwargs"] or "{}")
     run_task(draft, task, args, kwargs, options)
 
@@ -276,7 +274,7 @@ def _read_description(draft: ActionDraft, value: Any) -> None:
 
 def _read_instant(value: object) -> datetime | None:
     """Return an instant as a driver gives it; Django writes UTC without an offset."""
-    if value is None or value == "":
+    if not value:
         return None
     read = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     return read if read.tzinfo is not None else read.replace(tzinfo=UTC)

@@ -18,7 +18,12 @@ from typing import Any, Self
 import sqlalchemy as sa
 
 from actions.importing.origins.apscheduler import get_title
-from actions.importing.origins.imported import Entry, Stored, explain_unreadable
+from actions.importing.origins.imported import (
+    UNREADABLE_ERRORS,
+    Entry,
+    Stored,
+    explain_unreadable,
+)
 from actions.importing.readers.databases import open_database
 from models.errors import RuleError
 from models.fields.zone import load_zone
@@ -31,17 +36,8 @@ _MOST_VALUES = 100_000
 
 #: What a pickle that was cut off, altered or made up may raise.
 _BROKEN = (
-    pickle.UnpicklingError,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-    struct.error,
+    *UNREADABLE_ERRORS,
+    *(pickle.UnpicklingError, AssertionError, EOFError, MemoryError, struct.error),
 )
 
 _LATIN = frozenset({"latin1", "latin-1"})
