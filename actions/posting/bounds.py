@@ -115,11 +115,9 @@ def find_excess(
             message += f" {format_count(bounds.actions, 'action', 'actions')}."
             hint = f"Delete what is no longer needed, {_ASK}"
             found[new[-1]] = Problem("", message, hint)
-    for place, each in enumerate(altered):
-        schedule, shortest = _read(each.after), bounds.shortest_interval
-        if schedule is not None and shortest is not None:
-            pair = find_closest(schedule, now)
-            if pair is not None and pair[1] - pair[0] < shortest:
+    if (shortest := bounds.shortest_interval) is not None:
+        for place, each in enumerate(altered):
+            if pair := _find_too_close(each.after, shortest, now):
                 found.setdefault(place, _tell_closest(pair, shortest))
     changed = [place for place, each in enumerate(altered) if each.after is not None]
     if bounds.runs_an_hour is not None and changed:
@@ -145,28 +143,26 @@ def find_too_often(
     connection: sa.Connection, app: str, shortest: timedelta, now: datetime
 ) -> list[str]:
     """Return the names of actions that are due more often than each *shortest*."""
+    left = (_action.app == app, _action.deleted_at.is_(None), _action.active)
     rows = connection.execute(
         sa.select(_action.name, _action.timing)
-        .where(
-            *(_action.app == app, _action.deleted_at.is_(None), _action.active),
-            _action.timing.is_not(None),
-        )
+        .where(*left, _action.timing.is_not(None))
         .order_by(_action.name)
         .limit(_EXAMINED)
     ).all()
-    names = []
-    for name, timing in rows:
-        schedule = _read(timing)
-        pair = None if schedule is None else find_closest(schedule, now)
-        if pair is not None and pair[1] - pair[0] < shortest:
-            names.append(name)
-    return names
+    return [name for name, timing in rows if _find_too_close(timing, shortest, now)]
 
 
-def find_closest(schedule: Schedule, now: datetime) -> tuple[datetime, datetime] | None:
-    """Return the two occurrences within a year that are closest; None: one or none."""
+def _find_too_close(
+    timing: str | None, shortest: timedelta, now: datetime
+) -> tuple[datetime, datetime] | None:
+    """Return the two occurrences within a year that are closest, if too close."""
+    schedule = _read(timing)
+    if schedule is None:
+        return None
     found = find_occurrences(schedule, now, now + _WITHIN, limit=_LOOKED_AT)
-    return min(pairwise(found), key=lambda pair: pair[1] - pair[0], default=None)
+    pair = min(pairwise(found), key=lambda pair: pair[1] - pair[0], default=None)
+    return pair if pair is not None and pair[1] - pair[0] < shortest else None
 
 
 def fetch_hours(connection: sa.Connection, app: str) -> Counter[datetime]:

@@ -159,22 +159,20 @@ def find_unknown(known: References, action: ScheduledActionModel) -> list[Proble
         and for each part to publish that it does not have.
     """
     asked, who = action.operations, action.recipients
+    lacks = f"small app {known.app!r} has no"
     found: list[Problem] = []
     if asked.refresh is not None:
         wanted = _place("/operations/refresh/domains", asked.refresh.domains or ())
-        said = f"small app {known.app!r} has no domain"
-        found += _find_missing(wanted, known.domains, said)
+        found += _find_missing(wanted, known.domains, f"{lacks} domain")
     if asked.publish is not None:
         parts = {*known.documents, *(["data"] if known.domains else [])}
         found += _find_unpublishable(known.app, asked.publish, parts)
     if asked.send_email is not None:
         wanted = {"/operations/send_email/template": asked.send_email.template}
-        said = f"small app {known.app!r} has no template"
-        found += _find_missing(wanted, known.templates, said)
+        found += _find_missing(wanted, known.templates, f"{lacks} template")
     if who is not None:
         wanted = _place("/recipients/users", who.users)
-        said = f"small app {known.app!r} has no user"
-        found += _find_missing(wanted, known.users, said)
+        found += _find_missing(wanted, known.users, f"{lacks} user")
         wanted = _place("/recipients/groups", who.groups)
         said = f"no user of small app {known.app!r} is in group"
         found += _find_missing(wanted, known.groups, said)
@@ -271,12 +269,11 @@ class FleetWorker:
 
 def fetch_fleet(connection: sa.Connection) -> tuple[FleetWorker, ...]:
     """Return the workers that gave a sign of life lately."""
+    kept = processes.c
     rows = connection.execute(
-        sa.select(processes.c.name, processes.c.queues, processes.c.settings)
-        .where(
-            processes.c.role == "worker", processes.c.heartbeat_at > db_now(-ALIVE_FOR)
-        )
-        .order_by(processes.c.name)
+        sa.select(kept.name, kept.queues, kept.settings)
+        .where(kept.role == "worker", kept.heartbeat_at > db_now(-ALIVE_FOR))
+        .order_by(kept.name)
     )
     return tuple(FleetWorker(row.name, tuple(row.queues), row.settings) for row in rows)
 
@@ -295,19 +292,17 @@ def find_failing(
     asked = action.operations.call_webhook
     if asked is None:
         return
-    for each in takers:
-        if each.settings.get(_SECRET) == _NOT_SET:
-            message = f"worker {each.name!r} has no secret to sign with, so it fails."
-            hint = f"An operator sets {_SECRET}."
-            yield Problem("/operations/call_webhook", message, hint)
-            break
+    unsigned = [each for each in takers if each.settings.get(_SECRET) == _NOT_SET]
+    for each in unsigned[:1]:
+        message = f"worker {each.name!r} has no secret to sign with, so it fails."
+        hint = f"An operator sets {_SECRET}."
+        yield Problem("/operations/call_webhook", message, hint)
     host = urlsplit(asked.url).hostname or ""
-    for each in takers:
-        if _ALLOWED in each.settings and is_refused(host, each.settings[_ALLOWED]):
-            message = f"{host} is not a public address, so the request is refused."
-            hint = f"An operator can allow it in {_ALLOWED}."
-            yield Problem("/operations/call_webhook/url", message, hint)
-            break
+    allowed = (each.settings[_ALLOWED] for each in takers if _ALLOWED in each.settings)
+    if any(is_refused(host, each) for each in allowed):
+        message = f"{host} is not a public address, so the request is refused."
+        hint = f"An operator can allow it in {_ALLOWED}."
+        yield Problem("/operations/call_webhook/url", message, hint)
 
 
 def is_refused(host: str, allowed: str) -> bool:

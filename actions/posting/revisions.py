@@ -193,16 +193,12 @@ def change_action(
     undecided_from = connection.execute(
         sa.select(kept.next_due_at).where(kept.uid == uid)
     ).scalar_one()
-    connection.execute(
-        sa.update(scheduled_actions)
-        .where(scheduled_actions.c.uid == uid)
-        .values(
-            revision=scheduled_actions.c.revision + 1,
-            updated_at=read_clock(connection),
-            **values,
-        )
-    )
-    _log(connection, [uid], change, sa.literal(undecided_from, UtcDateTime), by, note)
+    revision, now = kept.revision + 1, read_clock(connection)
+    update = sa.update(scheduled_actions).where(kept.uid == uid)
+    connection.execute(update.values(revision=revision, updated_at=now, **values))
+    since = sa.literal(undecided_from, UtcDateTime)
+    insert = _insert_revisions(since, kept.uid == uid)
+    connection.execute(insert, {"change": change, "by": by, "note": note})
 
 
 def log_posted(
@@ -220,37 +216,12 @@ def log_posted(
         uids: Uids of the actions; at most a thousand.
         by: Who posted them.
     """
-    _log(connection, uids, Change.POSTED, sa.null(), by, note)
+    insert = _insert_revisions(sa.null(), scheduled_actions.c.uid.in_(uids))
+    connection.execute(insert, {"change": Change.POSTED, "by": by, "note": note})
 
 
-def _log(
-    connection: sa.Connection,
-    uids: Sequence[str],
-    change: Change,
-    undecided_from: sa.ColumnElement[Any],
-    by: str | None,
-    note: str | None,
-) -> None:
-    """Record actions as they are now; their revision numbers must be new."""
-    kept = scheduled_actions.c
-    connection.execute(
-        sa.insert(scheduled_action_revisions).from_select(
-            _NAMES,
-            sa.select(
-                *(kept[name] for name in _SAME),
-                kept.updated_at,
-                sa.literal(change),
-                sa.cast(undecided_from, UtcDateTime),
-                sa.literal(by, sa.Text),
-                sa.literal(note, sa.Text),
-            ).where(kept.uid.in_(uids)),
-        )
-    )
-
-
-#: Columns that a revision copies from its action, and all of its columns.
+#: Columns that a revision copies from its action.
 _SAME = ("uid", "revision", "document", "timing", "active", "effective_from")
-_NAMES = [*_SAME, "recorded_at", "change", "undecided_from", "changed_by", "note"]
 
 
 #: Actions in one statement.
@@ -301,29 +272,30 @@ def _many_statements(
 ) -> tuple[sa.Executable, sa.Executable]:
     """Return the statements that write the columns *names*, and the revisions."""
     kept = scheduled_actions.c
-    given = json_rows(
-        dialect,
-        {
-            "uid": sa.Text(),
-            "undecided_from": UtcDateTime,
-            **{name: kept[name].type for name in names},
-        },
-        "given",
-    )
+    columns = {name: kept[name].type for name in ("uid", *names)}
+    columns["undecided_from"] = kept.next_due_at.type
+    given = json_rows(dialect, columns, "given")
     update = (
         sa.update(scheduled_actions)
         .where(kept.uid == given.c.uid)
         .values(revision=kept.revision + 1, **{name: given.c[name] for name in names})
     )
-    insert = sa.insert(scheduled_action_revisions).from_select(
-        _NAMES,
+    return update, _insert_revisions(given.c.undecided_from, kept.uid == given.c.uid)
+
+
+def _insert_revisions(
+    undecided_from: sa.ColumnElement[Any], where: sa.ColumnElement[bool]
+) -> sa.Insert:
+    """Record actions as they are now; their revision numbers must be new."""
+    kept = scheduled_actions.c
+    return sa.insert(scheduled_action_revisions).from_select(
+        [*_SAME, "recorded_at", "change", "undecided_from", "changed_by", "note"],
         sa.select(
             *(kept[name] for name in _SAME),
             kept.updated_at,
             sa.bindparam("change", type_=sa.Text),
-            given.c.undecided_from,
+            sa.cast(undecided_from, UtcDateTime),
             sa.bindparam("by", type_=sa.Text),
             sa.bindparam("note", type_=sa.Text),
-        ).where(kept.uid == given.c.uid),
+        ).where(where),
     )
-    return update, insert

@@ -73,8 +73,7 @@ class Places:
         found = self._find(pointer)
         if found is None or not found[2]:
             return None
-        text, start = found[:2]
-        return start, _SKIPPER.raw_decode(text, start)[1]
+        return found[1], _SKIPPER.raw_decode(*found[:2])[1]
 
     def show(self, pointer: str) -> str | None:
         """Return how messages show what *pointer* points at; None: it is not there."""
