@@ -341,6 +341,14 @@ def engine(request: pytest.FixtureRequest, database_url: str) -> sa.Engine:
 
 
 @pytest.fixture
+def any_engine(request: pytest.FixtureRequest) -> sa.Engine:
+    """Give the engine that the test has, of whichever database."""
+    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
+    engine: sa.Engine = request.getfixturevalue(name)
+    return engine
+
+
+@pytest.fixture
 def postgres_engine(
     postgres_url: str, _postgres_shared: _Shared
 ) -> Iterator[sa.Engine]:

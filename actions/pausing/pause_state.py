@@ -170,16 +170,11 @@ def note_pause(
     **counts: int,
 ) -> None:
     """Record a pause, or with no *after* its end, and how many things it reaches."""
-    note_change(
-        connection,
-        of.kind,
-        of.uid,
-        Change.RESUMED if after is None else Change.PAUSED,
-        app=of.app,
-        before=None if before is None else {"pause": asdict(before)},
-        after={**counts, **({} if after is None else {"pause": asdict(after)})} or None,
-        note=note,
-    )
+    change = Change.RESUMED if after is None else Change.PAUSED
+    was = None if before is None else {"pause": asdict(before)}
+    is_now = {**counts, **({} if after is None else {"pause": asdict(after)})} or None
+    told: dict[str, Any] = {"before": was, "after": is_now, "note": note}
+    note_change(connection, of.kind, of.uid, change, app=of.app, **told)
 
 
 def hold_pause(connection: sa.Connection, app: str) -> Pause | None:

@@ -194,13 +194,9 @@ class _Plan:
 def _lock_app(connection: sa.Connection, app: str) -> list[sa.Row[Any]]:
     """Return the actions of *app*, which nobody posts to meanwhile."""
     lock_app(connection, app)
-    return list(
-        connection.execute(
-            sa.select(scheduled_actions)
-            .where(_action.app == app, _action.deleted_at.is_(None))
-            .order_by(_action.name)
-        )
-    )
+    of_app = _action.app == app, _action.deleted_at.is_(None)
+    query = sa.select(scheduled_actions).where(*of_app).order_by(_action.name)
+    return list(connection.execute(query))
 
 
 def _make_plan(stored: Sequence[sa.Row[Any]], documents: Sequence[Document]) -> _Plan:
@@ -334,15 +330,9 @@ def _make_entry(
 
 
 def _make_pruned(row: sa.Row[Any], now: datetime, *, is_stored: bool) -> AppliedEntry:
-    return AppliedEntry(
-        None,
-        FileChange.PRUNED,
-        row.uid,
-        row.name,
-        row.revision + 1,
-        runs=None if is_stored else _count_changes(row, None, row.uid, now),
-        zone=find_zone(row),
-    )
+    gone = (None, FileChange.PRUNED, row.uid, row.name, row.revision + 1)
+    runs = None if is_stored else _count_changes(row, None, row.uid, now)
+    return AppliedEntry(*gone, runs=runs, zone=find_zone(row))
 
 
 def _count_changes(

@@ -133,10 +133,8 @@ def find_excess(
 
 def count_actions(connection: sa.Connection, app: str) -> int:
     """Return how many actions *app* has."""
-    query = sa.select(sa.func.count()).where(
-        _action.app == app, _action.deleted_at.is_(None)
-    )
-    return connection.execute(query).scalar_one()
+    of_app = _action.app == app, _action.deleted_at.is_(None)
+    return connection.execute(sa.select(sa.func.count()).where(*of_app)).scalar_one()
 
 
 def find_too_often(

@@ -142,13 +142,9 @@ def compare_runs(
         pairs = list(zip(removed[key], added[key], strict=False))
         moved += pairs
         removed[key], added[key] = removed[key][len(pairs) :], added[key][len(pairs) :]
-    changes = RunChanges(
-        _flatten(added),
-        _flatten(removed),
-        tuple(MovedRun(*each) for each in sorted(moved)),
-        min(until, end),
-        None,
-    )
+    pairs_in_order = tuple(MovedRun(*each) for each in sorted(moved))
+    runs = (_flatten(added), _flatten(removed), pairs_in_order)
+    changes = RunChanges(*runs, min(until, end), None)
     if not (changes.is_empty and until == end):
         return changes
     later = _find_later(old.schedule, new.schedule, uid, end)

@@ -70,18 +70,12 @@ def note_replaced(
     found = find_differences(old.document, document)
     had = [each for each in found if each.kind is not DifferenceKind.ADDED][:_MOST]
     has = [each for each in found if each.kind is not DifferenceKind.REMOVED][:_MOST]
-    before = {each.pointer: _shorten(each.pointer, each.before) for each in had}
-    after = {each.pointer: _shorten(each.pointer, each.after) for each in has}
-    note_change(
-        connection,
-        KIND,
-        old.uid,
-        change,
-        app=old.app,
-        before={"revision": old.revision, **before},
-        after={"revision": old.revision + 1, **after},
-        note=note,
-    )
+    before = {"revision": old.revision}
+    before |= {each.pointer: _shorten(each.pointer, each.before) for each in had}
+    after = {"revision": old.revision + 1}
+    after |= {each.pointer: _shorten(each.pointer, each.after) for each in has}
+    told: dict[str, Any] = {"before": before, "after": after, "note": note}
+    note_change(connection, KIND, old.uid, change, app=old.app, **told)
 
 
 def _trace(connection: sa.Connection, app: str, uid: str, revision: int) -> None:
@@ -109,14 +103,9 @@ def note_deleted(
     connection: sa.Connection, row: sa.Row[Any], *, note: str | None
 ) -> None:
     """Note that the action of *row*, as it was, was deleted."""
+    before, change = {"revision": row.revision, "name": row.name}, Change.DELETED
     note_change(
-        connection,
-        KIND,
-        row.uid,
-        Change.DELETED,
-        app=row.app,
-        before={"revision": row.revision, "name": row.name},
-        note=note,
+        connection, KIND, row.uid, change, app=row.app, before=before, note=note
     )
 
 

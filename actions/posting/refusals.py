@@ -63,17 +63,10 @@ class Taken:
         kept = scheduled_actions.c
         names = [action.name for action in actions]
         uids = [action.uid for action in actions if action.uid]
-        same_name = (kept.app == self.app, kept.name.in_(names))
-        query = (
-            sa.select(scheduled_actions)
-            .where(
-                sa.or_(
-                    sa.and_(*same_name, kept.deleted_at.is_(None)), kept.uid.in_(uids)
-                )
-            )
-            # in one order, so that no two posts wait for each other
-            .order_by(kept.uid)
-        )
+        of_app = sa.and_(kept.app == self.app, kept.deleted_at.is_(None))
+        is_taken = of_app & kept.name.in_(names) | kept.uid.in_(uids)
+        # in one order, so that no two posts wait for each other
+        query = sa.select(scheduled_actions).where(is_taken).order_by(kept.uid)
         if self._lock:
             query = query.with_for_update()
         for row in connection.execute(query):

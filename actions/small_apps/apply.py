@@ -161,14 +161,10 @@ def _find_naming(
     cannot change meanwhile, for whoever posts one holds the app, which is locked.
     """
     kept = scheduled_actions.c
-    rows = connection.execute(
-        sa.select(kept.uid, kept.document).where(
-            kept.app == app,
-            kept.deleted_at.is_(None),
-            kept.timing.is_not(None),
-            sa.cast(kept.document, sa.Text).contains('"calendar"'),
-        )
-    )
+    is_timed = (kept.app == app, kept.deleted_at.is_(None), kept.timing.is_not(None))
+    may_name = sa.cast(kept.document, sa.Text).contains('"calendar"')
+    query = sa.select(kept.uid, kept.document).where(*is_timed, may_name)
+    rows = connection.execute(query)
     return [uid for uid, document in rows if not changed.isdisjoint(_name(document))]
 
 
@@ -285,19 +281,11 @@ def _note(
     parts = {name: asdict(each) for name, each in applied.parts.items() if each}
     if not (applied.created or settings or parts):
         return
-    note_change(
-        connection,
-        "app",
-        applied.uid,
-        "created" if applied.created else "applied",
-        app=applied.uid,
-        before={name: before for name, (before, _) in settings.items()},
-        after={
-            **{name: after for name, (_, after) in settings.items()},
-            "parts": parts,
-            "revision": applied.revision,
-        },
-    )
+    before = {name: was for name, (was, _) in settings.items()}
+    after = {name: is_now for name, (_, is_now) in settings.items()}
+    after |= {"parts": parts, "revision": applied.revision}
+    uid, change = applied.uid, "created" if applied.created else "applied"
+    note_change(connection, "app", uid, change, app=uid, before=before, after=after)
 
 
 def _check_files(

@@ -80,13 +80,9 @@ def delete_small_app(
     _refuse_live(connection, uid)
     now = read_clock(connection)
     ended = {"deleted_at": now, "updated_at": now, "next_due_at": None}
-    change_actions(
-        connection,
-        [(action, ended) for action in actions],
-        Change.DELETED,
-        by=by,
-        note="with its small app",
-    )
+    gone = [(action, ended) for action in actions]
+    note = "with its small app"
+    change_actions(connection, gone, Change.DELETED, by=by, note=note)
     keys = connection.execute(
         sa.update(api_keys)
         .where(api_keys.c.app == uid, api_keys.c.revoked_at.is_(None))
@@ -98,26 +94,16 @@ def delete_small_app(
         .where(small_apps.c.uid == uid)
         .values(deleted_at=now, updated_at=now, revision=row.revision + 1, **UNPAUSED)
     )
-    deleted = DeletedApp(uid, len(actions), keys)
-    note_change(
-        connection,
-        "app",
-        uid,
-        "deleted",
-        app=uid,
-        before={"revision": row.revision},
-        after={"actions": deleted.actions, "keys": deleted.keys},
-    )
-    return deleted
+    before, after = {"revision": row.revision}, {"actions": len(actions), "keys": keys}
+    note_change(connection, "app", uid, "deleted", app=uid, before=before, after=after)
+    return DeletedApp(uid, len(actions), keys)
 
 
 def _refuse_live(connection: sa.Connection, uid: str) -> None:
-    found = connection.execute(
-        sa.select(
-            sa.func.count(), sa.func.min(sa.cast(operations.c.id, sa.Text))
-        ).where(operations.c.app == uid, LIVE_OR_CLAIMED.of())
-    ).one()
-    count, example = found
+    first = sa.func.min(sa.cast(operations.c.id, sa.Text))
+    live = operations.c.app == uid, LIVE_OR_CLAIMED.of()
+    query = sa.select(sa.func.count(), first).where(*live)
+    count, example = connection.execute(query).one()
     if not count:
         return
     many = format_count(count, "operation that is", "operations that are")

@@ -52,13 +52,9 @@ def fetch_apps(
     """
 
     def count(table: sa.Table, *where: sa.ColumnElement[bool]) -> Any:
-        return (
-            sa.select(sa.func.count())
-            .select_from(table)
-            .where(table.c.app == small_apps.c.uid, *where)
-            .scalar_subquery()
-            .label(table.name)
-        )
+        found = sa.select(sa.func.count()).select_from(table)
+        of_app = found.where(table.c.app == small_apps.c.uid, *where)
+        return of_app.scalar_subquery().label(table.name)
 
     query = (
         sa.select(
@@ -78,11 +74,8 @@ def fetch_apps(
 
 def fetch_domains(connection: sa.Connection, app: str) -> list[sa.Row[Any]]:
     """Return the domains of *app* by name, with their staged and live versions."""
-    return list(
-        connection.execute(
-            sa.select(domains).where(domains.c.app == app).order_by(domains.c.name)
-        )
-    )
+    query = sa.select(domains).where(domains.c.app == app).order_by(domains.c.name)
+    return list(connection.execute(query))
 
 
 def fetch_groups(
@@ -127,9 +120,8 @@ def _find_group_names(app: str, after: str | None) -> sa.CTE:
     """Return each name that sorts behind *after*, and null at the end."""
     name = memberships.c.group_name
     here = [memberships.c.app == app]
-    first = sa.select(sa.func.min(name).label("name")).where(
-        *here, *(() if after is None else (name > after,))
-    )
+    behind = () if after is None else (name > after,)
+    first = sa.select(sa.func.min(name).label("name")).where(*here, *behind)
     found = first.cte("found", recursive=True)
     following = sa.select(sa.func.min(name)).where(*here, name > found.c.name)
     return found.union_all(
@@ -141,9 +133,8 @@ def _find_group_names(app: str, after: str | None) -> sa.CTE:
 
 def count_users(connection: sa.Connection, app: str) -> int:
     """Return how many users *app* has."""
-    return connection.execute(
-        sa.select(sa.func.count()).select_from(users).where(users.c.app == app)
-    ).scalar_one()
+    query = sa.select(sa.func.count()).where(users.c.app == app)
+    return connection.execute(query).scalar_one()
 
 
 def fetch_names(connection: sa.Connection, app: str) -> dict[str, list[str]]:
@@ -153,17 +144,11 @@ def fetch_names(connection: sa.Connection, app: str) -> dict[str, list[str]]:
         "documents": app_documents.c.part,
         "holidays": holidays.c.name,
     }
-    return {
-        part: list(
-            connection.execute(
-                sa.select(column)
-                .where(column.table.c.app == app)
-                .distinct()
-                .order_by(column)
-            ).scalars()
-        )
-        for part, column in columns.items()
-    }
+    found = {}
+    for part, column in columns.items():
+        query = sa.select(column).where(column.table.c.app == app).distinct()
+        found[part] = list(connection.execute(query.order_by(column)).scalars())
+    return found
 
 
 #: The columns of a user that are members of its document, but for the id.

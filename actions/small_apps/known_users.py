@@ -147,13 +147,9 @@ def _find_place(
     """Return the conditions that an index serves."""
     found = [users.c.app == app]
     if wanted.group is not None:
-        found.append(
-            sa.exists().where(
-                memberships.c.app == app,
-                memberships.c.group_name == wanted.group,
-                memberships.c.user_id == users.c.id,
-            )
-        )
+        kept = memberships.c
+        of_group = (kept.app == app, kept.group_name == wanted.group)
+        found.append(sa.exists().where(*of_group, kept.user_id == users.c.id))
     after = page.read_after(str)
     if after is not None:
         found.append(users.c.id > after[0])

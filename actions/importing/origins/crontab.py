@@ -99,8 +99,8 @@ def _read_lines(text: str) -> Iterator[dict[str, Any]]:
 def _find_users(commands: Sequence[str]) -> tuple[bool, str]:
     """Tell whether commands begin with a user; and what to say if that is in doubt."""
     words = [command.split(maxsplit=1) for command in commands]
-    if not words or any(
-        len(each) < 2 or not _USER.fullmatch(each[0]) or each[0] in _COMMANDS
+    if not words or not all(
+        len(each) == 2 and _USER.fullmatch(each[0]) and each[0] not in _COMMANDS
         for each in words
     ):
         return False, ""
@@ -133,12 +133,11 @@ def _explain_settings(text: str) -> list[str]:
     named = ", ".join(
         f"{name} (line {', '.join(numbers)})" for name, numbers in told.items()
     )
-    return [
-        (
-            f"{named}: values are not copied. Set where the task runs what it needs;"
-            " notices tell of what fails, and TZ moves no rule."
-        )
-    ]
+    said = (
+        f"{named}: values are not copied. Set where the task runs what it needs;"
+        " notices tell of what fails, and TZ moves no rule."
+    )
+    return [said]
 
 
 def _read_rule(draft: ActionDraft, rule: str) -> None:

@@ -51,13 +51,10 @@ def read_beat_schedule(module: str, *, python: str | None = None) -> tuple[Entry
     except ValueError:
         msg = f"{module}: its process answered nothing that can be read."
         raise UsageError(msg) from None
+    zone, entries = {"timezone": found["timezone"]}, found["entries"]
     return tuple(
-        Entry(
-            each["name"],
-            {**each, "timezone": found["timezone"]},
-            each.get("problem", ""),
-        )
-        for each in found["entries"]
+        Entry(each["name"], {**each, **zone}, each.get("problem", ""))
+        for each in entries
     )
 
 

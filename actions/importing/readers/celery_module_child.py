@@ -91,19 +91,12 @@ def read_schedule(schedule: Any) -> dict[str, Any]:
     kinds = {each.__name__ for each in type(schedule).__mro__}
     own = type(schedule).__module__ == "celery.schedules"
     if own and "crontab" in kinds:
-        return {
-            "kind": "crontab",
-            **{
-                name: make_field(getattr(schedule, f"_orig_{name}")) for name in _FIELDS
-            },
-        }
+        given = {name: getattr(schedule, f"_orig_{name}") for name in _FIELDS}
+        fields = {name: make_field(each) for name, each in given.items()}
+        return {"kind": "crontab", **fields}
     if own and "solar" in kinds:
-        return {
-            "kind": "solar",
-            "event": schedule.event,
-            "latitude": float(schedule.lat),
-            "longitude": float(schedule.lon),
-        }
+        place = {"latitude": float(schedule.lat), "longitude": float(schedule.lon)}
+        return {"kind": "solar", "event": schedule.event, **place}
     if own and "schedule" in kinds:
         return {"kind": "interval", "seconds": schedule.run_every.total_seconds()}
     return {"kind": "unknown", "text": repr(schedule)[:_LONGEST_TEXT]}

@@ -36,10 +36,9 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture(autouse=True)
-def _app(request: pytest.FixtureRequest) -> None:
+def _app(any_engine: sa.Engine) -> None:
     """Give every test a small app with three users."""
-    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
-    add_app(request.getfixturevalue(name), ids=["ann", "bob", "eve"])
+    add_app(any_engine, ids=["ann", "bob", "eve"])
 
 
 def send(

@@ -34,10 +34,9 @@ MINUTELY = {"cron_rule": "* * * * *"}
 
 
 @pytest.fixture(autouse=True)
-def _app(request: pytest.FixtureRequest) -> None:
+def _app(any_engine: sa.Engine) -> None:
     """Give every test a small app."""
-    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
-    add_app(request.getfixturevalue(name), ids=["ann"])
+    add_app(any_engine, ids=["ann"])
 
 
 def pause(engine: sa.Engine, uid: str, *, paused: bool = True) -> bool:

@@ -52,13 +52,11 @@ HOUR = 60 * MINUTE
 
 
 @pytest.fixture(autouse=True)
-def _app(request: pytest.FixtureRequest) -> None:
+def _app(any_engine: sa.Engine) -> None:
     """Give every test two small apps, with an action each."""
-    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
-    engine = request.getfixturevalue(name)
     for app in ("app", "other"):
-        add_app(engine, app, ids=["ann"])
-        post(engine, app, uid=f"{app}-1", name="one", when=HOURLY)
+        add_app(any_engine, app, ids=["ann"])
+        post(any_engine, app, uid=f"{app}-1", name="one", when=HOURLY)
 
 
 def call(

@@ -35,12 +35,10 @@ HOURLY = {"cron_rule": "0 * * * *"}
 
 
 @pytest.fixture(autouse=True)
-def _apps(request: pytest.FixtureRequest) -> None:
+def _apps(any_engine: sa.Engine) -> None:
     """Give every test two small apps."""
-    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
-    engine = request.getfixturevalue(name)
-    add_app(engine)
-    add_app(engine, "other")
+    add_app(any_engine)
+    add_app(any_engine, "other")
 
 
 def make(name: str, when: object = HOURLY, **changes: Any) -> Any:

@@ -38,11 +38,10 @@ TERMS = Terms(by="ann", note="because")
 
 
 @pytest.fixture(autouse=True)
-def _app(request: pytest.FixtureRequest) -> None:
+def _app(any_engine: sa.Engine) -> None:
     """Give every test two small apps."""
-    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
-    for uid in ("app", "other"):
-        add_app(request.getfixturevalue(name), uid)
+    add_app(any_engine)
+    add_app(any_engine, "other")
 
 
 def replace(

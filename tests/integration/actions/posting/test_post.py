@@ -37,10 +37,9 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture(autouse=True)
-def _app(request: pytest.FixtureRequest) -> None:
+def _app(any_engine: sa.Engine) -> None:
     """Give every test a small app."""
-    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
-    add_app(request.getfixturevalue(name), ids=["ann"])
+    add_app(any_engine, ids=["ann"])
 
 
 def delete(engine: sa.Engine, uid: str) -> None:
