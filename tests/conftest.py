@@ -42,6 +42,7 @@ from tests.servers import run_pgbouncer, run_postgres, run_redis
 hypothesis.settings.register_profile(
     "minutehand",
     deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
     derandomize="CI" in os.environ,
     max_examples=100 if "MINUTEHAND_TEST_ALL" in os.environ else 25,
 )
