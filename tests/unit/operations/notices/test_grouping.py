@@ -27,6 +27,7 @@ from operations.notices.wording import (
     make_text,
 )
 from operations.reasons import find_cause, make_cause_key
+from tests.integration.web.markup import find_uids
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -264,6 +265,22 @@ def test_commands_fit_what_happened(kind: NoticeKind, expected: str):
     [notice] = gather(make_trouble(kind=kind))
 
     assert expected in make_text(notice.tell(SALES, kind, now=NOW))
+
+
+@pytest.mark.parametrize("kind", [*NoticeKind])
+@pytest.mark.parametrize("scope", [SALES, ALL], ids=["app", "installation"])
+def test_actions_are_called_by_their_names(kind: NoticeKind, scope: Scope):
+    """A uid stands in what is to be pasted alone."""
+    was = NoticeKind.FAILED if kind is NoticeKind.RECOVERED else kind
+    several = [make_trouble(n, action_uid=f"a7f3-{n}", kind=was) for n in range(2)]
+    for troubles in (several, several[:1]):
+        [notice] = gather(*troubles, scope=scope)
+        notice.tell(scope, was, now=NOW)
+        facts = notice.tell(scope, kind, now=NOW)
+
+        told = f"{make_subject(facts)}\n{make_text(facts)}"
+
+        assert [] == find_uids(told, {"a7f3-0", "a7f3-1"})
 
 
 def test_recovery_says_what_is_over():
