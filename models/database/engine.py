@@ -138,6 +138,18 @@ def read_clock(connection: sa.Connection) -> datetime:
     return now.astimezone(UTC)
 
 
+def measure_skew(
+    connection: sa.Connection, host_clock: Clock = read_host_clock
+) -> timedelta:
+    """Return how far the host's clock is ahead of the database's, at the least."""
+    before = host_clock()
+    now = read_clock(connection)
+    after = host_clock()
+    # The database looked at some time between: however long it took, no clock is wrong
+    # that agrees with some time of these.
+    return max(before - now, min(after - now, timedelta(0)))
+
+
 #: Asks for the database's time.
 SELECT_NOW = sa.select(db_now())
 

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from pydantic import BaseModel, SecretStr
 from sqlalchemy.dialects.postgresql import insert
 
-from models.database.engine import Clock, db_now, read_clock, read_host_clock, reading
+from models.database.engine import Clock, db_now, measure_skew, read_host_clock, reading
 from models.database.tables import ALIVE_FOR, installation, processes
 from models.fields.server_url import hide_sign_in
 
@@ -153,7 +153,7 @@ def record_sign(
     Returns:
         Whether it is asked to take nothing new: see draining.py.
     """
-    skew = host_clock() - read_clock(connection)
+    skew = measure_skew(connection, host_clock)
     values = {
         **asdict(process),
         "clock_skew_s": skew.total_seconds(),

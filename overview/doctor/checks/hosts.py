@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from migrations.schema_revisions import get_newest_revision
-from models.database.engine import TOLERATED_SKEW, read_host_clock
+from models.database.engine import TOLERATED_SKEW, measure_skew
 from models.units import format_age, format_bytes
 from operations.adapters.confinement import find_version
 from operations.fleet.processes import Seen
@@ -24,7 +24,7 @@ from overview.doctor.finding import (
 
 def look_at_clocks(view: View) -> Iterator[Finding]:
     """Compare the clocks of this host and of all processes with the database's."""
-    own = read_host_clock() - view.now
+    own = measure_skew(view.connection)
     health = _judge_clock(own)
     title = "" if health is Health.GOOD else "this host's clock is wrong"
     found = f"this host differs from the database by {own.total_seconds():+.1f} s"

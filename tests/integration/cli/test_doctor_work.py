@@ -137,7 +137,10 @@ def test_clock_of_each_host_is_looked_at(call: Call):
 
     (detail,) = list_details(call("doctor", "--json"), "clock")
 
-    assert detail.startswith("host wrong differs from the database by +90.0 s")
+    found = re.match(r"host wrong differs from the database by \+(\S+) s", detail)
+    assert found is not None, detail
+    # At least: what passes between two looks at clocks is not counted.
+    assert 2 < float(found[1]) <= 90
 
 
 def test_settings_that_differ_are_told_with_who_has_which(call: Call):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
 import sqlalchemy as sa
 
 from celery_app.signs_of_life import connect_briefly
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import make_engine, measure_skew, reading, writing
 from models.database.tables import ALIVE_FOR
 from operations.fleet.presence import Presence
 from operations.fleet.processes import (
@@ -49,13 +49,31 @@ def test_row_is_what_the_process_told_last(engine: sa.Engine):
 
 
 def test_clock_of_the_host_is_compared_with_that_of_the_database(engine: sa.Engine):
-    """In seconds, positive if the host is ahead."""
+    """In seconds, positive if the host is ahead, without what the answer took."""
     give_sign(engine, make_worker(), clock_ahead=timedelta(minutes=5))
 
     (seen,) = fetch(engine)
 
     assert seen.process.clock_skew_s is not None
-    assert 299 < seen.process.clock_skew_s < 301
+    assert 0 < seen.process.clock_skew_s <= 300
+
+
+@pytest.mark.parametrize(
+    ("before_s", "after_s", "expected_s"),
+    [(-3, 4, 0), (-9, -2, -2), (3, 9, 3), (0, 0, 0)],
+)
+def test_what_an_answer_takes_makes_no_clock_wrong(
+    before_s: int, after_s: int, expected_s: int
+):
+    """A busy machine was told that its clock was behind."""
+    now = datetime(2026, 11, 23, 7, tzinfo=UTC)
+    looks = iter([now + before_s * SECOND, now + after_s * SECOND])
+    engine = make_engine("sqlite://", clock=lambda: now)
+
+    with reading(engine) as connection:
+        skew = measure_skew(connection, lambda: next(looks))
+
+    assert expected_s * SECOND == skew
 
 
 @pytest.mark.parametrize(
