@@ -36,6 +36,7 @@ from pydantic import (
     model_validator,
 )
 
+from models.back_off import LEASE, RENEWED_EVERY
 from models.errors import RuleError, UsageError
 from models.fields.addresses import check_email, check_url
 from models.fields.app_bounds import AppBounds, read_app_bounds
@@ -361,10 +362,10 @@ class Settings(BaseModel):
     timezone: Annotated[str, AfterValidator(_check_timezone)] = "UTC"
 
     lookback: Elapsed = LOOKBACK
-    lease_ttl: Elapsed = timedelta(seconds=60)
-    lease_heartbeat: Elapsed = timedelta(seconds=10)
-    operation_lease: Elapsed = timedelta(seconds=60)
-    operation_heartbeat: Elapsed = timedelta(seconds=10)
+    lease_ttl: Elapsed = LEASE
+    lease_heartbeat: Elapsed = RENEWED_EVERY
+    operation_lease: Elapsed = LEASE
+    operation_heartbeat: Elapsed = RENEWED_EVERY
 
     quick_soft_limit: Elapsed = timedelta(minutes=5)
     quick_hard_limit: Elapsed = timedelta(minutes=6)

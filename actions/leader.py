@@ -20,6 +20,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
+from models.back_off import LEASE, RENEWED_EVERY
 from models.database.engine import Identifier, db_now, reading, writing
 from models.database.tables import leaderships, leases
 from models.database.transaction import Answer, AtOnce, Transaction
@@ -27,9 +28,6 @@ from models.errors import MinutehandError
 
 #: The name of the only lease.
 LEASE_NAME = "scheduler"
-
-TTL = timedelta(seconds=60)
-HEARTBEAT = timedelta(seconds=10)  # a sixth of TTL: several may fail
 
 #: Seconds before its end at which a leader stops trusting its lease, since the
 #: statement that it is about to send takes time to arrive.
@@ -79,8 +77,8 @@ class Leader:
         self,
         engine: sa.Engine,
         *,
-        ttl: timedelta = TTL,
-        heartbeat: timedelta = HEARTBEAT,
+        ttl: timedelta = LEASE,
+        heartbeat: timedelta = RENEWED_EVERY,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin without the lease; ``hold`` takes it."""

@@ -1,4 +1,8 @@
-"""How many attempts an operation has, and how long it waits between them. Pure."""
+"""
+How many attempts an operation has, and how long it waits between them. Pure.
+
+And how soon it is known that whoever leads or works is gone.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,11 @@ from typing import Any
 from models.errors import RuleError
 from models.fields.duration import parse_elapsed
 from models.fields.strict_model import show
+
+#: How long the lease of a leader or a worker lasts without a renewal, and how often it
+#: is renewed, unless the settings say otherwise: several renewals may fail.
+LEASE = timedelta(seconds=60)
+RENEWED_EVERY = timedelta(seconds=10)
 
 #: Attempts of an operation, and of each ``operations retry`` of it, unless its action
 #: says otherwise.

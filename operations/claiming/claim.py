@@ -16,12 +16,13 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
+from models.back_off import LEASE
 from models.database.engine import db_now, execute_at_once, writing
 from models.database.tables import NO_CLAIM, operations
 from models.errors import CanceledError, ClaimLostError
 from models.operation import order_steps
 from models.operation_state import OperationState, Overlap, Queue, Reason
-from operations.claiming.claimed import CLAIMED, LEASE, Claim
+from operations.claiming.claimed import CLAIMED, Claim
 from operations.claiming.obstacles import can_nothing_stop
 from operations.claiming.statements import (
     begin_statement,

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-#: How long a claim lasts without a renewal; it is renewed every 10 s.
-LEASE = timedelta(seconds=60)
+from models.back_off import LEASE
 
 #: Columns of the operation that a claim returns.
 CLAIMED = (

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from actions.leader import TTL
+from models.back_off import LEASE
 from models.fields.duration import Duration
 from models.occurrence import str_to_uuid
 from models.operation_state import (
@@ -25,7 +25,6 @@ from models.operation_state import (
     Reason,
     Trigger,
 )
-from operations.claiming.claimed import LEASE
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.loop import Process
 from tests.simulation.own_tasks import TaskRecord
@@ -317,7 +316,7 @@ class Invariants:
         may_end = (
             expires <= now
             or (new_holder is None and believed == fence)
-            or _lies_ahead(expires, now, 2 * TTL)
+            or _lies_ahead(expires, now, 2 * LEASE)
         )
         _insist(
             may_end,

@@ -11,11 +11,12 @@ import sqlalchemy as sa
 from actions.leader import Leader, LeadershipLostError, record_tick
 from actions.user_events import NewEvent, record_events
 from dispatch.clocks import follow_clock_set_back, notice_clock_set_back
+from models.back_off import LEASE
 from models.database.engine import make_engine, reading, writing
 from models.database.transaction import AtOnce
 from operations.claiming.claim import await_task, retry_later
 from operations.claiming.claim import claim_operation as claim
-from operations.claiming.claimed import LEASE, Claim
+from operations.claiming.claimed import Claim
 from operations.sending.order import fetch_sendable, mark_sent
 from overview.doctor.checks.scheduler import look_at_set_back
 from overview.doctor.finding import Finding, Health, View

@@ -15,10 +15,11 @@ from structlog.testing import capture_logs
 
 import actions.due_rows
 import actions.tick
-from actions.leader import HEARTBEAT, Leader, LeadershipLostError, get_send_failure
+from actions.leader import Leader, LeadershipLostError, get_send_failure
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import SILENCE_S
 from dispatch.upkeep import do_all
+from models.back_off import RENEWED_EVERY
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import (
     leases,
@@ -185,7 +186,7 @@ def test_chunk_that_had_begun_is_not_in_the_way(
 
         def let_it_fail() -> None:
             locking.rollback()
-            clock.now += HEARTBEAT.total_seconds()  # time to renew
+            clock.now += RENEWED_EVERY.total_seconds()  # time to renew
 
         hooked = Hooked(real, before_launch=once(lock), before_land=once(let_it_fail))
         report = fly(hooked, postgres_engine)

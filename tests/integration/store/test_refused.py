@@ -13,11 +13,11 @@ import sqlalchemy as sa
 
 from actions.leader import Leader
 from celery_app.tasks import execute
+from models.back_off import LEASE
 from models.database.engine import make_engine, reading, writing
 from models.database.journal import note_change
 from models.database.tables import changes
 from models.errors import UnreachableError
-from operations.claiming.claimed import LEASE
 from operations.claiming.heart import Heart, Worker
 from operations.steps import STEPS
 from overview.doctor.checks.database import find_missing_grants

@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
-from models.back_off import ATTEMPTS, LOSS_DELAY, RETRY_DELAY
+from models.back_off import ATTEMPTS, LEASE, LOSS_DELAY, RETRY_DELAY
 from models.operation_state import (
     FINAL_STATES,
     LIVE_STATES,
@@ -15,7 +15,6 @@ from models.operation_state import (
     Reason,
 )
 from operations import rescue
-from operations.claiming.claimed import LEASE
 from operations.record import QUEUE_LIMIT
 
 PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()

@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.posting.post import delete_action
+from models.back_off import LEASE
 from models.database.engine import reading, writing
 from models.database.transaction import AtOnce
 from models.errors import CanceledError, ClaimLostError
@@ -26,7 +27,7 @@ from operations.claiming.claim import (
     renew,
     retry_later,
 )
-from operations.claiming.claimed import LEASE, Claim
+from operations.claiming.claimed import Claim
 from operations.list_operations import fetch_steps
 from operations.rescue import give_back_all
 from operations.sending.order import Message, fetch_sendable, mark_sent
