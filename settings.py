@@ -57,17 +57,8 @@ from models.fields.sql_connection import (
     find_sqlite_path,
     read_sql_connections,
 )
-from models.fields.strict_model import (
-    find_near,
-    read_setting,
-    show,
-    suggest,
-)
-from models.fields.task_rules import (
-    ConnectionRules,
-    TaskRules,
-    read_connection_rules,
-)
+from models.fields.strict_model import find_near, read_setting, show, suggest
+from models.fields.task_rules import ConnectionRules, TaskRules, read_connection_rules
 from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
 from models.role import Role
@@ -93,9 +84,7 @@ _READER_THREADS = "4"
 #: keeps counts against the bound, and how much it keeps depends on how busy the
 #: machine is. A CSV file of 120 MB took 410 MiB without this and takes 270 MiB with
 #: it, in the same time.
-_ALLOCATOR = {
-    "_RJEM_MALLOC_CONF": "retain:false,dirty_decay_ms:0,muzzy_decay_ms:0",
-}
+_ALLOCATOR = {"_RJEM_MALLOC_CONF": "retain:false,dirty_decay_ms:0,muzzy_decay_ms:0"}
 
 #: Settings whose values are never shown: a secret, and lists of addresses, of which no
 #: pattern could tell where a password ends.
@@ -655,8 +644,7 @@ class Settings(BaseModel):
 
 
 def read_settings(
-    environ: Mapping[str, str] | None = None,
-    env_file: str | Path | None = ".env",
+    environ: Mapping[str, str] | None = None, env_file: str | Path | None = ".env"
 ) -> Settings:
     """
     Read the settings, or say what is wrong with them, all at once.

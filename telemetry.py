@@ -159,9 +159,7 @@ SEND_LAG = _declare(
 )
 IS_LEADER = _declare(Gauge, "is_leader", "1 while this process leads, else 0.")
 CLOCK_SKEW = _declare(
-    Gauge,
-    "clock_skew_seconds",
-    "Host clock minus database clock at the last tick.",
+    Gauge, "clock_skew_seconds", "Host clock minus database clock at the last tick."
 )
 OPERATIONS_RESCUED = _declare(
     Counter,

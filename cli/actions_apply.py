@@ -22,12 +22,7 @@ from actions.posting.changes import CountedChanges
 from actions.posting.edit import MOST_ACTIONS
 from actions.posting.post import delete_action
 from actions.posting.revisions import refuse_action
-from cli.actions_post import (
-    NOTHING_STORED,
-    make_posting,
-    read_context,
-    warn_of_many,
-)
+from cli.actions_post import NOTHING_STORED, make_posting, read_context, warn_of_many
 from cli.connection import get_actor, read_database, write_database
 from cli.options import (
     AllOption,
@@ -39,14 +34,7 @@ from cli.options import (
     confirm_change_of_many,
     read_file,
 )
-from cli.output import (
-    format_both,
-    out,
-    print_found,
-    print_json,
-    print_line,
-    print_note,
-)
+from cli.output import format_both, out, print_found, print_json, print_line, print_note
 from models.errors import UsageError
 from overview.actions.shown import (
     ShownAction,

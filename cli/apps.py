@@ -7,17 +7,10 @@ from typing import Annotated
 
 import typer
 
-from actions.small_apps.check_settings import (
-    find_sender_doubt,
-)
+from actions.small_apps.check_settings import find_sender_doubt
 from actions.small_apps.delete import delete_small_app
 from actions.small_apps.export import fetch_document
-from cli.connection import (
-    get_actor,
-    get_settings,
-    read_database,
-    write_database,
-)
+from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import (
     AppArgument,
     JsonOption,
@@ -84,11 +77,7 @@ def _describe_activity(app: ListedApp | DetailedApp) -> str | None:
     return "\n".join(told) or None
 
 
-def show_app(
-    uid: AppArgument,
-    *,
-    json: JsonOption = False,
-) -> None:
+def show_app(uid: AppArgument, *, json: JsonOption = False) -> None:
     """
     Show a small app.
 
@@ -157,10 +146,7 @@ def _print_domains(domains: Sequence[ShownDomain]) -> None:
 
 
 def delete_app(
-    uid: AppArgument,
-    *,
-    yes: YesOption = False,
-    json: JsonOption = False,
+    uid: AppArgument, *, yes: YesOption = False, json: JsonOption = False
 ) -> None:
     """
     Delete a small app: its actions and API keys end; its history is kept.
@@ -181,9 +167,7 @@ def delete_app(
         print_line(deleted.told)
 
 
-def export_app(
-    uid: AppArgument,
-) -> None:
+def export_app(uid: AppArgument) -> None:
     """
     Print the whole document of a small app, as apps apply takes it.
 

@@ -11,11 +11,7 @@ import typer
 from actions.leader import fetch_leader
 from actions.lookup import find_action, find_filtered
 from actions.read_rules import fetch_named, find_zone
-from cli.connection import (
-    get_settings,
-    read_database,
-    write_database,
-)
+from cli.connection import get_settings, read_database, write_database
 from cli.options import (
     ActionArgument,
     ActionOption,
@@ -128,10 +124,7 @@ def backfill(
     with write_database() as connection:
         seen = {"until": plan.until, "expected_count": plan.total}
         backfill_id = start_backfill(
-            connection,
-            uid,
-            asked.model_copy(update=seen),
-            retention=retention,
+            connection, uid, asked.model_copy(update=seen), retention=retention
         )
         shown = fetch_shown_backfill(connection, backfill_id)
         leader = fetch_leader(connection)

@@ -69,10 +69,7 @@ _takes_filter = takes("wanted", _select)
 
 @_takes_filter
 def list_changes(
-    wanted: ChangeFilter,
-    *,
-    limit: LimitOption = 50,
-    json: JsonOption = False,
+    wanted: ChangeFilter, *, limit: LimitOption = 50, json: JsonOption = False
 ) -> None:
     """
     List who changed what.

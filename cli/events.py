@@ -9,13 +9,7 @@ import typer
 
 from actions.receive_events import ReceivedEvents, receive_events
 from cli.connection import write_database
-from cli.options import (
-    JsonOption,
-    app_option,
-    read_file,
-    read_instant,
-    takes,
-)
+from cli.options import JsonOption, app_option, read_file, read_instant, takes
 from cli.output import print_json, print_line, print_warning
 from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
@@ -85,8 +79,7 @@ def send(
     correct: Annotated[
         bool,
         typer.Option(
-            "--correct",
-            help='Let a "last seen" replace a later one, which was wrong.',
+            "--correct", help='Let a "last seen" replace a later one, which was wrong.'
         ),
     ] = False,
     json: JsonOption = False,

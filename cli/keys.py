@@ -91,10 +91,7 @@ def create(
 
 
 def list_keys(
-    *,
-    app: AppOption = None,
-    limit: LimitOption = 200,
-    json: JsonOption = False,
+    *, app: AppOption = None, limit: LimitOption = 200, json: JsonOption = False
 ) -> None:
     """
     List API keys, also those that have ended.

@@ -88,8 +88,7 @@ def _select_listed(
         ),
     ] = None,
     state: Annotated[
-        DeliveryState | None,
-        typer.Option("--state", help="Only mails in this state."),
+        DeliveryState | None, typer.Option("--state", help="Only mails in this state.")
     ] = None,
     from_: _FromOption = None,
     until: _UntilOption = None,
@@ -100,10 +99,7 @@ def _select_listed(
 
 @takes("wanted", _select_listed)
 def list_mails(
-    wanted: MailFilter,
-    *,
-    limit: LimitOption = 50,
-    json: JsonOption = False,
+    wanted: MailFilter, *, limit: LimitOption = 50, json: JsonOption = False
 ) -> None:
     """
     List mails with their recipients and states.
@@ -154,8 +150,7 @@ def show_mail(
     ],
     *,
     step: Annotated[
-        str,
-        typer.Option("--step", metavar="STEP", help="The step that sends it."),
+        str, typer.Option("--step", metavar="STEP", help="The step that sends it.")
     ] = "send_email",
     html: Annotated[
         bool, typer.Option("--html", help="Print the HTML part, and nothing else.")

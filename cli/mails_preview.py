@@ -56,8 +56,7 @@ def preview_mails(
         ),
     ] = None,
     limit: Annotated[
-        int,
-        typer.Option("--limit", min=1, max=1000, help="The most people to show."),
+        int, typer.Option("--limit", min=1, max=1000, help="The most people to show.")
     ] = FIRST_MADE,
     folder: Annotated[
         Path | None,

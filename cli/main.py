@@ -139,10 +139,7 @@ COMMANDS = Group(
         "schema": "cli.schema:schema",
         "apps": _APPS,
         "actions": _ACTIONS,
-        "events": Group(
-            "User events: send them.",
-            {"send": "cli.events:send"},
-        ),
+        "events": Group("User events: send them.", {"send": "cli.events:send"}),
         "operations": _OPERATIONS,
         "backfills": Group(
             "Backfills: list, show and cancel them.",
@@ -208,12 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     with importing():  # Typer imports pydantic when it makes the first option
         options = _make_options()
-    command = LazyGroup(
-        COMMANDS,
-        name="minutehand",
-        params=options,
-        epilog=_EXIT_CODES,
-    )
+    command = LazyGroup(COMMANDS, name="minutehand", params=options, epilog=_EXIT_CODES)
     try:
         command.main(arguments, prog_name="minutehand")
     except SystemExit as end:

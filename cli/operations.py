@@ -142,10 +142,7 @@ def format_took(took: timedelta | None) -> str:
 
 @takes_filter
 def list_operations(
-    wanted: OperationFilterModel,
-    *,
-    limit: LimitOption = 50,
-    json: JsonOption = False,
+    wanted: OperationFilterModel, *, limit: LimitOption = 50, json: JsonOption = False
 ) -> None:
     """
     List operations.

@@ -14,11 +14,7 @@ from rich.text import Text
 
 from cli.connection import read_database, use_engine
 from cli.operations import make_steps_table
-from cli.options import (
-    JsonOption,
-    OperationArgument,
-    read_operation_id,
-)
+from cli.options import JsonOption, OperationArgument, read_operation_id
 from cli.output import (
     err,
     format_both,
@@ -151,12 +147,10 @@ def log(
     operation: OperationArgument,
     *,
     follow: Annotated[
-        bool,
-        typer.Option("--follow", help="Go on until the operation is final."),
+        bool, typer.Option("--follow", help="Go on until the operation is final.")
     ] = False,
     after: Annotated[
-        int,
-        typer.Option("--after", min=0, help="Only lines with a greater number."),
+        int, typer.Option("--after", min=0, help="Only lines with a greater number.")
     ] = 0,
     json: JsonOption = False,
 ) -> None:

@@ -11,20 +11,8 @@ from actions.pausing import pause_and_resume
 from actions.pausing.pause_state import APP
 from actions.pausing.targets import pause_target, resume_target
 from cli.connection import get_settings, write_database
-from cli.options import (
-    ActionArgument,
-    AppOption,
-    JsonOption,
-    app_argument,
-    takes_pause,
-)
-from cli.output import (
-    describe_pause,
-    print_json,
-    print_line,
-    print_note,
-    say_until,
-)
+from cli.options import ActionArgument, AppOption, JsonOption, app_argument, takes_pause
+from cli.output import describe_pause, print_json, print_line, print_note, say_until
 from models.errors import UsageError
 from models.requests.notes import PauseModel
 from models.units import format_count

@@ -12,14 +12,7 @@ from rich.text import Text
 from actions.previews.preview import Preview
 from actions.previews.preview_batch import preview_batch_line
 from cli.connection import get_settings, read_database
-from cli.options import (
-    AppOption,
-    JsonOption,
-    naming,
-    read_file,
-    read_period,
-    takes,
-)
+from cli.options import AppOption, JsonOption, naming, read_file, read_period, takes
 from cli.output import (
     format_in_utc,
     format_local,
@@ -88,8 +81,7 @@ def _read_terms(
 @takes("asked", _read_terms)
 def preview(
     file: Annotated[
-        str | None,
-        typer.Argument(metavar="FILE|-", help="JSON document of an action."),
+        str | None, typer.Argument(metavar="FILE|-", help="JSON document of an action.")
     ] = None,
     *,
     asked: PreviewTerms,
@@ -180,9 +172,7 @@ def _answer_lines(name: str, calendar: AppCalendar) -> None:
     for line in lines:
         if line.strip():
             answer = preview_batch_line(
-                line,
-                default_timezone=calendar.timezone,
-                holidays=calendar.holidays,
+                line, default_timezone=calendar.timezone, holidays=calendar.holidays
             )
             sys.stdout.write(f"{answer}\n")
             sys.stdout.flush()

@@ -69,10 +69,7 @@ def _show_end(shown: ShownQueue) -> str:
 
 @takes_pause
 def pause(
-    queue: _QueueArgument,
-    *,
-    asked: PauseModel,
-    json: JsonOption = False,
+    queue: _QueueArgument, *, asked: PauseModel, json: JsonOption = False
 ) -> None:
     """
     Pause a queue: nothing more of it is sent or claimed.

@@ -25,8 +25,7 @@ from models.units import format_count
 def restored(
     *,
     as_of: Annotated[
-        str,
-        typer.Option("--as-of", metavar="TIME", help="When the backup was made."),
+        str, typer.Option("--as-of", metavar="TIME", help="When the backup was made.")
     ],
     dry_run: Annotated[
         bool,

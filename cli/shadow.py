@@ -60,8 +60,7 @@ def shadow(
         ),
     ] = None,
     late: Annotated[
-        str,
-        typer.Option("--late", metavar="DURATION", help="How late beat may send."),
+        str, typer.Option("--late", metavar="DURATION", help="How late beat may send.")
     ] = "PT30S",
     gap: Annotated[
         str,

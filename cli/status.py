@@ -253,8 +253,7 @@ def doctor(
         ),
     ] = False,
     scheduler: Annotated[
-        bool,
-        typer.Option("--scheduler", help="Check only the scheduler of this host."),
+        bool, typer.Option("--scheduler", help="Check only the scheduler of this host.")
     ] = False,
     json: JsonOption = False,
 ) -> None:

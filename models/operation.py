@@ -19,12 +19,7 @@ from pydantic import (
 
 from models.errors import RuleError
 from models.fields.addresses import check_url
-from models.fields.field_types import (
-    MOST_NAMES,
-    DomainName,
-    Name,
-    drop_repeated,
-)
+from models.fields.field_types import MOST_NAMES, DomainName, Name, drop_repeated
 from models.fields.strict_model import (
     OURS,
     DocumentModel,
@@ -55,9 +50,7 @@ class RefreshModel(DocumentModel):
 
     domains: (
         Annotated[
-            tuple[DomainName, ...],
-            Most(MOST_NAMES),
-            AfterValidator(drop_repeated),
+            tuple[DomainName, ...], Most(MOST_NAMES), AfterValidator(drop_repeated)
         ]
         | None
     ) = optional(["sales", "stores"])

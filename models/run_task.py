@@ -9,13 +9,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Annotated, Self, TypeVar, cast
 
-from pydantic import (
-    Field,
-    JsonValue,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
 
 from models.errors import RuleError
 from models.fields.duration import parse_elapsed
@@ -240,10 +234,7 @@ class RunTaskModel(DocumentModel):
         checks: list[tuple[str, Callable[[], None]]] = [
             ("connection", lambda: rules.check_app(self.connection)),
             (place, lambda: rules.check_listed(self.connection, self.queue)),
-            (
-                "kwargs" if self.kwargs else "args",
-                lambda: rules.check_size(self.given),
-            ),
+            ("kwargs" if self.kwargs else "args", lambda: rules.check_size(self.given)),
         ]
         details = []
         for key, check in checks:

@@ -11,13 +11,7 @@ from rich.text import Text
 
 from actions.lookup import find_action
 from cli.connection import read_database
-from cli.demo.data import (
-    APP,
-    ENOUGH_S,
-    EVERY_MINUTE,
-    MISSED,
-    REPORT,
-)
+from cli.demo.data import APP, ENOUGH_S, EVERY_MINUTE, MISSED, REPORT
 from cli.demo.screen import count_mails
 from cli.output import out
 from models.operation_state import OperationState, Trigger
@@ -71,11 +65,7 @@ def check_demo(engine: sa.Engine, settings: Settings, until: datetime | None) ->
 
 
 def check(
-    operations: Sequence[ShownOperation],
-    *,
-    start: datetime,
-    end: datetime,
-    mails: int,
+    operations: Sequence[ShownOperation], *, start: datetime, end: datetime, mails: int
 ) -> list[CheckedClaim]:
     """
     Return the claims about *operations*, each with whether it holds.
@@ -126,8 +116,7 @@ def check(
             "the runs that fell into the outage are recorded as missed",
         ),
         CheckedClaim(
-            sent == mails > 0,
-            f"of {mails} mails that came {sent} were reported sent",
+            sent == mails > 0, f"of {mails} mails that came {sent} were reported sent"
         ),
     ]
 

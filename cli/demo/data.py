@@ -91,9 +91,7 @@ def write_app(folder: Path, *, now: datetime) -> Path:
         ),
     )
     _write_csv(
-        data / "countries.csv",
-        ("code", "name"),
-        _read_table("iso3166.tab", columns=2),
+        data / "countries.csv", ("code", "name"), _read_table("iso3166.tab", columns=2)
     )
     _write_csv(
         data / "rules.csv",

@@ -146,8 +146,7 @@ def _prepare(engine: sa.Engine, settings: Settings, folder: Path) -> dict[str, P
     seen_at = (now + _WAKE_AFTER - ABSENCE).replace(microsecond=0)
     with write_database(engine) as connection:
         record_events(
-            connection,
-            [NewEvent(APP, EventName.USER_LAST_SEEN, SLEEPER, at=seen_at)],
+            connection, [NewEvent(APP, EventName.USER_LAST_SEEN, SLEEPER, at=seen_at)]
         )
     return posted
 

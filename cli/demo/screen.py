@@ -26,11 +26,7 @@ from models.errors import UnreachableError
 from models.operation_state import OperationState, StepState
 from models.units import format_count
 from operations.operation_filter import OperationFilter
-from overview.operations import (
-    ShownOperation,
-    describe_result,
-    fetch_shown_operations,
-)
+from overview.operations import ShownOperation, describe_result, fetch_shown_operations
 from settings import Settings
 
 #: Seconds between two looks at the database.
@@ -148,8 +144,7 @@ class Screen(threading.Thread):
                         OperationFilter(app=APP),
                         OperationFilter(action_uid=REPORT),
                         OperationFilter(
-                            action_uid=MISSED,
-                            states=frozenset({OperationState.MISSED}),
+                            action_uid=MISSED, states=frozenset({OperationState.MISSED})
                         ),
                     )
                 )

@@ -229,10 +229,7 @@ def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Eng
         prepare_place(Path(url.database))
     engine = sa.create_engine(
         url,
-        connect_args={
-            "timeout": timeout.total_seconds(),
-            "check_same_thread": False,
-        },
+        connect_args={"timeout": timeout.total_seconds(), "check_same_thread": False},
         # a database in memory exists for one connection only
         poolclass=sa.StaticPool if in_memory else sa.QueuePool,
         hide_parameters=True,

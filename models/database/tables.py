@@ -633,10 +633,7 @@ operations = sa.Table(
     _partial("uq_operations_heavy_claimed", "app", where=CLAIMED_HEAVY, unique=True),
     # claiming: what guarantees that one of a line (overlap: queue) runs
     _partial(
-        "uq_operations_line_claimed",
-        "action_uid",
-        where=CLAIMED_OF_NOBODY,
-        unique=True,
+        "uq_operations_line_claimed", "action_uid", where=CLAIMED_OF_NOBODY, unique=True
     ),
     # claiming: the same of a user's line; in an index no null equals another
     _partial(
@@ -817,12 +814,7 @@ notices = sa.Table(
     Column("closed_at", UtcDateTime),
     # reporting: the open causes; each is open once, whoever finds it
     _partial(
-        "uq_notices_open",
-        "scope",
-        "kind",
-        "cause_key",
-        where=OPEN_NOTICES,
-        unique=True,
+        "uq_notices_open", "scope", "kind", "cause_key", where=OPEN_NOTICES, unique=True
     ),
 )
 

@@ -14,12 +14,7 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from models.database.engine import (
-    is_pooled,
-    load_postgresql,
-    translating,
-    writing,
-)
+from models.database.engine import is_pooled, load_postgresql, translating, writing
 from models.database.tables import leases
 
 

@@ -337,10 +337,7 @@ def test_addresses_that_can_be_read_stay_as_they_are(field: str, value: str) -> 
 
 @pytest.mark.parametrize(
     ("url", "read_as"),
-    [
-        ("valkey://:p@a:6379/0", "redis://:p@a:6379/0"),
-        ("valkeys://a", "rediss://a"),
-    ],
+    [("valkey://:p@a:6379/0", "redis://:p@a:6379/0"), ("valkeys://a", "rediss://a")],
 )
 def test_valkey_is_called_as_redis(url: str, read_as: str) -> None:
     """It speaks the same protocol; the library knows one of the two names."""

@@ -19,9 +19,7 @@ ADA = {"id": "ada@example.com", "activated_at": "2026-01-01T00:00:00Z"}
 
 @pytest.fixture
 def embedded(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Call]:
     """Give a function that runs a command line with nothing set but the home."""
     monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "home"))

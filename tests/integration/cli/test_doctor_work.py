@@ -169,11 +169,7 @@ def test_worker_of_another_schema_is_named(call: Call):
 
 @pytest.mark.parametrize(
     ("free", "health"),
-    [
-        (LITTLE_SPACE, "ok"),
-        (LITTLE_SPACE - 1, "look"),
-        (NO_SPACE - 1, "bad"),
-    ],
+    [(LITTLE_SPACE, "ok"), (LITTLE_SPACE - 1, "look"), (NO_SPACE - 1, "bad")],
 )
 def test_least_space_of_any_worker_is_told(call: Call, free: int, health: str):
     """One host that is full is enough."""

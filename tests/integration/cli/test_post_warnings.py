@@ -210,10 +210,7 @@ NEVER = "each day on which it would be due is excepted, so it never runs."
             },
             0,
         ),
-        (
-            {"when": {"cron_rule": "0 7 * * 1-2"}, "except": [{"weekdays": ["Mon"]}]},
-            0,
-        ),
+        ({"when": {"cron_rule": "0 7 * * 1-2"}, "except": [{"weekdays": ["Mon"]}]}, 0),
         ({"when": {"due_date": "2099-05-01T07:00:00"}, "except": ["2099-05-01"]}, 1),
         ({"when": {"cron_rule": "0 7 1 5 *"}, "except": [{"calendar": "may"}]}, 1),
         ({"when": {"cron_rule": "0 7 1 6 *"}, "except": [{"calendar": "may"}]}, 0),

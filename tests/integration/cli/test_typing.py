@@ -191,9 +191,7 @@ def test_completion_is_silent_without_a_database(
 
 
 def test_completion_is_silent_if_the_database_is_away(
-    embedded: Call,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    embedded: Call, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     """Neither a server that does not answer nor a wrong setting is heard of at TAB."""
     assert 0 == embedded("--version").code

@@ -27,12 +27,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "identity.md").read_text()
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        (
-            "weekly | 2026-11-23 06:00:00+00:00",
-            "3771f246-cc92-5326-b56a-8665f62de245",
-        ),
-    ],
+    [("weekly | 2026-11-23 06:00:00+00:00", "3771f246-cc92-5326-b56a-8665f62de245")],
 )
 def test_published_vectors_hold_for_ever(text: str, expected: str):
     """Another id would run every occurrence of the window again."""

@@ -173,9 +173,7 @@ def test_what_is_asked_after_it_hides_no_error(postgres_engine: sa.Engine):
     assert ["a"] == fetch_uids(postgres_engine)
 
 
-def test_network_that_takes_little_at_a_time_has_it_all_at_departure(
-    postgres_url: str,
-):
+def test_network_that_takes_little_at_a_time_has_it_all_at_departure(postgres_url: str):
     """
     What the driver has not sent when it departs would not be sent before it lands: a
     process that froze in between would hold its locks for ever.
