@@ -53,7 +53,6 @@ def show_action(
         print_json(found)
         return
     _print_action(found, now)
-    out().print()
     _print_revisions(found.revisions, found.zone)
     out().print()
     text = dumps(found.document, ensure_ascii=False, indent=2)
@@ -108,6 +107,7 @@ def _print_revisions(revisions: Sequence[RevisionNote], zone: ZoneInfo) -> None:
             "by": each.changed_by or "-",
             "note": each.note or "",
         },
+        apart=True,
     )
 
 

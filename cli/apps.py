@@ -22,7 +22,6 @@ from cli.options import (
 from cli.output import (
     describe_pause,
     format_both,
-    out,
     print_fields,
     print_json,
     print_line,
@@ -127,8 +126,6 @@ def _describe_mail(mail: AppMail | None) -> list[tuple[str, str | None]]:
 
 
 def _print_domains(domains: Sequence[ShownDomain]) -> None:
-    if domains:
-        out().print()
     print_table(
         domains,
         lambda each: {
@@ -142,6 +139,7 @@ def _print_domains(domains: Sequence[ShownDomain]) -> None:
         },
         empty="The small app has no domains.",
         spare=("description",),
+        apart=True,
     )
 
 

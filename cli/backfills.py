@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -27,7 +26,6 @@ from cli.options import (
 )
 from cli.output import (
     format_both,
-    out,
     print_fields,
     print_json,
     print_line,
@@ -35,7 +33,7 @@ from cli.output import (
     print_table,
     style_state,
 )
-from dispatch.backfills.planning import Plan, Recorded, plan_backfill
+from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
 from dispatch.backfills.shown_backfills import (
     ShownBackfill,
@@ -47,7 +45,7 @@ from dispatch.backfills.shown_backfills import (
 from models.json_form import get_members
 from models.paging import Page
 from models.requests.actions import DEFAULT_AT_ONCE, BackfillModel, Which
-from models.units import format_count
+from models.units import format_count, list_counts
 
 #: The most occurrences that people are shown; ``--json`` has all.
 _SHOWN = 20
@@ -169,7 +167,7 @@ def _print_plan(plan: Plan, zone: ZoneInfo, *, json: bool) -> None:
     if not found:
         print_line(f"The rule is not due from {period}.")
         return
-    of = f"of {len(found):,} ({_count(plan.by_recorded)})"
+    of = f"of {len(found):,} ({list_counts(plan.by_recorded)})"
     print_line(f"{plan.total:,} {of} would run: {period}")
 
 
@@ -223,7 +221,6 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
         print_json({**get_members(shown), "occurrences": part.entries})
         return
     _print_shown(shown, name, zone)
-    out().print()
     print_table(
         part.entries,
         lambda each: {
@@ -231,6 +228,7 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
             "what became of it": each.told,
             "id": shorten(each.operation_id),
         },
+        apart=True,
     )
     if shown.total > len(part.entries):
         print_line(f"{shown.total - len(part.entries):,} more: see --json.")
@@ -249,7 +247,7 @@ def _print_shown(shown: ShownBackfill, name: str, zone: ZoneInfo) -> None:
             ("until", format_both(shown.until, zone)),
             ("which", shown.which),
             ("occurrences", f"{shown.total:,}, {shown.at_once} at once"),
-            ("progress", _count(progress)),
+            ("progress", list_counts(progress)),
             ("waits for", shown.waits_for),
             ("note", shown.note),
             ("started", f"{started} by {shown.requested_by}"),
@@ -257,10 +255,6 @@ def _print_shown(shown: ShownBackfill, name: str, zone: ZoneInfo) -> None:
             ("finished", format_both(shown.finished_at, zone)),
         ]
     )
-
-
-def _count(counts: Mapping[Recorded, int] | Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {word}" for word, count in counts.items())
 
 
 def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:

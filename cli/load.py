@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -14,8 +14,8 @@ from actions.load.foresee import EVENTS, PAUSED, TIME, UNREADABLE
 from actions.load.quiet import Outage, read_away
 from cli.connection import get_settings, read_database
 from cli.options import AppOption, JsonOption, read_optional_instant, read_period
-from cli.output import format_both, out, print_fields, print_found, print_table
-from models.units import format_age
+from cli.output import format_both, print_fields, print_found, print_table
+from models.units import format_age, list_counts
 
 #: Small apps and quiet windows that people are shown.
 _APPS = 10
@@ -75,12 +75,8 @@ def load(
     print_found(found, show, json=json)
 
 
-def _count(by_queue: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {queue}" for queue, count in by_queue.items())
-
-
 def _print(found: Load, *, asks_quiet: bool) -> None:
-    queues = _count(found.by_queue)
+    queues = list_counts(found.by_queue)
     left = [f"{n:,} {_LEFT_OUT[why]}" for why, n in found.left_out.items()]
     print_fields(
         [
@@ -98,20 +94,20 @@ def _print(found: Load, *, asks_quiet: bool) -> None:
 
 
 def _print_load(found: Load) -> None:
-    out().print()
     print_table(
         found.by_app[:_APPS],
         lambda each: {"app": each.app, "occurrences": f"{each.total:,}"},
+        apart=True,
     )
-    out().print()
     print_table(
         found.hot,
         lambda each: {
             "hot minute": format_both(each.at),
             "occurrences": f"{each.total:,}",
-            "by queue": _count(each.by_queue),
+            "by queue": list_counts(each.by_queue),
             "actions": _name(each.actions),
         },
+        apart=True,
     )
 
 
@@ -132,9 +128,6 @@ def _print_quiet(found: Quiet | None) -> None:
             ("not shown", f"{more:,} more windows" if more > 0 else None),
         ]
     )
-    if not found.windows:
-        return
-    out().print()
     print_table(
         found.windows[:_WINDOWS],
         lambda each: {
@@ -142,6 +135,7 @@ def _print_quiet(found: Quiet | None) -> None:
             "until": format_both(each.until),
             "for": format_age(each.until - each.from_),
         },
+        apart=True,
     )
 
 

@@ -30,6 +30,7 @@ from models.database.engine import Author
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.operation_state import DeliveryState
 from models.paging import Page
+from models.units import list_counts
 from operations.mail.list_mails import (
     KeptContent,
     ListedMail,
@@ -126,8 +127,7 @@ def list_mails(
         json=json,
     )
     if found and not json:
-        told = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
-        print_line(f"Total: {told}.")
+        print_line(f"Total: {list_counts(dict(sorted(counts.items())))}.")
 
 
 def _describe(mail: ListedMail) -> str:

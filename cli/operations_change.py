@@ -31,7 +31,7 @@ from dispatch.bulk.runner import BulkRunner
 from models.errors import ConflictError, UsageError
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from models.requests.operations import OperationFilterModel
-from models.units import format_count
+from models.units import format_count, list_counts
 from operations.cancel_and_retry import (
     CHANGEABLE,
     OperationChange,
@@ -173,7 +173,7 @@ def _finish(bulk_id: UUID) -> ShownBulk:
 
 
 def _describe(counted: Counted) -> str:
-    states = ", ".join(f"{n:,} {state}" for state, n in counted.by_state.items())
+    states = list_counts(counted.by_state)
     named = list(counted.by_app.items())
     apps = ", ".join(f"{app} {count:,}" for app, count in named[:_APPS_SHOWN])
     more = len(named) - _APPS_SHOWN

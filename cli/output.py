@@ -190,6 +190,7 @@ def print_table(
     *,
     empty: str = "",
     spare: Sequence[str] = (),
+    apart: bool = False,
     json: bool = False,
 ) -> None:
     """
@@ -203,6 +204,7 @@ def print_table(
         spare: Columns that a narrow terminal does without, the first one first; what
             was left out is said below the table. If all that is too wide, each row
             becomes a block of names and values.
+        apart: Whether an empty line is printed above the rows.
         json: Whether *found* is printed as JSON instead.
     """
     if json:
@@ -210,8 +212,11 @@ def print_table(
         return
     rows = [make_row(each) for each in found]
     if not rows:
-        print_note(empty)
+        if empty:
+            print_note(empty)
         return
+    if apart:
+        out().print()
     columns = {
         name: [Text(cell) if isinstance(cell, str) else cell for cell in cells]
         for name, *cells in zip(rows[0], *(row.values() for row in rows), strict=True)

@@ -184,7 +184,6 @@ def _print(action: ScheduledActionModel, found: Preview, *, viewer: str | None) 
     if found.occurrences:
         zones = {str(each.local.tzinfo) for each in found.occurrences}
         head = zones.pop() if len(zones) == 1 else "local"
-        out().print()
         print_table(
             found.occurrences,
             lambda each: {
@@ -193,6 +192,7 @@ def _print(action: ScheduledActionModel, found: Preview, *, viewer: str | None) 
                 viewer or "": format_local(each.viewer) if viewer else "",
                 "note": Text("; ".join(each.notes), style="yellow"),
             },
+            apart=True,
         )
     for note in found.notes:
         print_line(f"Note: {note}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from importlib import import_module
 from typing import Annotated
 
@@ -22,7 +21,7 @@ from cli.output import (
 from models.fields.zone import load_zone
 from models.operation_state import Queue
 from models.requests.notes import PauseModel
-from models.units import format_age, format_count, show_instant
+from models.units import format_count, format_seconds, show_instant
 from overview.installation.queues import ShownQueue, fetch_queues
 
 _QueueArgument = Annotated[
@@ -47,7 +46,7 @@ def list_queues(*, json: JsonOption = False) -> None:
         lambda each: {
             "queue": each.queue,
             "waiting": str(each.waiting),
-            "oldest": "-" if each.oldest_s is None else _show_age(each.oldest_s),
+            "oldest": format_seconds(each.oldest_s),
             "taken 1 h": str(each.taken_1_h),
             "empty in": _show_end(each),
             "workers": f"{each.workers} ({each.slots} at a time)",
@@ -57,14 +56,10 @@ def list_queues(*, json: JsonOption = False) -> None:
     )
 
 
-def _show_age(seconds: float) -> str:
-    return format_age(timedelta(seconds=seconds))
-
-
 def _show_end(shown: ShownQueue) -> str:
     if not shown.waiting:
         return "-"
-    return "no end" if shown.empty_in_s is None else _show_age(shown.empty_in_s)
+    return "no end" if shown.empty_in_s is None else format_seconds(shown.empty_in_s)
 
 
 @takes_pause

@@ -19,7 +19,7 @@ from cli.output import (
 from dispatch.after_restore import DEADLINE, Restored, refuse_leader, settle_restored
 from migrations.schema_revisions import check_schema
 from models.database.engine import make_engine
-from models.units import format_count
+from models.units import format_count, list_counts
 
 
 def restored(
@@ -69,7 +69,7 @@ def _print(report: Restored, *, dry_run: bool) -> None:
     missed = format_count(report.missed_occurrences, "occurrence", "occurrences")
     actions = format_count(report.missed_actions, "action", "actions")
     again = format_count(report.restarted_actions, "action", "actions")
-    states = ", ".join(f"{count} {state}" for state, count in report.canceled.items())
+    states = list_counts(report.canceled)
     total = sum(report.canceled.values())
     canceled = format_count(total, "operation", "operations")
     print_fields(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -28,13 +27,13 @@ from cli.output import (
 )
 from models.errors import UsageError
 from models.json_form import write_json
-from models.units import format_age, format_bytes, format_count
+from models.units import format_age, format_bytes, format_count, format_seconds
 from overview.doctor.checks import LOOKS
 from overview.doctor.examine import find_trouble, look_at_own_scheduler
 from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.figures import Backlog
 from overview.installation.installed import make_bundle
-from overview.installation.queues import LIVE_IN_ORDER, count_live
+from overview.installation.queues import count_live
 from overview.installation.status import Paused, Status, fetch_status
 from overview.installation.workers import ShownProcess
 
@@ -73,8 +72,8 @@ def _print_leader(found: Status) -> None:
     holder, ticked_at = found.leader, found.last_tick_at
     tick = "never"
     if ticked_at is not None:
-        tick = f"{format_both(ticked_at)} ({_show_age(found.tick_age_s)} ago)"
-    beat = None if holder is None else f"{_show_age(holder.heartbeat_age_s)} ago"
+        tick = f"{format_both(ticked_at)} ({format_seconds(found.tick_age_s)} ago)"
+    beat = None if holder is None else f"{format_seconds(holder.heartbeat_age_s)} ago"
     leads = holder is not None and not holder.stale
     print_fields(
         [
@@ -99,70 +98,60 @@ def _print_wrong(found: Status) -> None:
         for each in found.findings
         if each.health is not Health.GOOD and each.kind not in _SHOWN_BELOW
     ]
-    if wrong:
-        out().print()
-        print_findings(wrong)
+    print_findings(wrong, apart=True)
 
 
 def _print_backlog(found: Status) -> None:
-    out().print()
     print_table(
         found.queues.items(),
         lambda each: {
             "queue": each[0],
             "workers": str(each[1].workers),
             **{state: str(n) for state, n in found.backlog[each[0]].items()},
-            "oldest waits": _show_age(each[1].oldest_s),
+            "oldest waits": format_seconds(each[1].oldest_s),
         },
+        apart=True,
     )
     by_app = group_by_app(found.backlog_by_app)
-    if by_app:
-        out().print()
-        columns = ("app", "queue", *LIVE_IN_ORDER, "oldest waits")
-        print_table(by_app[:_APPS], lambda row: dict(zip(columns, row, strict=True)))
-        if len(by_app) > _APPS:
-            print_line(
-                f"{len(by_app) - _APPS} more rows, which wait less long: see --json."
-            )
+    print_table(by_app[:_APPS], dict, apart=True)
+    if len(by_app) > _APPS:
+        print_line(
+            f"{len(by_app) - _APPS} more rows, which wait less long: see --json."
+        )
 
 
-def group_by_app(backlog: Sequence[Backlog]) -> list[list[str]]:
+def group_by_app(backlog: Sequence[Backlog]) -> list[dict[str, str]]:
     """Return a row for each app and queue, what waits longest first. Pure."""
     groups: defaultdict[tuple[str, str], list[Backlog]] = defaultdict(list)
     for each in backlog:
         groups[each.app, each.queue].append(each)
-    # Groups in which nothing waits come last.
-    oldest = {
-        key: max((e.oldest_s for e in group if e.oldest_s is not None), default=-1.0)
-        for key, group in groups.items()
-    }
-    return [
-        [
-            *key,
-            *map(str, count_live(groups[key]).values()),
-            _show_age(oldest[key] if oldest[key] >= 0 else None),
-        ]
-        for key in sorted(groups, key=lambda key: -oldest[key])
-    ]
-
-
-def _show_age(seconds: float | None) -> str:
-    return "-" if seconds is None else format_age(timedelta(seconds=seconds))
+    rows = []
+    for (app, queue), group in groups.items():
+        # Groups in which nothing waits come last.
+        waits = [each.oldest_s for each in group if each.oldest_s is not None]
+        oldest_s = max(waits, default=-1.0)
+        row = {
+            "app": app,
+            "queue": queue,
+            **{str(state): str(n) for state, n in count_live(group).items()},
+            "oldest waits": format_seconds(None if oldest_s < 0 else oldest_s),
+        }
+        rows.append((oldest_s, row))
+    return [row for _, row in sorted(rows, key=lambda each: -each[0])]
 
 
 def _print_processes(found: Status) -> None:
-    if found.processes:
-        out().print()
     print_table(
         found.processes,
         lambda each: {
             "process": each.name,
             "takes": ", ".join(each.queues or ()) or each.role.value,
             "at a time": str(each.concurrency or "-"),
-            "last sign": f"{_show_age(each.heartbeat_age_s)} ago",
+            "last sign": f"{format_seconds(each.heartbeat_age_s)} ago",
             "": _describe_process(each),
         },
         empty="No scheduler or worker is running.",
+        apart=True,
     )
 
 
@@ -175,37 +164,33 @@ def _describe_process(shown: ShownProcess) -> str:
 
 
 def _print_troubles(found: Status) -> None:
-    if found.last_hour:
-        out().print()
-        print_table(
-            found.last_hour,
-            lambda each: {
-                "last hour": style_state(each.state),
-                "app": each.app,
-                "count": str(each.count),
-                "reason": each.reason,
-                "latest": f"{format_age(found.now - each.latest_at)} ago",
-            },
-        )
+    print_table(
+        found.last_hour,
+        lambda each: {
+            "last hour": style_state(each.state),
+            "app": each.app,
+            "count": str(each.count),
+            "reason": each.reason,
+            "latest": f"{format_age(found.now - each.latest_at)} ago",
+        },
+        apart=True,
+    )
     if found.uncertain_mails:
         out().print()
         print_fields([("uncertain mails", f"{found.uncertain_mails} in all")])
 
 
 def _print_actions(found: Status) -> None:
-    if found.quarantined:
-        out().print()
-        print_table(
-            found.quarantined,
-            lambda each: {
-                "quarantined": each.uid,
-                "app": each.app,
-                "name": each.name,
-                "reason": each.quarantine_reason or "",
-            },
-        )
-    if found.next_due:
-        out().print()
+    print_table(
+        found.quarantined,
+        lambda each: {
+            "quarantined": each.uid,
+            "app": each.app,
+            "name": each.name,
+            "reason": each.quarantine_reason or "",
+        },
+        apart=True,
+    )
     print_table(
         found.next_due,
         lambda each: {
@@ -214,6 +199,7 @@ def _print_actions(found: Status) -> None:
             "name": each.name,
         },
         empty="Nothing is due.",
+        apart=True,
     )
 
 
@@ -270,8 +256,8 @@ def doctor(
         raise typer.Exit(1)
 
 
-def print_findings(findings: Iterable[Finding]) -> None:
-    """Print *findings* as a table for people."""
+def print_findings(findings: Iterable[Finding], *, apart: bool = False) -> None:
+    """Print *findings* as a table for people; see ``print_table``."""
     print_table(
         findings,
         lambda f: {
@@ -279,6 +265,7 @@ def print_findings(findings: Iterable[Finding]) -> None:
             "subject": f.subject,
             "found": f.detail,
         },
+        apart=apart,
     )
 
 

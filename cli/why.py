@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, TypeVar
 
 import typer
@@ -13,7 +13,7 @@ from actions.lookup import find_action
 from cli.connection import read_database
 from cli.options import ActionArgument, AppOption, JsonOption, naming
 from cli.output import format_both, print_fields, print_json
-from models.units import format_age
+from models.units import format_seconds
 from overview.why.instant import explain_asked
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ def why(
             [
                 (answer.verdict.value, answer.text),
                 ("operation", _show(answer.operation_id, str)),
-                ("lag", _show(answer.lag_s, _show_age)),
+                ("lag", _show(answer.lag_s, format_seconds)),
                 ("due before", _tell(answer, answer.previous)),
                 ("due after", _tell(answer, answer.following)),
             ]
@@ -60,10 +60,6 @@ def why(
 
 def _tell(answer: WhyAnswer, at: datetime | None) -> str | None:
     return None if at is None else format_both(at, answer.zone)
-
-
-def _show_age(seconds: float) -> str:
-    return format_age(timedelta(seconds=seconds))
 
 
 def _show(value: T | None, as_text: Callable[[T], str]) -> str | None:

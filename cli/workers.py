@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, NoteOption, complete_worker, read_note
 from cli.output import print_json, print_line, print_note, print_table
-from models.units import format_age, format_count
+from models.units import format_count, format_seconds
 from operations.fleet.draining import find_worker
 from operations.fleet.processes import RENEW_EVERY
 from overview.installation.workers import ShownWorker, fetch_workers, set_drained
@@ -41,7 +40,7 @@ def list_workers(*, json: JsonOption = False) -> None:
             "takes": ", ".join(each.queues or ()) or "nothing",
             "runs": f"{len(each.running)} of {each.concurrency or '-'}",
             "taken 1 h": str(each.taken_1_h),
-            "last sign": f"{format_age(timedelta(seconds=each.heartbeat_age_s))} ago",
+            "last sign": f"{format_seconds(each.heartbeat_age_s)} ago",
             "version": each.version,
         },
         empty="No worker is running. Start one: "

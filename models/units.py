@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 from zoneinfo import ZoneInfo
+
+_Word = TypeVar("_Word", bound=str)
 
 
 def format_age(age: timedelta) -> str:
@@ -21,6 +25,16 @@ def format_age(age: timedelta) -> str:
             parts.append(f"{seconds // size} {unit}")
             seconds %= size
     return " ".join(parts[:2])
+
+
+def format_seconds(seconds: float | None) -> str:
+    """
+    Return the same of *seconds*; a dash if there are none to tell.
+
+    >>> format_seconds(61), format_seconds(None)
+    ('1 min 1 s', '-')
+    """
+    return "-" if seconds is None else format_age(timedelta(seconds=seconds))
 
 
 def show_instant(instant: datetime, zone: ZoneInfo | None = None) -> str:
@@ -52,6 +66,16 @@ def format_count(number: int, one: str, many: str) -> str:
     ('1 mail is', '1,200 mails')
     """
     return f"{number:,} {one if number == 1 else many}"
+
+
+def list_counts(counts: Mapping[_Word, int]) -> str:
+    """
+    Return how many there are of what.
+
+    >>> list_counts({"failed": 1200, "missed": 1})
+    '1,200 failed, 1 missed'
+    """
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items())
 
 
 def format_bytes(size: int) -> str:

@@ -29,4 +29,4 @@ def test_apps_that_wait_longest_come_first():
         ["old", "quick", "2", "3", "0", "3 min"],
         ["new", "quick", "1", "0", "0", "1 min"],
         ["busy", "quick", "0", "0", "1", "-"],
-    ] == found
+    ] == [[*each.values()] for each in found]
