@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import orjson
@@ -42,6 +42,8 @@ DEFAULT_TIMEOUT = timedelta(seconds=10)
 TOLERATED_SKEW = timedelta(seconds=2)
 
 Clock = Callable[[], datetime]
+
+_Value = TypeVar("_Value")
 
 
 def read_host_clock() -> datetime:
@@ -100,7 +102,31 @@ def _format_utc(instant: datetime) -> str:
     return instant.isoformat(sep=" ", timespec="microseconds")
 
 
-class db_now(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL function it is
+class SqlWords(FunctionElement[_Value]):
+    """
+    A SQL expression in the words of each database.
+
+    Subclasses say *postgresql* and *sqlite*, with ``{0}`` for the first argument.
+    """
+
+    inherit_cache = True
+    postgresql: str
+    sqlite: str
+
+
+@compiles(SqlWords, "postgresql")
+def _postgresql_words(element: SqlWords[Any], compiler: Any, **options: Any) -> str:
+    parts = (compiler.process(each, **options) for each in element.clauses)
+    return element.postgresql.format(*parts)
+
+
+@compiles(SqlWords, "sqlite")
+def _sqlite_words(element: SqlWords[Any], compiler: Any, **options: Any) -> str:
+    parts = (compiler.process(each, **options) for each in element.clauses)
+    return element.sqlite.format(*parts)
+
+
+class db_now(SqlWords[datetime]):  # noqa: N801 - reads as the SQL function it is
     """
     The database's time plus *offset*, inside a statement.
 
@@ -109,8 +135,9 @@ class db_now(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL functi
     """
 
     type = UtcDateTime
-    inherit_cache = True
     name = "db_now"
+    postgresql = "(statement_timestamp() + make_interval(secs => {0}))"
+    sqlite = "minutehand_now({0})"
 
     def __init__(
         self, offset: timedelta | sa.ColumnElement[float] = timedelta(0)
@@ -119,17 +146,6 @@ class db_now(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL functi
         if isinstance(offset, timedelta):
             offset = sa.literal(offset.total_seconds(), sa.Float)
         super().__init__(offset)
-
-
-@compiles(db_now, "postgresql")
-def _postgresql_now(element: db_now, compiler: Any, **options: Any) -> str:
-    offset = compiler.process(element.clauses, **options)
-    return f"(statement_timestamp() + make_interval(secs => {offset}))"
-
-
-@compiles(db_now, "sqlite")
-def _sqlite_now(element: db_now, compiler: Any, **options: Any) -> str:
-    return f"minutehand_now({compiler.process(element.clauses, **options)})"
 
 
 def read_clock(connection: sa.Connection) -> datetime:

@@ -6,10 +6,8 @@ from datetime import datetime
 from typing import Any, Self
 
 import sqlalchemy as sa
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
 
-from models.database.engine import UtcDateTime
+from models.database.engine import SqlWords, UtcDateTime
 
 #: Characters of an instant in SQLite up to its second.
 _TO_SECOND = 19
@@ -35,12 +33,13 @@ def number_of(
     return sa.cast(second, sa.Integer).op("/")(length_s)
 
 
-class by_database(FunctionElement[bool]):  # noqa: N801 - reads as SQL's own
+class by_database(SqlWords[bool]):  # noqa: N801 - reads as SQL's own
     """SQL expression: a condition in the words of PostgreSQL, or in those of SQLite."""
 
     type = sa.Boolean()
-    inherit_cache = True
     name = "by_database"
+    postgresql = "{0}"
+    sqlite = "{1}"
 
     def __init__(self, postgresql: str, sqlite: str) -> None:
         """Take the two texts."""
@@ -51,74 +50,30 @@ class by_database(FunctionElement[bool]):  # noqa: N801 - reads as SQL's own
         return self
 
 
-@compiles(by_database, "postgresql")
-def _postgresql_words(element: by_database, compiler: Any, **options: Any) -> str:
-    text, _ = element.clauses
-    return str(compiler.process(text, **options))
-
-
-@compiles(by_database, "sqlite")
-def _sqlite_words(element: by_database, compiler: Any, **options: Any) -> str:
-    _, text = element.clauses
-    return str(compiler.process(text, **options))
-
-
-class seconds_between(FunctionElement[float]):  # noqa: N801 - reads as SQL's own
+class seconds_between(SqlWords[float]):  # noqa: N801 - reads as SQL's own
     """SQL expression: the seconds from the first instant to the second."""
 
     type = sa.Float()
-    inherit_cache = True
     name = "seconds_between"
-
-
-@compiles(seconds_between, "postgresql")
-def _postgresql_seconds(element: seconds_between, compiler: Any, **options: Any) -> str:
-    first, second = (compiler.process(each, **options) for each in element.clauses)
-    return f"extract(epoch FROM ({second} - {first}))"
-
-
-@compiles(seconds_between, "sqlite")
-def _sqlite_seconds(element: seconds_between, compiler: Any, **options: Any) -> str:
-    first, second = (compiler.process(each, **options) for each in element.clauses)
+    postgresql = "extract(epoch FROM ({1} - {0}))"
     # julianday() counts milliseconds, in days
-    return f"round((julianday({second}) - julianday({first})) * 86400.0, 3)"
+    sqlite = "round((julianday({1}) - julianday({0})) * 86400.0, 3)"
 
 
-class minutes_ago(FunctionElement[int]):  # noqa: N801 - reads as SQL's own
+class minutes_ago(SqlWords[int]):  # noqa: N801 - reads as SQL's own
     """SQL expression: whole minutes from an instant in the past until now."""
 
     type = sa.Integer()
-    inherit_cache = True
     name = "minutes_ago"
+    postgresql = "floor(extract(epoch FROM ({1} - {0})) / 60)::integer"
+    sqlite = "CAST((julianday({1}) - julianday({0})) * 1440.0 AS INTEGER)"
 
 
-@compiles(minutes_ago, "postgresql")
-def _postgresql_minutes(element: minutes_ago, compiler: Any, **options: Any) -> str:
-    then, now = (compiler.process(each, **options) for each in element.clauses)
-    return f"floor(extract(epoch FROM ({now} - {then})) / 60)::integer"
-
-
-@compiles(minutes_ago, "sqlite")
-def _sqlite_minutes(element: minutes_ago, compiler: Any, **options: Any) -> str:
-    then, now = (compiler.process(each, **options) for each in element.clauses)
-    return f"CAST((julianday({now}) - julianday({then})) * 1440.0 AS INTEGER)"
-
-
-class minute_of(FunctionElement[datetime]):  # noqa: N801 - reads as SQL's own
+class minute_of(SqlWords[datetime]):  # noqa: N801 - reads as SQL's own
     """SQL expression: the beginning of the minute of an instant."""
 
     type = UtcDateTime
-    inherit_cache = True
     name = "minute_of"
-
-
-@compiles(minute_of, "postgresql")
-def _postgresql_minute(element: minute_of, compiler: Any, **options: Any) -> str:
-    return f"date_trunc('minute', {compiler.process(element.clauses, **options)})"
-
-
-@compiles(minute_of, "sqlite")
-def _sqlite_minute(element: minute_of, compiler: Any, **options: Any) -> str:
-    instant = compiler.process(element.clauses, **options)
+    postgresql = "date_trunc('minute', {0})"
     # Instants are text of a fixed width: models/database/engine.py.
-    return f"(substr({instant}, 1, 16) || ':00.000000+00:00')"
+    sqlite = "(substr({0}, 1, 16) || ':00.000000+00:00')"
