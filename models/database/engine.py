@@ -135,6 +135,7 @@ class db_now(SqlWords[datetime]):  # noqa: N801 - reads as the SQL function it i
     """
 
     type = UtcDateTime
+    inherit_cache = True
     name = "db_now"
     postgresql = "(statement_timestamp() + make_interval(secs => {0}))"
     sqlite = "minutehand_now({0})"

@@ -37,6 +37,7 @@ class by_database(SqlWords[bool]):  # noqa: N801 - reads as SQL's own
     """SQL expression: a condition in the words of PostgreSQL, or in those of SQLite."""
 
     type = sa.Boolean()
+    inherit_cache = True
     name = "by_database"
     postgresql = "{0}"
     sqlite = "{1}"
@@ -54,6 +55,7 @@ class seconds_between(SqlWords[float]):  # noqa: N801 - reads as SQL's own
     """SQL expression: the seconds from the first instant to the second."""
 
     type = sa.Float()
+    inherit_cache = True
     name = "seconds_between"
     postgresql = "extract(epoch FROM ({1} - {0}))"
     # julianday() counts milliseconds, in days
@@ -64,6 +66,7 @@ class minutes_ago(SqlWords[int]):  # noqa: N801 - reads as SQL's own
     """SQL expression: whole minutes from an instant in the past until now."""
 
     type = sa.Integer()
+    inherit_cache = True
     name = "minutes_ago"
     postgresql = "floor(extract(epoch FROM ({1} - {0})) / 60)::integer"
     sqlite = "CAST((julianday({1}) - julianday({0})) * 1440.0 AS INTEGER)"
@@ -73,6 +76,7 @@ class minute_of(SqlWords[datetime]):  # noqa: N801 - reads as SQL's own
     """SQL expression: the beginning of the minute of an instant."""
 
     type = UtcDateTime
+    inherit_cache = True
     name = "minute_of"
     postgresql = "date_trunc('minute', {0})"
     # Instants are text of a fixed width: models/database/engine.py.
