@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from actions.explaining.expected_events import read_event_rule
 from actions.explaining.history import fetch_bounded_history
-from actions.explaining.recorded import Revision
+from actions.explaining.recorded import Revision, find_in_force
 from actions.explaining.why import (
     History,
     Verdict,
@@ -107,11 +107,7 @@ def _list_decided(
         if not since <= operation.occurrence < until:
             continue
         answer = explain_operation(history, operation)
-        in_force = [
-            each
-            for each in history.revisions
-            if each.recorded_at <= operation.recorded_at
-        ]
+        in_force = find_in_force(history.revisions, operation.recorded_at)
         yield Moment(
             operation.occurrence,
             operation.send_at if operation.sent_at is None else operation.sent_at,

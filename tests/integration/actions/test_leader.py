@@ -294,7 +294,7 @@ def test_take_over_waits_for_the_leaders_transaction(postgres_engine: sa.Engine)
         first.check(connection)
         # the lease of a frozen leader ends while its transaction is open
         thread = threading.Thread(
-            target=lambda: order.append("taken") if take(second) else None
+            target=lambda: order.append("taken") if second.hold() else None
         )
         make_due(connection)
         thread.start()
@@ -311,10 +311,6 @@ def make_due(connection: sa.Connection) -> None:
             expires_at=sa.func.statement_timestamp() - sa.text("interval '1 second'")
         )
     )
-
-
-def take(leader: Leader) -> bool:
-    return leader.hold()
 
 
 def test_frozen_transaction_frees_the_lease(postgres_url: str):

@@ -48,6 +48,11 @@ def in_paris(rule: str) -> dict[str, str]:
     return {"cron_rule": rule, "timezone": "Europe/Paris"}
 
 
+def grid(every: str, anchor: str) -> dict[str, str]:
+    """Return an interval of Paris."""
+    return {"every": every, "anchor": anchor, "timezone": "Europe/Paris"}
+
+
 def test_occurrence_is_shown_in_three_zones() -> None:
     """UTC, the zone of the rule, and the zone of whoever looks."""
     shown = json.loads(write_json(preview(in_paris("0 7 * * 1"), count=1)))
@@ -143,48 +148,19 @@ def test_repeated_time_is_explained() -> None:
             ),
         ),
         (
-            {
-                "every": "P1M",
-                "anchor": "2026-01-31T02:30",
-                "timezone": "Europe/Paris",
-            },
+            grid("P1M", "2026-01-31T02:30"),
             (f"{AUTUMN}; 02:30 comes twice: runs once, at the first pass",),
         ),
+        (grid("PT24H", "2026-01-01T07:00"), (f"{SPRING}; {ELAPSED}",)),
+        (grid("P1DT12H", "2026-01-01T07:00"), (f"{SPRING}; {ELAPSED}",)),
         (
-            {
-                "every": "PT24H",
-                "anchor": "2026-01-01T07:00",
-                "timezone": "Europe/Paris",
-            },
-            (f"{SPRING}; {ELAPSED}",),
-        ),
-        (
-            {
-                "every": "P1DT12H",
-                "anchor": "2026-01-01T07:00",
-                "timezone": "Europe/Paris",
-            },
-            (f"{SPRING}; {ELAPSED}",),
-        ),
-        (
-            {
-                "every": "P1D",
-                "anchor": "2026-01-01T02:30",
-                "timezone": "Europe/Paris",
-            },
+            grid("P1D", "2026-01-01T02:30"),
             (
                 f"{SPRING}; 02:30 does not exist: runs at 03:00 instead",
                 f"{AUTUMN}; 02:30 comes twice: runs once, at the first pass",
             ),
         ),
-        (
-            {
-                "every": "P1W",
-                "anchor": "2026-01-01T07:00",
-                "timezone": "Europe/Paris",
-            },
-            (),
-        ),
+        (grid("P1W", "2026-01-01T07:00"), ()),
         (in_paris("0 7 * * *"), ()),
         (in_paris("30 2 * * 3"), ()),
         ({"cron_rule": "30 2 * * *"}, ()),
@@ -415,21 +391,15 @@ def test_only_some_left_out_days_are_named() -> None:
     ("when", "fields", "end", "note"),
     [
         (
-            {"due_date": "2020-01-01T00:00"},
-            {},
-            None,
+            *({"due_date": "2020-01-01T00:00"}, {}, None),
             "Never due again: the due date has passed or is left out.",
         ),
         (
-            {"cron_rule": "0 7 * * *"},
-            {"ends_at": "2026-01-01T00:00:00Z"},
-            None,
+            *({"cron_rule": "0 7 * * *"}, {"ends_at": "2026-01-01T00:00:00Z"}, None),
             "Never due again: ends_at has passed.",
         ),
         (
-            {"calendar": "2020-01-01"},
-            {},
-            None,
+            *({"calendar": "2020-01-01"}, {}, None),
             "Never due again: no date matches within the bounds.",
         ),
         (
