@@ -249,33 +249,30 @@ def _check(
     row: Mapping[str, Any], expected: int, previous: str, anchor: Anchor | None
 ) -> ChainBreak | None:
     """Return what is wrong with the row that should have the number *expected*."""
-    number = row["number"]
-    if number < expected:
-        detail = f"change {number} has a number that is never given"
-        return ChainBreak(number, ChainFault.UNCHAINED, detail)
+    number, found = row["number"], row["hash"]
     if number > expected:
         last = number - 1
-        which = (
-            f"change {expected} is"
-            if last == expected
-            else (f"changes {expected} to {last} are")
-        )
-        return ChainBreak(
-            expected, ChainFault.MISSING, f"{which} missing before {number}"
-        )
-    if row["hash"] != compute_hash(row):
-        detail = f"change {number} is not what was written: its hash is another"
-        return ChainBreak(number, ChainFault.ALTERED, detail)
-    if row["previous_hash"] != previous:
+        many = f"changes {expected} to {last} are"
+        which = f"change {expected} is" if last == expected else many
+        detail = f"{which} missing before {number}"
+        return ChainBreak(expected, ChainFault.MISSING, detail)
+    if number < expected:
+        fault, detail = ChainFault.UNCHAINED, "has a number that is never given"
+    elif found != compute_hash(row):
+        fault = ChainFault.ALTERED
+        detail = "is not what was written: its hash is another"
+    elif row["previous_hash"] != previous:
+        fault = ChainFault.UNCHAINED
         detail = (
-            f"change {number} was not appended to the change {number - 1} that is"
-            " there: one of the two was replaced"
+            f"was not appended to the change {number - 1} that is there: one of the two"
+            " was replaced"
         )
-        return ChainBreak(number, ChainFault.UNCHAINED, detail)
-    if anchor is not None and anchor.number == number and anchor.hash != row["hash"]:
-        detail = f"change {number} has the hash {row['hash']}, not the one written down"
-        return ChainBreak(number, ChainFault.REPLACED, detail)
-    return None
+    elif anchor is not None and anchor.number == number and anchor.hash != found:
+        fault = ChainFault.REPLACED
+        detail = f"has the hash {found}, not the one written down"
+    else:
+        return None
+    return ChainBreak(number, fault, f"change {number} {detail}")
 
 
 def _check_end(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
@@ -121,16 +121,12 @@ def fetch_live_events(
             parts[row.part][row.id] = row
     lease = rows[0]
     fence = lease.fence if lease.leads else None
+    now = Sight(ticked_at=lease.last_tick_at, fence=fence)
     if max(len(parts["live"]), len(parts["recent"])) > most:
-        counts = _count_live(connection)
-        now = Sight(counts=counts, ticked_at=lease.last_tick_at, fence=fence)
+        now = replace(now, counts=_count_live(connection))
     else:
-        now = Sight(
-            live=_see(parts["live"]),
-            recent=_see(parts["recent"]),
-            ticked_at=lease.last_tick_at,
-            fence=fence,
-        )
+        live, recent = _see(parts["live"]), _see(parts["recent"])
+        now = replace(now, live=live, recent=recent)
     if before is None:
         return [], now
     found = [
@@ -170,9 +166,9 @@ def _compare_operations(
         seen = _look(row)
         former = before.live.get(id_) or before.recent.get(id_)
         if former is None or former[:2] != seen[:2]:
-            yield LiveEvent(LiveEventKind.STATE, row.app, _make_state_json(row))
+            yield _tell(LiveEventKind.STATE, row)
         elif former[2] != seen[2] and id_ in parts["live"]:
-            yield LiveEvent(LiveEventKind.PROGRESS, row.app, _make_progress_json(row))
+            yield _tell(LiveEventKind.PROGRESS, row)
 
 
 def _see(rows: Mapping[UUID, sa.Row[Any]]) -> dict[UUID, _Seen]:
@@ -183,28 +179,19 @@ def _look(row: sa.Row[Any]) -> _Seen:
     return row.state, row.attempt, row.progress
 
 
-def _make_state_json(row: sa.Row[Any]) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "app": row.app,
-        "action_uid": row.action_uid,
-        "state": row.state,
-        "reason": row.reason,
-        "attempt": row.attempt,
-        "queue": row.queue,
-        "started_at": row.started_at,
-        "finished_at": row.finished_at,
-    }
+#: What is told of an operation, by the kind of the event.
+_TOLD = {
+    LiveEventKind.STATE: (
+        *("id", "app", "action_uid", "state", "reason", "attempt"),
+        *("queue", "started_at", "finished_at"),
+    ),
+    LiveEventKind.PROGRESS: ("id", "app", "action_uid", "attempt", "progress"),
+}
 
 
-def _make_progress_json(row: sa.Row[Any]) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "app": row.app,
-        "action_uid": row.action_uid,
-        "attempt": row.attempt,
-        "progress": row.progress,
-    }
+def _tell(kind: LiveEventKind, row: sa.Row[Any]) -> LiveEvent:
+    data = {name: getattr(row, name) for name in _TOLD[kind]}
+    return LiveEvent(kind, row.app, data)
 
 
 @cache

@@ -408,18 +408,9 @@ def _make_shown(
 
 
 def _make_step(row: sa.Row[Any]) -> ShownStep:
-    return ShownStep(
-        name=row.name,
-        state=StepState(row.state),
-        attempt=row.attempt,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        progress=row.progress,
-        result=row.result,
-        error=row.error,
-        eta=None,
-        usual=None,
-    )
+    times = row.started_at, row.finished_at
+    told = row.progress, row.result, row.error, None, None
+    return ShownStep(row.name, StepState(row.state), row.attempt, *times, *told)
 
 
 #: What is known of a step that has not begun, beside its state.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import sqlalchemy as sa
 
@@ -16,7 +16,6 @@ from actions.explaining.audit import (
     audit_event_action,
     audit_following,
 )
-from actions.explaining.expected_events import Keeps
 from actions.explaining.history import fetch_histories
 from actions.leader import get_last_tick_at
 from models.database.engine import read_clock, reading
@@ -86,7 +85,7 @@ def audit_all(
         end = begin
     findings: list[AuditFault] = []
     audited = 0
-    keeps_of = _make_keeps(engine, now)
+    keeps = _make_keeps(engine, now)
     for history in fetch_histories(engine, since=begin, until=end, app=app):
         audited += 1
         if give_up_at is not None and time.monotonic() > give_up_at:
@@ -99,14 +98,14 @@ def audit_all(
             findings += audit_action(history, since=begin, until=end, lookback=lookback)
         if history.is_of_events:
             findings += audit_event_action(
-                history, since=begin, until=end, keeps=keeps_of(history.app)
+                history, since=begin, until=end, keeps=partial(keeps, history.app)
             )
             findings += audit_following(history, since=begin, until=end)
     return Audit(tuple(findings), audited, begin, end, ticked_at, is_ahead)
 
 
-def _make_keeps(engine: sa.Engine, now: datetime) -> Callable[[str], Keeps]:
-    """Return what tells whether an action's recipients include a user, by app."""
+def _make_keeps(engine: sa.Engine, now: datetime) -> Callable[..., bool]:
+    """Return what tells whether, in an app, an action's recipients include a user."""
 
     # Actions come app by app, so it is enough to cache the users of one app.
     @lru_cache(maxsize=1)
@@ -114,11 +113,8 @@ def _make_keeps(engine: sa.Engine, now: datetime) -> Callable[[str], Keeps]:
         with reading(engine) as connection:
             return {user.id: user for user in fetch_users(connection, app)}
 
-    def make(app: str) -> Keeps:
-        def keeps(who: RecipientFilterModel | None, user_id: str) -> bool:
-            user = fetch(app).get(user_id)
-            return user is not None and keeps_triggering_user(who, user, now=now)
+    def keeps(app: str, who: RecipientFilterModel | None, user_id: str) -> bool:
+        user = fetch(app).get(user_id)
+        return user is not None and keeps_triggering_user(who, user, now=now)
 
-        return keeps
-
-    return make
+    return keeps

@@ -135,17 +135,10 @@ def _make_statement(dialect: str) -> sa.Select[Any]:
     )
     return (
         sa.select(
-            shown.action_uid,
-            shown.id,
-            shown.occurrence,
-            shown.user_id,
-            shown.trigger,
-            shown.state,
-            shown.reason,
+            *(shown.action_uid, shown.id, shown.occurrence, shown.user_id),
+            *(shown.trigger, shown.state, shown.reason, shown.attempt),
+            *(shown.started_at, shown.finished_at),
             uncertain.label("is_uncertain"),
-            shown.attempt,
-            shown.started_at,
-            shown.finished_at,
             seconds_taken(shown).label("taken_s"),
         )
         .select_from(source)
@@ -156,15 +149,8 @@ def _make_statement(dialect: str) -> sa.Select[Any]:
 def _make_run(row: sa.Row[Any]) -> RecentRun:
     took = read_taken(row.taken_s)
     return RecentRun(
-        operation=row.id,
-        occurrence=row.occurrence,
-        user=row.user_id,
-        trigger=Trigger(row.trigger),
-        state=OperationState(row.state),
-        reason=row.reason,
-        is_uncertain=bool(row.is_uncertain),
-        attempt=row.attempt,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        took_s=None if took is None else round(took.total_seconds(), 3),
+        *(row.id, row.occurrence, row.user_id),
+        *(Trigger(row.trigger), OperationState(row.state), row.reason),
+        *(bool(row.is_uncertain), row.attempt, row.started_at, row.finished_at),
+        None if took is None else round(took.total_seconds(), 3),
     )

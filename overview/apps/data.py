@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from actions.lookup import fetch_app
 from models.database.engine import read_clock
+from models.database.lists import cut_part
 from models.database.tables import domain_versions, domains, operation_steps, operations
 from models.errors import StepError
 from models.fields.duration import Duration
@@ -146,19 +147,13 @@ def fetch_domain_part(
         NotFoundError: No such small app.
     """
     fetch_app(connection, app)
-    query = (
-        sa.select(domains)
-        .where(domains.c.app == app)
-        .order_by(domains.c.name)
-        .limit(page.limit + 1)
-    )
-    after = page.read_after(str)
-    if after is not None:
-        query = query.where(domains.c.name > after[0])
-    rows = connection.execute(query).all()
-    found = _add_versions(connection, app, rows[: page.limit])
-    more = len(rows) > page.limit
-    return Part(found, (found[-1].name,) if more else None)
+    name = domains.c.name
+    query = sa.select(domains).where(domains.c.app == app)
+    if (after := page.read_after(str)) is not None:
+        query = query.where(name > after[0])
+    rows = connection.execute(query.order_by(name).limit(page.limit + 1)).all()
+    part = cut_part(rows, page, [name])
+    return Part(_add_versions(connection, app, part.entries), part.following)
 
 
 def fetch_detailed_domain(

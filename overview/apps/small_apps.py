@@ -25,7 +25,7 @@ from actions.small_apps.export import (
     fetch_names,
 )
 from models.database.engine import db_now
-from models.database.lists import belongs_to
+from models.database.lists import belongs_to, cut_part
 from models.database.tables import (
     IDLE_ACTIONS,
     TROUBLED,
@@ -322,12 +322,11 @@ def fetch_app_part(
         app: The only one that may be seen. None: all.
     """
     start = page.read_after(str)
-    after = None if start is None else str(start[0])
+    after = start and start[0]
     rows = fetch_apps(connection, app=app, after=after, limit=page.limit + 1)
+    part = cut_part(rows, page, [small_apps.c.uid])
     working = fetch_working(connection, app)
-    found = _list(connection, rows[: page.limit], working)
-    more = len(rows) > page.limit
-    return Part(found, (found[-1].uid,) if more else None)
+    return Part(_list(connection, part.entries, working), part.following)
 
 
 def _list(
@@ -338,16 +337,9 @@ def _list(
     standings = fetch_standings(connection, [row.uid for row in rows]) if rows else {}
     return [
         ListedApp(
-            row.uid,
-            row.name,
-            row.timezone,
-            row.revision,
-            row.users,
-            row.domains,
-            row.scheduled_actions,
-            get_pause(row),
-            working.get(row.uid),
-            standings[row.uid],
+            *(row.uid, row.name, row.timezone, row.revision),
+            *(row.users, row.domains, row.scheduled_actions),
+            *(get_pause(row), working.get(row.uid), standings[row.uid]),
         )
         for row in rows
     ]

@@ -173,10 +173,8 @@ def find_first_missed(row: MissedRow) -> datetime:
 class MissedRow(Protocol):
     """A row of ``operations`` has it."""
 
-    @property
-    def occurrence(self) -> datetime: ...  # noqa: D102 - columns of the table
-    @property
-    def details(self) -> Mapping[str, Any] | None: ...  # noqa: D102
+    occurrence: datetime
+    details: Mapping[str, Any] | None
 
 
 def fetch_unled(connection: sa.Connection, *, since: datetime) -> list[Unled]:

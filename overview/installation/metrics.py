@@ -18,7 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 import structlog
-from prometheus_client import REGISTRY, Gauge
+from prometheus_client import REGISTRY
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -42,10 +42,12 @@ from overview.installation.figures import (
     RecentTrouble,
     Spread,
     count_finished,
+    count_slots,
     count_uncertain,
     fetch_backlog,
     fetch_spread,
     fetch_troubles,
+    find_age_s,
     find_oldest,
     find_takers,
 )
@@ -160,13 +162,8 @@ class WorkMetrics(Collector):
             gauge.clear()
         try:
             with reading(self._engine) as connection:
-                for fill in (
-                    self._fill_health,
-                    _fill_queues,
-                    _fill_ends,
-                    _fill_mails,
-                    self._fill_apps,
-                ):
+                fills = self._fill_health, _fill_queues, _fill_ends, self._fill_apps
+                for fill in fills:
                     self._check_time(give_up_at)
                     fill(connection)
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
@@ -248,20 +245,12 @@ def _fill_queues(connection: sa.Connection) -> None:
         QUEUE_OLDEST.labels(queue.value).set(_age_s(now, of_queue))
         takers = find_takers(seen, queue)
         QUEUE_WORKERS.labels(queue.value).set(len(takers))
-        slots = sum(each.process.concurrency or 0 for each in takers)
-        QUEUE_SLOTS.labels(queue.value).set(slots)
+        QUEUE_SLOTS.labels(queue.value).set(count_slots(takers))
         nothing = (0,) * (len(BOUNDS) + 1)
         found = spread.get(queue, Spread(nothing, nothing))
-        for gauge, counts in (
-            (START_LAG, found.start_lag),
-            (RUN_TIME, found.run_time),
-        ):
-            _fill_bounds(gauge, queue, counts)
-
-
-def _fill_bounds(gauge: Gauge, queue: Queue, counts: Sequence[int]) -> None:
-    for bound, count in zip((*BOUNDS, "+Inf"), counts, strict=True):
-        gauge.labels(queue.value, f"{bound}").set(count)
+        for gauge, counts in (START_LAG, found.start_lag), (RUN_TIME, found.run_time):
+            for bound, count in zip((*BOUNDS, "+Inf"), counts, strict=True):
+                gauge.labels(queue.value, f"{bound}").set(count)
 
 
 def _fill_ends(connection: sa.Connection) -> None:
@@ -270,14 +259,11 @@ def _fill_ends(connection: sa.Connection) -> None:
     for state in sorted(FINAL_STATES - {OperationState.SUCCEEDED}):
         for reason in sorted(known):
             FINISHED_LATELY.labels(state.value, reason).set(0)
+    MAILS_UNCERTAIN.set(count_uncertain(connection))
     for (state, reason), count in count_finished(connection).items():
         # Free text must not become a series of its own each time.
         label = reason if reason in known or not reason else OTHERS
         FINISHED_LATELY.labels(state.value, label).inc(count)
-
-
-def _fill_mails(connection: sa.Connection) -> None:
-    MAILS_UNCERTAIN.set(count_uncertain(connection))
 
 
 def _fill_apps(
@@ -304,5 +290,4 @@ def _fill_apps(
 
 
 def _age_s(now: datetime, backlog: Sequence[Backlog]) -> float:
-    oldest = find_oldest(backlog)
-    return 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
+    return max(0.0, find_age_s(now, find_oldest(backlog)) or 0.0)

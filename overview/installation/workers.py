@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -91,30 +92,30 @@ class ShownWorker(ShownProcess):
     taken_1_h: int
 
 
+#: Members that a process, or its sign of life, has by the same name.
+_OF_PROCESS = (
+    *("role", "name", "pid", "version", "concurrency", "clock_skew_s", "free_bytes"),
+    *("settings", "id"),
+)
+_OF_SIGN = ("started_at", "heartbeat_at", "drain_asked_at", "drain_asked_by")
+
+
 def make_process(seen: Seen) -> ShownProcess:
     """Return a scheduler or a worker as faces show it."""
+    return ShownProcess(**_find_members(seen))
+
+
+def _find_members(seen: Seen) -> dict[str, Any]:
     process = seen.process
-    is_worker = process.role is ProcessRole.WORKER
-    return ShownProcess(
-        role=process.role,
-        name=process.name,
-        host=process.hostname,
-        pid=process.pid,
-        version=process.version,
-        schema=process.revision,
-        queues=process.queues if is_worker else None,
-        concurrency=process.concurrency,
-        clock_skew_s=process.clock_skew_s,
-        free_bytes=process.free_bytes,
-        settings=process.settings,
-        started_at=seen.started_at,
-        heartbeat_at=seen.heartbeat_at,
-        heartbeat_age_s=round(seen.age.total_seconds(), 3),
-        alive=seen.is_alive,
-        id=process.id,
-        drain_asked_at=seen.drain_asked_at,
-        drain_asked_by=seen.drain_asked_by,
-    )
+    return {
+        **{name: getattr(process, name) for name in _OF_PROCESS},
+        **{name: getattr(seen, name) for name in _OF_SIGN},
+        "host": process.hostname,
+        "schema": process.revision,
+        "queues": process.queues if process.role is ProcessRole.WORKER else None,
+        "heartbeat_age_s": round(seen.age.total_seconds(), 3),
+        "alive": seen.is_alive,
+    }
 
 
 def fetch_workers(connection: sa.Connection) -> list[ShownWorker]:
@@ -129,28 +130,28 @@ def fetch_workers(connection: sa.Connection) -> list[ShownWorker]:
     for seen in fetch_processes(connection):
         if seen.process.role is not ProcessRole.WORKER:
             continue
-        process = make_process(seen)
+        name = seen.process.name
         at_work = [
             AtWork(**asdict(each), action=names.get(each.action_uid))
-            for each in (running[process.name] if process.alive else ())
+            for each in (running[name] if seen.is_alive else ())
         ]
         found.append(
             ShownWorker(
-                **{each.name: getattr(process, each.name) for each in fields(process)},
-                state=_judge(process, at_work),
+                **_find_members(seen),
+                state=_judge(seen, at_work),
                 running=at_work,
-                taken_1_h=taken.get(process.name, 0),
+                taken_1_h=taken.get(name, 0),
             )
         )
     return found
 
 
-def _judge(process: ShownProcess, running: Sequence[AtWork]) -> WorkerState:
+def _judge(seen: Seen, running: Sequence[AtWork]) -> WorkerState:
     """Say what a worker does, in a word."""
-    if not process.alive:
+    if not seen.is_alive:
         return WorkerState.SILENT
-    if process.drain_asked_at is not None:
-        is_done = not process.queues and not running
+    if seen.drain_asked_at is not None:
+        is_done = not seen.process.queues and not running
         return WorkerState.DRAINED if is_done else WorkerState.DRAINING
     return WorkerState.WORKING if running else WorkerState.IDLE
 

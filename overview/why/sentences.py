@@ -40,28 +40,17 @@ class Remedy(StrEnum):
 class OperationRow(Protocol):
     """What a sentence needs of an operation; a row of ``operations`` has it."""
 
-    @property
-    def id(self) -> UUID: ...  # noqa: D102 - columns of the table
-    @property
-    def state(self) -> str: ...  # noqa: D102
-    @property
-    def reason(self) -> str | None: ...  # noqa: D102
-    @property
-    def error(self) -> str | None: ...  # noqa: D102
-    @property
-    def queue(self) -> str: ...  # noqa: D102
-    @property
-    def occurrence(self) -> datetime: ...  # noqa: D102
-    @property
-    def send_at(self) -> datetime: ...  # noqa: D102
-    @property
-    def finished_at(self) -> datetime | None: ...  # noqa: D102
-    @property
-    def attempt(self) -> int: ...  # noqa: D102
-    @property
-    def attempts_allowed(self) -> int: ...  # noqa: D102
-    @property
-    def details(self) -> Mapping[str, Any] | None: ...  # noqa: D102
+    id: UUID
+    state: str
+    reason: str | None
+    error: str | None
+    queue: str
+    occurrence: datetime
+    send_at: datetime
+    finished_at: datetime | None
+    attempt: int
+    attempts_allowed: int
+    details: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)

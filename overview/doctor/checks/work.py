@@ -19,6 +19,7 @@ from operations.sending.order import Message, fetch_sendable
 from overview.doctor.finding import UNSENT_AFTER, UNTAKEN_AFTER, Finding, Health, View
 from overview.installation.figures import (
     Backlog,
+    count_slots,
     count_uncertain,
     fetch_held,
     fetch_troubles,
@@ -63,11 +64,7 @@ def look_at_outbox(view: View) -> Iterator[Finding]:
         oldest = unsent[0].send_at
         assert oldest is not None  # a pending operation has an instant to be sent at
         since = view.show(oldest)
-        many = (
-            "1 operation waits"
-            if len(unsent) == 1
-            else f"{len(unsent)} operations wait"
-        )
+        many = format_count(len(unsent), "operation waits", "operations wait")
         found = f"{many} to be sent, the oldest since {since}"
         hint = "Check that a scheduler leads and that the broker answers."
         title = "operations are not sent"
@@ -200,9 +197,8 @@ def _describe_waiting(view: View, waiting: Sequence[Backlog]) -> str:
 
 
 def _describe_takers(takers: Sequence[Seen]) -> str:
-    slots = sum(each.process.concurrency or 0 for each in takers)
     workers = format_count(len(takers), "worker", "workers")
-    return f"{workers}, {slots} at a time"
+    return f"{workers}, {count_slots(takers)} at a time"
 
 
 def look_at_held(view: View) -> Iterator[Finding]:
