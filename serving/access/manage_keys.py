@@ -7,7 +7,6 @@ whose role is above their own.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -94,24 +93,14 @@ def create_key(
         fetch_app(connection, app)
         _refuse_too_many(connection, app)
     now = read_clock(connection)
-    ends_at = None if lifetime is None else lifetime.added_to(now, _UTC)
     new = _insert_key(
         connection,
-        ShownKey(
-            id=(key_id := make_letters(ID_LENGTH)),
-            prefix=make_prefix(key_id),
-            app=app,
-            role=role,
-            name=name,
-            state="active",
-            created_at=now,
-            created_by=_get_maker_name(connection, maker),
-            expires_at=ends_at,
-            last_used_at=None,
-            revoked_at=None,
-            revoked_by=None,
-            replaces=None,
-        ),
+        app=app,
+        role=role,
+        name=name,
+        created_at=now,
+        created_by=_get_maker_name(connection, maker),
+        expires_at=None if lifetime is None else lifetime.added_to(now, _UTC),
     )
     _note(connection, new, "created", after=_tell(new))
     return new
@@ -213,19 +202,15 @@ def revoke_key(
     found = _lock(connection, key_id, maker)
     if found.revoked_at is not None:
         return found
-    revoked = replace(
-        found,
-        state="revoked",
-        revoked_at=read_clock(connection),
-        revoked_by=_get_maker_name(connection, maker),
-    )
-    connection.execute(
+    by = _get_maker_name(connection, maker)
+    row = connection.execute(
         sa.update(api_keys)
         .where(api_keys.c.id == key_id)
-        .values(revoked_at=revoked.revoked_at, revoked_by=revoked.revoked_by)
-    )
-    _note(connection, revoked, "revoked", before=_tell(found))
-    return revoked
+        .values(revoked_at=read_clock(connection), revoked_by=by)
+        .returning(*_SHOWN)
+    ).one()
+    _note(connection, found, "revoked", before=_tell(found))
+    return _make_shown(row)
 
 
 def rotate_key(
@@ -270,16 +255,13 @@ def rotate_key(
         _refuse_too_many(connection, old.app)
     new = _insert_key(
         connection,
-        replace(
-            old,
-            id=(new_id := make_letters(ID_LENGTH)),
-            prefix=make_prefix(new_id),
-            created_at=now,
-            created_by=_get_maker_name(connection, maker),
-            expires_at=old.expires_at and now + (old.expires_at - old.created_at),
-            last_used_at=None,
-            replaces=old.id,
-        ),
+        app=old.app,
+        role=old.role,
+        name=old.name,
+        created_at=now,
+        created_by=_get_maker_name(connection, maker),
+        expires_at=old.expires_at and now + (old.expires_at - old.created_at),
+        replaces=old.id,
     )
     _note(
         connection,
@@ -340,22 +322,15 @@ def _refuse_beyond(maker: Caller, app: str | None, role: Role) -> None:
         raise ForbiddenError(msg)
 
 
-def _insert_key(connection: sa.Connection, key: ShownKey) -> NewKey:
-    text = make_secret(key.prefix)
-    connection.execute(
-        sa.insert(api_keys).values(
-            id=key.id,
-            app=key.app,
-            role=key.role,
-            name=key.name,
-            digest=make_digest(text),
-            created_at=key.created_at,
-            created_by=key.created_by,
-            expires_at=key.expires_at,
-            replaces=key.replaces,
-        )
-    )
-    return NewKey(**get_members(key), text=text)
+def _insert_key(connection: sa.Connection, **values: Any) -> NewKey:
+    key_id = make_letters(ID_LENGTH)
+    text = make_secret(make_prefix(key_id))
+    row = connection.execute(
+        sa.insert(api_keys)
+        .values(id=key_id, digest=make_digest(text), **values)
+        .returning(*_SHOWN)
+    ).one()
+    return NewKey(**get_members(_make_shown(row)), text=text)
 
 
 def _lock(connection: sa.Connection, key_id: str, maker: Caller | None) -> ShownKey:
