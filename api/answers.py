@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final, Generic, NotRequired, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -25,7 +25,7 @@ from serving.refusals import (
     HttpError,
     ProblemPart,
     find_status,
-    name_status,
+    make_problem,
     place_problem,
 )
 
@@ -109,23 +109,8 @@ def answer_list(
     )
 
 
-MEDIA_TYPE: Final = "application/problem+json"
-
 #: Seconds after which to ask again if the database or broker is away.
 RETRY_AFTER: Final = 5
-
-
-class ProblemJson(TypedDict):
-    """A problem (RFC 9457); ``errors`` has an entry for each thing that is wrong."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    request_id: str
-    errors: list[ProblemPart]
-    #: of 412: the ETag that it has now
-    current: NotRequired[str | None]
 
 
 def answer_error(
@@ -161,31 +146,4 @@ def answer_error(
         headers["Retry-After"] = str(RETRY_AFTER)
     return make_problem(
         status, detail, request_id, errors=parts, headers=headers, **more
-    )
-
-
-def make_problem(
-    status: HTTPStatus,
-    detail: str,
-    request_id: str,
-    *,
-    errors: Iterable[ProblemPart] = (),
-    headers: Mapping[str, str] | None = None,
-    **more: Any,
-) -> Response:
-    """Return problem details; *more* are members of its own."""
-    problem: ProblemJson = {
-        "type": "about:blank",
-        "title": name_status(status),
-        "status": status.value,
-        "detail": detail,
-        "request_id": request_id,
-        "errors": [*errors],
-        **more,  # type: ignore[typeddict-item]  # its own members
-    }
-    return Response(
-        f"{write_json(problem)}\n",
-        status_code=status.value,
-        headers=dict(headers or {}),
-        media_type=MEDIA_TYPE,
     )

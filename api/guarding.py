@@ -8,7 +8,7 @@ is given again. Whatever a route raises leaves as a problem.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, TypeVar, assert_never
@@ -20,9 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from api.answers import answer_error
-from models.door.json_text import LARGEST_TEXT
 from models.errors import MinutehandError, UnreachableError
-from models.fields.strict_model import DocumentModel
 from serving.access.repeats import (
     Fresh,
     OtherBody,
@@ -33,7 +31,7 @@ from serving.access.repeats import (
     finish,
 )
 from serving.context import Context
-from serving.guarding import Body, GuardedRoute, Handle, tell_unserved
+from serving.guarding import GuardedRoute, Handle, tell_unserved
 from serving.parameters import (
     refuse_nul,
     refuse_unknown_parameters,
@@ -45,26 +43,6 @@ _Route = TypeVar("_Route", bound=Callable[..., Any])
 
 #: Headers of an answer that its repeat has, too.
 _KEPT = frozenset({"content-type", "etag", "location"})
-
-
-def takes(
-    schema: type[DocumentModel] | dict[str, Any],
-    *,
-    examples: dict[str, Any],
-    largest: int = LARGEST_TEXT,
-    types: tuple[str, ...] = ("application/json",),
-    required: bool = True,
-    others: Mapping[str, dict[str, Any]] | None = None,
-) -> Callable[[_Route], _Route]:
-    """Say what a route takes as its body: see ``Body``."""
-
-    def mark(route: _Route) -> _Route:
-        route.takes = Body(  # type: ignore[attr-defined]
-            schema, examples, largest, types, required, others or {}
-        )
-        return route
-
-    return mark
 
 
 def secret(route: _Route) -> _Route:

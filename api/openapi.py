@@ -20,12 +20,11 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
-from api.answers import MEDIA_TYPE, ProblemJson
 from api.guarding import ApiRoute
 from api.parameters import KNOWN
 from api.routes import PUBLIC_ROUTERS, ROUTERS
 from serving.guarding import Body
-from serving.refusals import name_status
+from serving.refusals import MEDIA_TYPE, ProblemJson, name_status
 
 _ROOT = Path(__file__).parents[1]
 
@@ -181,10 +180,11 @@ def _name(described: dict[str, Any], route: APIRoute) -> None:
         if given and "example" not in parameter and "examples" not in parameter:
             parameter["example"] = given[0]
         if known := KNOWN.get(parameter["name"]):
-            parameter.setdefault("description", known.description)
+            example, description = known
+            parameter.setdefault("description", description)
             # An empty list says that no example would work at all times.
             if "examples" not in parameter and given is None:
-                parameter.setdefault("example", known.example)
+                parameter.setdefault("example", example)
 
 
 def _name_problem(status: HTTPStatus) -> str:

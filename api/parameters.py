@@ -105,45 +105,31 @@ def need_app(context: Context, app: str | None) -> str:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """
-    A parameter of any route.
-
-    Args:
-        example: A value that works.
-        description: What it is, in a sentence.
-    """
-
-    example: Any
-    description: str
-
-
-KNOWN: Mapping[str, Known] = {
-    "app": Known("shop", "Uid of a small app."),
-    "uid": Known("weekly-report", "Uid of a scheduled action."),
-    "action": Known("weekly-report", "Uid of a scheduled action."),
-    "revision": Known(1, "Number of a revision of the action; the first is 1."),
-    "operation_id": Known(
-        "5e2f1f5c-6b0b-5a0e-9d0e-3f6f0a5a1d11", "Id of an operation."
+#: Parameters of any route: a value that works, and what it is, in a sentence.
+KNOWN: Mapping[str, tuple[object, str]] = {
+    "app": ("shop", "Uid of a small app."),
+    "uid": ("weekly-report", "Uid of a scheduled action."),
+    "action": ("weekly-report", "Uid of a scheduled action."),
+    "revision": (1, "Number of a revision of the action; the first is 1."),
+    "operation_id": ("5e2f1f5c-6b0b-5a0e-9d0e-3f6f0a5a1d11", "Id of an operation."),
+    "backfill_id": ("0b0c6e0e-6d0f-4c55-8c4c-0b5d3a7e9a01", "Id of a backfill."),
+    "bulk_id": ("7d9f2b52-3a44-4b0a-9f0f-51b5c8e6b202", "Id of a bulk change."),
+    "event_id": ("c2a1d7b4-9e1b-4e0e-8a6e-3d7f6b2c4e03", "Id of an event."),
+    "key_id": ("hW3k9TzQpL7v", "Id of a key: the part after mh_."),
+    "worker_id": (
+        "4b1e8a52-7a0e-4d0e-9a51-6f2b8c3d5e04",
+        "Id of one start of a worker.",
     ),
-    "backfill_id": Known("0b0c6e0e-6d0f-4c55-8c4c-0b5d3a7e9a01", "Id of a backfill."),
-    "bulk_id": Known("7d9f2b52-3a44-4b0a-9f0f-51b5c8e6b202", "Id of a bulk change."),
-    "event_id": Known("c2a1d7b4-9e1b-4e0e-8a6e-3d7f6b2c4e03", "Id of an event."),
-    "key_id": Known("hW3k9TzQpL7v", "Id of a key: the part after mh_."),
-    "worker_id": Known(
-        "4b1e8a52-7a0e-4d0e-9a51-6f2b8c3d5e04", "Id of one start of a worker."
-    ),
-    "queue": Known("quick", "A queue: quick, heavy, tasks or celery."),
-    "user": Known("ada", "Id of a user of the small app."),
-    "group": Known("manager", "Name of a group of the small app."),
-    "step": Known("send_email", "Name of a step that sends mails."),
-    "recipient": Known("ada", "Id of a user; of notices, an address."),
-    "domain": Known("sales", "Name of a domain of the small app."),
-    "from": Known("2026-01-05T00:00:00Z", "The first instant, inclusive."),
-    "until": Known("2026-01-12T00:00:00Z", "The last instant, exclusive."),
-    "at": Known("2026-01-05T07:00:00Z", "An instant."),
-    "limit": Known(50, "The most entries to return."),
+    "queue": ("quick", "A queue: quick, heavy, tasks or celery."),
+    "user": ("ada", "Id of a user of the small app."),
+    "group": ("manager", "Name of a group of the small app."),
+    "step": ("send_email", "Name of a step that sends mails."),
+    "recipient": ("ada", "Id of a user; of notices, an address."),
+    "domain": ("sales", "Name of a domain of the small app."),
+    "from": ("2026-01-05T00:00:00Z", "The first instant, inclusive."),
+    "until": ("2026-01-12T00:00:00Z", "The last instant, exclusive."),
+    "at": ("2026-01-05T07:00:00Z", "An instant."),
+    "limit": (50, "The most entries to return."),
 }
 
 

@@ -38,7 +38,7 @@ from mcp.types import (
 from starlette.responses import Response
 from starlette.types import Message
 
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from api.tools import Tools
 from cli.connection import get_engine, get_settings
 from cli.web import log_as_set, serve
@@ -48,6 +48,7 @@ from models.errors import UsageError
 from models.fields.strict_model import show, suggest
 from serving.access.keys import read_key
 from serving.context import Viewer
+from serving.guarding import Body
 from serving.services import Services, make_services
 from settings import Settings
 
@@ -207,7 +208,7 @@ def _make_security(settings: Settings) -> TransportSecuritySettings:
 
 
 @router.post(PATH, include_in_schema=False)
-@takes({"type": "object"}, examples={}, largest=_LARGEST)
+@Body({"type": "object"}, examples={}, largest=_LARGEST)
 async def speak(context: Viewer) -> Response:
     """Answer one message of the protocol."""
     manager: StreamableHTTPSessionManager = context.request.app.state.mcp()

@@ -28,11 +28,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import api.routes
 import web.routes
-from api.answers import ROOT, make_problem
+from api.answers import ROOT
 from api.openapi import describe
 from dispatch.bulk.runner import BulkRunner
 from models.fields.app_bounds import AppBounds
-from serving.refusals import HttpError
+from serving.refusals import HttpError, make_problem
 from serving.services import Services
 from telemetry import Event
 from web.guarding import render_nowhere

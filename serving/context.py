@@ -8,15 +8,16 @@ gets. What belongs to another app is unknown to it, exactly like what does not e
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 from fastapi import Depends, Request
 
 from actions.posting.edit import Terms
+from models.database.engine import Author
 from models.door.documents import read_model
 from models.errors import DeadlockError, ForbiddenError, NotFoundError
 from models.fields.strict_model import DocumentModel
@@ -27,6 +28,7 @@ from serving.services import Services
 
 _Model = TypeVar("_Model", bound=DocumentModel)
 _Answer = TypeVar("_Answer")
+_Given = ParamSpec("_Given")
 
 #: How often a transaction is begun anew after a deadlock.
 _DEADLOCKS = 5
@@ -98,13 +100,12 @@ class Context:
 
     def own(self, app: str) -> str:
         """
-        Return *app*, which a path names, if the caller may see it.
+        Return *app*, if the caller may see it, as of one that a path names.
 
         Raises:
             NotFoundError: It is none of the caller's.
         """
-        if self.app not in {None, app}:
-            refuse_app(app)
+        self.narrow(app)
         return app
 
     def demand_installation(self, what: str) -> None:
@@ -137,18 +138,38 @@ class Context:
         """
         return find_expected(self.request.headers)
 
-    @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
-        """Give a connection that only reads."""
-        with self.services.reading() as connection:
-            yield connection
+    @property
+    def author(self) -> Author:
+        """Whose changes these are, for the record of changes."""
+        return self.caller.as_author(self.request_id)
 
-    @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """Give a connection that only reads."""
+        return self.services.reading()
+
+    def writing(self) -> AbstractContextManager[sa.Connection]:
         """Give a connection in one transaction, whose changes are the caller's."""
-        author = self.caller.as_author(self.request_id)
-        with self.services.writing(author) as connection:
-            yield connection
+        return self.services.writing(self.author)
+
+    def fetch(
+        self,
+        fetch: Callable[Concatenate[sa.Connection, _Given], _Answer],
+        *given: _Given.args,
+        **named: _Given.kwargs,
+    ) -> _Answer:
+        """Return what *fetch* reads."""
+        with self.reading() as connection:
+            return fetch(connection, *given, **named)
+
+    def change(
+        self,
+        change: Callable[Concatenate[sa.Connection, _Given], _Answer],
+        *given: _Given.args,
+        **named: _Given.kwargs,
+    ) -> _Answer:
+        """Return what *change* does in one transaction, as the caller."""
+        with self.writing() as connection:
+            return change(connection, *given, **named)
 
     def write_again(self, act: Callable[[sa.Connection], _Answer]) -> _Answer:
         """
@@ -165,12 +186,10 @@ class Context:
         """
         for _time in range(_DEADLOCKS):
             try:
-                with self.writing() as connection:
-                    return act(connection)
+                return self.change(act)
             except DeadlockError:
                 continue  # PostgreSQL waited for a second; the other one is through
-        with self.writing() as connection:
-            return act(connection)
+        return self.change(act)
 
 
 def refuse_app(app: str | None) -> NoReturn:
@@ -193,8 +212,14 @@ class Needs:
     # It waits for nothing. But FastAPI would call it in a thread otherwise, and going
     # there and back takes longer than the call.
     async def __call__(self, request: Request) -> Context:
-        """Return the context, which was made when the caller was let in."""
+        """
+        Return the context, which was made when the caller was let in.
+
+        Raises:
+            NotFoundError: The path names a small app that is none of the caller's.
+        """
         context: Context = request.state.context
+        context.narrow(request.path_params.get("app"))
         return context
 
 

@@ -24,11 +24,11 @@ from uuid import uuid4
 
 import h11
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from serving.refusals import name_status
+from serving.refusals import make_problem
 
 #: Open files that the process needs beside its connections: databases, log, itself.
 _OTHER_FILES = 100
@@ -313,21 +313,13 @@ def _find_fault(target: bytes) -> str:
     return ""
 
 
-def _make_refusal(status: HTTPStatus, detail: str) -> JSONResponse:
+def _make_refusal(status: HTTPStatus, detail: str) -> Response:
     """Return a problem (RFC 9457), which ends the connection."""
     request_id = str(uuid4())
     headers = {"x-request-id": request_id, "connection": "close"}
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         headers["retry-after"] = "1"
-    problem: dict[str, object] = {
-        "type": "about:blank",
-        "title": name_status(status),
-        "status": status.value,
-        "detail": detail,
-        "request_id": request_id,
-        "errors": [],
-    }
-    return JSONResponse(problem, status.value, headers, "application/problem+json")
+    return make_problem(status, detail, request_id, headers=headers)
 
 
 def fit_connections(wanted: int) -> int:

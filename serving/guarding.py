@@ -47,7 +47,7 @@ Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 @dataclass(frozen=True, slots=True)
 class Body:
     """
-    What a route takes as its body.
+    What a route takes as its body: its decorator.
 
     Args:
         schema: A model, or JSON Schema.
@@ -65,6 +65,11 @@ class Body:
     types: tuple[str, ...] = ("application/json",)
     required: bool = True
     others: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __call__(self, route: _Route) -> _Route:
+        """Say that *route* takes it."""
+        route.takes = self  # type: ignore[attr-defined]
+        return route
 
 
 def heavy(route: _Route) -> _Route:

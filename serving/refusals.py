@@ -7,9 +7,11 @@ Also entity tags: what a caller has seen, and what there is now (RFC 9110, 13).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from typing import Any, Final, NotRequired
 
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from models.door.places import Places
@@ -24,6 +26,7 @@ from models.errors import (
     UnreachableError,
     UsageError,
 )
+from models.json_form import write_json
 
 #: One strong entity tag, or any.
 _TAG = re.compile(r'"([!#-~]*)"')
@@ -77,6 +80,23 @@ class ProblemPart(TypedDict):
     instead: str | None
 
 
+#: Of a problem.
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+class ProblemJson(TypedDict):
+    """A problem (RFC 9457); ``errors`` has an entry for each thing that is wrong."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    request_id: str
+    errors: list[ProblemPart]
+    #: of 412: the ETag that it has now
+    current: NotRequired[str | None]
+
+
 class HttpError(MinutehandError):
     """
     A problem that only HTTP has.
@@ -109,7 +129,7 @@ class HttpError(MinutehandError):
 def make_part(
     message: str, hint: str = "", *, parameter: str | None = None
 ) -> ProblemPart:
-    """Return what is wrong with a parameter."""
+    """Return what is wrong with a parameter, if one is named."""
     return {
         "message": message,
         "hint": hint,
@@ -120,6 +140,33 @@ def make_part(
         "found": None,
         "instead": None,
     }
+
+
+def make_problem(
+    status: HTTPStatus,
+    detail: str,
+    request_id: str,
+    *,
+    errors: Iterable[ProblemPart] = (),
+    headers: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Response:
+    """Return problem details; *more* are members of its own."""
+    problem: ProblemJson = {
+        "type": "about:blank",
+        "title": name_status(status),
+        "status": status.value,
+        "detail": detail,
+        "request_id": request_id,
+        "errors": [*errors],
+        **more,  # type: ignore[typeddict-item]  # its own members
+    }
+    return Response(
+        f"{write_json(problem)}\n",
+        status_code=status.value,
+        headers=dict(headers or {}),
+        media_type=MEDIA_TYPE,
+    )
 
 
 def find_status(error: MinutehandError) -> HTTPStatus:
@@ -143,13 +190,12 @@ def place_problem(problem: Problem, places: Places) -> ProblemPart:
     place = places.locate(problem)
     # what has a place of its own is wrong with the text, not with a value
     found = None if problem.place else places.show(problem.pointer)
+    line, column = place or (None, None)
     return {
-        "message": problem.message,
-        "hint": problem.hint,
+        **make_part(problem.message, problem.hint),
         "pointer": problem.pointer,
-        "parameter": None,
-        "line": None if place is None else place[0],
-        "column": None if place is None else place[1],
+        "line": line,
+        "column": column,
         "found": found,
         "instead": problem.instead,
     }

@@ -6,8 +6,8 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -37,7 +37,7 @@ from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.metrics import WorkMetrics
 from serving.apart import AT_ONCE, Apart
 from serving.limits import RequestLimits, Turns
-from serving.stream import Hub, make_hub
+from serving.stream import make_hub
 from settings import Settings
 
 _Answer = TypeVar("_Answer")
@@ -309,70 +309,47 @@ _SIGN_INS_AT_ONCE = 4
 DATABASE_TIMEOUT = timedelta(seconds=5)
 
 
-@dataclass(frozen=True, slots=True)
 class Services:
     """
     The world of a web process.
 
+    ``far`` is what doctor finds outside of the database; ``ahead`` what the rules say
+    of a week, and when the database may be away; ``obstacle`` why requests cannot be
+    served (None: they can). ``work`` reads the metrics of work on a connection of its
+    own, and ``metrics`` has them as Prometheus reads them. Audits, test mails and what
+    the company's provider is asked go in turns. ``kept`` is what took long to find out,
+    for all who ask the same.
+
     Args:
-        settings: Of the installation.
         engine: Of this process alone, so that a slow report delays no tick.
         limits: How often each caller may ask.
         apart: Answers requests with large bodies. None: this process does.
-        hub: Who listens to what happens.
-        waiters: Who waits for an operation to end.
-        far: What doctor finds outside of the database.
-        ahead: What the rules say of a week, and when the database may be away.
-        obstacle: Why requests cannot be served. None: they can.
-        work: Reads the metrics of work, on a connection of its own.
-        metrics: The same, as Prometheus reads them.
-        auditing: Audits, in turns.
-        trials: Sends test mails.
-        trying: Test mails, in turns.
-        provider: Signs the company's people in. None: there is none.
-        signing_in: What is asked of it, in turns.
-        kept: What took long to find out, for all who ask the same.
     """
 
-    settings: Settings
-    engine: sa.Engine
-    limits: RequestLimits
-    apart: Apart | None = None
-    hub: Hub = field(init=False)
-    waiters: Waiters = field(init=False)
-    far: Shared[list[Finding]] = field(init=False)
-    ahead: Shared[Load] = field(init=False)
-    obstacle: Shared[str | None] = field(init=False)
-    work: WorkMetrics = field(init=False)
-    metrics: Shared[bytes] = field(init=False)
-    auditing: Turns = field(init=False)
-    trials: Trials = field(init=False)
-    trying: Turns = field(init=False)
-    provider: IdentityProvider | None = field(init=False)
-    signing_in: Turns = field(init=False)
-    kept: Kept = field(init=False, default_factory=Kept)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        engine: sa.Engine,
+        limits: RequestLimits,
+        apart: Apart | None = None,
+    ) -> None:
         """Give it what no other web process has."""
-        work = WorkMetrics(self.settings, leads=lambda: True)
-        renderer = ChildRenderer(deadline=RENDERED_WITHIN)
+        self.settings, self.engine = settings, engine
+        self.limits, self.apart = limits, apart
+        self.hub, self.waiters = make_hub(engine), make_waiters(engine)
+        self.far = Shared(partial(self._look, FAR), FAR_EVERY)
+        self.ahead = Shared(self._look_ahead, AHEAD_EVERY)
+        self.obstacle = Shared(partial(find_obstacle, engine), READY_EVERY)
+        self.work = WorkMetrics(settings, leads=lambda: True)
         registry = CollectorRegistry(auto_describe=True)
-        registry.register(work)
-        for name, value in (
-            ("hub", make_hub(self.engine)),
-            ("waiters", make_waiters(self.engine)),
-            ("far", Shared(partial(self._look, FAR), FAR_EVERY)),
-            ("ahead", Shared(self._look_ahead, AHEAD_EVERY)),
-            ("obstacle", Shared(partial(find_obstacle, self.engine), READY_EVERY)),
-            ("work", work),
-            ("metrics", Shared(partial(generate_latest, registry), METRICS_EVERY)),
-            ("auditing", Turns("another audit", AT_ONCE)),
-            ("trials", self._make_trials(renderer)),
-            ("trying", Turns("another test mail", AT_ONCE)),
-            ("provider", make_provider(self.settings)),
-            ("signing_in", Turns("signing others in", _SIGN_INS_AT_ONCE)),
-        ):
-            object.__setattr__(self, name, value)
+        registry.register(self.work)
+        self.metrics = Shared(partial(generate_latest, registry), METRICS_EVERY)
+        self.auditing = Turns("another audit", AT_ONCE)
+        self.trials = self._make_trials()
+        self.trying = Turns("another test mail", AT_ONCE)
+        self.provider = make_provider(settings)
+        self.signing_in = Turns("signing others in", _SIGN_INS_AT_ONCE)
+        self.kept = Kept()
 
     def _look(self, names: Sequence[str]) -> list[Finding]:
         return list(find_trouble(self.engine, self.settings, names=names))
@@ -398,8 +375,9 @@ class Services:
         """Return what was last foreseen of a week; None: that cannot be told yet."""
         return (await self.ahead.get() or (None,))[0]
 
-    def _make_trials(self, renderer: ChildRenderer) -> Trials:
+    def _make_trials(self) -> Trials:
         settings = self.settings
+        renderer = ChildRenderer(deadline=RENDERED_WITHIN)
         mailer = make_mailer(settings.smtp_url, sender=self.senders)
         directory = RealDirectory(self.engine, timezone=settings.timezone)
         return Trials(self.engine, directory, renderer, mailer)
@@ -409,23 +387,19 @@ class Services:
         self.hub.close()
         self.waiters.close()
 
-    @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
+    def reading(self) -> AbstractContextManager[sa.Connection]:
         """Give a connection that only reads."""
-        with reading(self.engine) as connection:
-            yield connection
+        return reading(self.engine)
 
-    @contextmanager
-    def reading_once(self) -> Iterator[sa.Connection]:
+    def reading_once(self) -> AbstractContextManager[sa.Connection]:
         """Give a connection for one query, without a transaction around it."""
-        with reading_once(self.engine) as connection:
-            yield connection
+        return reading_once(self.engine)
 
-    @contextmanager
-    def writing(self, author: Author | None = None) -> Iterator[sa.Connection]:
+    def writing(
+        self, author: Author | None = None
+    ) -> AbstractContextManager[sa.Connection]:
         """Give a connection in one transaction, whose changes are *author*'s."""
-        with writing(self.engine, author=author) as connection:
-            yield connection
+        return writing(self.engine, author=author)
 
     def close(self) -> None:
         """Close all connections to the database."""

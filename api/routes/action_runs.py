@@ -24,7 +24,7 @@ from actions.read_revisions import (
     fetch_shown_revision,
 )
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from api.parameters import NoteQuery
 from api.routes.action_examples import PAUSES, RUNS
 from dispatch.manual_runs import run_now
@@ -41,6 +41,7 @@ from overview.recipients import (
 from overview.why.instant import explain_asked
 from serving.context import Context, Operator, Viewer
 from serving.cursors import Paged
+from serving.guarding import Body
 from serving.parameters import refuse_parameter
 
 router = APIRouter(
@@ -61,17 +62,14 @@ class AnswerListJson(TypedDict):
 @router.get("/revisions", response_model=ListJson[RevisionNote])
 def list_revisions(context: Viewer, uid: str, page: Paged) -> Response:
     """List the revisions of an action, newest first: what was changed, and by whom."""
-    with context.reading() as connection:
-        part = fetch_revision_part(connection, uid, page, app=context.app)
+    part = context.fetch(fetch_revision_part, uid, page, app=context.app)
     return answer_list(context, part)
 
 
 @router.get("/revisions/{revision}", response_model=ShownRevision)
 def read_revision_document(context: Viewer, uid: str, revision: _Revision) -> Response:
     """Return one revision of an action with the document that it had then."""
-    with context.reading() as connection:
-        shown = fetch_shown_revision(connection, uid, revision, app=context.app)
-    return answer(shown)
+    return answer(context.fetch(fetch_shown_revision, uid, revision, app=context.app))
 
 
 @router.get("/occurrences", response_model=ListJson[ShownOccurrence])
@@ -93,10 +91,9 @@ def list_occurrences(
     Of an event-driven action: those that were decided, and those to which the events so
     far will lead. At most 400 days.
     """
-    with context.reading() as connection:
-        part = fetch_occurrence_part(
-            connection, uid, page, since=since, until=until, app=context.app
-        )
+    part = context.fetch(
+        fetch_occurrence_part, uid, page, since=since, until=until, app=context.app
+    )
     return answer_list(context, part)
 
 
@@ -146,7 +143,7 @@ class RecipientListJson(ListJson[Recipient]):
     response_model=ShownOperation,
     responses={200: {"model": RunPreview, "description": "Of a dry run"}},
 )
-@takes(RunModel, examples=RUNS, required=False)
+@Body(RunModel, examples=RUNS, required=False)
 def run_action(
     context: Operator,
     uid: str,
@@ -163,14 +160,9 @@ def run_action(
     """
     wanted = context.read(RunModel, "run") if context.body else RunModel()
     if dry_run:
-        with context.reading() as connection:
-            foreseen = preview_run(
-                connection,
-                uid,
-                user_id=wanted.user,
-                steps=wanted.steps,
-                app=context.app,
-            )
+        foreseen = context.fetch(
+            preview_run, uid, user_id=wanted.user, steps=wanted.steps, app=context.app
+        )
         return answer(foreseen)
     operation_id = run_now(
         context.services.engine,
@@ -181,10 +173,9 @@ def run_action(
         steps=wanted.steps,
         note=wanted.note,
         app=context.app,
-        author=context.caller.as_author(context.request_id),
+        author=context.author,
     )
-    with context.reading() as connection:
-        shown = fetch_shown_operation(connection, operation_id)
+    shown = context.fetch(fetch_shown_operation, operation_id)
     return answer(
         shown,
         status=HTTPStatus.ACCEPTED,
@@ -193,7 +184,7 @@ def run_action(
 
 
 @router.put("/pause", response_model=ActionPause)
-@takes(PauseModel, examples=PAUSES, required=False)
+@Body(PauseModel, examples=PAUSES, required=False)
 def pause_action(context: Operator, uid: str) -> Response:
     """
     Pause an action; or give its pause this end and note, or none.
@@ -251,10 +242,9 @@ def list_recipients(
     A filtered part may have few entries or none although the list goes on: follow
     `next_cursor` until it is null.
     """
-    with context.reading() as connection:
-        found = fetch_recipient_part(
-            connection, uid, page, inside=is_in, app=context.app
-        )
+    found = context.fetch(
+        fetch_recipient_part, uid, page, inside=is_in, app=context.app
+    )
     more = {
         "count": found.count,
         "on_event": found.on_event,

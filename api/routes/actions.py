@@ -22,7 +22,7 @@ from actions.posting.edit import (
 )
 from actions.posting.post import SeenAction, delete_action
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from api.parameters import NoteQuery, need_app, read_query
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
 from models.door.documents import LARGEST_BULK
@@ -37,7 +37,7 @@ from overview.actions.shown import (
 )
 from serving.context import Editor, Viewer
 from serving.cursors import Paged
-from serving.guarding import heavy
+from serving.guarding import Body, heavy
 from serving.refusals import read_revision
 
 router = APIRouter(prefix=f"{ROOT}/actions", tags=["actions"], route_class=ApiRoute)
@@ -86,8 +86,7 @@ def list_actions(
     none although the list goes on: follow `next_cursor` until it is null.
     """
     wanted = asked.but(app=context.narrow(asked.app))
-    with context.reading() as connection:
-        part = fetch_action_part(connection, wanted, page, order=sort, runs=runs)
+    part = context.fetch(fetch_action_part, wanted, page, order=sort, runs=runs)
     return answer_list(context, part, lambda each: each.seen_by(context.app))
 
 
@@ -97,7 +96,7 @@ def list_actions(
     response_model=PostedAction,
     responses={200: {"model": PostedAction, "description": "With `dry_run`."}},
 )
-@takes(ScheduledActionModel, examples=EXAMPLES)
+@Body(ScheduledActionModel, examples=EXAMPLES)
 def create_action(
     context: Editor,
     app: _App = None,
@@ -110,21 +109,20 @@ def create_action(
 
     The body is the document, verbatim.
     """
-    with context.writing() as connection:
-        outcome = post_text(
-            connection,
-            need_app(context, app),
-            context.body,
-            terms=context.sign(note),
-            dry_run=dry_run,
-        )
+    outcome = context.change(
+        post_text,
+        need_app(context, app),
+        context.body,
+        terms=context.sign(note),
+        dry_run=dry_run,
+    )
     if dry_run:
         return answer(outcome.judge())
     return _answer_posted(outcome, HTTPStatus.CREATED)
 
 
 @router.post("/batch", response_model=PostedActions)
-@takes(
+@Body(
     {
         "type": "array",
         "items": {"$ref": "#/components/schemas/ScheduledActionModel"},
@@ -152,8 +150,7 @@ def create_actions(
     owner = need_app(context, app)
     actions = read_all_text(services.engine, owner, context.body, services.terms)
     how = context.sign(note)
-    with context.writing() as connection:
-        found = post_all_with_outcomes(connection, owner, actions, how, dry_run=dry_run)
+    found = context.change(post_all_with_outcomes, owner, actions, how, dry_run=dry_run)
     return answer(found.judge())
 
 
@@ -164,20 +161,19 @@ def read_action(context: Viewer, uid: str) -> Response:
 
     The ETag is the revision of its document, which a pause does not change.
     """
-    with context.reading() as connection:
-        found = fetch_detailed_action(
-            connection,
-            uid,
-            app=context.app,
-            count=NEXT_SHOWN,
-            revisions=_REVISIONS,
-            is_uid=True,
-        )
+    found = context.fetch(
+        fetch_detailed_action,
+        uid,
+        app=context.app,
+        count=NEXT_SHOWN,
+        revisions=_REVISIONS,
+        is_uid=True,
+    )
     return answer(found.seen_by(context.app), etag=found.document_revision)
 
 
 @router.put("/{uid}", response_model=PostedAction)
-@takes(ScheduledActionModel, examples=REPLACEMENT)
+@Body(ScheduledActionModel, examples=REPLACEMENT)
 def replace_action(
     context: Editor, uid: str, note: NoteQuery = None, *, dry_run: _DryRun = False
 ) -> Response:
@@ -188,19 +184,18 @@ def replace_action(
     decided yet will not run: `superseded` lists them.
     """
     expected = read_revision(context.expected)
-    with context.writing() as connection:
-        outcome = replace_text(
-            connection,
-            SeenAction(uid, context.app, expected),
-            context.body,
-            terms=context.sign(note),
-            dry_run=dry_run,
-        )
+    outcome = context.change(
+        replace_text,
+        SeenAction(uid, context.app, expected),
+        context.body,
+        terms=context.sign(note),
+        dry_run=dry_run,
+    )
     return answer(outcome.judge()) if dry_run else _answer_posted(outcome)
 
 
 @router.patch("/{uid}", response_model=PostedAction)
-@takes(
+@Body(
     {"type": "object"},
     examples=PATCHES,
     types=("application/merge-patch+json", "application/json"),
@@ -213,13 +208,12 @@ def patch_action(context: Editor, uid: str, note: NoteQuery = None) -> Response:
     refused are into the merged document.
     """
     expected = read_revision(context.expected)
-    with context.writing() as connection:
-        outcome = patch_text(
-            connection,
-            SeenAction(uid, context.app, expected),
-            context.body,
-            terms=context.sign(note),
-        )
+    outcome = context.change(
+        patch_text,
+        SeenAction(uid, context.app, expected),
+        context.body,
+        terms=context.sign(note),
+    )
     return _answer_posted(outcome)
 
 
@@ -231,15 +225,14 @@ def remove_action(context: Editor, uid: str, note: NoteQuery = None) -> Response
     Its waiting operations are canceled when a worker takes them.
     """
     expected = read_revision(context.expected)
-    with context.writing() as connection:
-        delete_action(
-            connection,
-            uid,
-            app=context.app,
-            expected_revision=expected,
-            by=context.caller.name,
-            note=note,
-        )
+    context.change(
+        delete_action,
+        uid,
+        app=context.app,
+        expected_revision=expected,
+        by=context.caller.name,
+        note=note,
+    )
     return answer_nothing()
 
 

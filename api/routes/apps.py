@@ -23,7 +23,7 @@ from actions.small_apps.delete import DeletedApp, delete_small_app
 from actions.small_apps.differences import AppDifference
 from actions.small_apps.export import fetch_document
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from api.parameters import DryRun, RaiseEvents, apply_or_foresee
 from models.door.app_documents import read_small_app
 from models.door.documents import LARGEST_BULK
@@ -39,7 +39,7 @@ from overview.apps.small_apps import (
 )
 from serving.context import Admin, Context, Editor, Operator, Viewer
 from serving.cursors import Paged
-from serving.guarding import heavy
+from serving.guarding import Body, heavy
 from serving.refusals import read_revision
 
 router = APIRouter(prefix=ROOT, tags=["apps"], route_class=ApiRoute)
@@ -64,17 +64,13 @@ class AppliedWithDoubts(Applied):
 @router.get("/apps", response_model=ListJson[ListedApp])
 def list_apps(context: Viewer, page: Paged) -> Response:
     """List the small apps, by uid; a key of one app sees that one."""
-    with context.reading() as connection:
-        part = fetch_app_part(connection, page, app=context.app)
-    return answer_list(context, part)
+    return answer_list(context, context.fetch(fetch_app_part, page, app=context.app))
 
 
 @router.get("/apps/{app}", response_model=DetailedApp)
 def read_app(context: Viewer, app: str) -> Response:
     """Return a small app with all that belongs to it; its users are counted."""
-    context.own(app)
-    with context.reading() as connection:
-        found = fetch_detailed_app(connection, app).seen_by(context.app)
+    found = context.fetch(fetch_detailed_app, app).seen_by(context.app)
     return answer(found, etag=found.revision)
 
 
@@ -83,7 +79,7 @@ def read_app(context: Viewer, app: str) -> Response:
     response_model=AppliedWithDoubts | AppDifference,
     responses={201: {"description": "It is new.", "model": AppliedWithDoubts}},
 )
-@takes(SmallAppBodyModel, examples={"shop": _EXAMPLE}, largest=LARGEST_BULK)
+@Body(SmallAppBodyModel, examples={"shop": _EXAMPLE}, largest=LARGEST_BULK)
 @heavy
 def apply_app(
     context: Editor,
@@ -98,7 +94,6 @@ def apply_app(
     Parts that the document leaves out stay as they are; a part that it has is complete.
     `If-Match: "0"` means that there is no such app yet.
     """
-    context.own(app)
     expected = read_revision(context.expected)
     model = read_small_app(context.body, uid=app)
     known = context.services.settings
@@ -126,12 +121,10 @@ def delete_app(context: Admin, app: str) -> Response:
     409 while operations of it are not over. Its users, data and history are kept, and
     its uid stays taken: to apply its document again brings it back.
     """
-    context.own(app)
     expected = read_revision(context.expected)
-    with context.writing() as connection:
-        deleted = delete_small_app(
-            connection, app, by=context.caller.name, expected_revision=expected
-        )
+    deleted = context.change(
+        delete_small_app, app, by=context.caller.name, expected_revision=expected
+    )
     return answer(deleted)
 
 
@@ -144,7 +137,6 @@ def export_app(context: Editor, app: str) -> Response:
     It has what its editors wrote, keys in the addresses of sources and webhook too; so
     it takes an editor to read it.
     """
-    context.own(app)
     with context.reading() as connection:
         revision = fetch_app(connection, app).revision
         document = fetch_document(connection, app)
@@ -152,20 +144,20 @@ def export_app(context: Editor, app: str) -> Response:
 
 
 @router.put("/apps/{app}/pause", response_model=PausedTarget)
-@takes(PauseModel, examples={"until": _PAUSE}, required=False)
+@Body(PauseModel, examples={"until": _PAUSE}, required=False)
 def pause_app(context: Operator, app: str) -> Response:
     """Pause a small app: its actions, and those that are posted meanwhile."""
-    return _pause(context, context.own(app))
+    return _pause(context, app)
 
 
 @router.delete("/apps/{app}/pause", response_model=ResumedTarget)
 def resume_app(context: Operator, app: str) -> Response:
     """Resume a small app from now on; actions paused on their own stay so."""
-    return _resume(context, context.own(app))
+    return _resume(context, app)
 
 
 @router.put("/pause", response_model=PausedTarget)
-@takes(PauseModel, examples={"until": _PAUSE}, required=False)
+@Body(PauseModel, examples={"until": _PAUSE}, required=False)
 def pause_all(context: Operator) -> Response:
     """Pause the whole installation, but for its own maintenance."""
     context.demand_installation("a pause of all apps")
@@ -181,14 +173,12 @@ def resume_all(context: Operator) -> Response:
 
 def _pause(context: Context, app: str | None) -> Response:
     asked = context.read(PauseModel, "pause")
-    with context.writing() as connection:
-        paused = pause_target(connection, app, asked, expected=context.expected)
+    paused = context.change(pause_target, app, asked, expected=context.expected)
     return answer(paused, etag=tag_pause(paused.pause))
 
 
 def _resume(context: Context, app: str | None) -> Response:
-    with context.writing() as connection:
-        resumed = resume_target(connection, app, expected=context.expected)
+    resumed = context.change(resume_target, app, expected=context.expected)
     return answer(resumed, etag=tag_pause(None))
 
 
@@ -217,9 +207,7 @@ def read_calendar_file(context: Viewer, app: str) -> Response:
     have. What is due more often than hourly is left out, and named in the description
     of the calendar.
     """
-    context.own(app)
-    with context.reading() as connection:
-        found = make_calendar_file(connection, app, web_url=_get_address(context))
+    found = context.fetch(make_calendar_file, app, web_url=_get_address(context))
     return CalendarFileResponse(
         found.text,
         headers={"Content-Disposition": f'inline; filename="{app}.ics"'},

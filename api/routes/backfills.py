@@ -9,12 +9,13 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.answers import ROOT, answer
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
 from dispatch.backfills.shown_backfills import ShownBackfill, fetch_shown_backfill
 from models.requests.actions import BackfillModel
 from serving.context import Operator, Viewer
+from serving.guarding import Body
 
 router = APIRouter(prefix=ROOT, tags=["backfills"], route_class=ApiRoute)
 
@@ -25,7 +26,7 @@ router = APIRouter(prefix=ROOT, tags=["backfills"], route_class=ApiRoute)
     response_model=ShownBackfill,
     responses={200: {"model": Plan, "description": "With `dry_run`: the list."}},
 )
-@takes(
+@Body(
     BackfillModel,
     examples={
         "list what never ran": {
@@ -53,10 +54,9 @@ def make_backfill(context: Operator, uid: str) -> Response:
     asked = context.read(BackfillModel, "backfill")
     retention = context.services.settings.retention
     if asked.dry_run:
-        with context.reading() as connection:
-            plan = plan_backfill(
-                connection, uid, asked, retention=retention, app=context.app
-            )
+        plan = context.fetch(
+            plan_backfill, uid, asked, retention=retention, app=context.app
+        )
         return answer(plan)
     with context.writing() as connection:
         backfill_id = start_backfill(
@@ -77,9 +77,7 @@ def make_backfill(context: Operator, uid: str) -> Response:
 @router.get("/backfills/{backfill_id}", response_model=ShownBackfill)
 def read_backfill(context: Viewer, backfill_id: UUID) -> Response:
     """Return a backfill, how far it is, and what it waits for."""
-    with context.reading() as connection:
-        shown = fetch_shown_backfill(connection, backfill_id, app=context.app)
-    return answer(shown)
+    return answer(context.fetch(fetch_shown_backfill, backfill_id, app=context.app))
 
 
 @router.post("/backfills/{backfill_id}/cancel", response_model=ShownBackfill)

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.answers import ROOT, answer
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from dispatch.bulk.requests import (
     CountedBulk,
     ShownBulk,
@@ -20,6 +20,7 @@ from dispatch.bulk.requests import (
 )
 from models.requests.bulk_changes import BulkChangeModel
 from serving.context import Operator, Viewer
+from serving.guarding import Body
 
 router = APIRouter(prefix=f"{ROOT}/bulk", tags=["bulk"], route_class=ApiRoute)
 
@@ -30,7 +31,7 @@ router = APIRouter(prefix=f"{ROOT}/bulk", tags=["bulk"], route_class=ApiRoute)
     response_model=ShownBulk,
     responses={200: {"model": CountedBulk, "description": "With `dry_run`."}},
 )
-@takes(
+@Body(
     BulkChangeModel,
     examples={
         "count what failed": {
@@ -57,8 +58,7 @@ def make_bulk_change(context: Operator) -> Response:
     asked = context.read(BulkChangeModel, "bulk change")
     app = context.narrow(asked.filter.app)
     if asked.dry_run:
-        with context.reading() as connection:
-            counted = count_bulk(connection, asked, app=app)
+        counted = context.fetch(count_bulk, asked, app=app)
         return answer(
             CountedBulk(
                 kind=asked.kind,
@@ -77,9 +77,7 @@ def make_bulk_change(context: Operator) -> Response:
 @router.get("/{bulk_id}", response_model=ShownBulk)
 def read_bulk_change(context: Viewer, bulk_id: UUID) -> Response:
     """Return a bulk change, and how far it is."""
-    with context.reading() as connection:
-        shown = fetch_shown_bulk(connection, bulk_id, app=context.app)
-    return answer(shown)
+    return answer(context.fetch(fetch_shown_bulk, bulk_id, app=context.app))
 
 
 @router.post("/{bulk_id}/cancel", response_model=ShownBulk)

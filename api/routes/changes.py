@@ -48,9 +48,7 @@ _Filter = Annotated[ChangeFilter, Depends(_read_filter)]
 @router.get("", response_model=ListJson[RecordedChange])
 def list_changes(context: Admin, page: Paged, wanted: _Filter) -> Response:
     """List who changed what, the latest first."""
-    with context.reading() as connection:
-        part = fetch_changes(connection, wanted, page)
-    return answer_list(context, part)
+    return answer_list(context, context.fetch(fetch_changes, wanted, page))
 
 
 @router.get(

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from dispatch.refresh_now import BegunRefresh, refresh_now
 from models.requests.apps import MoveRequestModel, RefreshRequestModel
 from operations.publish_now import Moved, publish_now, roll_back_now
@@ -20,6 +20,7 @@ from overview.apps.data import (
 )
 from serving.context import Editor, Viewer
 from serving.cursors import Paged
+from serving.guarding import Body
 
 router = APIRouter(prefix=f"{ROOT}/apps/{{app}}", tags=["data"], route_class=ApiRoute)
 
@@ -27,24 +28,19 @@ router = APIRouter(prefix=f"{ROOT}/apps/{{app}}", tags=["data"], route_class=Api
 @router.get("/domains", response_model=ListJson[DataDomain])
 def list_domains(context: Viewer, app: str, page: Paged) -> Response:
     """List the domains with their staged, live and former versions, by name."""
-    context.own(app)
-    with context.reading() as connection:
-        part = fetch_domain_part(connection, app, page)
-    return answer_list(context, part)
+    return answer_list(context, context.fetch(fetch_domain_part, app, page))
 
 
 @router.get("/domains/{domain}", response_model=DetailedDomain)
 def read_domain(context: Viewer, app: str, domain: str) -> Response:
     """Return a domain with the columns of its versions, and how these differ."""
-    context.own(app)
     workspace = context.services.settings.workspace
-    with context.reading() as connection:
-        found = fetch_detailed_domain(connection, app, domain, workspace=workspace)
+    found = context.fetch(fetch_detailed_domain, app, domain, workspace=workspace)
     return answer(found)
 
 
 @router.post("/data/refresh", status_code=202, response_model=BegunRefresh)
-@takes(
+@Body(
     RefreshRequestModel,
     examples={"all": {}, "one": {"domains": ["sales"], "force": True}},
     required=False,
@@ -55,17 +51,15 @@ def refresh_data(context: Editor, app: str) -> Response:
 
     It waits until no other heavy operation of the app is under way.
     """
-    context.own(app)
     asked = context.read(RefreshRequestModel, "refresh")
-    with context.writing() as connection:
-        begun = refresh_now(
-            connection,
-            app,
-            asked.domains,
-            by=context.caller.name,
-            force=asked.force,
-            request=context.repeatable,
-        )
+    begun = context.change(
+        refresh_now,
+        app,
+        asked.domains,
+        by=context.caller.name,
+        force=asked.force,
+        request=context.repeatable,
+    )
     return answer(
         begun,
         status=HTTPStatus.ACCEPTED,
@@ -74,7 +68,7 @@ def refresh_data(context: Editor, app: str) -> Response:
 
 
 @router.post("/data/publish", response_model=Moved)
-@takes(MoveRequestModel, examples={"data": {"data": True}})
+@Body(MoveRequestModel, examples={"data": {"data": True}})
 def publish_data(context: Editor, app: str) -> Response:
     """
     Make what is staged live, at once: all that is asked for, or nothing.
@@ -82,25 +76,19 @@ def publish_data(context: Editor, app: str) -> Response:
     409 while a refresh or publish of the app is under way, and if other versions than
     those in `expected` would become live. Nobody is mailed.
     """
-    context.own(app)
     asked = context.read(MoveRequestModel, "publish")
     workspace = context.services.settings.workspace
-    with context.writing() as connection:
-        moved = publish_now(connection, app, asked, workspace=workspace)
-    return answer(moved)
+    return answer(context.change(publish_now, app, asked, workspace=workspace))
 
 
 @router.post("/data/rollback", response_model=Moved)
-@takes(MoveRequestModel, examples={"data": {"data": True}})
+@Body(MoveRequestModel, examples={"data": {"data": True}})
 def roll_back_data(context: Editor, app: str) -> Response:
     """
     Make what was live before live again; once more brings back what was live.
 
     409 if other versions than those in `expected` would become live.
     """
-    context.own(app)
     asked = context.read(MoveRequestModel, "roll back")
     workspace = context.services.settings.workspace
-    with context.writing() as connection:
-        moved = roll_back_now(connection, app, asked, workspace=workspace)
-    return answer(moved)
+    return answer(context.change(roll_back_now, app, asked, workspace=workspace))

@@ -17,7 +17,7 @@ from actions.receive_events import (
     replay_event,
 )
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from api.parameters import OnlyApp, Within
 from models.door.documents import LARGEST_BULK
 from models.door.sent_events import BATCH, MOST_EVENTS, ONE, read_sent_events
@@ -29,6 +29,7 @@ from overview.events import (
 )
 from serving.context import Operator, Viewer
 from serving.cursors import Paged
+from serving.guarding import Body
 
 router = APIRouter(prefix=ROOT, tags=["events"], route_class=ApiRoute)
 
@@ -64,7 +65,7 @@ def _describe() -> dict[str, Any]:
 
 
 @router.post(_EVENTS, status_code=202, response_model=ReceivedEvents)
-@takes(
+@Body(
     _describe(),
     examples={"plain": _PLAIN, "several": [_PLAIN, {**_PLAIN, "key": "visit-18"}]},
     largest=LARGEST_BULK,
@@ -88,7 +89,6 @@ def send_events(context: Operator, app: str) -> Response:
     `source` and `id` make it the same event when it is sent again, which changes
     nothing and is answered alike.
     """
-    context.own(app)
     sent = read_sent_events(context.request.headers, context.body)
     received = context.write_again(
         partial(
@@ -121,15 +121,13 @@ def list_events(
     A period is that in which they were recorded. Each has the first actions that wait
     for it, and what it made of them.
     """
-    with context.reading() as connection:
-        part = fetch_event_part(connection, app, wanted, page)
-    return answer_list(context, part)
+    return answer_list(context, context.fetch(fetch_event_part, app, wanted, page))
 
 
 @router.post(
     f"{_EVENTS}/{{event_id}}/replay", status_code=202, response_model=ReplayedEvent
 )
-@takes(ReplayModel, examples={"once": {"key": "after-the-fix"}}, required=False)
+@Body(ReplayModel, examples={"once": {"key": "after-the-fix"}}, required=False)
 def replay(context: Operator, app: str, event_id: UUID) -> Response:
     """
     Record that what the event says happened again, now: a new event with its own id.
@@ -138,9 +136,7 @@ def replay(context: Operator, app: str, event_id: UUID) -> Response:
     app's own events (`app.…`) can be replayed: the others say when something happened
     to the user, and are refused with 409.
     """
-    context.own(app)
     asked = context.read(ReplayModel, "replay")
     key = asked.key or context.repeatable or str(uuid4())
-    with context.writing() as connection:
-        replayed = replay_event(connection, app, event_id, key=key)
+    replayed = context.change(replay_event, app, event_id, key=key)
     return answer(replayed, status=HTTPStatus.ACCEPTED)

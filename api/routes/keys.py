@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.guarding import ApiRoute, secret, takes
+from api.guarding import ApiRoute, secret
 from api.parameters import OnlyApp
 from models.fields.duration import Duration
 from serving.access.key_documents import NewKey, NewKeyModel, RotationModel, ShownKey
@@ -20,6 +20,7 @@ from serving.access.manage_keys import (
 )
 from serving.context import Admin
 from serving.cursors import Paged
+from serving.guarding import Body
 
 router = APIRouter(prefix=f"{ROOT}/keys", tags=["keys"], route_class=ApiRoute)
 
@@ -35,13 +36,11 @@ def list_keys(
 
     The last use is known to the minute.
     """
-    with context.reading() as connection:
-        part = fetch_keys(connection, app=app, page=page)
-    return answer_list(context, part)
+    return answer_list(context, context.fetch(fetch_keys, app=app, page=page))
 
 
 @router.post("", status_code=201, response_model=NewKey)
-@takes(
+@Body(
     NewKeyModel,
     examples={
         "a program that reads": {
@@ -67,15 +66,14 @@ def make_key(context: Admin) -> Response:
     wanted = context.read(NewKeyModel, "key")
     if context.app is None:
         wanted.demand_app()
-    with context.writing() as connection:
-        new = create_key(
-            connection,
-            app=context.narrow(wanted.app),
-            role=wanted.role,
-            name=wanted.name,
-            lifetime=wanted.lifetime,
-            maker=context.caller,
-        )
+    new = context.change(
+        create_key,
+        app=context.narrow(wanted.app),
+        role=wanted.role,
+        name=wanted.name,
+        lifetime=wanted.lifetime,
+        maker=context.caller,
+    )
     return answer(new, status=HTTPStatus.CREATED)
 
 
@@ -87,13 +85,11 @@ def end_key(context: Admin, key_id: str) -> Response:
     Whoever signed in at the pages with it is signed out. A key that was revoked before
     stays as it is.
     """
-    with context.writing() as connection:
-        shown = revoke_key(connection, key_id, maker=context.caller)
-    return answer(shown)
+    return answer(context.change(revoke_key, key_id, maker=context.caller))
 
 
 @router.post("/{key_id}/rotate", status_code=201, response_model=NewKey)
-@takes(
+@Body(
     RotationModel,
     examples={"within a week": {}, "it was seen by others": {"overlap": "PT0S"}},
     required=False,
@@ -107,11 +103,7 @@ def replace_key(context: Admin, key_id: str) -> Response:
     live anyway. The text of the new one is in this answer, and never shown again.
     """
     wanted = context.read(RotationModel, "rotation")
-    with context.writing() as connection:
-        new = rotate_key(
-            connection,
-            key_id,
-            overlap=Duration.parse(wanted.overlap),
-            maker=context.caller,
-        )
+    new = context.change(
+        rotate_key, key_id, overlap=Duration.parse(wanted.overlap), maker=context.caller
+    )
     return answer(new, status=HTTPStatus.CREATED)

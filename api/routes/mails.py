@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from actions.lookup import fetch_app
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from api.parameters import OnlyApp, Within
 from models.operation_state import DeliveryState
 from operations.mail.list_mails import (
@@ -33,7 +33,7 @@ from operations.mail.resolve_mails import (
 from operations.mail.trial import TestedMail, TestMailModel
 from serving.context import Context, Operator, Viewer
 from serving.cursors import Paged
-from serving.guarding import heavy
+from serving.guarding import Body, heavy
 
 router = APIRouter(prefix=f"{ROOT}/mails", tags=["mails"], route_class=ApiRoute)
 
@@ -73,9 +73,7 @@ def list_mails(
     context: Viewer, page: Paged, wanted: Annotated[MailFilter, Depends(_select)]
 ) -> Response:
     """List mails, the latest change first; a period is that of the last change."""
-    with context.reading() as connection:
-        part = fetch_mails(connection, wanted, page)
-    return answer_list(context, part)
+    return answer_list(context, context.fetch(fetch_mails, wanted, page))
 
 
 @router.get("/{operation_id}/{step}/{recipient}", response_model=ReadMail)
@@ -89,15 +87,14 @@ def read_mail(
     written by an admin of the app.
     """
     senders = context.services.senders
-    with context.reading() as connection:
-        found = fetch_mail(
-            connection, operation_id, step, recipient, app=context.app, senders=senders
-        )
+    found = context.fetch(
+        fetch_mail, operation_id, step, recipient, app=context.app, senders=senders
+    )
     return answer(found)
 
 
 @router.post("/resend", response_model=ResolvedMails)
-@takes(
+@Body(
     ResendMailsModel,
     examples={
         "failed ones of an operation": {"operation_id": _OPERATION, "state": "failed"},
@@ -116,7 +113,7 @@ def resend(context: Operator) -> Response:
 
 
 @router.post("/confirm", response_model=ResolvedMails)
-@takes(
+@Body(
     ConfirmMailsModel,
     examples={
         "those of an operation": {"operation_id": _OPERATION},
@@ -130,7 +127,7 @@ def confirm(context: Operator) -> Response:
 
 
 @router.post("/test", response_model=TestedMail)
-@takes(
+@Body(
     TestMailModel,
     examples={"to a user": {"app": "shop", "template": "report", "to": "ada"}},
 )
@@ -145,27 +142,20 @@ async def send_test_mail(context: Operator) -> Response:
     asked = await run_in_threadpool(context.read, TestMailModel, "the request")
     services = context.services
     app = context.narrow(asked.app) or ""
-    await run_in_threadpool(_check_app, context, app)
-    author = context.caller.as_author(context.request_id)
-    send = partial(services.trials.send, app, asked, by=author)
+    await run_in_threadpool(context.fetch, fetch_app, app)
+    send = partial(services.trials.send, app, asked, by=context.author)
     return answer(await services.trying.run(context.tenant, send))
-
-
-def _check_app(context: Context, app: str) -> None:
-    with context.reading() as connection:
-        fetch_app(connection, app)
 
 
 def _resolve(context: Context, asked: ConfirmMailsModel, *, resend: bool) -> Response:
     wanted = asked.select(context.narrow(asked.app))
     if asked.dry_run:
-        with context.reading() as connection:
-            return answer(foresee_mails(connection, wanted))
+        return answer(context.fetch(foresee_mails, wanted))
     resolved = resolve_asked(
         context.services.engine,
         wanted,
         asked.expected_count,
         resend=resend,
-        by=context.caller.as_author(context.request_id),
+        by=context.author,
     )
     return answer(resolved)

@@ -10,8 +10,9 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from typing_extensions import TypedDict
 
-from api.answers import MEDIA_TYPE, RETRY_AFTER, answer, make_problem
+from api.answers import RETRY_AFTER, answer
 from models.door.action_schema import make_action_schema
+from serving.refusals import MEDIA_TYPE, make_problem
 from serving.services import Services
 
 router = APIRouter(tags=["meta"])

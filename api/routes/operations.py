@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -13,11 +14,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from api.parameters import read_query
 from dispatch.operation_filters import resolve_filter
 from models.errors import ConflictError, NotFoundError
-from models.operation_state import OperationState
 from models.requests.notes import NoteModel
 from models.requests.operations import OperationFilterModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
@@ -41,6 +41,7 @@ from overview.operations import (
 )
 from serving.context import Context, Operator, Viewer
 from serving.cursors import Paged
+from serving.guarding import Body
 from serving.refusals import HttpError
 
 router = APIRouter(
@@ -50,66 +51,7 @@ router = APIRouter(
 #: Seconds for which a request may wait: less than what proxies take for dead.
 LONGEST_WAIT_S = 60
 
-ID = "3771f246-cc92-5326-b56a-8665f62de245"
-
-STEP = {
-    "name": "refresh",
-    "state": "succeeded",
-    "attempt": 1,
-    "started_at": "2026-11-23T06:00:01Z",
-    "finished_at": "2026-11-23T06:00:09Z",
-    "progress": {"done": 2, "total": 2, "note": ""},
-    "result": {"refreshed": ["orders"], "reused": ["countries"]},
-    "error": None,
-    "eta": None,
-}
-OPERATION = {
-    "id": ID,
-    "action_uid": "weekly",
-    "action_name": "weekly update",
-    "action_revision": 3,
-    "app": "shop",
-    "occurrence": "2026-11-23T06:00:00Z",
-    "user": None,
-    "trigger": "schedule",
-    "triggerrer": 'Scheduled action "weekly update"',
-    "queue": "heavy",
-    "state": "failed",
-    "reason": "step failed: publish",
-    "attempt": 1,
-    "attempts_allowed": 3,
-    "recorded_at": "2026-11-23T06:00:00.104Z",
-    "send_at": "2026-11-23T06:00:00.104Z",
-    "sent_at": "2026-11-23T06:00:00.131Z",
-    "started_at": "2026-11-23T06:00:01Z",
-    "finished_at": "2026-11-23T06:00:10Z",
-    "late": None,
-    "worker": "heavy@host",
-    "progress": {"step": "refresh", "done": 2, "total": 2, "note": ""},
-    "steps": [STEP],
-    "error": "publish: nothing is staged",
-    "details": None,
-    "zone": "Europe/Paris",
-    "after": None,
-    "followed_by": [],
-    "mark": None,
-    "uncertain_mails": 0,
-    "why": {
-        "text": "step failed: publish: nothing is staged at 2026-11-23 07:00:10 +01:00"
-        " (06:00:10Z). Permanent: no further attempt follows by itself.",
-        "same": {"same_as": ID},
-        "remedies": ["retry"],
-        "blocker": None,
-    },
-}
-LINE = {
-    "number": 1,
-    "at": "2026-11-23T06:00:04Z",
-    "attempt": 1,
-    "step": "refresh",
-    "level": "info",
-    "text": "orders: read 1,204 rows, 38.1 KiB; it had no version yet",
-}
+_ID_EXAMPLE = "3771f246-cc92-5326-b56a-8665f62de245"
 
 
 def _find_id(
@@ -119,7 +61,7 @@ def _find_id(
         Path(
             description="Id of an operation, its Celery task id; or its first digits,"
             " as lists show them.",
-            examples=[ID],
+            examples=[_ID_EXAMPLE],
         ),
     ],
 ) -> UUID:
@@ -127,8 +69,7 @@ def _find_id(
     with suppress(ValueError):
         return UUID(operation_id)
     try:
-        with context.reading() as connection:
-            return find_operation_id(connection, operation_id, app=context.app)
+        return context.fetch(find_operation_id, operation_id, app=context.app)
     except ConflictError as error:  # several begin so
         raise NotFoundError(str(error)) from None
 
@@ -158,16 +99,7 @@ def _refuse_empty(name: str, since: datetime | None, until: datetime | None) -> 
     )
 
 
-def _shows(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
-    """Return what the OpenAPI document shows as the answer."""
-    return {200: {"content": {"application/json": {"example": example}}}}
-
-
-@router.get(
-    "",
-    response_model=ListJson[ShownOperation],
-    responses=_shows({"items": [OPERATION], "next_cursor": None}),
-)
+@router.get("", response_model=ListJson[ShownOperation])
 def list_operations(
     context: Viewer,
     page: Paged,
@@ -187,33 +119,20 @@ def list_operations(
     return answer_list(context, part)
 
 
-@router.get(
-    "/{operation_id}", response_model=ShownOperation, responses=_shows(OPERATION)
-)
+@router.get("/{operation_id}", response_model=ShownOperation)
 def read_operation(context: Viewer, operation_id: _Id) -> Response:
     """Return an operation with its steps."""
-    with context.reading() as connection:
-        shown = fetch_shown_operation(connection, operation_id, app=context.app)
-    return answer(shown)
+    return answer(context.fetch(fetch_shown_operation, operation_id, app=context.app))
 
 
-@router.get(
-    "/{operation_id}/steps",
-    response_model=ListJson[ShownStep],
-    responses=_shows({"items": [STEP], "next_cursor": None}),
-)
+@router.get("/{operation_id}/steps", response_model=ListJson[ShownStep])
 def list_steps(context: Viewer, operation_id: _Id) -> Response:
     """List the steps of an operation, in the order in which they run."""
-    with context.reading() as connection:
-        shown = fetch_shown_operation(connection, operation_id, app=context.app)
+    shown = context.fetch(fetch_shown_operation, operation_id, app=context.app)
     return answer({"items": shown.steps, "next_cursor": None})
 
 
-@router.get(
-    "/{operation_id}/log",
-    response_model=LogPage,
-    responses=_shows({"items": [LINE], "next_after": 1, "is_final": True}),
-)
+@router.get("/{operation_id}/log", response_model=LogPage)
 def read_log(
     context: Viewer,
     operation_id: _Id,
@@ -231,18 +150,13 @@ def read_log(
     The first 100 and the last 400 lines are kept; numbers that are missing in between
     were dropped. To follow it, ask again with `next_after` until `is_final`.
     """
-    with context.reading() as connection:
-        found = fetch_log_page(
-            connection, operation_id, after=after, limit=limit, app=context.app
-        )
+    found = context.fetch(
+        fetch_log_page, operation_id, after=after, limit=limit, app=context.app
+    )
     return answer(found)
 
 
-@router.get(
-    "/{operation_id}/state",
-    response_model=ReachedState,
-    responses=_shows({"id": ID, "state": "succeeded", "is_final": True}),
-)
+@router.get("/{operation_id}/state", response_model=ReachedState)
 async def read_state(
     context: Viewer,
     operation_id: _Id,
@@ -261,28 +175,20 @@ async def read_state(
     With `wait`, the answer comes as soon as it is final, or when the time is over. An
     id that nobody knows is 404, never `pending`.
     """
-    state = await run_in_threadpool(_read_state, context, operation_id)
+    find = partial(require_operation_state, operation_id=operation_id, app=context.app)
+    state = await run_in_threadpool(context.fetch, find)
     if wait:
         at_most = timedelta(seconds=wait)
         waiters = context.services.waiters
         found = await waiters.wait(operation_id, state, at_most=at_most)
         if found is None:  # it was removed meanwhile; reading it again says so
-            found = await run_in_threadpool(_read_state, context, operation_id)
+            found = await run_in_threadpool(context.fetch, find)
         state = found
     return answer(make_reached(operation_id, state))
 
 
-def _read_state(context: Context, operation_id: UUID) -> OperationState:
-    with context.reading() as connection:
-        return require_operation_state(connection, operation_id, app=context.app)
-
-
-@router.post(
-    "/{operation_id}/cancel",
-    response_model=ShownOperation,
-    responses=_shows({**OPERATION, "state": "canceled", "reason": "canceled"}),
-)
-@takes(
+@router.post("/{operation_id}/cancel", response_model=ShownOperation)
+@Body(
     NoteModel,
     examples={"with a note": {"note": "the source is wrong"}, "nothing": {}},
     required=False,
@@ -300,13 +206,8 @@ def cancel_operation(context: Operator, operation_id: _Id) -> Response:
     return answer(shown)
 
 
-@router.post(
-    "/{operation_id}/retry",
-    status_code=202,
-    response_model=ShownOperation,
-    responses={202: _shows({**OPERATION, "state": "pending", "reason": None})[200]},
-)
-@takes(
+@router.post("/{operation_id}/retry", status_code=202, response_model=ShownOperation)
+@Body(
     RetryModel,
     examples={"from a step": {"from_step": "refresh"}, "from the failed step": {}},
     required=False,

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from api.answers import ROOT, answer
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from api.parameters import Within
 from api.routes.action_examples import PREVIEWS
 from models.fields.field_types import ZoneName
@@ -20,6 +20,7 @@ from overview.previews.new import (
     preview_text,
 )
 from serving.context import Viewer
+from serving.guarding import Body
 
 router = APIRouter(prefix=f"{ROOT}/previews", tags=["previews"], route_class=ApiRoute)
 
@@ -31,7 +32,7 @@ _BODY: dict[str, Any] = {
 
 
 @router.post("", response_model=FullPreview)
-@takes(_BODY, examples=PREVIEWS)
+@Body(_BODY, examples=PREVIEWS)
 def preview(
     context: Viewer,
     *,
@@ -63,12 +64,11 @@ def preview(
     """
     zone = load_zone(timezone or context.services.timezone)
     asked = PreviewTerms(zone, period.since, period.until, count, uid)
-    with context.reading() as connection:
-        found = preview_text(
-            connection,
-            context.narrow(app),
-            context.body,
-            terms=context.services.terms,
-            asked=asked,
-        )
+    found = context.fetch(
+        preview_text,
+        context.narrow(app),
+        context.body,
+        terms=context.services.terms,
+        asked=asked,
+    )
     return answer(found)

@@ -21,7 +21,7 @@ from actions.pausing.queues import (
     resume_queue,
 )
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from api.parameters import OnlyApp
 from models.fields.field_types import Instant
 from models.operation_state import Queue
@@ -37,7 +37,7 @@ from overview.installation.status import (
 )
 from overview.installation.workers import ShownWorker, fetch_workers, set_drained
 from serving.context import Context, Operator, Viewer
-from serving.guarding import heavy
+from serving.guarding import Body, heavy
 
 router = APIRouter(tags=["system"], route_class=ApiRoute)
 
@@ -70,8 +70,7 @@ def list_workers(context: Viewer) -> Response:
     This needs a key of the installation.
     """
     context.demand_installation("the list of workers")
-    with context.reading() as connection:
-        found = fetch_workers(connection)
+    found = context.fetch(fetch_workers)
     return answer_list(context, Part(found, None))
 
 
@@ -143,7 +142,7 @@ _SHARED = "queues and workers"
 
 
 @router.put(f"{ROOT}/queues/{{queue}}/pause", response_model=PausedQueue)
-@takes(
+@Body(
     PauseModel,
     examples={
         "until": {"note": "the mail server moves", "until": "2036-01-01T09:00:00Z"}
@@ -158,8 +157,7 @@ def pause_one_queue(context: Operator, queue: Queue) -> Response:
     """
     context.demand_installation(_SHARED)
     asked = context.read(PauseModel, "pause")
-    with context.writing() as connection:
-        paused = pause_queue(connection, queue, asked, expected=context.expected)
+    paused = context.change(pause_queue, queue, asked, expected=context.expected)
     return answer(paused, etag=tag_pause(paused.pause))
 
 
@@ -167,13 +165,12 @@ def pause_one_queue(context: Operator, queue: Queue) -> Response:
 def resume_one_queue(context: Operator, queue: Queue) -> Response:
     """Resume a queue: what waits is sent within a second, the oldest first."""
     context.demand_installation(_SHARED)
-    with context.writing() as connection:
-        resumed = resume_queue(connection, queue, expected=context.expected)
+    resumed = context.change(resume_queue, queue, expected=context.expected)
     return answer(resumed, etag=tag_pause(None))
 
 
 @router.post(f"{ROOT}/workers/{{worker_id}}/drain", response_model=ShownWorker)
-@takes(
+@Body(
     NoteModel, examples={"before a deployment": {"note": "new kernel"}}, required=False
 )
 def drain_one_worker(context: Operator, worker_id: UUID) -> Response:
@@ -188,7 +185,7 @@ def drain_one_worker(context: Operator, worker_id: UUID) -> Response:
 
 
 @router.post(f"{ROOT}/workers/{{worker_id}}/resume", response_model=ShownWorker)
-@takes(NoteModel, examples={"it is not stopped": {}}, required=False)
+@Body(NoteModel, examples={"it is not stopped": {}}, required=False)
 def resume_one_worker(context: Operator, worker_id: UUID) -> Response:
     """
     Let a drained worker take operations again, within 20 seconds.
@@ -201,14 +198,9 @@ def resume_one_worker(context: Operator, worker_id: UUID) -> Response:
 
 def _set_drained(context: Context, worker_id: UUID, *, drained: bool) -> Response:
     asked = context.read(NoteModel, "note")
-    with context.writing() as connection:
-        found = set_drained(
-            connection,
-            worker_id,
-            drained=drained,
-            by=context.caller.name,
-            note=asked.note,
-        )
+    found = context.change(
+        set_drained, worker_id, drained=drained, by=context.caller.name, note=asked.note
+    )
     return answer(found)
 
 
@@ -250,6 +242,5 @@ def read_load(
     What events drive, or is paused, is not foreseen, but counted in `left_out`.
     """
     away = read_away(quiet, at, context.services.settings.lookback)
-    with context.reading() as connection:
-        found = forecast_load(connection, since=since, until=until, app=app, away=away)
+    found = context.fetch(forecast_load, since=since, until=until, app=app, away=away)
     return answer(found)

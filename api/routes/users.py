@@ -25,7 +25,7 @@ from actions.small_apps.known_users import (
     fetch_user_part,
 )
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
-from api.guarding import ApiRoute, takes
+from api.guarding import ApiRoute
 from api.parameters import DryRun, RaiseEvents, apply_or_foresee
 from models.door.app_documents import read_directory, read_patch, read_user
 from models.door.documents import LARGEST_BULK
@@ -33,7 +33,7 @@ from models.requests.apps import UserBodyModel
 from models.small_app import DirectoryModel
 from serving.context import Editor, Viewer
 from serving.cursors import Paged
-from serving.guarding import heavy
+from serving.guarding import Body, heavy
 from serving.refusals import read_revision
 
 router = APIRouter(prefix=f"{ROOT}/apps/{{app}}", tags=["users"], route_class=ApiRoute)
@@ -75,14 +75,11 @@ def list_users(
     wanted: Annotated[UserFilter, Depends(_select)],
 ) -> Response:
     """List the users of a small app, by id."""
-    context.own(app)
-    with context.reading() as connection:
-        part = fetch_user_part(connection, app, wanted, page)
-    return answer_list(context, part)
+    return answer_list(context, context.fetch(fetch_user_part, app, wanted, page))
 
 
 @router.put("/users", response_model=Applied | AppDifference)
-@takes(
+@Body(
     DirectoryModel,
     examples={"one user": {"users": [{"id": "ada", **_ADA}]}},
     largest=LARGEST_BULK,
@@ -100,7 +97,6 @@ def put_directory(
 
     Fields that the directory leaves out stay as they are. The ETag is that of the app.
     """
-    context.own(app)
     expected = read_revision(context.expected)
     model = read_directory(context.body, app=app)
     terms = ApplyTerms(None, events, context.caller.name, expected, may_create=False)
@@ -111,9 +107,7 @@ def put_directory(
 @router.get("/users/{user:path}", response_model=KnownUser)
 def read_one_user(context: Viewer, app: str, user: str) -> Response:
     """Return a user with their groups."""
-    context.own(app)
-    with context.reading() as connection:
-        found = fetch_known_user(connection, app, user)
+    found = context.fetch(fetch_known_user, app, user)
     return answer(found, etag=found.tag)
 
 
@@ -122,7 +116,7 @@ def read_one_user(context: Viewer, app: str, user: str) -> Response:
     response_model=KnownUser,
     responses={201: {"description": "They are new.", "model": KnownUser}},
 )
-@takes(UserBodyModel, examples={"ada": _ADA})
+@Body(UserBodyModel, examples={"ada": _ADA})
 def put_user(
     context: Editor, app: str, user: str, *, events: RaiseEvents = False
 ) -> Response:
@@ -132,16 +126,10 @@ def put_user(
     Fields that it leaves out are cleared, but for `created_at`, `activated_at` and
     `last_seen_at`, which events write. `If-Match: ""` means that there is none yet.
     """
-    context.own(app)
     model = read_user(context.body, user_id=user)
-    with context.writing() as connection:
-        stored = replace_user(
-            connection,
-            app,
-            model,
-            expected_tag=context.expected,
-            raise_events=events,
-        )
+    stored = context.change(
+        replace_user, app, model, expected_tag=context.expected, raise_events=events
+    )
     return answer(
         stored.user,
         status=HTTPStatus.CREATED if stored.created else HTTPStatus.OK,
@@ -151,38 +139,26 @@ def put_user(
 
 
 @router.patch("/users/{user:path}", response_model=KnownUser)
-@takes(_PATCH, examples={"disable": {"disabled": True}}, types=_PATCH_TYPES)
+@Body(_PATCH, examples={"disable": {"disabled": True}}, types=_PATCH_TYPES)
 def patch_one_user(
     context: Editor, app: str, user: str, *, events: RaiseEvents = False
 ) -> Response:
     """Change what the patch has; null clears a field, a list replaces a list."""
-    context.own(app)
     patch = read_patch(context.body)
-    with context.writing() as connection:
-        stored = patch_user(
-            connection,
-            app,
-            user,
-            patch,
-            expected_tag=context.expected,
-            raise_events=events,
-        )
+    stored = context.change(
+        patch_user, app, user, patch, expected_tag=context.expected, raise_events=events
+    )
     return answer(stored.user, etag=stored.user.tag)
 
 
 @router.delete("/users/{user:path}", status_code=204)
 def delete_one_user(context: Editor, app: str, user: str) -> Response:
     """Remove a user, and their memberships; what happened stays known."""
-    context.own(app)
-    with context.writing() as connection:
-        delete_user(connection, app, user, expected_tag=context.expected)
+    context.change(delete_user, app, user, expected_tag=context.expected)
     return answer_nothing()
 
 
 @router.get("/groups", response_model=ListJson[KnownGroup])
 def list_groups(context: Viewer, app: str, page: Paged) -> Response:
     """List the groups of a small app with the number of their members, by name."""
-    context.own(app)
-    with context.reading() as connection:
-        part = fetch_group_part(connection, app, page)
-    return answer_list(context, part)
+    return answer_list(context, context.fetch(fetch_group_part, app, page))

@@ -160,7 +160,7 @@ def prepare(
     """
     made = Prepared(app, mark)
     if is_documented:
-        made.ids |= {name: str(known.example) for name, known in KNOWN.items()}
+        made.ids |= {name: str(example) for name, (example, _) in KNOWN.items()}
     author = Author(f"admin {mark}", None, f"request {mark}")
     _apply(engine, home, made, author)
     _post_actions(engine, made, author)
@@ -205,7 +205,7 @@ def digest_tables(engine: sa.Engine, *, but: frozenset[str]) -> dict[str, str]:
 
 def _record_workers(engine: sa.Engine, made: Prepared) -> None:
     """Let two workers give a sign of life; they are those of all small apps."""
-    made.ids["worker_id"] = KNOWN["worker_id"].example
+    made.ids["worker_id"] = str(KNOWN["worker_id"][0])
     made.others["drained worker"] = str(uuid5(_SPACE, "drained worker"))
     give_sign(engine, make_worker("a", id=UUID(made.ids["worker_id"])))
     give_sign(engine, make_worker("b", id=UUID(made.others["drained worker"])))
