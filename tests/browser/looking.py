@@ -188,6 +188,12 @@ class Looker:
             self._contexts[key] = context
         return self._contexts[key]
 
+    def leave(self) -> None:
+        """Close every page, and keep the windows."""
+        for context in self._contexts.values():
+            for page in context.pages:
+                page.close()
+
     def close(self) -> None:
         """Close every window."""
         for context in self._contexts.values():
