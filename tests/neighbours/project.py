@@ -16,7 +16,7 @@ from pathlib import Path
 
 from celery import Celery
 
-from tests.servers import run_process, wait_until
+from tests.servers import run_warm, wait_until
 
 #: Variables of the tests, for the projects.
 BROKER = "NEIGHBOUR_BROKER"
@@ -68,7 +68,7 @@ class Project:
     def worker(self) -> Iterator[subprocess.Popen[bytes]]:
         """Run a worker of it, which is ready."""
         log = self.folder / f"{self.name}.log"
-        with run_process(
+        with run_warm(
             [*self.command, "worker", "-c", "1", "-l", "INFO", "-n", f"{self.name}@x"],
             log=log,
             environ=self.environ,
@@ -80,21 +80,25 @@ class Project:
             )
             yield process
 
-    def call(self, *arguments: str) -> str:
-        """Run ``celery`` of the project with *arguments*; return what it says."""
-        done = subprocess.run(
-            [*self.command, *arguments],
-            env={**os.environ, **self.environ},
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        return done.stdout + done.stderr
+    @contextmanager
+    def open(self) -> Iterator[Celery]:
+        """Give its application, as any program of theirs that asks its workers."""
+        with Celery(self.prefix, broker=self.broker_url, set_as_current=False) as app:
+            yield app
+
+    def ping(self) -> list[str]:
+        """Return the names of the workers that answer it."""
+        with self.open() as app:
+            return [name for reply in app.control.ping(timeout=2) for name in reply]
+
+    def shut_down(self) -> None:
+        """Tell all workers that hear it to stop."""
+        with self.open() as app:
+            app.control.shutdown()
 
     def send(self, count: int) -> None:
         """Send so many tasks."""
-        with Celery(self.prefix, broker=self.broker_url, set_as_current=False) as app:
+        with self.open() as app:
             for number in range(count):
                 app.send_task(f"{self.prefix}.count", [number], queue=self.queue)
 
