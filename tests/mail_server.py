@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ class MailServer:
         senders: The sender of each, as the server was told.
 
         refused: Recipients answered with 550, as unknown users are.
+
+        takes_s: How many seconds it takes with each message.
     """
 
     url: str
@@ -36,6 +39,7 @@ class MailServer:
     envelopes: list[list[str]] = field(default_factory=list)
     senders: list[str | None] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
+    takes_s: float = 0.0
 
     async def handle_RCPT(  # noqa: N802 - aiosmtpd's name and signature
         self,
@@ -58,6 +62,7 @@ class MailServer:
         envelope: Envelope,
     ) -> str:
         """Keep a message."""
+        await asyncio.sleep(self.takes_s)
         content = envelope.content
         assert isinstance(content, bytes)  # decode_data is off by default
         self.messages.append(message_from_bytes(content, policy=policy.default))

@@ -105,5 +105,5 @@ def test_a_scheduler_takes_the_place_of_its_beat(
     with site.worker():
         told = Home(tmp_path, environ).run(f"set -e -m\n{pasted}")
 
-    assert [7] == site.fetch_done()
+    assert {7} == set(site.fetch_done())  # once more, if an hour begins meanwhile
     assert "succeeded" in told

@@ -315,9 +315,10 @@ def make_due(connection: sa.Connection) -> None:
 
 def test_frozen_transaction_frees_the_lease(postgres_url: str):
     """A leader that stopped inside a transaction holds nobody up for ever."""
-    frozen = make_engine(postgres_url, timeout=timedelta(seconds=1))
-    other = make_engine(postgres_url)
-    first, second = Leader(frozen), Leader(other)
+    # Long enough for a machine that stands still between two statements.
+    frozen = make_engine(postgres_url, timeout=timedelta(seconds=4))
+    other = make_engine(postgres_url, timeout=timedelta(minutes=1))
+    first, second = Leader(other), Leader(other)
     first.hold()
 
     def freeze() -> None:

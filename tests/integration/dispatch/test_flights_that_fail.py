@@ -124,8 +124,8 @@ def test_culprit_that_cannot_be_decided_stops_no_flight(engine: sa.Engine):
 
 @contextmanager
 def other_process(url: str) -> Iterator[sa.Engine]:
-    """Give an engine of another process, which waits a second for a lock."""
-    other = make_engine(url, timeout=timedelta(seconds=1))
+    """Give an engine of another process, which may keep a lock for a minute."""
+    other = make_engine(url, timeout=timedelta(minutes=1))
     try:
         yield other
     finally:

@@ -73,7 +73,7 @@ def terminate_others(engine: sa.Engine) -> None:
 @contextmanager
 def observing(url: str) -> Iterator[sa.Engine]:
     """Give an engine of another process."""
-    engine = make_engine(url, timeout=timedelta(seconds=5))
+    engine = make_engine(url, timeout=timedelta(minutes=1))
     try:
         yield engine
     finally:
@@ -198,7 +198,8 @@ def test_process_that_freezes_before_it_departs_frees_its_locks(postgres_url: st
     What it has asked is not sent yet: for a server that waits for the rest of what was
     sent, the transaction is not idle, and no timeout ends it.
     """
-    ours = make_engine(postgres_url, timeout=timedelta(seconds=1))
+    # Long enough for a machine that stands still between two statements.
+    ours = make_engine(postgres_url, timeout=timedelta(seconds=4))
     with observing(postgres_url) as other:
         fly(other, "a")
 
