@@ -91,10 +91,13 @@ class HttpSource:
             StepError: Permanent for a forbidden address, an answer that is no data, or
                 too much of it; temporary for the network and what may pass.
         """
-        client = BoundedClient(
-            HTTP_TIMEOUT, whole=self.limits.time, setting="MINUTEHAND_SOURCE_TIMEOUT"
-        )
-        with explaining(self.shown), client:
+        setting = "MINUTEHAND_SOURCE_TIMEOUT"
+        with (
+            explaining(self.shown),
+            BoundedClient(
+                HTTP_TIMEOUT, whole=self.limits.time, setting=setting
+            ) as client,
+        ):
             response = None
             if known is not None and _conditions(known):
                 response = self._probe(client, known)

@@ -135,3 +135,15 @@ def test_announced_length_beyond_the_bound_is_refused_at_once(
 
     assert caught.value.permanent
     assert [] == list(tmp_path.iterdir())
+
+
+def test_authorities_that_cannot_be_read_are_told_as_the_source(
+    web: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What the host lacks may be mended: it is tried again."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+
+    with pytest.raises(StepError, match="domain sales: source http") as caught:
+        read(web, tmp_path)
+
+    assert not caught.value.permanent
