@@ -6,6 +6,6 @@ each part and hands what it returns to a template that stands beside it. What on
 alone shows is asked of the database there, in files called fetch_*.py; all else below.
 rendering.py puts the page into its frame. query.py reads what a link asks for, forms.py
 what was typed, and preferences.py writes times. templates/ has the frame and what pages
-share, charts/ the geometry of pictures that several pages draw, and static/ the one
+share, charts.py the geometry of small pictures of several pages, and static/ the one
 style sheet and the one script: every page works without it. Nothing here knows api/.
 """

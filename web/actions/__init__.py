@@ -1,5 +1,1 @@
-"""
-The page of all actions.
-
-fetch_counts counts them by what one filters by; fetch_documents has those of an export.
-"""
+"""The page of all actions: fetch_counts counts them, and has those of an export."""

@@ -40,14 +40,15 @@ class Person:
 
     def send(self, path: str, **fields: Any) -> httpx2.Response:
         """Send a form of the page at *path*, as it is, with *fields* filled in."""
-        page = self.look(path)
+        page = self.client.get(path).text
         hidden = re.findall(
             r'<input\s+type="hidden"\s+name="([^"]*)"\s+value="([^"]*)"', page
         )
         form: dict[str, Any] = {}
         for name, value in hidden:
-            form.setdefault(name, []).append(value)
+            form.setdefault(name, []).append(unescape(value))
         (action,) = re.findall(r'id="dialog" method="post" action="([^"]*)"', page)
+        action = unescape(action)
         return self.client.post(action, data={**form, **fields}, headers=OWN)
 
     def do(self, path: str, **fields: Any) -> str:

@@ -8,7 +8,6 @@ from html import unescape
 from typing import Any
 from uuid import UUID, uuid4
 
-import httpx2
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
@@ -167,23 +166,6 @@ def test_operation_is_retried_from_a_step(admin: Person, engine: sa.Engine):
     assert "It runs again" in text
 
 
-def send(person: Person, path: str, **fields: Any) -> httpx2.Response:
-    """Send the form of the question at *path*, with *fields* filled in."""
-    page = person.client.get(path).text
-    hidden = re.findall(
-        r'<input\s+type="hidden"\s+name="([^"]*)"\s+value="([^"]*)"', page
-    )
-    form = {name: unescape(value) for name, value in hidden}
-    return person.client.post("/bulk/new", data=form | fields, headers=OWN)
-
-
-def do(person: Person, path: str, **fields: Any) -> str:
-    """Send it; return the page that follows."""
-    answer = send(person, path, **fields)
-    assert 303 == answer.status_code, answer.text[-2000:]
-    return person.look(answer.headers["location"])
-
-
 def find_count(text: str) -> int:
     """Return how many a question is about."""
     (count,) = re.findall(r">Retry (\d+) operations\?<", text)
@@ -208,7 +190,7 @@ def test_all_that_match_are_retried(admin: Person, engine: sa.Engine):
     """Counted first, by the filter of the list; the progress has a page."""
     query = "change=retry&all=1&range=all&app=shop"
     asked = admin.look(f"/bulk/new?{query}")
-    text = follow(admin, do(admin, f"/bulk/new?{query}", note="works again"))
+    text = follow(admin, admin.do(f"/bulk/new?{query}", note="works again"))
 
     count = find_count(asked)
     assert count >= 2
@@ -222,7 +204,7 @@ def test_what_was_ticked_is_canceled(admin: Person, engine: sa.Engine):
     ids = [admin.shop.operations[each] for each in ("pending", "failed")]
     query = "&".join(f"id={each}" for each in ids)
     asked = admin.look(f"/bulk/new?change=cancel&{query}")
-    follow(admin, do(admin, f"/bulk/new?change=cancel&{query}"))
+    follow(admin, admin.do(f"/bulk/new?change=cancel&{query}"))
 
     assert "Cancel 1 operation?" in asked
     assert "canceled" == get(engine, ids[0]).state
@@ -241,7 +223,7 @@ def test_text_is_part_of_what_is_changed(admin: Person):
 def test_another_count_is_told_with_the_new_one(admin: Person, engine: sa.Engine):
     """Nothing is done, and the question is asked anew."""
     path = "/bulk/new?change=retry&all=1&range=all&app=shop"
-    answer = send(admin, path, expected_count="77", note="kept")
+    answer = admin.send(path, expected_count="77", note="kept")
 
     assert answer.status_code == 409
     count = find_count(answer.text)
