@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
-from typing import Any
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -33,21 +33,23 @@ from models.when import CronModel, OnEventModel
 MAINTENANCE_UID = "minutehand-maintenance"
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenancePlan:
-    """
-    When maintenance is to run, by the settings.
+class MaintenancePlan(Protocol):
+    """When maintenance is to run: what the settings say of it."""
 
-    Args:
-        at: Local time in *timezone*, whole minutes.
-        timezone: IANA name. Another zone alone does not change the action: two
-            schedulers with different zones would otherwise change it back and forth.
-        enabled: False keeps it listed, but inactive.
-    """
+    @property
+    def maintenance_at(self) -> time:
+        """Local time in the zone, whole minutes."""
 
-    at: time
-    timezone: str
-    enabled: bool
+    @property
+    def timezone(self) -> str:
+        """
+        IANA name. Another zone alone does not change the action: two schedulers with
+        different zones would otherwise change it back and forth.
+        """
+
+    @property
+    def maintenance_enabled(self) -> bool:
+        """False keeps it listed, but inactive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +113,12 @@ def foresee_maintenance(
 
 
 def _make_action(plan: MaintenancePlan) -> ScheduledActionModel:
-    rule = f"{plan.at.minute} {plan.at.hour} * * *"
+    at = plan.maintenance_at
+    rule = f"{at.minute} {at.hour} * * *"
     return ScheduledActionModel(
         uid=MAINTENANCE_UID,
         name="maintenance",
-        active=plan.enabled,
+        active=plan.maintenance_enabled,
         operations=OperationModel(maintenance=True),
         when=CronModel(cron_rule=rule, timezone=plan.timezone),
     )

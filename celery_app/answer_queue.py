@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 from redis.exceptions import ResponseError
 
+from celery_app.broker_link import declare_absent
 from celery_app.task_answers import LARGEST_BODY, AnswerMessage, read_answer
 from operations.foreign_tasks import TaskAnswer
 from telemetry import Event
@@ -40,8 +41,8 @@ _MARK = 1_000
 #: 40 days, longer than the longest wait. So it does not outlive its installation.
 _EXPIRES_MS = 40 * 86_400_000
 
-#: AMQP's codes for a queue that does not exist, and for one of another connection.
-_NOT_FOUND, _LOCKED = "404", "405"
+#: AMQP's code for a queue of another connection.
+_LOCKED = "405"
 
 #: Returns the size and the text of the messages that are next, the oldest first.
 _LOOK = """
@@ -77,22 +78,9 @@ def declare_answers(connection: Any, queue: str) -> None:
 
     One that exists is left as it is: its owner may have made it otherwise.
     """
-    if connection.transport.driver_type != "amqp":
-        return  # on Redis, a queue is there when something is in it
-    # A channel of its own, because RabbitMQ closes it if there is no such queue.
-    channel = connection.channel()
-    try:
-        channel.queue_declare(queue, passive=True)
-    except connection.channel_errors as error:
-        if str(getattr(error, "reply_code", "")) != _NOT_FOUND:
-            raise
-    else:
-        return
-    finally:
-        channel.close()
-    connection.default_channel.queue_declare(
-        queue, durable=True, auto_delete=False, arguments={"x-expires": _EXPIRES_MS}
-    )
+    # On Redis, a queue is there when something is in it.
+    if connection.transport.driver_type == "amqp":
+        declare_absent(connection, queue, {"x-expires": _EXPIRES_MS})
 
 
 class AnswerQueue(ABC):

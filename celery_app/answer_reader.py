@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
@@ -79,6 +80,7 @@ _ELSEWHERE = StepError("another scheduler reads its answers", permanent=False)
 _SPACED = 20
 
 
+@dataclass(slots=True)
 class AnswerReader:
     """
     Reads answers from every broker where somebody waits for one.
@@ -91,27 +93,18 @@ class AnswerReader:
         monotonic: Returns seconds that never jump.
     """
 
-    def __init__(
-        self,
-        engine: sa.Engine,
-        sender: TaskSender,
-        describe: Callable[[str | None, str | None, str], str | None],
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Read nothing yet."""
-        self._engine = engine
-        self._sender = sender
-        self._describe = describe
-        self._monotonic = monotonic
-        self._listened: list[str | None] = []
-        self._listen_again_at = float("-inf")
-        self._rests: dict[str | None, float] = {}
-        #: Why a broker cannot be read; and until when one has grace that was away.
-        self._troubles: dict[str | None, StepError] = {}
-        self._grace_until: dict[str | None, float] = {}
-        self._told: dict[_Place, tuple[float, str | None]] = {}
-        self._looked_at = float("-inf")
+    engine: sa.Engine
+    sender: TaskSender
+    describe: Callable[[str | None, str | None, str], str | None]
+    monotonic: Callable[[], float] = time.monotonic
+    _listened: list[str | None] = field(default_factory=list)
+    _listen_again_at: float = float("-inf")
+    _rests: dict[str | None, float] = field(default_factory=dict)
+    #: Why a broker cannot be read; and until when one has grace that was away.
+    _troubles: dict[str | None, StepError] = field(default_factory=dict)
+    _grace_until: dict[str | None, float] = field(default_factory=dict)
+    _told: dict[_Place, tuple[float, str | None]] = field(default_factory=dict)
+    _looked_at: float = float("-inf")
 
     def look(self) -> int:
         """
@@ -123,7 +116,7 @@ class AnswerReader:
         Raises:
             UnreachableError: The database is away.
         """
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             # Before the answers are read: what is overdue by then, and is not among
             # them, was not answered in time.
             overdue = fetch_overdue(connection, limit=_MOST_SILENT)
@@ -131,17 +124,17 @@ class AnswerReader:
         count = self._read_all(self._listened)
         if overdue:
             self._judge(overdue)
-        now = self._monotonic()
+        now = self.monotonic()
         if self._listened and now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
             self._notice_silence()
         return count
 
     def _find_listened(self, connection: sa.Connection) -> None:
-        began = self._monotonic()
+        began = self.monotonic()
         if began >= self._listen_again_at:
             self._listened = fetch_listened(connection)
-            took_s = self._monotonic() - began
+            took_s = self.monotonic() - began
             self._listen_again_at = began + _SPACED * took_s
 
     def _read_all(self, listened: Sequence[str | None]) -> int:
@@ -156,10 +149,10 @@ class AnswerReader:
         return count
 
     def _read(self, name: str | None) -> int:
-        if self._monotonic() < self._rests.get(name, float("-inf")):
+        if self.monotonic() < self._rests.get(name, float("-inf")):
             return 0
         try:
-            taken = self._sender.receive(name, self._keep, limit=_AT_ONCE)
+            taken = self.sender.receive(name, self._keep, limit=_AT_ONCE)
         except StepError as error:
             # They stay there.
             log.warning(Event.ANSWERS_UNREAD, connection=name, error=str(error))
@@ -176,14 +169,14 @@ class AnswerReader:
             self._rest(name, _ELSEWHERE)
             return 0
         if self._troubles.pop(name, None) is not None:
-            self._grace_until[name] = self._monotonic() + GRACE_S
+            self._grace_until[name] = self.monotonic() + GRACE_S
         return taken
 
     def _keep(self, answers: Sequence[TaskAnswer]) -> None:
-        record_answers(self._engine, answers, self._sender.fetch_failure)
+        record_answers(self.engine, answers, self.sender.fetch_failure)
 
     def _rest(self, name: str | None, error: StepError) -> None:
-        self._rests[name] = self._monotonic() + REST_S
+        self._rests[name] = self.monotonic() + REST_S
         self._troubles[name] = error
 
     def _judge(self, overdue: Sequence[Awaited]) -> None:
@@ -196,24 +189,24 @@ class AnswerReader:
             if trouble is not None:
                 if trouble.permanent or each.late >= LISTEN_AFTER:
                     ends.append((each, str(trouble)))
-            elif is_heard and self._monotonic() >= self._grace_until.get(name, 0.0):
+            elif is_heard and self.monotonic() >= self._grace_until.get(name, 0.0):
                 ends.append((each, each.remark or self._tell(each)))
-        end_overdue(self._engine, ends)
+        end_overdue(self.engine, ends)
 
     def _tell(self, awaited: Awaited) -> str | None:
         """Return why nobody may take a task, unless too many places were asked."""
         place = awaited.task.connection, awaited.task.queue, awaited.task.name
-        now = self._monotonic()
+        now = self.monotonic()
         fresh = {k: v for k, v in self._told.items() if now - v[0] < _BELIEVED_S}
         self._told = fresh
         asked_now = sum(now - at < LOOK_EVERY_S for at, _text in fresh.values())
         if place not in fresh and asked_now < _MOST_PLACES:
-            fresh[place] = now, self._describe(*place)
+            fresh[place] = now, self.describe(*place)
         return fresh[place][1] if place in fresh else None
 
     def _notice_silence(self) -> None:
         """Find out, for tasks that do not answer, whether anybody takes them."""
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             silent = fetch_silent(
                 connection, older_than=SILENT_AFTER, limit=_MOST_SILENT
             )
@@ -222,7 +215,7 @@ class AnswerReader:
             if remark := self._tell(each):
                 remarks.setdefault(remark, []).append(each.operation_id)
         for remark, ids in remarks.items():
-            with writing(self._engine) as connection:
+            with writing(self.engine) as connection:
                 note_remark(connection, ids, remark)
 
 
@@ -241,7 +234,7 @@ def reading_answers(settings: Settings) -> Iterator[None]:
         CeleryTaskSender(settings, partial(read_installation, engine)),
         partial(describe_silence, settings),
     )
-    start_looking(reader.look, stop, _tell_unread, "task-answers")
+    start_looking(reader.look, stop, Event.ANSWERS_UNREAD, "task-answers")
     try:
         yield
     finally:
@@ -250,34 +243,23 @@ def reading_answers(settings: Settings) -> Iterator[None]:
         engine.dispose()
 
 
-def _tell_unread(error: str) -> None:
-    log.warning(Event.ANSWERS_UNREAD, error=error)
-
-
 def start_looking(
-    look: Callable[[], int],
-    stop: threading.Event,
-    tell: Callable[[str], None],
-    name: str,
+    look: Callable[[], int], stop: threading.Event, trouble: Event, name: str
 ) -> None:
     """Begin a thread called *name* that looks as ``look_until``."""
-    threading.Thread(
-        target=look_until, args=(look, stop, tell, name), name=name, daemon=True
-    ).start()
+    given = look, stop, trouble, name
+    threading.Thread(target=look_until, args=given, name=name, daemon=True).start()
 
 
 def look_until(
-    look: Callable[[], int],
-    stop: threading.Event,
-    tell: Callable[[str], None],
-    name: str,
+    look: Callable[[], int], stop: threading.Event, trouble: Event, name: str
 ) -> None:
     """
     Look until *stop* is set; tell once of each time without a database.
 
     Args:
         look: Returns how much it found; if it was something, more may come soon.
-        tell: Logs an error.
+        trouble: How the log calls that.
         name: Of the thread that goes on after an error that nobody expected.
     """
     soon, told = 0, False
@@ -289,9 +271,9 @@ def look_until(
             except (MinutehandError, sa.exc.SQLAlchemyError) as error:
                 # The next look tries again; nothing is lost.
                 if not told:
-                    tell(str(error))
+                    log.warning(trouble, error=str(error))
                 told = True
     finally:
         # Even an error that nobody expected must not end it: its trace is written.
         if not stop.is_set():
-            start_looking(look, stop, tell, name)
+            start_looking(look, stop, trouble, name)

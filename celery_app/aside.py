@@ -19,7 +19,7 @@ from amqp import Message as AmqpMessage
 from celery.utils.saferepr import saferepr
 
 from celery_app.app import make_app
-from celery_app.broker_link import BrokerLink, describe, measure_queue
+from celery_app.broker_link import BrokerLink, declare_absent, describe, measure_queue
 from celery_app.received import UnreadableError, read_json
 from celery_app.routing import find_aside_queue
 from models.errors import BrokerUnreachableError
@@ -77,10 +77,8 @@ class UnreadableMessage:
         told = read_json(text, "it")
         try:
             at = datetime.fromisoformat(told["at"])
-            queue, problem, begin = (
-                str(told[key]) for key in ("queue", "problem", "text")
-            )
-            return cls(at, queue, problem, int(told["size"]), begin)
+            queue, problem = str(told["queue"]), str(told["problem"])
+            return cls(at, queue, problem, int(told["size"]), str(told["text"]))
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableError(str(error)) from None
 
@@ -168,18 +166,11 @@ class Aside:
         return count
 
     def _declare(self) -> None:
-        if self._is_declared:
-            return
-        # Whoever made it otherwise before us keeps it so: RabbitMQ would refuse.
-        if measure_queue(self._connection, self._name) is None:
-            self._connection.default_channel.queue_declare(
-                self._name,
-                durable=True,
-                auto_delete=False,
-                # No quorum queue: RabbitMQ 4 drops from one what was looked at often.
-                arguments={"x-max-length": MOST, "x-overflow": "drop-head"},
-            )
-        self._is_declared = True
+        if not self._is_declared:
+            # No quorum queue: RabbitMQ 4 drops from one what was looked at often.
+            arguments = {"x-max-length": MOST, "x-overflow": "drop-head"}
+            declare_absent(self._connection, self._name, arguments)
+            self._is_declared = True
 
 
 @contextmanager

@@ -20,7 +20,6 @@ import sqlalchemy as sa
 
 import tracing
 from actions.leader import Leader
-from actions.own_actions import MaintenancePlan
 from actions.tick import TickReport
 from celery_app.app import make_app
 from celery_app.couriers import TaskCouriers
@@ -158,13 +157,7 @@ class SchedulerParts:
 
     def keep_maintenance(self) -> bool:
         """Bring maintenance in line with the settings, if we lead."""
-        return self.upkeep.keep_maintenance(_make_plan(self.settings))
-
-
-def _make_plan(settings: Settings) -> MaintenancePlan:
-    return MaintenancePlan(
-        settings.maintenance_at, settings.timezone, settings.maintenance_enabled
-    )
+        return self.upkeep.keep_maintenance(self.settings)
 
 
 def make_presence(settings: Settings, engine: sa.Engine) -> Presence:

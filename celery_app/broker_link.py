@@ -225,3 +225,16 @@ def measure_queue(connection: Any, queue: str) -> Any:
     finally:
         if is_amqp:
             channel.close()
+
+
+def declare_absent(connection: Any, queue: str, arguments: dict[str, Any]) -> None:
+    """
+    Make *queue* on RabbitMQ, durable, unless there is one.
+
+    One that exists is left as it is: its owner may have made it otherwise, and RabbitMQ
+    would refuse.
+    """
+    if measure_queue(connection, queue) is None:
+        connection.default_channel.queue_declare(
+            queue, durable=True, auto_delete=False, arguments=arguments
+        )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -24,12 +25,7 @@ from celery.worker.state import maybe_shutdown, successful_requests
 from kombu.exceptions import OperationalError
 
 from celery_app.aside import Aside, UnreadableMessage
-from celery_app.received import (
-    UnreadableError,
-    make_anew,
-    read_installation,
-    read_task,
-)
+from celery_app.received import UnreadableError, make_anew, read_installation, read_task
 from celery_app.worker import get_worker
 from models.database.engine import read_host_clock, reading, writing
 from models.database.plain_json import make_plain_text
@@ -325,6 +321,7 @@ def _identify(message: Any) -> str:
     return found[:200] if isinstance(found, str) else str(hash(message.body))
 
 
+@dataclass(slots=True)
 class Quota:
     """
     Allow each thing once within a period, and a limited number of things.
@@ -334,11 +331,9 @@ class Quota:
         most: Things that are allowed within one period.
     """
 
-    def __init__(self, *, every_s: float, most: int) -> None:
-        """Let the first things pass."""
-        self._every_s = every_s
-        self._most = most
-        self._until: dict[str, float] = {}
+    every_s: float
+    most: int
+    _until: dict[str, float] = field(default_factory=dict)
 
     def ask(self, thing: str, *, now: float) -> float:
         """
@@ -354,7 +349,7 @@ class Quota:
         self._until = {each: at for each, at in self._until.items() if at > now}
         if thing in self._until:
             return self._until[thing] - now
-        if len(self._until) >= self._most:
+        if len(self._until) >= self.most:
             return min(self._until.values()) - now
-        self._until[thing] = now + self._every_s
+        self._until[thing] = now + self.every_s
         return 0.0

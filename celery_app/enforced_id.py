@@ -23,10 +23,7 @@ class EnforcedIdTask(Task):  # type: ignore[misc]  # Celery has no type hints
         return self.apply_async(args, kwargs, enforce_task_id=enforce_task_id)
 
     def apply_async(
-        self,
-        *args: Any,
-        enforce_task_id: UUID | str | None = None,
-        **options: Any,
+        self, *args: Any, enforce_task_id: UUID | str | None = None, **options: Any
     ) -> AsyncResult[Any]:
         """Send the task as Celery does; *enforce_task_id* beats ``task_id``."""
         if enforce_task_id is not None:

@@ -54,10 +54,6 @@ class QueueFinding:
     is_well: bool
     is_reachable: bool = True
 
-    def with_note(self, note: str) -> QueueFinding:
-        """Return the same with a *note* behind it."""
-        return replace(self, detail=f"{self.detail}{note}")
-
 
 def look_at_task_queues(
     queues: Sequence[TaskQueue], settings: Settings
@@ -111,7 +107,8 @@ def _look_at_connection(
             )
         else:
             found = _judge(link.title, queue, each, *counts[queue])
-            yield found if found.is_well else found.with_note(workers.note)
+            note = "" if found.is_well else workers.note
+            yield replace(found, detail=found.detail + note)
 
 
 def describe_silence(
@@ -191,11 +188,9 @@ class _Workers:
 
     def may_know(self, queue: str, task: str) -> bool:
         """Tell whether a worker of *queue* knows *task*, or nobody can tell."""
-        told = [self.known[name] for name in self.known if queue in self._take(name)]
+        takers = {name for name, queues in self.taken.items() if queue in queues}
+        told = [self.known[name] for name in takers & self.known.keys()]
         return not told or any(task in names for names in told)
-
-    def _take(self, name: str) -> list[str]:
-        return self.taken.get(name, [])
 
     def learn(self, command: str, answers: Any) -> None:
         """Keep what was answered to *command*, if it is in the form that Celery has."""

@@ -16,7 +16,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -27,11 +27,7 @@ from models.operation_state import Queue
 from operations.sending.order import Message
 
 #: Who listens to them, such as tracing, wants to see or to change each message.
-_SIGNALS = (
-    signals.before_task_publish,
-    signals.after_task_publish,
-    signals.task_sent,
-)
+_SIGNALS = (signals.before_task_publish, signals.after_task_publish, signals.task_sent)
 
 #: Messages in a command: some 100 kB. Redis answers each command, so over a slow line
 #: there are answers within the timeout.
@@ -61,14 +57,11 @@ class _Form:
 
     def fill(self, message: Message, tag: str, trace: str) -> str:
         body = self.encode(self.body % json.dumps(message.triggered_by))
-        return self.text % {
-            "id": str(message.id),
-            "tag": tag,
-            "body": body,
-            "trace": trace,
-        }
+        places = {"id": str(message.id), "tag": tag, "body": body, "trace": trace}
+        return self.text % places
 
 
+@dataclass(slots=True)
 class MessageForms:
     """
     Sends messages to Redis in forms, each of which is made when it is first needed.
@@ -78,13 +71,9 @@ class MessageForms:
         publish: Lets Celery and kombu publish on *channel*.
     """
 
-    def __init__(
-        self, channel: Any, publish: Callable[[Sequence[Message]], None]
-    ) -> None:
-        """Make no form yet."""
-        self._channel = channel
-        self._publish = publish
-        self._forms: dict[tuple[Queue, int, bool], _Form | None] = {}
+    channel: Any
+    publish: Callable[[Sequence[Message]], None]
+    _forms: dict[tuple[Queue, int, bool], _Form | None] = field(default_factory=dict)
 
     def push(self, messages: Sequence[Message]) -> bool:
         """
@@ -107,7 +96,7 @@ class MessageForms:
             if form is None:
                 return False
             texts[form.key].append(form.fill(message, f"{tag}{number:08x}", trace))
-        push_texts(self._channel, texts)
+        push_texts(self.channel, texts)
         return True
 
     def _find(self, queue: Queue, lane: int, *, is_traced: bool) -> _Form | None:
@@ -138,23 +127,22 @@ class MessageForms:
             bodies.append((body, encoding))
             return place, encoding
 
-        with _replaced(self._channel, encode_body=take_body):
+        with _replaced(self.channel, encode_body=take_body):
             key, text = self._record(blank, tag)
         [(body, encoding)] = bodies
+        places = {str(blank.id): "id", tag: "tag", place: "body"}
+        if trace := _write_trace():
+            places[trace] = "trace"
         return _Form(
             key,
-            cut(
-                text,
-                {str(blank.id): "id", tag: "tag", place: "body"}
-                | ({trace: "trace"} if (trace := _write_trace()) else {}),
-            ),
+            cut(text, places),
             body.replace("%", "%%").replace(json.dumps(blank.triggered_by), "%s"),
-            lambda body: str(self._channel.encode_body(body, encoding)[0]),
+            lambda body: str(self.channel.encode_body(body, encoding)[0]),
         )
 
     def _record(self, message: Message, tag: str) -> tuple[str, str]:
         """Return the key and the value that kombu would push for *message*."""
-        return record(self._channel, lambda: self._publish([message]), tag)
+        return record(self.channel, lambda: self.publish([message]), tag)
 
 
 def _write_trace() -> str:

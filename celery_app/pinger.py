@@ -15,7 +15,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Any
@@ -111,6 +111,7 @@ def _begin_thread(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="pinging", daemon=True).start()
 
 
+@dataclass(slots=True)
 class Pinger:
     """
     Tells monitors of runs.
@@ -123,26 +124,16 @@ class Pinger:
         begin: Begins something that takes a while.
     """
 
-    def __init__(
-        self,
-        engine: sa.Engine,
-        ping: Ping,
-        leads: Callable[[], bool],
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        begin: Callable[[Callable[[], None]], None] = _begin_thread,
-    ) -> None:
-        """Tell nothing yet."""
-        self._engine = engine
-        self._ping = ping
-        self._leads = leads
-        self._monotonic = monotonic
-        self._begin = begin
-        #: The actions of whose runs a thread tells, with their apps.
-        self._busy: dict[str, str] = {}
-        #: Until when actions rest whose monitors failed.
-        self._rests: dict[str, float] = {}
-        self._tidied_at = float("-inf")
+    engine: sa.Engine
+    ping: Ping
+    leads: Callable[[], bool]
+    monotonic: Callable[[], float] = time.monotonic
+    begin: Callable[[Callable[[], None]], None] = _begin_thread
+    #: The actions of whose runs a thread tells, with their apps.
+    _busy: dict[str, str] = field(default_factory=dict)
+    #: Until when actions rest whose monitors failed.
+    _rests: dict[str, float] = field(default_factory=dict)
+    _tidied_at: float = float("-inf")
 
     def look(self) -> int:
         """
@@ -151,9 +142,9 @@ class Pinger:
         Raises:
             UnreachableError: The database is away.
         """
-        if not self._leads():
+        if not self.leads():
             return 0
-        now = self._monotonic()
+        now = self.monotonic()
         if now - self._tidied_at >= _TIDY_EVERY_S:
             self._tidy()
             self._tidied_at = now
@@ -161,14 +152,11 @@ class Pinger:
         self._rests = {uid: at for uid, at in rests.items() if at > now}
         busy = self._busy.copy()
         # Not read at all: what one app cannot be told of now must not hide the others'.
-        others = {
-            "actions": [*self._rests, *busy],
-            "apps": [
-                a for a, n in Counter(busy.values()).items() if n >= THREADS_OF_ONE
-            ],
-        }
+        many = Counter(busy.values()).items()
+        apps = [app for app, count in many if count >= THREADS_OF_ONE]
+        others = {"actions": [*self._rests, *busy], "apps": apps}
         runs: defaultdict[str, list[Unpinged]] = defaultdict(list)
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             for row in connection.execute(_statement(), others):
                 runs[row.action_uid].append(Unpinged(*row))
         return sum(map(self._take, runs.values()))
@@ -180,7 +168,7 @@ class Pinger:
         if len(apps) >= MOST_THREADS or apps.count(app) >= THREADS_OF_ONE:
             return 0
         self._busy[uid] = app
-        self._begin(partial(self._work, uid, runs))
+        self.begin(partial(self._work, uid, runs))
         return len(runs)
 
     def _work(self, uid: str, runs: Sequence[Unpinged]) -> None:
@@ -188,21 +176,21 @@ class Pinger:
             pause = next(filter(None, map(self._tell, runs)), None)
             if pause is not None:
                 wait_s = (pause.retry_at - pause.now).total_seconds()
-                self._rests[uid] = self._monotonic() + wait_s
+                self._rests[uid] = self.monotonic() + wait_s
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
-            _tell_failed(str(error))  # the next look finds it
+            log.warning(Event.PING_FAILED, error=str(error))  # the next look finds it
         finally:
             del self._busy[uid]
 
     def _tell(self, run: Unpinged) -> ServerPause | None:
         """Tell of *run*; return for how long its monitor has to be left alone."""
-        breaker = Breaker(self._engine, f"{MONITOR} {run.host} of {run.action_uid}")
+        breaker = Breaker(self.engine, f"{MONITOR} {run.host} of {run.action_uid}")
         error, pinged = None, run.pinged
         pause, tries = breaker.ask()
         if pause is not None:
             return pause
         for sign in run.signs if run.address else ():
-            sending = self._ping(make_ping(run.address or "", sign, run.id))
+            sending = self.ping(make_ping(run.address or "", sign, run.id))
             error = None if sending.outcome is Fate.SENT else sending.detail
             if error is not None and not error.startswith(run.host):
                 error = f"{run.host}: {error}"
@@ -226,30 +214,21 @@ class Pinger:
         is_same = [_run.id == run.id, _run.pinged < 2]
         if run.finished_at is not None:
             is_same.append(_run.finished_at == run.finished_at)
-        with writing(self._engine) as connection:
-            connection.execute(
-                sa.update(operations)
-                .where(*is_same)
-                .values(pinged=pinged, ping_error=error)
-            )
+        told = sa.update(operations).where(*is_same)
+        with writing(self.engine) as connection:
+            connection.execute(told.values(pinged=pinged, ping_error=error))
 
     def _tidy(self) -> None:
         """Give up what is too old, and forget monitors that nobody tells anything."""
-        with writing(self._engine) as connection:
+        long_ago = db_now(-GIVE_UP_AFTER)
+        error = sa.func.coalesce(_run.ping_error, "nobody led in time")
+        given_up = sa.update(operations).values(pinged=2, ping_error=error)
+        silent = breakers.c.name.startswith(MONITOR), breakers.c.retry_at < long_ago
+        with writing(self.engine) as connection:
             connection.execute(
-                sa.update(operations)
-                .where(UNPINGED.of(), _run.finished_at < db_now(-GIVE_UP_AFTER))
-                .values(
-                    pinged=2,
-                    ping_error=sa.func.coalesce(_run.ping_error, "nobody led in time"),
-                )
+                given_up.where(UNPINGED.of(), _run.finished_at < long_ago)
             )
-            connection.execute(
-                sa.delete(breakers).where(
-                    breakers.c.name.startswith(MONITOR),
-                    breakers.c.retry_at < db_now(-GIVE_UP_AFTER),
-                )
-            )
+            connection.execute(sa.delete(breakers).where(*silent))
 
 
 @cache
@@ -308,10 +287,6 @@ class LeaderPing:
         return 0
 
 
-def _tell_failed(error: str) -> None:
-    log.warning(Event.PING_FAILED, error=error)
-
-
 @contextmanager
 def pinging(
     settings: Settings,
@@ -327,11 +302,11 @@ def pinging(
     hosts = settings.webhook_allowed_hosts
     ping = RealWebhooks(secret=None, allowed_hosts=hosts, timeout=TIMEOUT).ping
     pinger = Pinger(engine, ping, leads)
-    start_looking(pinger.look, stop, _tell_failed, "pings")
+    start_looking(pinger.look, stop, Event.PING_FAILED, "pings")
     if settings.leader_ping is not None:
         leader_ping = LeaderPing(engine, ping, settings.leader_ping)
         on_tick.append(leader_ping.note)
-        start_looking(leader_ping.look, stop, _tell_failed, "leader-ping")
+        start_looking(leader_ping.look, stop, Event.PING_FAILED, "leader-ping")
     try:
         yield
     finally:

@@ -12,6 +12,8 @@ import re
 from contextlib import suppress
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from models.errors import UsageError
 from settings import Settings
@@ -36,13 +38,11 @@ def refuse_cluster(settings: Settings) -> None:
     """
     if not settings.broker_url.startswith("redis"):
         return
-    url = make_client_url(settings.broker_url)
-    timeout_s = settings.broker_timeout.total_seconds()
     # Other errors, even in the URL, are reported by the code that really connects.
     with (
         suppress(redis.RedisError, OSError, ValueError),
-        redis.Redis.from_url(
-            url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s
+        open_redis(
+            settings.broker_url, settings.broker_timeout.total_seconds()
         ) as client,
     ):
         if client.info("cluster").get("cluster_enabled"):
@@ -50,11 +50,20 @@ def refuse_cluster(settings: Settings) -> None:
             raise UsageError(msg)
 
 
-def make_client_url(url: str) -> str:
-    """Return kombu's *url* of a Redis as redis-py writes it: sockets differ."""
-    if not url.startswith("redis+socket"):
-        return url
-    return url.replace("redis+socket", "unix", 1).replace("virtual_host=", "db=")
+def open_redis(url: str, timeout_s: float) -> redis.Redis:
+    """
+    Return a client of a Redis, which tries each call once.
+
+    Args:
+        url: As kombu writes it; redis-py writes sockets otherwise.
+        timeout_s: For each of connecting and a call.
+    """
+    if url.startswith("redis+socket"):
+        url = url.replace("redis+socket", "unix", 1).replace("virtual_host=", "db=")
+    once = Retry(NoBackoff(), 0)
+    return redis.Redis.from_url(
+        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=once
+    )
 
 
 def is_said_by_cluster(text: str) -> bool:

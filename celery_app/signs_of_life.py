@@ -62,10 +62,7 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
     requires = ("celery.worker.components:Timer", "celery.worker.components:Pool")
 
     def __init__(
-        self,
-        worker: Any,
-        minutehand_settings: Settings | None = None,
-        **options: Any,
+        self, worker: Any, minutehand_settings: Settings | None = None, **options: Any
     ) -> None:
         """Do nothing yet."""
         super().__init__(worker, **options)

@@ -22,12 +22,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import redis
 from pydantic import JsonValue
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from celery_app.redis_cluster import make_client_url
+from celery_app.redis_cluster import open_redis
 from models.database.plain_json import make_plain_text
 from models.run_task import OUR_HEADERS
 from operations.foreign_tasks import ForeignTask, TaskAnswer
@@ -225,12 +222,7 @@ def fetch_failure(url: str, task_id: str, *, timeout_s: float) -> str | None:
     Raises:
         redis.RedisError, OSError: It cannot be asked.
     """
-    with redis.Redis.from_url(
-        make_client_url(url),
-        socket_timeout=timeout_s,
-        socket_connect_timeout=timeout_s,
-        retry=Retry(NoBackoff(), 0),
-    ) as client:
+    with open_redis(url, timeout_s) as client:
         return read_failure(client.getrange(_KEY + task_id, 0, _MOST_BYTES))
 
 

@@ -14,7 +14,7 @@ import re
 from base64 import b64decode, b64encode
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -79,6 +79,7 @@ class _Form:
         }
 
 
+@dataclass(slots=True)
 class TaskForms:
     """
     Sends tasks over one connection, in forms where that is possible.
@@ -88,11 +89,9 @@ class TaskForms:
         publish: Lets Celery and kombu publish a task on *channel*.
     """
 
-    def __init__(self, channel: Any, publish: Publish) -> None:
-        """Make no form yet."""
-        self._channel = channel
-        self._publish = publish
-        self._forms: dict[_Kind, _Form | None] = {}
+    channel: Any
+    publish: Publish
+    _forms: dict[_Kind, _Form | None] = field(default_factory=dict)
 
     def push(self, tasks: Sequence[ForeignTask], answers: str | None) -> None:
         """
@@ -105,18 +104,18 @@ class TaskForms:
         Raises:
             Exception: Those of the transport; any of them may have arrived.
         """
-        may_fill = isinstance(self._channel, RedisChannel) and not is_listened_to()
+        may_fill = isinstance(self.channel, RedisChannel) and not is_listened_to()
         texts: defaultdict[str, list[str]] = defaultdict(list)
         # Different for each, and spelled as kombu's, which takes another UUID for each.
         tag = str(uuid4())[:-8]
         for number, task in enumerate(tasks):
             form = self._find(task, answers) if may_fill else None
             if form is None:
-                self._publish(task, answers)
+                self.publish(task, answers)
             else:
                 texts[form.key].append(form.fill(task, f"{tag}{number:08x}"))
         if texts:
-            push_texts(self._channel, texts)
+            push_texts(self.channel, texts)
 
     def _find(self, task: ForeignTask, answers: str | None) -> _Form | None:
         kind = (
@@ -183,7 +182,7 @@ class TaskForms:
     def _record(
         self, task: ForeignTask, answers: str | None, tag: str
     ) -> tuple[str, str]:
-        return record(self._channel, lambda: self._publish(task, answers), tag)
+        return record(self.channel, lambda: self.publish(task, answers), tag)
 
 
 def _write_all(values: object) -> str:

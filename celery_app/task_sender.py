@@ -291,11 +291,15 @@ class Link:
         Raises:
             PlatformError: The broker was away, or did not answer in time.
         """
+
+        def take() -> int | None:
+            if self._queue is None:
+                self._queue = open_answers(self._link.connection, answers)
+            return None if self._queue is None else self._queue.take(keep, limit=limit)
+
         with self._lock:
             try:
-                return self._call(
-                    lambda: self._take(answers, keep, limit=limit), _HEARTBEAT_S
-                )
+                return self._call(take, _HEARTBEAT_S)
             except self.errors as error:
                 self._close()
                 told = describe(error)
@@ -315,17 +319,6 @@ class Link:
             self._close()
         self._link.open(heartbeat_s)
         return use()
-
-    def _take(
-        self,
-        answers: str,
-        keep: Callable[[Sequence[TaskAnswer]], object],
-        *,
-        limit: int,
-    ) -> int | None:
-        if self._queue is None:
-            self._queue = open_answers(self._link.connection, answers)
-        return None if self._queue is None else self._queue.take(keep, limit=limit)
 
     @contextmanager
     def connecting(self) -> Iterator[tuple[Celery, Any]]:

@@ -8,13 +8,18 @@ finds the operation claimed or final, and is dropped.
 from __future__ import annotations
 
 import gc
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 from uuid import UUID
 
 import structlog
 from billiard.exceptions import SoftTimeLimitExceeded
+from billiard.pool import SIG_SOFT_TIMEOUT, soft_timeout_sighandler
 from celery.exceptions import Reject
 from celery.signals import (
     setup_logging,
@@ -29,11 +34,7 @@ from celery_app.app import app
 from celery_app.enforced_id import EnforcedIdTask
 from celery_app.logs import configure_worker_logs
 from celery_app.lost_children import make_worker_name
-from celery_app.routing import (
-    EXECUTE_SCHEDULED_ACTION,
-    EXECUTE_SCHEDULED_ACTION_QUICK,
-)
-from celery_app.time_limit import noticing_time_limit
+from celery_app.routing import EXECUTE_SCHEDULED_ACTION, EXECUTE_SCHEDULED_ACTION_QUICK
 from celery_app.worker import get_worker, stop_worker
 from models.errors import TimeLimitError, UnreachableError, UsageError
 from models.operation_state import FINAL_STATES, OperationState, Reason
@@ -139,10 +140,7 @@ def execute(
         tracing.begin(
             "operation",
             at=tracing.find_operation(claim.operation_id, sent_by),
-            links=[
-                sent_by,
-                tracing.find_post(claim.action_uid, claim.action_revision),
-            ],
+            links=[sent_by, tracing.find_post(claim.action_uid, claim.action_revision)],
             kind="CONSUMER",
             since_ns=began_ns,
             **facts,
@@ -183,6 +181,37 @@ def _run(attempt: Attempt) -> OperationState | None:
         # The row must reach a final state.
         log.exception(Event.OPERATION_CRASHED)
         return attempt.fail(f"{type(error).__name__}: {error}", crash=error)
+
+
+@contextmanager
+def noticing_time_limit() -> Iterator[Callable[[], bool]]:
+    """
+    Give a function that tells whether the soft limit was reached within the block.
+
+    It is noticed whatever becomes of its exception. The pool's parent sends a signal,
+    whose handler raises that in the main thread, wherever it is. Most code lets it
+    pass, but a C library may turn it into an error of its own, and a clean-up may drop
+    it. So the handler also leaves a note.
+
+    Without a pool of processes (threads, ``minutehand up``) no signal is sent, and the
+    function always returns False.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    in_pool = signal.getsignal(SIG_SOFT_TIMEOUT) is soft_timeout_sighandler
+    if not (in_main and in_pool):
+        yield lambda: False
+        return
+    reached = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        reached.set()
+        soft_timeout_sighandler(number, frame)
+
+    signal.signal(SIG_SOFT_TIMEOUT, note)
+    try:
+        yield reached.is_set
+    finally:
+        signal.signal(SIG_SOFT_TIMEOUT, soft_timeout_sighandler)
 
 
 def _run_within_limit(

@@ -34,13 +34,14 @@ from cli.output import (
     style_state,
 )
 from dispatch.backfills.planning import Plan, plan_backfill
-from dispatch.backfills.requests import cancel_backfill, start_backfill
-from dispatch.backfills.shown_backfills import (
+from dispatch.backfills.requests import (
     ShownBackfill,
+    cancel_backfill,
     fetch_backfilled_occurrences,
     fetch_shown_backfill,
     fetch_shown_backfills,
     find_backfill_id,
+    start_backfill,
 )
 from models.json_form import get_members
 from models.paging import Page

@@ -57,13 +57,13 @@ def restored(
     )
     patient.dispose()
     if json:
-        print_json(report.as_json(dry_run=dry_run))
+        print_json(report)
     else:
-        _print(report, dry_run=dry_run)
+        _print(report)
 
 
-def _print(report: Restored, *, dry_run: bool) -> None:
-    heading = "Would settle" if dry_run else "Settled"
+def _print(report: Restored) -> None:
+    heading = "Would settle" if report.dry_run else "Settled"
     begin, end = format_both(report.as_of), format_both(report.now)
     print_line(f"{heading} the time from {begin} (the backup) to {end} (now):")
     missed = format_count(report.missed_occurrences, "occurrence", "occurrences")
@@ -91,7 +91,7 @@ def _print(report: Restored, *, dry_run: bool) -> None:
                 "use": f.use,
             },
         )
-    if dry_run:
+    if report.dry_run:
         return
     if total or report.missed_actions:
         print_note(

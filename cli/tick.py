@@ -12,7 +12,7 @@ import structlog
 import typer
 
 from actions.leader import get_send_failure
-from actions.own_actions import MAINTENANCE_UID, MaintenancePlan, ensure_maintenance
+from actions.own_actions import MAINTENANCE_UID, ensure_maintenance
 from actions.previews.sentences import describe
 from actions.read_rules import fetch_named
 from actions.tick import TickReport, run_tick
@@ -37,7 +37,6 @@ from models.errors import BrokerUnreachableError, ConflictError
 from models.operation_state import OperationState
 from models.units import format_count
 from operations.list_operations import count_backlog
-from settings import Settings
 from telemetry import configure_logging
 
 if TYPE_CHECKING:
@@ -88,8 +87,7 @@ def tick(
     _lead(scheduler, wait=not no_wait)
     try:
         # A scheduler does the same when it starts.
-        plan = _make_plan(settings)
-        ensure_maintenance(scheduler.engine, plan, check=scheduler.leader.check)
+        ensure_maintenance(scheduler.engine, settings, check=scheduler.leader.check)
         _warn_of_future(instant)
         report = _tick(scheduler, instant)
         # Even if nothing was due: operations may be waiting for a scheduler.
@@ -202,12 +200,6 @@ def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
     )
 
 
-def _make_plan(settings: Settings) -> MaintenancePlan:
-    return MaintenancePlan(
-        settings.maintenance_at, settings.timezone, settings.maintenance_enabled
-    )
-
-
 def _show(instant: datetime | None, *, json: bool) -> None:
     """Decide what is due, and show it instead of recording it."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
@@ -218,7 +210,7 @@ def _show(instant: datetime | None, *, json: bool) -> None:
     settings = get_settings()
     foreseen = foresee_tick(
         get_engine(),
-        _make_plan(settings),
+        settings,
         now=instant,
         lookback=settings.lookback,
         chunk=settings.chunk,

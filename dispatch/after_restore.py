@@ -10,7 +10,7 @@ restore_operations do the part of actions/ and of operations/.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from actions.restore_actions import (
     start_anew,
     void_lease,
 )
-from dispatch.backfills.shown_backfills import OccurrenceOutcome, end_backfills
+from dispatch.backfills.requests import OccurrenceOutcome, end_backfills
 from dispatch.bulk.requests import end_bulk_changes
 from models.database.engine import read_clock, reading, writing
 from models.errors import ConflictError, UsageError
@@ -63,33 +63,18 @@ class Restored:
         missed_occurrences: How many occurrences of them were missed.
         restarted_actions: How many actions are in effect from now on.
         lost_files: Versions of data in use whose files are gone.
+        dry_run: Whether all was left as it is.
     """
 
     as_of: datetime
     now: datetime
+    dry_run: bool
     canceled: Mapping[str, int]
     uncertain_mails: int
     missed_actions: int
     missed_occurrences: int
     restarted_actions: int
     lost_files: list[LostFile]
-
-    def as_json(self, *, dry_run: bool) -> dict[str, object]:
-        """Return the documented object; keys are only added."""
-        return {
-            "as_of": self.as_of,
-            "now": self.now,
-            "dry_run": dry_run,
-            "canceled": dict(self.canceled),
-            "uncertain_mails": self.uncertain_mails,
-            "missed_actions": self.missed_actions,
-            "missed_occurrences": self.missed_occurrences,
-            "restarted_actions": self.restarted_actions,
-            "lost_files": [
-                {"app": f.app, "domain": f.domain, "use": f.use, "version": f.version}
-                for f in self.lost_files
-            ],
-        }
 
 
 def refuse_leader(engine: sa.Engine) -> None:
@@ -145,7 +130,7 @@ def settle_restored(
             savepoint.rollback()
         else:
             savepoint.commit()
-    return restored
+    return replace(restored, dry_run=dry_run)
 
 
 def _refuse_life(connection: sa.Connection) -> None:
@@ -211,6 +196,7 @@ def _settle(
     return Restored(
         as_of=as_of,
         now=now,
+        dry_run=False,
         canceled=settled.operations,
         uncertain_mails=settled.mails,
         missed_actions=len({row.action_uid for row in missed}),

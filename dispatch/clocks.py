@@ -8,7 +8,7 @@ due instants are computed again.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -29,13 +29,7 @@ from actions.leader import (
     record_set_back,
     record_tick,
 )
-from models.database.engine import (
-    TOLERATED_SKEW,
-    Clock,
-    read_clock,
-    reading,
-    writing,
-)
+from models.database.engine import TOLERATED_SKEW, Clock, read_clock, reading, writing
 from operations.rescue import date_back
 from telemetry import CLOCK_SKEW, Event
 
@@ -113,6 +107,7 @@ def follow_clock_set_back(
     return until is not None
 
 
+@dataclass(slots=True)
 class ZoneAdopter:
     """
     Has the leader adopt a time zone database that is another than the last leader's.
@@ -121,11 +116,9 @@ class ZoneAdopter:
         leader: Checked in every transaction.
     """
 
-    def __init__(self, engine: sa.Engine, leader: Leader) -> None:
-        """Have nothing to do until it begins."""
-        self._engine = engine
-        self._leader = leader
-        self._changed: ChangedZones | None = None
+    engine: sa.Engine
+    leader: Leader
+    _changed: ChangedZones | None = None
 
     def begin(self) -> None:
         """
@@ -134,8 +127,8 @@ class ZoneAdopter:
         Raises:
             LeadershipLostError, UnreachableError: Nothing was written.
         """
-        with writing(self._engine) as connection:
-            self._leader.check(connection)
+        with writing(self.engine) as connection:
+            self.leader.check(connection)
             ticked_at = get_last_tick_at(connection) or read_clock(connection)
             self._changed = begin_adoption(connection, ticked_at=ticked_at)
         for zone in sorted(self._changed.names if self._changed else ()):
@@ -150,8 +143,8 @@ class ZoneAdopter:
         """
         if self._changed is None:
             return False
-        with writing(self._engine) as connection:
-            self._leader.check(connection)
+        with writing(self.engine) as connection:
+            self.leader.check(connection)
             is_left = adopt_part(
                 connection,
                 self._changed,

@@ -10,22 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import sqlalchemy as sa
 import structlog
 
 from actions.leader import Leader
 from dispatch.noticer import Noticer
-from models.database.engine import (
-    Identifier,
-    UtcDateTime,
-    db_now,
-    json_rows,
-    make_rows_json,
-    reading,
-    writing,
-)
+from models.database.engine import db_now, json_rows, make_rows_json, reading, writing
 from models.database.tables import (
     EXPECTED,
     IS_REVISION,
@@ -106,12 +97,9 @@ _SELECT_DUE = (
 
 @cache
 def _judged_statement(dialect: str) -> sa.Update:
-    columns: dict[str, sa.types.TypeEngine[Any]] = {
-        "id": Identifier,
-        "late": sa.Text(),
-        "look_at": UtcDateTime,
-    }
-    judged = json_rows(dialect, columns, "judged")
+    columns = {"id": _run.id, "late": _run.late, "look_at": _run.expected_at}
+    kinds = {name: column.type for name, column in columns.items()}
+    judged = json_rows(dialect, kinds, "judged")
     return (
         sa.update(operations)
         .where(_run.id == judged.c.id)

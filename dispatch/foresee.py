@@ -38,23 +38,17 @@ class ForeseenTick:
 
     def as_json(self) -> list[dict[str, object]]:
         """Return the documented objects, one for each operation."""
-        return [make_foreseen_json(each) for each in self.operations]
+        return [
+            {name.removesuffix("_id"): getattr(each, name) for name in _SHOWN}
+            for each in self.operations
+        ]
 
 
-def make_foreseen_json(new: NewOperation) -> dict[str, object]:
-    """Return the documented object for an operation that is yet to be recorded."""
-    return {
-        "id": new.id,
-        "action_uid": new.action_uid,
-        "app": new.app,
-        "occurrence": new.occurrence,
-        "user": new.user_id,
-        "trigger": new.trigger,
-        "queue": new.queue,
-        "state": new.state,
-        "reason": new.reason,
-        "details": new.details,
-    }
+#: What is shown of an operation that is yet to be recorded.
+_SHOWN = (
+    *("id", "action_uid", "app", "occurrence", "user_id"),
+    *("trigger", "queue", "state", "reason", "details"),
+)
 
 
 @dataclass(slots=True)
@@ -118,13 +112,8 @@ def foresee_tick(
     def keep_out(action: ActionRevision, reason: str) -> None:
         foreseen.quarantined.append((action, reason))
 
-    run_tick(
-        now,
-        engine=engine,
-        dispatcher=NoFlights(keep, keep_out),
-        lookback=lookback,
-        chunk=chunk,
-    )
+    flights = NoFlights(keep, keep_out)
+    run_tick(now, engine=engine, dispatcher=flights, lookback=lookback, chunk=chunk)
     if foreseen.maintenance is not None:
         for action in foreseen.maintenance.due:
             made = decide_time(action, now=now, lookback=lookback, memo={})

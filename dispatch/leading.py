@@ -7,6 +7,7 @@ Each change is logged once, and so is each leader that it waits for.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 import structlog
@@ -19,6 +20,7 @@ from telemetry import IS_LEADER, Event
 log = structlog.get_logger()
 
 
+@dataclass(slots=True)
 class Leading:
     """
     The leadership of one scheduler: taken, kept, lost and released.
@@ -28,13 +30,11 @@ class Leading:
         zones: What a new leader begins with.
     """
 
-    def __init__(self, engine: sa.Engine, leader: Leader, zones: ZoneAdopter) -> None:
-        """Stand by; ``hold`` tries to lead."""
-        self._engine = engine
-        self._leader = leader
-        self._zones = zones
-        self._was_leading = False
-        self._stood_by_for: int | None = None
+    engine: sa.Engine
+    leader: Leader
+    zones: ZoneAdopter
+    _was_leading: bool = False
+    _stood_by_for: int | None = None
 
     def hold(self) -> bool:
         """
@@ -46,12 +46,12 @@ class Leading:
         Raises:
             LeadershipLostError, UnreachableError: The next call does it again.
         """
-        if not self._leader.hold():
+        if not self.leader.hold():
             self.lose()
             return False
         if not self._was_leading:
-            self._zones.begin()
-            log.info(Event.LEASE_ACQUIRED, fence=self._leader.fence)
+            self.zones.begin()
+            log.info(Event.LEASE_ACQUIRED, fence=self.leader.fence)
             # last: if something above failed, the next wake does it again
             self._was_leading = True
             IS_LEADER.set(1)
@@ -66,9 +66,9 @@ class Leading:
 
     def end(self) -> None:
         """Let a standby lead at once, if we lead; never raises."""
-        led = self._leader.fence is not None
+        led = self.leader.fence is not None
         try:
-            self._leader.release()
+            self.leader.release()
         except UnreachableError as error:
             log.warning(Event.LEASE_LOST, error=str(error))
         else:
@@ -84,9 +84,9 @@ class Leading:
             ConflictError: Another scheduler leads, and *wait* is False.
         """
         if not wait:
-            raise ConflictError(describe_holder(self._engine))
+            raise ConflictError(describe_holder(self.engine))
         with suppress(UnreachableError):  # the wake has just logged it
-            holder = get_holder(self._engine)
+            holder = get_holder(self.engine)
             if holder is None or holder.is_stale or holder.fence == self._stood_by_for:
                 return
             log.info(

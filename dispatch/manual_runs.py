@@ -16,16 +16,15 @@ from actions.posting.revisions import require_action
 from models.database.engine import Author, read_clock, writing
 from models.database.journal import note_change
 from models.database.tables import operations
-from models.decision import NewOperation, make_triggered_by
+from models.decision import make_triggered_by
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
-from models.expectations import expect_at
 from models.fields.strict_model import show
 from models.occurrence import make_manual_id
 from models.operation import order_steps
-from models.operation_state import OperationState, Overlap, Queue, Trigger
+from models.operation_state import OperationState, Trigger
 from operations.claiming.obstacles import STEPS_KEY
 from operations.list_operations import fetch_operation
-from operations.record import record
+from operations.record import make_operation, record
 
 #: How long a repeated request is the same run; as long as its answer is repeated.
 SAME_FOR = timedelta(days=1)
@@ -122,25 +121,19 @@ def run_now(  # noqa: PLR0913 - all but two have a default
         if note is not None:
             details["note"] = note
         now = read_clock(connection)
-        if request is None:
-            operation_id = make_manual_id(action_uid, key or str(uuid4()))
-        else:
+        operation_id = make_manual_id(action_uid, key or str(uuid4()))
+        if request is not None:
             operation_id = find_requested_id(connection, action_uid, request, now)
-        new = NewOperation(
+        new = make_operation(
+            action,
             id=operation_id,
-            action_uid=action_uid,
-            action_revision=action.revision,
-            app=action.app,
             trigger=Trigger.MANUAL,
             triggered_by=make_triggered_by(action.name),
-            occurrence=now.replace(microsecond=0),
-            queue=Queue(action.queue),
-            overlap=Overlap(action.overlap),
-            attempts_allowed=action.attempts_allowed,
-            expected_at=expect_at(now, action.expected_after_s),
+            occurrence=now,
             user_id=user_id,
             details=details or None,
         )
+        new = new._replace(occurrence=now.replace(microsecond=0))
         if not record(connection, [new]):
             return operation_id  # the same was asked for before
         row = fetch_operation(connection, operation_id)
@@ -148,15 +141,9 @@ def run_now(  # noqa: PLR0913 - all but two have a default
         if row.state != OperationState.PENDING:
             msg = f"action {action_uid!r} is already running ({row.reason})"
             raise ConflictError(msg)  # which rolls back: a refusal leaves no row
-        note_change(
-            connection,
-            "action",
-            action_uid,
-            "run",
-            app=action.app,
-            after={"operation": str(operation_id), "user": user_id, **details},
-            note=note,
-        )
+        after = {"operation": str(operation_id), "user": user_id, **details}
+        what = "action", action_uid, "run"
+        note_change(connection, *what, app=action.app, after=after, note=note)
     return operation_id
 
 

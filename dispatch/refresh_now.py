@@ -79,9 +79,8 @@ def refresh_now(
     asked = RefreshModel(domains=None if names is None else tuple(dict.fromkeys(names)))
     uid, revision = _ensure_action(connection, app, asked, by)
     now = read_clock(connection)
-    if request is None:
-        operation_id = make_manual_id(uid, str(uuid4()))
-    else:
+    operation_id = make_manual_id(uid, str(uuid4()))
+    if request is not None:
         operation_id = find_requested_id(connection, uid, request, now)
     new = NewOperation(
         id=operation_id,
@@ -101,18 +100,12 @@ def refresh_now(
     if states[operation_id] is not OperationState.PENDING:
         msg = f"small app {app!r} has too many refreshes that wait. Wait for those."
         raise ConflictError(msg)  # which rolls back: a refusal leaves no row
-    note_change(
-        connection,
-        "data",
-        app,
-        "refresh asked for",
-        app=app,
-        after={
-            "operation": operation_id,
-            "domains": "all" if names is None else list(names),
-            "force": force,
-        },
-    )
+    after = {
+        "operation": operation_id,
+        "domains": "all" if names is None else list(names),
+        "force": force,
+    }
+    note_change(connection, "data", app, "refresh asked for", app=app, after=after)
     return BegunRefresh(operation_id)
 
 

@@ -139,15 +139,8 @@ class StoredRequests:
         note: str | None = None,
     ) -> None:
         """Add to the record of changes what became of a request."""
-        note_change(
-            connection,
-            self.kind,
-            str(request_id),
-            change,
-            app=app,
-            after=told,
-            note=note,
-        )
+        what = self.kind, str(request_id), change
+        note_change(connection, *what, app=app, after=told, note=note)
 
 
 def find_state(row: sa.Row[Any]) -> RequestState:

@@ -138,35 +138,32 @@ class TaskOutbox:
         Returns:
             How many were taken; and those whose connection is unknown here.
         """
-        count = len(messages)
-        with tracing.begin("send tasks", kind="PRODUCER", messages=count) as batch:
-            return self._hand_over(messages, batch)
-
-    def _hand_over(
-        self, messages: Sequence[Message], batch: tracing.TraceSpan
-    ) -> tuple[int, list[Message]]:
-        with reading(self.engine) as connection:
-            if self._secret is None:
-                self._secret = fetch_secret(connection)
-            ready, unfit = fetch_tasks(
-                connection, messages, secret=self._secret, revisions=self._revisions
-            )
-        for message, mark in unfit:
-            self._note(message, mark)
         batches: defaultdict[str | None, list[Ready]] = defaultdict(list)
-        left = []
-        for each in ready:
-            if not self.couriers.knows(each.task.connection):
-                left.append(each.message)
-                continue
-            try:
-                placed = self._place(each, batch)
-            except StepError as error:
-                self._note(each.message, mark_failed(each.message, str(error)))
-            else:
-                batches[placed.task.connection].append(placed)
-        taken = sum(self._hand(name, batch) for name, batch in batches.items())
+        left, count = [], len(messages)
+        with tracing.begin("send tasks", kind="PRODUCER", messages=count) as batch:
+            ready, unfit = self._fetch(messages)
+            for message, mark in unfit:
+                self._note(message, mark)
+            for each in ready:
+                if not self.couriers.knows(each.task.connection):
+                    left.append(each.message)
+                    continue
+                try:
+                    placed = self._place(each, batch)
+                except StepError as error:
+                    self._note(each.message, mark_failed(each.message, str(error)))
+                else:
+                    batches[placed.task.connection].append(placed)
+            taken = sum(self._hand(name, some) for name, some in batches.items())
         return taken + len(unfit), left
+
+    def _fetch(
+        self, messages: Sequence[Message]
+    ) -> tuple[list[Ready], list[tuple[Message, TaskMark]]]:
+        with reading(self.engine) as connection:
+            secret = self._secret = self._secret or fetch_secret(connection)
+            known = self._revisions
+            return fetch_tasks(connection, messages, secret=secret, revisions=known)
 
     def settle(self) -> None:
         """Wait a moment, so that what was sent is marked at once."""

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -19,9 +18,9 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.back_off import ATTEMPTS
-from models.database.engine import Identifier, db_now, json_rows, make_rows_json
+from models.database.engine import db_now
 from models.database.journal import note_change
-from models.database.lists import belongs_to
+from models.database.lists import belongs_to, select_given
 from models.database.tables import (
     IS_REVISION,
     LIVE,
@@ -30,18 +29,16 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.errors import ConflictError
-from models.operation_state import (
-    LIVE_STATES,
-    OperationState,
-    Overlap,
-    Queue,
-    Reason,
-)
+from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
 from operations.following import record_following
 from operations.list_operations import make_unknown
 from operations.record import QUEUE_LIMIT, count_live
 from operations.retry_from_step import find_repeated, repeat_steps
-from operations.running.step_records import skip_steps_of
+from operations.running.step_records import skip_open_steps
+
+_action = scheduled_actions.c
+
+_run = operations.c
 
 
 class OperationChange(StrEnum):
@@ -65,14 +62,8 @@ CHANGED = "changed meanwhile"
 #: The last attempt of an operation that is retried. What was canceled may have been
 #: sent to its own queue unmarked, in an attempt that nobody has counted: it is counted
 #: now, so that the answer to it does not end the retry.
-_LAST_ATTEMPT = operations.c.attempt + sa.case(
-    (
-        sa.and_(
-            operations.c.state == OperationState.CANCELED,
-            operations.c.queue == Queue.TASKS,
-        ),
-        1,
-    ),
+_LAST_ATTEMPT = _run.attempt + sa.case(
+    (sa.and_(_run.state == OperationState.CANCELED, _run.queue == Queue.TASKS), 1),
     else_=0,
 )
 
@@ -94,12 +85,12 @@ REOPENED: Mapping[str, Any] = MappingProxyType(
         "send_at": db_now(),
         # The first copy of its message may still be on its way, ahead of later ones. So
         # its run does not prove that other messages were lost (rescue.py).
-        "sends": sa.case((operations.c.sends > 0, 1), else_=0),
+        "sends": sa.case((_run.sends > 0, 1), else_=0),
         "kills": 0,
         "attempt": _LAST_ATTEMPT,
         "attempts_allowed": _LAST_ATTEMPT + _ATTEMPTS_AGAIN,
         # Its monitor hears of it again; null, if it has none, stays null.
-        "pinged": operations.c.pinged * 0,
+        "pinged": _run.pinged * 0,
         "ping_error": None,
     }
 )
@@ -186,19 +177,10 @@ def _lock(
     connection: sa.Connection, operation_id: UUID, app: str | None
 ) -> sa.Row[Any]:
     """Lock an operation, and return what it is now."""
-    columns = operations.c
-    row: Any = connection.execute(
-        sa.select(
-            *(columns.id, columns.app, columns.state, columns.reason),
-            *(columns.action_uid, columns.action_revision, columns.details),
-        )
-        .where(columns.id == operation_id, *belongs_to(app))
-        .with_for_update()
-    ).one_or_none()
+    row = _lock_each(connection, [operation_id], *belongs_to(app)).get(operation_id)
     if row is None:
         raise make_unknown(operation_id)
-    locked: sa.Row[Any] = row
-    return locked
+    return row
 
 
 def note_change_of_state(
@@ -263,12 +245,12 @@ def cancel_each(
     canceled = _update(
         connection,
         ids,
-        operations.c.state.in_(sorted(states)),
+        _run.state.in_(sorted(states)),
         state=OperationState.CANCELED,
         reason=reason,
         finished_at=db_now(),
     )
-    skip_steps_of(connection, canceled)
+    skip_open_steps(connection, canceled)
     record_following(connection, canceled)
     return canceled
 
@@ -311,7 +293,7 @@ def reopen_each(
     Returns:
         Those that are pending now.
     """
-    is_fit = operations.c.state.in_(sorted(states))
+    is_fit = _run.state.in_(sorted(states))
     reopened = _update(connection, ids, is_fit, **REOPENED)
     # Only where it matters: PostgreSQL would compare all of them with all live ones.
     return reopened + _update(connection, alone, is_fit, ~is_beside_live(), **REOPENED)
@@ -326,20 +308,16 @@ def lock_action_of(
     Until the commit, ``overlap`` finds the same operations live: see ``record``. With
     *app*, no action of another small app is locked.
     """
-    action_uid = sa.select(operations.c.action_uid).where(
-        operations.c.id == operation_id, *belongs_to(app)
+    action_uid = sa.select(_run.action_uid).where(
+        _run.id == operation_id, *belongs_to(app)
     )
-    connection.execute(
-        sa.select(scheduled_actions.c.uid)
-        .where(scheduled_actions.c.uid == action_uid.scalar_subquery())
-        .with_for_update()
-    )
+    _lock_actions(connection, action_uid)
 
 
 def get_live_beside(connection: sa.Connection, operation_id: UUID) -> UUID | None:
     """Return the live operation beside which ``overlap: skip`` forbids this one."""
     return connection.execute(
-        _select_live_beside().where(operations.c.id == operation_id).limit(1)
+        _select_live_beside().where(_run.id == operation_id).limit(1)
     ).scalar_one_or_none()
 
 
@@ -352,10 +330,10 @@ def _select_live_beside() -> sa.Select[UUID]:
     """Select the live operations of the same action and user, for ``overlap: skip``."""
     other = operations.alias("other")
     return sa.select(other.c.id).where(
-        operations.c.overlap == Overlap.SKIP,
-        other.c.id != operations.c.id,
-        other.c.action_uid == operations.c.action_uid,
-        other.c.user_id.is_not_distinct_from(operations.c.user_id),
+        _run.overlap == Overlap.SKIP,
+        other.c.id != _run.id,
+        other.c.action_uid == _run.action_uid,
+        other.c.user_id.is_not_distinct_from(_run.user_id),
         LIVE.of("other"),
     )
 
@@ -410,7 +388,8 @@ def _choose(
     """Lock the actions of a page; return what may run beside others, and alone."""
     exclusive = [row for row in page if row.overlap != Overlap.ALLOW]
     if exclusive:
-        _lock_actions(connection, {row.action_uid for row in exclusive})
+        uids = {row.action_uid for row in exclusive}
+        _lock_actions(connection, select_given(connection, uids, sa.Text()))
     room = _find_room(connection, [r for r in page if r.overlap == Overlap.QUEUE])
     chosen: list[UUID] = []
     alone: list[UUID] = []
@@ -428,15 +407,13 @@ def _choose(
     return chosen, alone
 
 
-def _lock_actions(connection: sa.Connection, uids: set[str]) -> None:
+def _lock_actions(connection: sa.Connection, uids: sa.Select[str]) -> None:
     """Lock the actions, as ``record`` expects: no live operations can be added."""
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
     connection.execute(
-        sa.select(scheduled_actions.c.uid)
-        .where(scheduled_actions.c.uid.in_(sa.select(given.c.uid)))
-        .order_by(scheduled_actions.c.uid)
-        .with_for_update(of=scheduled_actions),
-        {"given": make_rows_json([{"uid": uid} for uid in sorted(uids)])},
+        sa.select(_action.uid)
+        .where(_action.uid.in_(uids))
+        .order_by(_action.uid)
+        .with_for_update(of=scheduled_actions)
     )
 
 
@@ -453,11 +430,6 @@ def _find_room(
     return room
 
 
-@cache
-def _given(dialect: str) -> sa.FromClause:
-    return json_rows(dialect, {"id": Identifier}, "given")
-
-
 def _update(
     connection: sa.Connection,
     ids: Sequence[UUID],
@@ -467,27 +439,25 @@ def _update(
     """Write *values* into those of *ids* that match; return their ids."""
     if not ids:
         return []
-    given = _given(connection.dialect.name)
     changed = connection.execute(
         sa.update(operations)
-        .where(operations.c.id.in_(sa.select(given.c.id)), *where)
+        .where(_run.id.in_(select_given(connection, ids)), *where)
         .values(**values)
-        .returning(operations.c.id),
-        {"given": make_rows_json([{"id": each} for each in ids])},
+        .returning(_run.id)
     )
     return list(changed.scalars())
 
 
 def _lock_each(
-    connection: sa.Connection, ids: Sequence[UUID]
+    connection: sa.Connection, ids: Sequence[UUID], *where: sa.ColumnElement[bool]
 ) -> dict[UUID, sa.Row[Any]]:
-    """Lock operations, and return what each is now: id, app, state."""
-    given = _given(connection.dialect.name)
+    """Lock operations, and return what each is now."""
+    kept = operations.c
+    whose = kept.action_uid, kept.action_revision, kept.details
     rows: Any = connection.execute(
-        sa.select(operations.c.id, operations.c.app, operations.c.state)
-        .where(operations.c.id.in_(sa.select(given.c.id)))
-        .order_by(operations.c.id)
-        .with_for_update(of=operations),
-        {"given": make_rows_json([{"id": each} for each in ids])},
+        sa.select(kept.id, kept.app, kept.state, *whose)
+        .where(kept.id.in_(select_given(connection, ids)), *where)
+        .order_by(kept.id)
+        .with_for_update(of=operations)
     )
     return {row.id: row for row in rows}

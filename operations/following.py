@@ -9,22 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import Identifier, json_rows, make_rows_json
+from models.database.engine import Identifier
+from models.database.lists import select_given
 from models.database.tables import operations, scheduled_actions
 from models.decision import AFTER_KEY, NewOperation, make_triggered_by
 from models.errors import RuleError
-from models.expectations import expect_at
 from models.fields.duration import Duration
 from models.fields.zone import load_zone
 from models.occurrence import make_after_id
-from models.operation_state import ENDINGS, OperationState, Overlap, Queue, Trigger
-from operations.record import record
+from models.operation_state import ENDINGS, OperationState, Overlap, Trigger
+from operations.record import make_operation, record
 
 _run = operations.c
 _waiting = scheduled_actions.alias("waiting")
@@ -52,10 +51,7 @@ def record_following(connection: sa.Connection, ended: Collection[UUID]) -> int:
     """
     if not ended:
         return 0
-    rows = connection.execute(
-        _statement(connection.dialect.name),
-        {"ended": make_rows_json([{"id": each} for each in ended])},
-    ).all()
+    rows = connection.execute(_select_following(select_given(connection, ended)))
     new = [each for row in rows for each in _make(row)]
     if not new:
         return 0
@@ -97,12 +93,8 @@ def fetch_following(
         .order_by(_waiting.c.name)
     ).all()
     ids = {make_after_id(row.uid, operation_id): row for row in waiting}
-    states: dict[UUID, str] = {}
-    if ids:
-        rows = connection.execute(
-            sa.select(_run.id, _run.state).where(_run.id.in_(list(ids)))
-        )
-        states = {row.id: row.state for row in rows}
+    recorded = sa.select(_run.id, _run.state).where(_run.id.in_(list(ids)))
+    states = dict(connection.execute(recorded).all())
     return tuple(
         FollowingRun(id_, row.uid, row.name, OperationState(states[id_]))
         for id_, row in ids.items()
@@ -116,23 +108,12 @@ def find_followed(
     """Return those of *operation_ids* for whose end some action waits."""
     if not operation_ids:
         return set()
-    found = connection.execute(
-        _followed_statement(connection.dialect.name),
-        {"ended": make_rows_json([{"id": each} for each in operation_ids])},
-    )
-    return set(found.scalars())
+    ended = _run.id.in_(select_given(connection, operation_ids))
+    return set(connection.scalars(sa.select(_run.id).where(ended, IS_FOLLOWED)))
 
 
-@cache
-def _followed_statement(dialect: str) -> sa.Select[UUID]:
-    ended = json_rows(dialect, {"id": Identifier}, "ended")
-    return sa.select(_run.id).join(ended, ended.c.id == _run.id).where(IS_FOLLOWED)
-
-
-@cache
-def _statement(dialect: str) -> sa.Select[Any]:
+def _select_following(ended: sa.Select[UUID]) -> sa.Select[Any]:
     """Find the actions that wait for an end like that of the *ended* operations."""
-    ended = json_rows(dialect, {"id": Identifier}, "ended")
     as_wanted = (
         sa.and_(_waiting.c.follows_on == on, _run.state.in_(sorted(states)))
         for on, states in ENDINGS.items()
@@ -148,11 +129,11 @@ def _statement(dialect: str) -> sa.Select[Any]:
             _former.c.uid.label("former_uid"),
             _former.c.name.label("former_name"),
         )
-        .select_from(ended)
-        .join(operations, _run.id == ended.c.id)
+        .select_from(operations)
         .join(_waiting, sa.and_(*_WAITS))
         .join(_former, _former.c.uid == _run.action_uid)
         .where(
+            _run.id.in_(ended),
             sa.or_(*as_wanted),
             _run.trigger != Trigger.BACKFILL,
             _waiting.c.active,
@@ -176,18 +157,12 @@ def _make(row: sa.Row[Any]) -> Iterator[NewOperation]:
         return
     if row.ends_at is not None and due_at >= row.ends_at:
         return
-    yield NewOperation(
+    yield make_operation(
+        row,
         id=make_after_id(row.uid, row.ended_id),
-        action_uid=row.uid,
-        action_revision=row.revision,
-        app=row.app,
         trigger=Trigger.ACTION,
         triggered_by=make_triggered_by(row.name),
         occurrence=due_at,
-        queue=Queue(row.queue),
-        overlap=Overlap(row.overlap),
-        attempts_allowed=row.attempts_allowed,
-        expected_at=expect_at(due_at, row.expected_after_s),
         details={
             AFTER_KEY: {
                 "operation": str(row.ended_id),

@@ -214,15 +214,8 @@ _HEADERS = {
 
 
 def name_task(operation_id: UUID, asked: RunTaskModel) -> ForeignTask:
-    """Return the task that *asked* means, without what it is given."""
-    return ForeignTask(
-        name=asked.name,
-        id=make_task_id(operation_id),
-        queue=asked.queue,
-        exchange=asked.exchange,
-        routing_key=asked.routing_key,
-        connection=asked.connection,
-    )
+    """Return the task that *asked* means, whoever it is for."""
+    return outline_task(asked)._replace(id=make_task_id(operation_id))
 
 
 def outline_task(asked: RunTaskModel) -> ForeignTask:

@@ -51,6 +51,8 @@ from operations.operation_filter import (
 )
 from operations.running.pace import seconds_taken
 
+_run = operations.c
+
 #: Operations that are not final, of one action and user, of which a preview tells.
 _MOST_LIVE = 10
 
@@ -101,7 +103,7 @@ def fetch_operation(
     """
     return connection.execute(
         sa.select(operations, *_add(operations.c)).where(
-            operations.c.id == operation_id, *belongs_to(app)
+            _run.id == operation_id, *belongs_to(app)
         )
     ).one_or_none()
 
@@ -147,7 +149,7 @@ def fetch_operations(
     """
     page = page or Page()
     place = find_place(wanted, page)
-    asked = match(operations.c, wanted)
+    asked = match(_run, wanted)
     if not asked:
         # One more says that others follow.
         first = _walk(wanted, place, page.limit + 1).subquery("first")
@@ -176,7 +178,7 @@ def fetch_operations(
 
 
 #: The columns by which lists are in order.
-_KEY = operations.c.recorded_at, operations.c.occurrence, operations.c.id
+_KEY = _run.recorded_at, _run.occurrence, _run.id
 
 
 def _walk(
@@ -216,14 +218,14 @@ def find_base(
     named = None if wanted.text is None else read_id(wanted.text)
     # Also the uid of an action may look like an id.
     if named is not None and fetch_operation(connection, named, app=wanted.app):
-        return [operations.c.id == named]
+        return [_run.id == named]
     bases: list[Conditions] = []
     if wanted.action_uid is not None:
-        bases.append([operations.c.action_uid == wanted.action_uid])
+        bases.append([_run.action_uid == wanted.action_uid])
     if wanted.ids is not None:
-        bases.append([operations.c.id.in_(wanted.ids)])
+        bases.append([_run.id.in_(wanted.ids)])
     if wanted.is_uncertain:
-        bases.append([operations.c.id.in_(UNCERTAIN_IDS)])
+        bases.append([_run.id.in_(UNCERTAIN_IDS)])
     if wanted.is_retrying:
         bases.append([PENDING.of()])
     if wanted.states and wanted.states <= LIVE_STATES:
@@ -325,16 +327,14 @@ def fetch_stuck(
 ) -> list[tuple[str, int, datetime]]:
     """Return queue, count and oldest sending of messages unclaimed for *older_than*."""
     rows = connection.execute(
-        sa.select(
-            operations.c.queue, sa.func.count(), sa.func.min(operations.c.sent_at)
-        )
+        sa.select(_run.queue, sa.func.count(), sa.func.min(_run.sent_at))
         .where(
-            operations.c.state == OperationState.QUEUED,
-            operations.c.sent_at <= db_now(-older_than),
+            _run.state == OperationState.QUEUED,
+            _run.sent_at <= db_now(-older_than),
             *belongs_to(app),
         )
-        .group_by(operations.c.queue)
-        .order_by(operations.c.queue)
+        .group_by(_run.queue)
+        .order_by(_run.queue)
     )
     return [(queue, count, oldest) for queue, count, oldest in rows]
 
@@ -357,10 +357,8 @@ def fetch_steps(
 def count_backlog(connection: sa.Connection) -> dict[tuple[str, str], int]:
     """Return how many operations are not final, by (queue, state)."""
     rows = connection.execute(
-        sa.select(
-            operations.c.queue, operations.c.state, sa.func.count().label("waiting")
-        )
+        sa.select(_run.queue, _run.state, sa.func.count().label("waiting"))
         .where(LIVE.of())
-        .group_by(operations.c.queue, operations.c.state)
+        .group_by(_run.queue, _run.state)
     )
     return {(row.queue, row.state): row.waiting for row in rows}

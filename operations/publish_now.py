@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -51,23 +52,7 @@ def publish_now(
             become live that are not *expected*.
         NotFoundError: No such small app, or it has no such domain.
     """
-    staged = _hold(connection, app, wanted.domains, "staged_version")
-    now = read_clock(connection)
-    moves: list[Move] = []
-    for kind in wanted.kinds:
-        if kind == "data":
-            if not staged:
-                _refuse_nothing(app, kind, "staged", "Refresh the data first.")
-            _refuse_unseen(staged, wanted.expected)
-            _check_files(connection, app, staged, workspace)
-            moves += move_live(connection, app, kind, now, names=wanted.domains)
-        else:
-            if not _has_document(connection, app, kind, "staged"):
-                hint = f"Apply a document {kind!r} first."
-                _refuse_nothing(app, kind, "staged", hint)
-            moves += move_live(connection, app, kind, now)
-    _note(connection, app, "published", moves)
-    return Moved(tuple(moves))
+    return _move(connection, app, wanted, _PUBLISH, workspace)
 
 
 def roll_back_now(
@@ -79,23 +64,64 @@ def roll_back_now(
     To roll back once more brings back what was live. The arguments and errors are those
     of ``publish_now``; there is nothing to go back to before the second publish.
     """
-    former = _hold(connection, app, wanted.domains, "previous_version")
+    return _move(connection, app, wanted, _ROLL_BACK, workspace)
+
+
+class _Way(NamedTuple):
+    """
+    Which way pointers move.
+
+    Args:
+        word: For the record of changes.
+        source: What becomes live: a version of domains, or a side of documents.
+        lacks: What there is nothing of if it is empty.
+        hints: What to do then: about data, and about a document.
+    """
+
+    word: str
+    source: str
+    lacks: str
+    hints: tuple[str, str]
+
+
+_PUBLISH = _Way(
+    *("published", "staged", "staged"),
+    ("Refresh the data first.", "Apply a document {!r} first."),
+)
+_ROLL_BACK = _Way(
+    *("rolled back", "previous", "to go back to"),
+    ("It was published once at most, so there is nothing to go back to.",) * 2,
+)
+
+
+def _move(
+    connection: sa.Connection,
+    app: str,
+    wanted: MoveRequestModel,
+    way: _Way,
+    workspace: Path,
+) -> Moved:
+    versions = _hold(connection, app, wanted.domains, f"{way.source}_version")
     now = read_clock(connection)
     moves: list[Move] = []
-    hint = "It was published once at most, so there is nothing to go back to."
     for kind in wanted.kinds:
-        if kind == "data":
-            if not former:
-                _refuse_nothing(app, kind, "to go back to", hint)
-            _refuse_unseen(former, wanted.expected)
-            _check_files(connection, app, former, workspace)
-            names = wanted.domains
-            moves += move_live(connection, app, kind, now, back=True, names=names)
-        else:
-            if not _has_document(connection, app, kind, "previous"):
-                _refuse_nothing(app, kind, "to go back to", hint)
-            moves += move_live(connection, app, kind, now, back=True)
-    _note(connection, app, "rolled back", moves)
+        is_data = kind == "data"
+        if not (versions if is_data else _has(connection, app, kind, way.source)):
+            hint = way.hints[not is_data].format(kind)
+            msg = f"small app {app!r} has nothing {way.lacks} for {kind}. {hint}"
+            raise ConflictError(msg)
+        if is_data:
+            _refuse_unseen(versions, wanted.expected)
+            _check_files(connection, app, versions, workspace)
+        names, back = wanted.domains if is_data else None, way is _ROLL_BACK
+        moves += move_live(connection, app, kind, now, back=back, names=names)
+    if moves:
+        note_change(
+            *(connection, "data", app, way.word),
+            app=app,
+            before={f"{move.kind}/{move.name}": move.before for move in moves},
+            after={f"{move.kind}/{move.name}": move.after for move in moves},
+        )
     return Moved(tuple(moves))
 
 
@@ -157,11 +183,6 @@ def _refuse_under_way(connection: sa.Connection, app: str) -> None:
         raise ConflictError(msg)
 
 
-def _refuse_nothing(app: str, kind: str, what: str, hint: str) -> None:
-    msg = f"small app {app!r} has nothing {what} for {kind}. {hint}"
-    raise ConflictError(msg)
-
-
 def _refuse_unseen(
     versions: Mapping[str, int], expected: Mapping[str, int] | None
 ) -> None:
@@ -181,13 +202,11 @@ def _refuse_unseen(
             raise ConflictError(msg)
 
 
-def _has_document(connection: sa.Connection, app: str, part: str, side: str) -> bool:
-    row = connection.execute(
-        sa.select(app_documents.c[side].is_not(None).label("found"))
-        .where(app_documents.c.app == app, app_documents.c.part == part)
-        .with_for_update()
-    ).one_or_none()
-    return row is not None and bool(row.found)
+def _has(connection: sa.Connection, app: str, part: str, side: str) -> bool:
+    """Lock a document, and tell whether *side* of it has something."""
+    kept = app_documents.c
+    found = sa.select(kept[side].is_not(None)).where(kept.app == app, kept.part == part)
+    return bool(connection.scalar(found.with_for_update()))
 
 
 def _check_files(
@@ -208,19 +227,3 @@ def _check_files(
                 " the domain."
             )
             raise ConflictError(msg)
-
-
-def _note(
-    connection: sa.Connection, app: str, change: str, moves: Sequence[Move]
-) -> None:
-    if not moves:
-        return
-    note_change(
-        connection,
-        "data",
-        app,
-        change,
-        app=app,
-        before={f"{move.kind}/{move.name}": move.before for move in moves},
-        after={f"{move.kind}/{move.name}": move.after for move in moves},
-    )

@@ -78,20 +78,22 @@ def is_kept(who: RecipientFilterModel, user: User, *, now: datetime) -> bool:
         user: Anybody.
         now: Aware; an account that expires at this very instant is inactive.
     """
-    inactive = user.is_inactive(now=now)
-    inactivated = user.is_inactivated
-    if inactive and not (who.include_inactive_users or who.only_inactive_users):
-        return False
-    if inactivated and not (
-        who.include_inactivated_users or who.only_inactivated_users
-    ):
-        return False
-    if who.only_inactive_users or who.only_inactivated_users:
-        return (who.only_inactive_users and inactive) or (
-            who.only_inactivated_users and inactivated
-        )
+    return _find_flag(who, user, now) is None
 
-    return True
+
+def _find_flag(who: RecipientFilterModel, user: User, now: datetime) -> Standing | None:
+    """Return by which flag of *who*, or its lack, *user* is dropped; None: by none."""
+    inactive, inactivated = user.is_inactive(now=now), user.is_inactivated
+    only_inactive = who.only_inactive_users
+    only_inactivated = who.only_inactivated_users
+    if inactive and not (who.include_inactive_users or only_inactive):
+        return Standing.INACTIVE
+    if inactivated and not (who.include_inactivated_users or only_inactivated):
+        return Standing.INACTIVATED
+    is_only = (only_inactive and inactive) or (only_inactivated and inactivated)
+    if (only_inactive or only_inactivated) and not is_only:
+        return Standing.NOT_ONLY
+    return None
 
 
 def is_addressed(who: RecipientFilterModel, user: User) -> bool:
@@ -113,7 +115,7 @@ def is_addressed(who: RecipientFilterModel, user: User) -> bool:
 INSIDE = frozenset({Standing.NAMED, Standing.IN_GROUP, Standing.TRIGGERS})
 
 
-def judge(  # noqa: PLR0911 - one return for each answer
+def judge(
     who: RecipientFilterModel | None, user: User, *, now: datetime, on_event: bool
 ) -> Standing:
     """
@@ -126,26 +128,18 @@ def judge(  # noqa: PLR0911 - one return for each answer
         on_event: Whether an event of the user triggers the action. Then those who are
             inside get its mails only if that happens.
     """
-    inactive = user.is_inactive(now=now)
     if who is None:
         if not on_event:
             return Standing.NOBODY
+        inactive = user.is_inactive(now=now)
         return Standing.INACTIVE if inactive else Standing.TRIGGERS
     is_for_any = on_event and not (who.users or who.groups)
     if not is_for_any and not is_addressed(who, user):
         return Standing.NOT_NAMED
-    if not is_kept(who, user, now=now):
-        if inactive and not (who.include_inactive_users or who.only_inactive_users):
-            return Standing.INACTIVE
-        if user.is_inactivated and not (
-            who.include_inactivated_users or who.only_inactivated_users
-        ):
-            return Standing.INACTIVATED
-        return Standing.NOT_ONLY
-    if is_for_any:
-        return Standing.TRIGGERS
     is_named = user.id in who.users or user.email in who.users
-    return Standing.NAMED if is_named else Standing.IN_GROUP
+    inside = Standing.NAMED if is_named else Standing.IN_GROUP
+    kept = Standing.TRIGGERS if is_for_any else inside
+    return _find_flag(who, user, now) or kept
 
 
 def keeps_triggering_user(
@@ -163,10 +157,8 @@ def keeps_triggering_user(
     """
     if who is None:
         return True
-    if not (who.users or who.groups):
-        return is_kept(who, user, now=now)
-
-    return is_addressed(who, user) and is_kept(who, user, now=now)
+    is_for_any = not (who.users or who.groups)
+    return (is_for_any or is_addressed(who, user)) and is_kept(who, user, now=now)
 
 
 def resolve(

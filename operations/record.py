@@ -24,22 +24,22 @@ from models.database.engine import (
     json_rows,
     make_rows_json,
 )
-from models.database.tables import (
-    LIVE,
-    PINGING_ACTIONS,
-    operations,
-    scheduled_actions,
-)
+from models.database.lists import select_given
+from models.database.tables import LIVE, PINGING_ACTIONS, operations, scheduled_actions
 from models.database.transaction import Transaction
 from models.decision import NewOperation
+from models.expectations import expect_at
 from models.operation_state import (
     FINAL_STATES,
     TRANSITIONS,
     OperationState,
     Overlap,
+    Queue,
     Reason,
     Trigger,
 )
+
+_run = operations.c
 
 #: How many live operations of one action and user ``overlap: queue`` allows; further
 #: ones are skipped.
@@ -65,11 +65,22 @@ _COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
 }
 
 
+def make_operation(action: sa.Row[Any], **given: Any) -> NewOperation:
+    """Return a run of *action*, as its row says; *given* is what that does not."""
+    return NewOperation(
+        action_uid=action.uid,
+        action_revision=action.revision,
+        app=action.app,
+        queue=Queue(action.queue),
+        overlap=Overlap(action.overlap),
+        attempts_allowed=action.attempts_allowed,
+        expected_at=expect_at(given["occurrence"], action.expected_after_s),
+        **given,
+    )
+
+
 def record(
-    connection: sa.Connection,
-    new: Sequence[NewOperation],
-    *,
-    fence: int | None = None,
+    connection: sa.Connection, new: Sequence[NewOperation], *, fence: int | None = None
 ) -> dict[UUID, OperationState]:
     """
     Insert operations; existing ones stay as they are.
@@ -90,15 +101,12 @@ def record(
         return {}
     statement = _insert_statement(connection.dialect.name)
     values = _prepare(connection, new, fence)
-    inserted = statement.returning(operations.c.id, operations.c.state)
+    inserted = statement.returning(_run.id, _run.state)
     return {id_: _STATES[state] for id_, state in connection.execute(inserted, values)}
 
 
 def ask_record(
-    transaction: Transaction,
-    new: Sequence[NewOperation],
-    *,
-    fence: int | None = None,
+    transaction: Transaction, new: Sequence[NewOperation], *, fence: int | None = None
 ) -> Callable[[], Counter[OperationState]]:
     """
     Do as ``record``, and only count: a flight has no room for large answers.
@@ -146,9 +154,7 @@ def _insert_statement(dialect: str) -> Insert:
     )
     # A backfill repeats the past, of which a monitor has heard, or has not.
     is_heard_of = sa.and_(
-        ~final,
-        rows.c.trigger != Trigger.BACKFILL,
-        rows.c.action_uid.in_(pinging),
+        ~final, rows.c.trigger != Trigger.BACKFILL, rows.c.action_uid.in_(pinging)
     )
     selected = sa.select(
         *rows.c,
@@ -172,8 +178,8 @@ def _insert_statement(dialect: str) -> Insert:
 def _count_statement(dialect: str) -> sa.Executable:
     statement = _insert_statement(dialect)
     if dialect == "sqlite":  # which can count no rows of an INSERT
-        return statement.returning(operations.c.state, sa.literal_column("1"))
-    inserted = statement.returning(operations.c.state).cte("inserted")
+        return statement.returning(_run.state, sa.literal_column("1"))
+    inserted = statement.returning(_run.state).cte("inserted")
     return sa.select(inserted.c.state, sa.func.count()).group_by(inserted.c.state)
 
 
@@ -220,12 +226,9 @@ def _decide_overlap(
 
 
 def _find_known(connection: sa.Connection, ids: Sequence[UUID]) -> set[UUID]:
-    given = json_rows(connection.dialect.name, {"id": Identifier}, "given")
-    found = connection.execute(
-        sa.select(operations.c.id).where(operations.c.id.in_(sa.select(given.c.id))),
-        {"given": make_rows_json([{"id": each} for each in ids])},
-    )
-    return set(found.scalars())
+    given = select_given(connection, ids)
+    found = sa.select(_run.id).where(_run.id.in_(given))
+    return set(connection.scalars(found))
 
 
 def _skip(row: NewOperation) -> NewOperation:
@@ -238,14 +241,11 @@ def count_live(
     connection: sa.Connection, action_uids: Collection[str]
 ) -> Counter[tuple[str, str | None]]:
     """Return the number of live operations of each action and user."""
-    uids = json_rows(connection.dialect.name, {"uid": sa.Text()}, "uids")
+    key = _run.action_uid, _run.user_id
+    uids = select_given(connection, action_uids, sa.Text())
     found = connection.execute(
-        sa.select(operations.c.action_uid, operations.c.user_id, sa.func.count())
-        .where(
-            LIVE.of(),
-            operations.c.action_uid.in_(sa.select(uids.c.uid)),
-        )
-        .group_by(operations.c.action_uid, operations.c.user_id),
-        {"uids": make_rows_json([{"uid": uid} for uid in action_uids])},
+        sa.select(*key, sa.func.count())
+        .where(LIVE.of(), key[0].in_(uids))
+        .group_by(*key)
     )
     return Counter({(uid, user): count for uid, user, count in found})

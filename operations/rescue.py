@@ -7,7 +7,7 @@ within a second.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -38,6 +38,8 @@ from operations.following import record_following
 from operations.running.step_records import abandon_steps
 from operations.turns import EACH_LANE, select_queued
 
+_run = operations.c
+
 #: An unclaimed message is considered lost after this time if its queue is empty, or if
 #: the operation of a message that was sent this much later is running: lanes are first
 #: in, first out.
@@ -61,11 +63,12 @@ _STOPPED = sorted(set(OperationState) - {OperationState.RUNNING, OperationState.
 
 _EXPIRED = (
     CLAIMED.of(),
-    operations.c.state == OperationState.RUNNING,
-    operations.c.lease_expires_at <= db_now(),
+    _run.state == OperationState.RUNNING,
+    _run.lease_expires_at <= db_now(),
 )
 _revision = scheduled_action_revisions.c
-_attempts_left = operations.c.attempts_allowed - operations.c.attempt
+_attempts_left = _run.attempts_allowed - _run.attempt
+_FAILED = {"state": OperationState.FAILED, "finished_at": db_now(), **NO_CLAIM}
 
 # These statements run all day and mostly find nothing: they are built only once.
 
@@ -76,9 +79,7 @@ def _canceled_statement() -> sa.Executable:
     return (
         sa.update(operations)
         .where(
-            CLAIMED.of(),
-            operations.c.state.in_(_STOPPED),
-            operations.c.lease_expires_at <= db_now(),
+            CLAIMED.of(), _run.state.in_(_STOPPED), _run.lease_expires_at <= db_now()
         )
         .values(**NO_CLAIM)
     )
@@ -90,13 +91,11 @@ def _exhausted_statement() -> sa.Executable:
         sa.update(operations)
         .where(*_EXPIRED, _attempts_left <= 0)
         .values(
-            state=OperationState.FAILED,
             reason=Reason.WORKER_LOST,
             error="in every attempt, the worker was lost",
-            finished_at=db_now(),
-            **NO_CLAIM,
+            **_FAILED,
         )
-        .returning(operations.c.id)
+        .returning(_run.id)
     )
 
 
@@ -105,7 +104,7 @@ def _expired_statement() -> sa.Select[Any]:
     # Between two statements another lease may have run out, and its operation may have
     # no attempt left.
     return (
-        sa.select(operations.c.id, _attempts_left, _revision.document)
+        sa.select(_run.id, _attempts_left, _revision.document)
         .outerjoin(scheduled_action_revisions, IS_REVISION)
         .where(*_EXPIRED, _attempts_left > 0)
     )
@@ -113,14 +112,10 @@ def _expired_statement() -> sa.Select[Any]:
 
 @cache
 def _return_statement(dialect: str) -> sa.Update:
-    columns: dict[str, sa.types.TypeEngine[Any]] = {
-        "id": Identifier,
-        "pause_s": sa.Float(),
-    }
-    given = json_rows(dialect, columns, "given")
+    given = json_rows(dialect, {"id": Identifier, "pause_s": sa.Float()}, "given")
     return (
         sa.update(operations)
-        .where(operations.c.id == given.c.id, *_EXPIRED, _attempts_left > 0)
+        .where(_run.id == given.c.id, *_EXPIRED, _attempts_left > 0)
         .values(
             state=OperationState.PENDING,
             reason=Reason.WORKER_LOST,
@@ -140,13 +135,11 @@ def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
     connection.execute(_canceled_statement())
     failed = connection.execute(_exhausted_statement())
     failed_ids = failed.scalars().all()
-    for operation_id in failed_ids:
-        abandon_steps(connection, operation_id, error=Reason.WORKER_LOST)
-    record_following(connection, failed_ids)
-    rows = [
-        {"id": id_, "pause_s": _find_pause(document, left).total_seconds()}
-        for id_, left, document in connection.execute(_expired_statement())
-    ]
+    _end_steps(connection, failed_ids, Reason.WORKER_LOST)
+    rows = []
+    for id_, left, document in connection.execute(_expired_statement()):
+        pause = read_back_off(document or {}).find_pause(LOSS_DELAY, left=left)
+        rows.append({"id": id_, "pause_s": pause.total_seconds()})
     if not rows:
         return 0, len(failed_ids)
     returned = connection.execute(
@@ -155,8 +148,10 @@ def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
     return returned.rowcount, len(failed_ids)
 
 
-def _find_pause(document: Mapping[str, Any] | None, left: int) -> timedelta:
-    return read_back_off(document or {}).find_pause(LOSS_DELAY, left=left)
+def _end_steps(connection: sa.Connection, failed: Sequence[UUID], error: str) -> None:
+    """Close the steps of operations that failed, and record what follows these."""
+    abandon_steps(connection, failed, error=error)
+    record_following(connection, failed)
 
 
 def fail_at_time_limit(
@@ -174,18 +169,15 @@ def fail_at_time_limit(
     """
     failed = connection.execute(
         sa.update(operations)
-        .where(operations.c.id == operation_id, _is_run_by(worker_suffix))
+        .where(_run.id == operation_id, _is_run_by(worker_suffix))
         .values(
-            state=OperationState.FAILED,
             reason=Reason.TIME_LIMIT,
             error="the hard time limit was reached, and the process was killed",
-            finished_at=db_now(),
-            **NO_CLAIM,
+            **_FAILED,
         )
     ).rowcount
     if failed:
-        abandon_steps(connection, operation_id, error=Reason.TIME_LIMIT)
-        record_following(connection, [operation_id])
+        _end_steps(connection, [operation_id], Reason.TIME_LIMIT)
     return failed
 
 
@@ -200,8 +192,8 @@ def expire_claim(
     return connection.execute(
         sa.update(operations)
         .where(
-            operations.c.id == operation_id,
-            operations.c.claim_token.is_not(None),
+            _run.id == operation_id,
+            _run.claim_token.is_not(None),
             _is_of(worker_suffix),
         )
         .values(lease_expires_at=db_now())
@@ -227,9 +219,9 @@ def count_kill(
     """
     kills = connection.execute(
         sa.update(operations)
-        .where(operations.c.id == operation_id, _is_run_by(worker_suffix))
-        .values(kills=operations.c.kills + 1, lease_expires_at=db_now())
-        .returning(operations.c.kills)
+        .where(_run.id == operation_id, _is_run_by(worker_suffix))
+        .values(kills=_run.kills + 1, lease_expires_at=db_now())
+        .returning(_run.kills)
     ).scalar_one_or_none()
     if kills is None:
         return expire_claim(connection, operation_id, worker_suffix=worker_suffix)
@@ -239,19 +231,13 @@ def count_kill(
             "time, or give the workers more memory; then run: minutehand operations "
             "retry ID"
         )
+        reason = f"{Reason.PROCESS_KILLED}: {cause}"
         connection.execute(
             sa.update(operations)
-            .where(operations.c.id == operation_id)
-            .values(
-                state=OperationState.FAILED,
-                reason=f"{Reason.PROCESS_KILLED}: {cause}",
-                error=error,
-                finished_at=db_now(),
-                **NO_CLAIM,
-            )
+            .where(_run.id == operation_id)
+            .values(reason=reason, error=error, **_FAILED)
         )
-        abandon_steps(connection, operation_id, error=error)
-        record_following(connection, [operation_id])
+        _end_steps(connection, [operation_id], error)
     return 1
 
 
@@ -272,7 +258,7 @@ def give_back_all(connection: sa.Connection, *, worker_suffix: str) -> int:
         .where(_is_run_by(worker_suffix))
         .values(
             state=OperationState.PENDING,
-            attempt=operations.c.attempt - 1,
+            attempt=_run.attempt - 1,
             send_at=db_now(),
             **NO_CLAIM,
         )
@@ -280,11 +266,11 @@ def give_back_all(connection: sa.Connection, *, worker_suffix: str) -> int:
 
 
 def _is_run_by(worker_suffix: str) -> sa.ColumnElement[bool]:
-    return sa.and_(operations.c.state == OperationState.RUNNING, _is_of(worker_suffix))
+    return sa.and_(_run.state == OperationState.RUNNING, _is_of(worker_suffix))
 
 
 def _is_of(worker_suffix: str) -> sa.ColumnElement[bool]:
-    return operations.c.worker.endswith(worker_suffix, autoescape=True)
+    return _run.worker.endswith(worker_suffix, autoescape=True)
 
 
 def resend_lost_messages(
@@ -331,17 +317,15 @@ def _name_bound(kind: str, queue: Queue, lane: int) -> str:
 def _newest_running_statement() -> sa.Select[str, int, datetime]:
     """Find, for each lane, the latest sending of an operation that runs now."""
     return (
-        sa.select(
-            operations.c.queue, operations.c.lane, sa.func.max(operations.c.sent_at)
-        )
+        sa.select(_run.queue, _run.lane, sa.func.max(_run.sent_at))
         .where(
             CLAIMED.of(),
-            operations.c.state == OperationState.RUNNING,
+            _run.state == OperationState.RUNNING,
             # An operation that was sent twice may run because of the first message,
             # which was ahead of all that were sent between the two.
-            operations.c.sends == 1,
+            _run.sends == 1,
         )
-        .group_by(operations.c.queue, operations.c.lane)
+        .group_by(_run.queue, _run.lane)
     )
 
 
@@ -349,7 +333,7 @@ def _newest_running_statement() -> sa.Select[str, int, datetime]:
 def _lost_statement() -> sa.Update:
     age = sa.case(
         *(
-            (operations.c.sends == sends, db_now(-RESEND_AFTER * 2 ** (sends - 1)))
+            (_run.sends == sends, db_now(-RESEND_AFTER * 2 ** (sends - 1)))
             for sends in (1, 2)
         ),
         else_=db_now(-RESEND_AFTER * 4),
@@ -364,8 +348,8 @@ def _lost_statement() -> sa.Update:
         # No more of a lane is read than is sent again at once: behind many that were
         # sent again before, and are not old enough, are others that wait as long.
         first = (
-            select_queued(queue, lane, operations.c.id, operations.c.sent_at, age)
-            .where(operations.c.sent_at <= seen)
+            select_queued(queue, lane, _run.id, _run.sent_at, age)
+            .where(_run.sent_at <= seen)
             .limit(at_most)
             .subquery()
         )
@@ -378,7 +362,7 @@ def _lost_statement() -> sa.Update:
     first = sa.select(id_).order_by(sent_at).limit(at_most)
     return (
         sa.update(operations)
-        .where(operations.c.id.in_(first), QUEUED.of())
+        .where(_run.id.in_(first), QUEUED.of())
         .values(state=OperationState.PENDING, send_at=db_now())
     )
 
@@ -446,12 +430,12 @@ def take_over_all(connection: sa.Connection) -> int:
     """
     queued = connection.execute(
         sa.update(operations)
-        .where(operations.c.state == OperationState.QUEUED)
+        .where(_run.state == OperationState.QUEUED)
         .values(state=OperationState.PENDING, send_at=db_now())
     )
     running = connection.execute(
         sa.update(operations)
-        .where(operations.c.claim_token.is_not(None))
+        .where(_run.claim_token.is_not(None))
         .values(lease_expires_at=db_now())
     )
     return queued.rowcount + running.rowcount

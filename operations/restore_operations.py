@@ -32,6 +32,12 @@ from models.operation_state import (
     StepState,
 )
 
+_version = domain_versions.c
+
+_step = operation_steps.c
+
+_run = operations.c
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -58,19 +64,16 @@ def settle_live(connection: sa.Connection, *, reason: str, error: str) -> Settle
     """
     live = LIVE.of()
     counted = connection.execute(
-        sa.select(operations.c.state, sa.func.count().label("operations"))
+        sa.select(_run.state, sa.func.count().label("operations"))
         .where(live)
-        .group_by(operations.c.state)
-        .order_by(operations.c.state)
+        .group_by(_run.state)
+        .order_by(_run.state)
     )
     counts = {row.state: row.operations for row in counted}
-    open_steps = operation_steps.c.state.in_(sorted(OPEN_STEPS))
+    open_steps = _step.state.in_(sorted(OPEN_STEPS))
     connection.execute(
         sa.update(operation_steps)
-        .where(
-            open_steps,
-            operation_steps.c.operation_id.in_(sa.select(operations.c.id).where(live)),
-        )
+        .where(open_steps, _step.operation_id.in_(sa.select(_run.id).where(live)))
         .values(state=StepState.SKIPPED, finished_at=db_now())
     )
     connection.execute(
@@ -85,9 +88,7 @@ def settle_live(connection: sa.Connection, *, reason: str, error: str) -> Settle
     )
     # Also for operations that were canceled before, while their workers ran on.
     connection.execute(
-        sa.update(operations)
-        .where(operations.c.claim_token.is_not(None))
-        .values(**NO_CLAIM)
+        sa.update(operations).where(_run.claim_token.is_not(None)).values(**NO_CLAIM)
     )
     marked = connection.execute(
         sa.update(deliveries)
@@ -101,8 +102,7 @@ def count_held(connection: sa.Connection) -> int:
     """Return how many operations are claimed under a lease that has not run out."""
     return connection.execute(
         sa.select(sa.func.count()).where(
-            operations.c.claim_token.is_not(None),
-            operations.c.lease_expires_at > db_now(),
+            _run.claim_token.is_not(None), _run.lease_expires_at > db_now()
         )
     ).scalar_one()
 
@@ -110,10 +110,10 @@ def count_held(connection: sa.Connection) -> int:
 def get_last_recorded_at(connection: sa.Connection) -> datetime | None:
     """Return when an operation was last recorded, except by ``minutehand restored``."""
     last: datetime | None = connection.execute(
-        sa.select(sa.func.max(operations.c.recorded_at)).where(
+        sa.select(sa.func.max(_run.recorded_at)).where(
             sa.or_(
-                operations.c.state != OperationState.MISSED,
-                ~operations.c.reason.startswith(Reason.RESTORED.value),
+                _run.state != OperationState.MISSED,
+                ~_run.reason.startswith(Reason.RESTORED.value),
             )
         )
     ).scalar_one()
@@ -139,22 +139,17 @@ def find_lost_files(connection: sa.Connection, root: Path) -> list[LostFile]:
     found = []
     for use in ("live", "staged", "previous"):
         rows = connection.execute(
-            sa.select(
-                domain_versions.c.app,
-                domain_versions.c.domain,
-                domain_versions.c.version,
-                domain_versions.c.path,
-            )
+            sa.select(_version.app, _version.domain, _version.version, _version.path)
             .join_from(
                 domains,
                 domain_versions,
                 sa.and_(
-                    domain_versions.c.app == domains.c.app,
-                    domain_versions.c.domain == domains.c.name,
-                    domain_versions.c.version == domains.c[f"{use}_version"],
+                    _version.app == domains.c.app,
+                    _version.domain == domains.c.name,
+                    _version.version == domains.c[f"{use}_version"],
                 ),
             )
-            .order_by(domain_versions.c.app, domain_versions.c.domain)
+            .order_by(_version.app, _version.domain)
         )
         found += [
             LostFile(row.app, row.domain, use, row.version)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import Identifier
+from models.database.lists import fetch_latest
 from models.database.tables import operations
 from models.errors import ConflictError, UsageError
+from models.paging import Page, Part
 from models.units import format_count
 from operations.cancel_and_retry import CHANGEABLE, OperationChange
 from operations.operation_filter import (
@@ -23,6 +23,8 @@ from operations.operation_filter import (
     match,
     match_period,
 )
+
+_run = operations.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,9 @@ def count_selected(
         at: Operations that were recorded later are left out.
     """
     rows = connection.execute(
-        sa.select(operations.c.state, operations.c.app, sa.func.count())
+        sa.select(_run.state, _run.app, sa.func.count())
         .where(*match_selected(wanted, change, at))
-        .group_by(operations.c.state, operations.c.app)
+        .group_by(_run.state, _run.app)
     )
     return tally(at, rows)
 
@@ -121,8 +123,8 @@ def match_selected(
     if wanted.states:
         states &= wanted.states
     return [
-        operations.c.state.in_(sorted(states)),
-        operations.c.recorded_at <= at,
+        _run.state.in_(sorted(states)),
+        _run.recorded_at <= at,
         match_period(wanted.since, wanted.until),
         *find_place(wanted),
         *match(operations.c, replace(wanted, states=frozenset())),
@@ -135,38 +137,17 @@ def fetch_page(
     change: OperationChange,
     *,
     at: datetime,
-    after: tuple[datetime, UUID] | None,
-    limit: int,
-) -> Sequence[sa.Row[Any]]:
+    page: Page,
+) -> Part[Any]:
     """
     Return the next operations of *wanted* for ``change_page``, the latest first.
 
     Args:
         change: What is to be done.
         at: From ``count_selected``: operations recorded later are left out.
-        after: ``recorded_at`` and ``id`` of the last one before. None: the first page.
-        limit: The most to return; fewer are the last page.
+        page: Its position is ``recorded_at`` and ``id``.
     """
-    columns = operations.c
-    key = sa.tuple_(columns.recorded_at, columns.id)
-    query = (
-        sa.select(
-            columns.id,
-            columns.action_uid,
-            columns.user_id,
-            columns.overlap,
-            columns.recorded_at,
-        )
-        .where(*match_selected(wanted, change, at))
-        .order_by(columns.recorded_at.desc(), columns.id.desc())
-        .limit(limit)
-    )
-    if after is not None:
-        recorded_at, operation_id = after
-        last = sa.tuple_(
-            sa.literal(recorded_at, columns.recorded_at.type),
-            sa.literal(operation_id, Identifier),
-        )
-        query = query.where(key < last)
-    page: Sequence[Any] = connection.execute(query).all()
-    return page
+    kept = operations.c
+    columns = kept.id, kept.action_uid, kept.user_id, kept.overlap, kept.recorded_at
+    query = sa.select(*columns).where(*match_selected(wanted, change, at))
+    return fetch_latest(connection, query, page, (kept.recorded_at, kept.id))

@@ -21,6 +21,8 @@ from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState
 from operations.list_operations import make_unknown
 
+_run = operations.c
+
 #: Seconds between two looks of somebody who waits.
 LOOK_EVERY_S = 1.0
 
@@ -44,7 +46,7 @@ def find_operation_id(
 ) -> UUID:
     """Return the id of an operation that begins with *text*: see ``find_by_prefix``."""
     seen = belongs_to(app)
-    return find_by_prefix(connection, operations.c.id, text, *seen, noun="operation")
+    return find_by_prefix(connection, _run.id, text, *seen, noun="operation")
 
 
 def get_operation_state(
@@ -67,7 +69,7 @@ def get_operation_state(
     except ValueError:
         return None
     state = connection.execute(
-        sa.select(operations.c.state).where(operations.c.id == key, *belongs_to(app))
+        sa.select(_run.state).where(_run.id == key, *belongs_to(app))
     ).scalar_one_or_none()
     return None if state is None else OperationState(state)
 
@@ -99,9 +101,7 @@ def read_operation_states(
     """
     with reading(engine) as connection:
         rows = connection.execute(
-            sa.select(operations.c.id, operations.c.state).where(
-                operations.c.id.in_(list(ids))
-            )
+            sa.select(_run.id, _run.state).where(_run.id.in_(list(ids)))
         )
         return {row.id: OperationState(row.state) for row in rows}
 

@@ -11,8 +11,12 @@ from starlette.responses import Response
 from api.answers import ROOT, answer
 from api.guarding import ApiRoute
 from dispatch.backfills.planning import Plan, plan_backfill
-from dispatch.backfills.requests import cancel_backfill, start_backfill
-from dispatch.backfills.shown_backfills import ShownBackfill, fetch_shown_backfill
+from dispatch.backfills.requests import (
+    ShownBackfill,
+    cancel_backfill,
+    fetch_shown_backfill,
+    start_backfill,
+)
 from models.requests.actions import BackfillModel
 from serving.context import Operator, Viewer
 from serving.guarding import Body

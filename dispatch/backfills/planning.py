@@ -18,12 +18,8 @@ from actions.posting.revisions import require_action
 from actions.read_actions import get_action_state
 from actions.read_rules import find_problem
 from actions.when.searching import find_occurrences
-from models.database.engine import (
-    Identifier,
-    json_rows,
-    make_rows_json,
-    read_clock,
-)
+from models.database.engine import read_clock
+from models.database.lists import select_given
 from models.database.tables import operations
 from models.errors import ConflictError, UsageError
 from models.fields.instants import format_instant
@@ -31,6 +27,8 @@ from models.json_form import ASIDE
 from models.occurrence import make_operation_id
 from models.operation_state import OperationState, Reason
 from models.requests.actions import BackfillModel, Which
+
+_run = operations.c
 
 #: What is due more often than once a minute may be kept no longer; see Retention.
 _KNOWN_BELOW_MINUTE = timedelta(days=1)
@@ -250,9 +248,7 @@ class _Judge:
         return tuple(planned)
 
     def _judge_absent(
-        self,
-        occurrence: datetime,
-        missed: Mapping[datetime, str | None],
+        self, occurrence: datetime, missed: Mapping[datetime, str | None]
     ) -> tuple[Recorded, str | None]:
         if occurrence in missed:
             return Recorded.MISSED, missed[occurrence]
@@ -268,12 +264,10 @@ class _Judge:
     def _fetch_recorded(
         self, ids: Sequence[UUID]
     ) -> dict[UUID, tuple[Recorded, str | None]]:
-        given = json_rows(self._connection.dialect.name, {"id": Identifier}, "given")
         rows = self._connection.execute(
-            sa.select(operations.c.id, operations.c.state, operations.c.reason).where(
-                operations.c.id.in_(sa.select(given.c.id))
-            ),
-            {"given": make_rows_json([{"id": each} for each in ids])},
+            sa.select(_run.id, _run.state, _run.reason).where(
+                _run.id.in_(select_given(self._connection, ids))
+            )
         )
         return {row.id: (Recorded(row.state), row.reason) for row in rows}
 
@@ -282,13 +276,12 @@ class _Judge:
         if not found:
             return {}
         rows = self._connection.execute(
-            sa.select(operations.c.details, operations.c.reason).where(
-                operations.c.action_uid == self._action.uid,
+            sa.select(_run.details, _run.reason).where(
+                _run.action_uid == self._action.uid,
                 sa.or_(
-                    operations.c.state == OperationState.MISSED,
-                    operations.c.reason == Reason.OVERTAKEN,
+                    _run.state == OperationState.MISSED, _run.reason == Reason.OVERTAKEN
                 ),
-                operations.c.occurrence <= found[-1],
+                _run.occurrence <= found[-1],
             )
         )
         ranges = [

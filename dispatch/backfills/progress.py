@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -20,7 +21,7 @@ import structlog
 
 from actions.leader import Leader
 from dispatch.backfills.planning import RUNS, Recorded
-from dispatch.backfills.shown_backfills import (
+from dispatch.backfills.requests import (
     LEFT,
     TAKEN,
     OccurrenceOutcome,
@@ -28,14 +29,13 @@ from dispatch.backfills.shown_backfills import (
     settle_waiting,
 )
 from models.database.engine import (
-    Identifier,
     UtcDateTime,
     db_now,
     json_rows,
-    make_rows_json,
     reading,
     writing,
 )
+from models.database.lists import select_given
 from models.database.tables import (
     BACKFILL_WAITING,
     LIVE,
@@ -46,12 +46,13 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.decision import NewOperation, make_backfilled_by
-from models.expectations import expect_at
-from models.operation_state import OperationState, Overlap, Queue, Trigger
+from models.operation_state import OperationState, Overlap, Trigger
 from models.requests.actions import Which
 from operations.cancel_and_retry import reopen_each
-from operations.record import record
+from operations.record import make_operation, record
 from telemetry import Event
+
+_run = operations.c
 
 log = structlog.get_logger()
 
@@ -63,6 +64,7 @@ BACKFILLED_STATES = frozenset(
 _noted = backfill_occurrences.c
 
 
+@dataclass(slots=True)
 class Backfiller:
     """
     Lets the open backfills advance, one after the other.
@@ -71,11 +73,9 @@ class Backfiller:
         leader: Checked in every transaction.
     """
 
-    def __init__(self, engine: sa.Engine, leader: Leader) -> None:
-        """Start with the oldest."""
-        self._engine = engine
-        self._leader = leader
-        self._following: deque[UUID] = deque()
+    engine: sa.Engine
+    leader: Leader
+    _following: deque[UUID] = field(default_factory=deque)
 
     def look(self) -> bool:
         """
@@ -88,23 +88,16 @@ class Backfiller:
             LeadershipLostError, UnreachableError: Nothing was written.
         """
         if not self._following:
-            with reading(self._engine) as connection:
-                self._following.extend(_fetch_open(connection))
+            kept = backfills.c
+            is_open = sa.select(kept.id).where(OPEN_BACKFILLS.of("backfills"))
+            with reading(self.engine) as connection:
+                oldest = is_open.order_by(kept.created_at, kept.id)
+                self._following.extend(connection.scalars(oldest))
         if self._following:
-            with writing(self._engine) as connection:
-                fence = self._leader.check(connection)
+            with writing(self.engine) as connection:
+                fence = self.leader.check(connection)
                 advance_backfill(connection, self._following.popleft(), fence=fence)
         return bool(self._following)
-
-
-def _fetch_open(connection: sa.Connection) -> list[UUID]:
-    return list(
-        connection.execute(
-            sa.select(backfills.c.id)
-            .where(OPEN_BACKFILLS.of("backfills"))
-            .order_by(backfills.c.created_at, backfills.c.id)
-        ).scalars()
-    )
 
 
 def advance_backfill(
@@ -172,36 +165,28 @@ def _count_live(connection: sa.Connection, row: sa.Row[Any]) -> int:
     """Return how many operations that this backfill recorded are not final."""
     taken = sa.exists().where(
         _noted.backfill_id == row.id,
-        _noted.occurrence == operations.c.occurrence,
+        _noted.occurrence == _run.occurrence,
         _noted.outcome.in_(TAKEN),
     )
     return connection.execute(
         sa.select(sa.func.count())
         .select_from(operations)
-        .where(LIVE.of(), operations.c.action_uid == row.action_uid, taken)
+        .where(LIVE.of(), _run.action_uid == row.action_uid, taken)
     ).scalar_one()
 
 
-def _fetch_following(connection: sa.Connection, row: sa.Row[Any]) -> list[sa.Row[Any]]:
-    return list(
-        connection.execute(
-            sa.select(_noted.occurrence, _noted.operation_id)
-            .where(
-                _noted.backfill_id == row.id,
-                BACKFILL_WAITING.of("backfill_occurrences"),
-            )
-            .order_by(_noted.occurrence)
-            .limit(row.at_once)
-        )
-    )
+def _fetch_following(
+    connection: sa.Connection, row: sa.Row[Any]
+) -> Sequence[sa.Row[Any]]:
+    waiting = _noted.backfill_id == row.id, BACKFILL_WAITING.of("backfill_occurrences")
+    following = sa.select(_noted.occurrence, _noted.operation_id).where(*waiting)
+    first: Any = following.order_by(_noted.occurrence).limit(row.at_once)
+    return connection.execute(first).all()
 
 
 def _end(connection: sa.Connection, row: sa.Row[Any]) -> None:
-    connection.execute(
-        sa.update(backfills)
-        .where(backfills.c.id == row.id)
-        .values(finished_at=db_now())
-    )
+    ended = sa.update(backfills).where(backfills.c.id == row.id)
+    connection.execute(ended.values(finished_at=db_now()))
     log.info(Event.BACKFILL_ENDED, backfill=str(row.id), action_uid=row.action_uid)
 
 
@@ -220,30 +205,21 @@ def _take(
     known = [each.id for each in new if each.id not in outcomes]
     if known:
         outcomes |= _reopen(connection, known, Which(row.which))
-    _note_outcomes(
-        connection,
-        row.id,
-        {each.occurrence: outcomes[each.operation_id] for each in chosen},
-    )
+    told = {each.occurrence: outcomes[each.operation_id] for each in chosen}
+    _note_outcomes(connection, row.id, told)
     return sum(outcome in TAKEN for outcome in outcomes.values())
 
 
 def _make_operation(
     row: sa.Row[Any], action: sa.Row[Any], each: sa.Row[Any]
 ) -> NewOperation:
-    return NewOperation(
+    return make_operation(
+        action,
         id=each.operation_id,
-        action_uid=action.uid,
-        action_revision=action.revision,
-        app=action.app,
         trigger=Trigger.BACKFILL,
         triggered_by=make_backfilled_by(action.name, row.id, row.requested_by),
+        # It is expected at once: it is the leader that finds out when it began.
         occurrence=each.occurrence,
-        queue=Queue(action.queue),
-        overlap=Overlap(action.overlap),
-        attempts_allowed=action.attempts_allowed,
-        # at once: it is the leader that finds out when it began
-        expected_at=expect_at(each.occurrence, action.expected_after_s),
     )
 
 
@@ -251,16 +227,12 @@ def _reopen(
     connection: sa.Connection, ids: Sequence[UUID], which: Which
 ) -> Mapping[UUID, str]:
     """Make operations pending again if they did not run; say what became of each."""
-    given = json_rows(connection.dialect.name, {"id": Identifier}, "given")
-    asked = {"given": make_rows_json([{"id": each} for each in ids])}
-    among = operations.c.id.in_(sa.select(given.c.id))
     states = {s for s in BACKFILLED_STATES if Recorded(s.value) in RUNS[which]}
     reopened = reopen_each(connection, ids, states=states)
     outcomes: dict[UUID, str] = dict.fromkeys(reopened, OccurrenceOutcome.RETRIED)
-    rows = connection.execute(
-        sa.select(operations.c.id, operations.c.state).where(among), asked
-    )
-    for operation_id, state in rows:
+    among = _run.id.in_(select_given(connection, ids))
+    rows = sa.select(_run.id, _run.state).where(among)
+    for operation_id, state in connection.execute(rows):
         outcomes.setdefault(operation_id, f"{LEFT}it is {state}")
     for operation_id in ids:
         # Maintenance took it meanwhile, so nobody knows whether it ran.
@@ -274,18 +246,12 @@ def _note_outcomes(
     given = json_rows(
         connection.dialect.name,
         {"occurrence": UtcDateTime, "outcome": sa.Text()},
-        "given",
+        given=[{"occurrence": at, "outcome": word} for at, word in outcomes.items()],
     )
     connection.execute(
         sa.update(backfill_occurrences)
         .where(
-            _noted.backfill_id == backfill_id,
-            _noted.occurrence == given.c.occurrence,
+            _noted.backfill_id == backfill_id, _noted.occurrence == given.c.occurrence
         )
-        .values(outcome=given.c.outcome),
-        {
-            "given": make_rows_json(
-                [{"occurrence": at, "outcome": word} for at, word in outcomes.items()]
-            )
-        },
+        .values(outcome=given.c.outcome)
     )

@@ -6,7 +6,7 @@ Also which operations or actions it is about, counted and in batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -20,9 +20,11 @@ from dispatch.operation_filters import resolve_filter
 from dispatch.stored_requests import RequestState, StoredRequests, make_shown
 from models.database.engine import db_now, read_clock
 from models.database.journal import find_author
+from models.database.lists import cut_part
 from models.database.tables import OPEN_BULK_CHANGES, bulk_changes, scheduled_actions
 from models.errors import UsageError
 from models.fields.instants import format_instant
+from models.paging import Page, Part
 from models.requests.actions import ActionFilterModel
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from models.requests.operations import OperationFilterModel
@@ -207,32 +209,20 @@ def count_actions(
     return tally(at, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenAction:
-    """One of them; *event* drives it. None: it is driven by time."""
-
-    uid: str
-    event: str | None
-
-
 def fetch_action_page(
-    connection: sa.Connection,
-    chosen: ActionFilterModel,
-    *,
-    at: datetime,
-    after: Mapping[str, Any] | None,
-    limit: int,
-) -> Sequence[ChosenAction]:
-    """Return the next actions, by uid."""
+    connection: sa.Connection, chosen: ActionFilterModel, page: Page, *, at: datetime
+) -> Part[Any]:
+    """Return the next actions, by uid, each with the event that drives it."""
     query = (
         sa.select(_action.uid, _action.event)
         .where(*match(connection, chosen), _action.created_at <= at)
         .order_by(_action.uid)
-        .limit(limit)
+        .limit(page.limit + 1)
     )
-    if after is not None:
-        query = query.where(_action.uid > after["uid"])
-    return [ChosenAction(*row) for row in connection.execute(query)]
+    if page.after is not None:
+        query = query.where(_action.uid > page.after[0])
+    rows: Any = connection.execute(query).all()
+    return cut_part(rows, page, [_action.uid])
 
 
 @dataclass(frozen=True, slots=True)

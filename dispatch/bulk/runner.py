@@ -15,8 +15,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
@@ -26,20 +26,9 @@ import structlog
 from pydantic import BaseModel, ValidationError
 
 from actions.pausing.pause_and_resume import Refusal, pause_many, resume_many
-from dispatch.bulk.requests import (
-    BULK_CHANGES,
-    ChosenAction,
-    choose_operations,
-    fetch_action_page,
-)
+from dispatch.bulk.requests import BULK_CHANGES, choose_operations, fetch_action_page
 from dispatch.manual_runs import run_now
-from models.database.engine import (
-    Author,
-    Identifier,
-    db_now,
-    reading,
-    writing,
-)
+from models.database.engine import Author, Identifier, db_now, reading, writing
 from models.database.tables import OPEN_BULK_CHANGES, bulk_changes
 from models.database.transaction import keep_leader_out
 from models.errors import (
@@ -49,6 +38,7 @@ from models.errors import (
     UnreachableError,
 )
 from models.fields.app_bounds import NOTHING_BOUND, AppBounds
+from models.paging import Page, Part
 from models.requests.actions import ActionFilterModel
 from models.requests.bulk_changes import BulkKind
 from models.requests.notes import PauseModel
@@ -78,22 +68,7 @@ PAUSE_S = 1.0
 _bulk = bulk_changes.c
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """
-    The operations or actions of one batch.
-
-    Args:
-        position: Of the last of them, where the next batch begins.
-        is_last: Whether none can follow.
-    """
-
-    position: Mapping[str, Any] | None
-    is_last: bool
-    operations: Sequence[sa.Row[Any]] = ()
-    actions: Sequence[ChosenAction] = ()
-
-
+@dataclass(slots=True)
 class BulkRunner:
     """
     Does what is stored, until it is told to stop.
@@ -105,20 +80,11 @@ class BulkRunner:
         clock: Seconds, which never go back.
     """
 
-    def __init__(
-        self,
-        engine: sa.Engine,
-        bounds: Mapping[str, AppBounds] = NOTHING_BOUND,
-        *,
-        claim_for: timedelta = CLAIM_FOR,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Claim nothing yet."""
-        self._engine = engine
-        self._bounds = bounds
-        self._claim_for = claim_for
-        self._clock = clock
-        self._token = uuid4()
+    engine: sa.Engine
+    bounds: Mapping[str, AppBounds] = field(default_factory=lambda: NOTHING_BOUND)
+    claim_for: timedelta = CLAIM_FOR
+    clock: Callable[[], float] = time.monotonic
+    _token: UUID = field(default_factory=uuid4)
 
     def run(self, stop: threading.Event) -> None:
         """
@@ -128,13 +94,13 @@ class BulkRunner:
         its turn, and half of the time, however large a bulk change is.
         """
         while not stop.is_set():
-            began = self._clock()
+            began = self.clock()
             try:
                 is_busy = self.look()
             except UnreachableError as error:
                 log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
                 is_busy = False
-            stop.wait(self._clock() - began if is_busy else PAUSE_S)
+            stop.wait(self.clock() - began if is_busy else PAUSE_S)
 
     def finish(self, bulk_id: UUID) -> None:
         """
@@ -144,13 +110,13 @@ class BulkRunner:
             UnreachableError: It is not over; another runner may go on.
         """
         while not self._is_over(bulk_id):
-            began = self._clock()
+            began = self.clock()
             is_busy = self.look()
             if not self._is_over(bulk_id):
-                time.sleep(self._clock() - began if is_busy else PAUSE_S)
+                time.sleep(self.clock() - began if is_busy else PAUSE_S)
 
     def _is_over(self, bulk_id: UUID) -> bool:
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             query = sa.select(_bulk.finished_at).where(_bulk.id == bulk_id)
             return connection.execute(query).scalar_one() is not None
 
@@ -171,14 +137,14 @@ class BulkRunner:
         except (MinutehandError, sa.exc.DBAPIError) as error:
             # Not of one action or operation, so the next try would meet it, too.
             log.warning(Event.BULK_CHANGE_FAILED, bulk=str(row.id), error=str(error))
-            with writing(self._engine, author=_get_author(row)) as connection:
+            with writing(self.engine, author=_get_author(row)) as connection:
                 if self._hold(connection, row.id):
                     _finish(connection, row.id, error=str(error))
         return True
 
     def _claim(self) -> sa.Row[Any] | None:
         """Claim, or renew the claim on, the bulk change that has waited longest."""
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             is_open = sa.select(_bulk.id).where(OPEN_BULK_CHANGES.of("bulk_changes"))
             if connection.execute(is_open.limit(1)).first() is None:
                 return None
@@ -195,12 +161,12 @@ class BulkRunner:
             .limit(1)
             .scalar_subquery()
         )
-        with writing(self._engine) as connection:
+        with writing(self.engine) as connection:
             return connection.execute(
                 sa.update(bulk_changes)
                 .where(_bulk.id == first, free, _bulk.finished_at.is_(None))
                 .values(
-                    claim_token=self._token, lease_expires_at=db_now(self._claim_for)
+                    claim_token=self._token, lease_expires_at=db_now(self.claim_for)
                 )
                 .returning(*_bulk)
             ).one_or_none()
@@ -220,30 +186,30 @@ class BulkRunner:
 
     def _do_batch(self, row: sa.Row[Any]) -> None:
         kind = BulkKind(row.kind)
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             page = _fetch_page(connection, row, kind)
         if kind is BulkKind.RUN:
             changed = self._run_page(row, page)
-            with writing(self._engine, author=_get_author(row)) as connection:
+            with writing(self.engine, author=_get_author(row)) as connection:
                 if self._hold(connection, row.id):
                     _note(connection, row, page, changed)
             return
-        with writing(self._engine, author=_get_author(row)) as connection:
+        with writing(self.engine, author=_get_author(row)) as connection:
             # The leader's transactions lock the lease first, and many rows after it.
             keep_leader_out(connection)
             if self._hold(connection, row.id):
-                changed = _change_page(connection, row, kind, page, self._bounds)
+                changed = _change_page(connection, row, kind, page, self.bounds)
                 _note(connection, row, page, changed)
 
-    def _run_page(self, row: sa.Row[Any], page: _Page) -> Changed:
+    def _run_page(self, row: sa.Row[Any], page: Part[Any]) -> Changed:
         changed = Changed()
-        for action in page.actions:
+        for action in page.entries:
             if action.event is not None:
                 changed.refused[_OF_EVENTS] += 1
                 continue
             try:
                 run_now(
-                    self._engine,
+                    self.engine,
                     action.uid,
                     key=f"bulk {row.id}",
                     note=(row.arguments or {}).get("note"),
@@ -303,54 +269,35 @@ def _read_operations(connection: sa.Connection, row: sa.Row[Any]) -> OperationFi
     )
 
 
-def _fetch_page(connection: sa.Connection, row: sa.Row[Any], kind: BulkKind) -> _Page:
+def _fetch_page(
+    connection: sa.Connection, row: sa.Row[Any], kind: BulkKind
+) -> Part[Any]:
     """Return the next ones; nobody else moves on while the claim is ours."""
-    if kind.is_of_operations:
-        found = fetch_page(
-            connection,
-            _read_operations(connection, row),
-            OperationChange(kind.value),
-            at=row.created_at,
-            after=_read_position(row.position),
-            limit=OPERATIONS_AT_ONCE,
-        )
-        is_last = len(found) < OPERATIONS_AT_ONCE
-        if not found:
-            return _Page(row.position, is_last)
-        recorded_at, id_ = found[-1].recorded_at, found[-1].id
-        place = {"recorded_at": recorded_at.isoformat(), "id": str(id_)}
-        return _Page(place, is_last, operations=found)
-    limit = RUNS_AT_ONCE if kind is BulkKind.RUN else ACTIONS_AT_ONCE
-    actions = fetch_action_page(
-        connection,
-        _read_filter(ActionFilterModel, row).but(app=row.app),
-        at=row.created_at,
-        after=row.position,
-        limit=limit,
-    )
-    position = {"uid": actions[-1].uid} if actions else row.position
-    return _Page(position, len(actions) < limit, actions=actions)
-
-
-def _read_position(position: Mapping[str, Any] | None) -> tuple[datetime, UUID] | None:
-    if position is None:
-        return None
-    return datetime.fromisoformat(position["recorded_at"]), UUID(position["id"])
+    at, after = row.created_at, row.position
+    if not kind.is_of_operations:
+        page = Page(RUNS_AT_ONCE if kind is BulkKind.RUN else ACTIONS_AT_ONCE, after)
+        chosen = _read_filter(ActionFilterModel, row).but(app=row.app)
+        return fetch_action_page(connection, chosen, page, at=at)
+    if after is not None:
+        after = datetime.fromisoformat(after[0]), UUID(after[1])
+    page, change = Page(OPERATIONS_AT_ONCE, after), OperationChange(kind.value)
+    wanted = _read_operations(connection, row)
+    return fetch_page(connection, wanted, change, at=at, page=page)
 
 
 def _change_page(
     connection: sa.Connection,
     row: sa.Row[Any],
     kind: BulkKind,
-    page: _Page,
+    page: Part[Any],
     bounds: Mapping[str, AppBounds],
 ) -> Changed:
     """Change them in the transaction of *connection*, which keeps the leader out."""
     if kind.is_of_operations:
-        return change_page(connection, page.operations, OperationChange(kind.value))
+        return change_page(connection, page.entries, OperationChange(kind.value))
     arguments = row.arguments or {}
     note = arguments.get("note")
-    uids = [action.uid for action in page.actions]
+    uids = [action.uid for action in page.entries]
     if kind is BulkKind.PAUSE:
         until = arguments.get("until")
         ends = None if until is None else datetime.fromisoformat(until)
@@ -362,20 +309,18 @@ def _change_page(
 
 
 def _note(
-    connection: sa.Connection, row: sa.Row[Any], page: _Page, changed: Changed
+    connection: sa.Connection, row: sa.Row[Any], page: Part[Any], changed: Changed
 ) -> None:
-    """Write what a batch did; the row is locked."""
-    refused = Counter(row.refused or {}) + changed.refused
+    """Write what a batch did, and where the next begins; the row is locked."""
+    refused = dict(Counter(row.refused or {}) + changed.refused)
+    place = page.following
+    position = None if place is None else [str(each) for each in place]
     connection.execute(
         sa.update(bulk_changes)
         .where(_bulk.id == row.id)
-        .values(
-            done=_bulk.done + changed.done,
-            refused=dict(refused),
-            position=page.position,
-        )
+        .values(done=_bulk.done + changed.done, refused=refused, position=position)
     )
-    if page.is_last:
+    if place is None:
         _finish(connection, row.id)
 
 

@@ -459,7 +459,11 @@ _JSON_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
 
 def json_rows(
-    dialect: str, columns: Mapping[str, sa.types.TypeEngine[Any]], name: str = "rows"
+    dialect: str,
+    columns: Mapping[str, sa.types.TypeEngine[Any]],
+    name: str = "rows",
+    *,
+    given: Sequence[Mapping[str, object]] | None = None,
 ) -> sa.FromClause:
     """
     Return a table made from the bind parameter *name*, a JSON array of objects.
@@ -471,8 +475,12 @@ def json_rows(
         dialect: ``connection.dialect.name``.
         columns: Name and type of each key.
         name: Name of the bind parameter, and of the table in the statement.
+        given: The rows, for a statement that is executed once. None: whoever executes
+            it binds what ``make_rows_json`` returns.
     """
     parameter = sa.bindparam(name, type_=sa.Text)
+    if given is not None:
+        parameter = sa.bindparam(name, make_rows_json(given), sa.Text, unique=True)
     if dialect == "postgresql":
         return (
             sa.func.json_to_recordset(sa.cast(parameter, JSON))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
+from models.database.engine import Identifier, json_rows
 from models.database.tables import operations
 from models.errors import ConflictError, NotFoundError
 from models.paging import LARGEST_NUMBER, Page, Part
@@ -19,6 +20,16 @@ Key = Sequence[sa.Column[Any]]
 
 #: The largest number that a column of eight bytes takes.
 _LARGEST = 2**63 - 1
+
+
+def select_given(
+    connection: sa.Connection,
+    values: Iterable[object],
+    type_: sa.types.TypeEngine[Any] = Identifier,
+) -> sa.Select[Any]:
+    """Select *values*, for IN: they are one parameter, however many there are."""
+    rows = [{"each": value} for value in values]
+    return sa.select(json_rows(connection.dialect.name, {"each": type_}, given=rows))
 
 
 def belongs_to(

@@ -22,7 +22,7 @@ from models.database.tables import NO_CLAIM, operations
 from models.errors import CanceledError, ClaimLostError
 from models.operation import order_steps
 from models.operation_state import OperationState, Overlap, Queue, Reason
-from operations.claiming.claimed import CLAIMED, Claim
+from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import can_nothing_stop
 from operations.claiming.statements import (
     begin_statement,
@@ -31,6 +31,8 @@ from operations.claiming.statements import (
 )
 from operations.following import IS_FOLLOWED, record_following
 from operations.turns import PAUSED
+
+_run = operations.c
 
 
 def claim_operation(
@@ -69,7 +71,7 @@ def _take_at_once(
     engine: sa.Engine, values: dict[str, object], lease: timedelta
 ) -> Claim | None:
     row = execute_at_once(engine, claim_and_begin_statement(lease), values)
-    return None if row is None else _make_claim(row, lease, begun=row.begun)
+    return None if row is None else _make_claim(row, lease)
 
 
 def _take(
@@ -96,18 +98,9 @@ def _find_first_steps(claim: Claim) -> tuple[str, ...]:
     return order_steps(asked)
 
 
-def _make_claim(row: Any, lease: timedelta, *, begun: int = 0) -> Claim:
-    return Claim(
-        operation_id=row.id,
-        token=row.claim_token,
-        details=row.details or {},
-        **{name: getattr(row, name) for name in CLAIMED if name != "details"},
-        document=row.document,
-        action_active=row.action_active,
-        claimed_at=row.claimed_at,
-        lease=lease,
-        begun=begun,
-    )
+def _make_claim(row: Any, lease: timedelta) -> Claim:
+    found = {**row._asdict(), "details": row.details or {}, "lease": lease}
+    return Claim(operation_id=found.pop("id"), token=found.pop("claim_token"), **found)
 
 
 def _hand_back(engine: sa.Engine, operation_id: UUID) -> None:
@@ -117,24 +110,22 @@ def _hand_back(engine: sa.Engine, operation_id: UUID) -> None:
     Also if the leader has yet to mark that message as sent: it marks what it found, and
     that had another ``send_at``.
     """
-    waits = sa.and_(
-        operations.c.state == OperationState.PENDING, operations.c.send_at <= db_now()
-    )
+    waits = sa.and_(_run.state == OperationState.PENDING, _run.send_at <= db_now())
     with writing(engine) as connection:
         connection.execute(
             sa.update(operations)
             .where(
-                operations.c.id == operation_id,
-                sa.or_(operations.c.state == OperationState.QUEUED, waits),
+                _run.id == operation_id,
+                sa.or_(_run.state == OperationState.QUEUED, waits),
                 sa.or_(
-                    operations.c.queue == Queue.HEAVY,
-                    operations.c.overlap == Overlap.QUEUE,
-                    operations.c.queue.in_(PAUSED),
+                    _run.queue == Queue.HEAVY,
+                    _run.overlap == Overlap.QUEUE,
+                    _run.queue.in_(PAUSED),
                 ),
             )
             .values(
                 state=OperationState.PENDING,
-                send_at=sa.case((waits, db_now()), else_=operations.c.send_at),
+                send_at=sa.case((waits, db_now()), else_=_run.send_at),
             )
         )
 
@@ -158,9 +149,9 @@ def renew(
 def _renew_statement(lease: timedelta) -> sa.Executable:
     return (
         sa.update(operations)
-        .where(operations.c.claim_token.in_(sa.bindparam("tokens", expanding=True)))
+        .where(_run.claim_token.in_(sa.bindparam("tokens", expanding=True)))
         .values(lease_expires_at=db_now(lease))
-        .returning(operations.c.claim_token)
+        .returning(_run.claim_token)
     )
 
 
@@ -195,9 +186,9 @@ def _guard_statement(lease: timedelta) -> sa.Executable:
 
 #: The condition of every write under a claim; ``_ours`` gives its parameters.
 _IS_OURS = (
-    operations.c.id == sa.bindparam("claimed_id"),
-    operations.c.claim_token == sa.bindparam("claimed_token"),
-    operations.c.state == OperationState.RUNNING,
+    _run.id == sa.bindparam("claimed_id"),
+    _run.claim_token == sa.bindparam("claimed_token"),
+    _run.state == OperationState.RUNNING,
 )
 
 
@@ -213,7 +204,7 @@ def raise_lost(connection: sa.Connection, claim: Claim) -> NoReturn:
         CanceledError, ClaimLostError: As for ``guard``.
     """
     state = connection.execute(
-        sa.select(operations.c.state).where(operations.c.id == claim.operation_id)
+        sa.select(_run.state).where(_run.id == claim.operation_id)
     ).scalar_one_or_none()
     if state == OperationState.CANCELED:
         msg = f"operation {claim.operation_id} was canceled"
@@ -277,12 +268,7 @@ def retry_later(
 ) -> bool:
     """Put the operation back for another attempt after *delay*; False if not ours."""
     return _leave(
-        connection,
-        claim,
-        state=OperationState.PENDING,
-        reason=Reason.STEP_FAILED,
-        error=error,
-        send_at=db_now(delay),
+        connection, claim, reason=Reason.STEP_FAILED, error=error, send_at=db_now(delay)
     )
 
 
@@ -311,8 +297,7 @@ def postpone(
     return _leave(
         connection,
         claim,
-        state=OperationState.PENDING,
-        attempt=operations.c.attempt - 1,
+        attempt=_run.attempt - 1,
         send_at=db_now(delay),
         reason=reason,
         error=error,
@@ -336,7 +321,6 @@ def await_task(
     return _leave(
         connection,
         claim,
-        state=OperationState.PENDING,
         send_at=db_now(within),
         sent_at=db_now(),
         reason=f"{Reason.TASK}: {what}",
@@ -352,11 +336,11 @@ def find_end(connection: sa.Connection, claim: Claim) -> OperationState:
         CanceledError, ClaimLostError: As for ``guard``.
     """
     ended = connection.execute(
-        sa.select(operations.c.state).where(
-            operations.c.id == claim.operation_id,
-            operations.c.attempt == claim.attempt,
-            operations.c.finished_at.is_not(None),
-            operations.c.state != OperationState.CANCELED,
+        sa.select(_run.state).where(
+            _run.id == claim.operation_id,
+            _run.attempt == claim.attempt,
+            _run.finished_at.is_not(None),
+            _run.state != OperationState.CANCELED,
         )
     ).scalar_one_or_none()
     if ended is None:
@@ -368,11 +352,7 @@ def give_back(engine: sa.Engine, claim: Claim) -> bool:
     """Make the operation pending, as this worker stops; the attempt does not count."""
     with writing(engine) as connection:
         given_back = _leave(
-            connection,
-            claim,
-            state=OperationState.PENDING,
-            attempt=operations.c.attempt - 1,
-            send_at=db_now(),
+            connection, claim, attempt=_run.attempt - 1, send_at=db_now()
         )
         if not given_back:
             let_go(connection, claim)
@@ -392,9 +372,9 @@ def let_go(connection: sa.Connection, claim: Claim) -> bool:
     let = connection.execute(
         sa.update(operations)
         .where(
-            operations.c.id == claim.operation_id,
-            operations.c.claim_token == claim.token,
-            operations.c.state != OperationState.RUNNING,
+            _run.id == claim.operation_id,
+            _run.claim_token == claim.token,
+            _run.state != OperationState.RUNNING,
         )
         .values(**NO_CLAIM)
     )
@@ -402,8 +382,7 @@ def let_go(connection: sa.Connection, claim: Claim) -> bool:
 
 
 def _leave(connection: sa.Connection, claim: Claim, **values: object) -> bool:
-    left = connection.execute(
-        sa.update(operations).where(*_IS_OURS).values(**NO_CLAIM, **values),
-        _ours(claim),
-    )
-    return left.rowcount == 1
+    """Make the operation pending, with *values*; False if it is not ours any more."""
+    pending = {**NO_CLAIM, "state": OperationState.PENDING, **values}
+    left = sa.update(operations).where(*_IS_OURS).values(pending)
+    return connection.execute(left, _ours(claim)).rowcount == 1

@@ -26,6 +26,7 @@ from telemetry import Event
 log = structlog.get_logger()
 
 
+@dataclass(slots=True)
 class Heart:
     """
     Renews the leases of all operations that this process runs, in one thread.
@@ -36,18 +37,15 @@ class Heart:
         every: Time between renewals; at most a third of *lease*.
     """
 
-    def __init__(
-        self, engine: sa.Engine, *, lease: timedelta, every: timedelta
-    ) -> None:
-        """Start nothing yet: the thread starts with the first claim."""
-        self._engine = engine
-        self._lease = lease
-        self._every_s = every.total_seconds()
-        self._claims: dict[UUID, Claim] = {}
-        self._missing: set[UUID] = set()
-        self._lock = threading.Lock()
-        self._stopped = threading.Event()
-        self._started = False
+    engine: sa.Engine
+    lease: timedelta
+    every: timedelta
+    _claims: dict[UUID, Claim] = field(default_factory=dict)
+    _missing: set[UUID] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    #: The thread starts with the first claim.
+    _started: bool = False
 
     def add(self, claim: Claim) -> None:
         """Renew *claim* from now on."""
@@ -75,7 +73,7 @@ class Heart:
         ids = [str(claim.operation_id) for claim in claims]
         for number, claim in enumerate(claims):
             try:
-                given_back = give_back(self._engine, claim)
+                given_back = give_back(self.engine, claim)
             except (MinutehandError, sa.exc.SQLAlchemyError) as error:
                 # The other claims would fail in the same way, each after a wait.
                 log.warning(
@@ -90,7 +88,7 @@ class Heart:
         with self._lock:
             tokens = set(self._claims)
         try:
-            ours = renew(self._engine, tokens, lease=self._lease)
+            ours = renew(self.engine, tokens, lease=self.lease)
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
             # The next beat tries again; the lease outlasts several.
             expected = isinstance(error, UnreachableError)
@@ -106,7 +104,7 @@ class Heart:
                 log.warning(Event.CLAIM_LOST, task_id=str(gone.operation_id))
 
     def _run(self) -> None:
-        if self._stopped.wait(self._every_s):
+        if self._stopped.wait(self.every.total_seconds()):
             return
         try:
             self.beat()

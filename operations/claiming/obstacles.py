@@ -9,8 +9,9 @@ claims and begins at once, and in Python. A test compares the two.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
@@ -60,36 +61,25 @@ def nothing_can_stop(
     )
 
 
-class Stoppable(Protocol):
-    """An operation that is about to begin, such as a claimed one."""
+@dataclass(frozen=True, slots=True)
+class Stoppable:
+    """
+    An operation that is about to begin, such as a claimed one.
 
-    @property
-    def app(self) -> str:
-        """Uid of its small app."""
+    Args:
+        user_id: Whose event it follows, which happened at event_at.
+        details: What was recorded with it.
+        document: The action as it was when the operation was recorded.
+        action_active: Whether the action is active now. None: it is deleted.
+    """
 
-    @property
-    def trigger(self) -> str:
-        """What caused it."""
-
-    @property
-    def user_id(self) -> str | None:
-        """Whose event it follows."""
-
-    @property
-    def event_at(self) -> datetime | None:
-        """When that happened."""
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """What was recorded with it."""
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The action as it was then."""
-
-    @property
-    def action_active(self) -> bool | None:
-        """Whether the action is active now; None: it is deleted."""
+    app: str
+    trigger: str
+    user_id: str | None
+    event_at: datetime | None
+    details: dict[str, Any]
+    document: dict[str, Any]
+    action_active: bool | None
 
 
 def find_obstacle(

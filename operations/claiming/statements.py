@@ -27,58 +27,52 @@ from operations.claiming.claimed import CLAIMED
 from operations.claiming.obstacles import nothing_can_stop
 from operations.turns import HAS_TURN, PAUSED
 
+_run = operations.c
+
 
 @cache
 def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
     """Claim an operation that waits, or whose lease ran out, if attempts are left."""
     other = operations.alias("other")
     heavy_runs = sa.exists().where(
-        other.c.app == operations.c.app,
-        CLAIMED_HEAVY.of("other"),
-        other.c.id != operations.c.id,
+        other.c.app == _run.app, CLAIMED_HEAVY.of("other"), other.c.id != _run.id
     )
     waits = sa.and_(
         sa.or_(
             # Who was sent has waited: its time may lie ahead only by another clock.
-            operations.c.state == OperationState.QUEUED,
-            sa.and_(
-                operations.c.state == OperationState.PENDING,
-                operations.c.send_at <= db_now(),
-            ),
+            _run.state == OperationState.QUEUED,
+            sa.and_(_run.state == OperationState.PENDING, _run.send_at <= db_now()),
         ),
         # If it was canceled and retried, its former worker may still be running it.
-        operations.c.claim_token.is_(None),
+        _run.claim_token.is_(None),
         # A late copy of its message must not send its task again.
         NOT_AWAITING.of(),
     )
-    lost = operations.c.state == OperationState.RUNNING
+    lost = _run.state == OperationState.RUNNING
     return (
         sa.update(operations)
         .where(
-            operations.c.id == sa.bindparam("operation_id"),
-            sa.or_(
-                waits,
-                sa.and_(lost, operations.c.lease_expires_at <= db_now()),
-            ),
-            operations.c.attempt < operations.c.attempts_allowed,
-            sa.or_(operations.c.queue != Queue.HEAVY, ~heavy_runs),
+            _run.id == sa.bindparam("operation_id"),
+            sa.or_(waits, sa.and_(lost, _run.lease_expires_at <= db_now())),
+            _run.attempt < _run.attempts_allowed,
+            sa.or_(_run.queue != Queue.HEAVY, ~heavy_runs),
             HAS_TURN,
             # Its message was sent before the pause; the leader will send another.
-            operations.c.queue.not_in(PAUSED),
+            _run.queue.not_in(PAUSED),
         )
         .values(
             state=OperationState.RUNNING,
             reason=None,
-            attempt=operations.c.attempt + 1,
+            attempt=_run.attempt + 1,
             claim_token=sa.bindparam("token"),
             lease_expires_at=db_now(lease),
             worker=sa.bindparam("worker"),
-            started_at=sa.func.coalesce(operations.c.started_at, db_now()),
+            started_at=sa.func.coalesce(_run.started_at, db_now()),
         )
         .returning(
-            operations.c.id,
-            operations.c.claim_token,
-            *(operations.c[name] for name in CLAIMED),
+            _run.id,
+            _run.claim_token,
+            *(_run[name] for name in CLAIMED),
             *_look_up_action(),
             db_now().label("claimed_at"),
         )
@@ -95,7 +89,7 @@ def _look_up_action() -> Iterator[sa.Label[Any]]:
     active = (
         sa.select(scheduled_actions.c.active)
         .where(
-            scheduled_actions.c.uid == operations.c.action_uid,
+            scheduled_actions.c.uid == _run.action_uid,
             scheduled_actions.c.deleted_at.is_(None),
         )
         .scalar_subquery()

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -33,11 +33,7 @@ from models.errors import (
     UnreachableError,
 )
 from models.fields.strict_model import say
-from models.operation import (
-    RefreshModel,
-    explain_unknown_steps,
-    find_unknown_steps,
-)
+from models.operation import RefreshModel, explain_unknown_steps, find_unknown_steps
 from models.operation_state import OperationState, Reason, StepState
 from models.scheduled_action import ScheduledActionModel
 from operations.claiming.claim import (
@@ -57,7 +53,7 @@ from operations.ports import Ports, StepFunction
 from operations.running.news import goes_on
 from operations.running.past_attempts import AttemptOutcome, PastAttempt, note_attempt
 from operations.running.platform_errors import describe_ours
-from operations.running.step_context import ProgressPoints, call_step, make_context
+from operations.running.step_context import call_step, make_context
 from operations.running.step_records import (
     KeptStep,
     SpokenLines,
@@ -179,9 +175,13 @@ class Attempt:
         )
         note_attempt(connection, self.claim, ended)
 
-    def write_log(self, connection: sa.Connection) -> None:
-        """Write the lines that were kept, if there are any; call ``guard`` first."""
-        self._spoken.write(connection, self.claim.operation_id)
+    @contextmanager
+    def holding(self) -> Iterator[sa.Connection]:
+        """Give a transaction under the claim; at its end, what was said is written."""
+        with writing(self.engine) as connection:
+            guard(connection, self.claim)
+            yield connection
+            self._spoken.write(connection, self.claim.operation_id)
 
     def fail(
         self,
@@ -204,30 +204,24 @@ class Attempt:
         error = shorten(error, LONGEST_ERROR)
         told = error if crash is None else describe_crash(crash)
         self.say(told, level=LogLevel.ERROR)
+        claim, failed = self.claim, OperationState.FAILED
         with writing(self.engine) as connection:
-            if not finish(
-                connection,
-                self.claim,
-                OperationState.FAILED,
-                reason=reason,
-                error=error,
-            ):
-                let_go(connection, self.claim)
+            if not finish(connection, claim, failed, reason=reason, error=error):
+                let_go(connection, claim)
                 return None
             if self._step is not None:
                 finish_step(
-                    connection, self.claim, self._step, StepState.FAILED, error=error
+                    connection, claim, self._step, StepState.FAILED, error=error
                 )
-            skip_open_steps(connection, self.claim.operation_id)
+            skip_open_steps(connection, [claim.operation_id])
             self._note(connection, AttemptOutcome.FAILED, error)
-            self.write_log(connection)
-        return OperationState.FAILED
+            self._spoken.write(connection, claim.operation_id)
+        return failed
 
     def _run(self) -> OperationState:
         todo = self._find_begun()
         if todo is None:
-            with writing(self.engine) as connection:
-                guard(connection, self.claim)
+            with self.holding() as connection:
                 obstacle = find_obstacle(connection, self.claim)
                 if obstacle is None:
                     names = self._read_action().operations.step_names
@@ -236,11 +230,8 @@ class Attempt:
                 return self._finish(*obstacle)
         if not todo:  # its last worker died between the last step and the end
             return self._finish(OperationState.SUCCEEDED)
-        action = self._read_action()
-        for step, following in zip_longest(todo, todo[1:]):
-            state = self._run_step(
-                action, step, None if following is None else following.name
-            )
+        for step, following in zip_longest(todo, [each.name for each in todo[1:]]):
+            state = self._run_step(step, following)
             if state is not None:
                 return state
         return OperationState.SUCCEEDED
@@ -252,7 +243,7 @@ class Attempt:
         names = self._read_action().operations.step_names
         if self.claim.begun != len(names):
             return None
-        return [KeptStep(name, StepState.PENDING, {}) for name in names]
+        return [KeptStep(name) for name in names]
 
     def _read_action(self) -> ScheduledActionModel:
         if self._action is None:
@@ -262,9 +253,7 @@ class Attempt:
             self._action = _parse(json.dumps(self.claim.document))
         return self._action
 
-    def _run_step(
-        self, action: ScheduledActionModel, step: KeptStep, following: str | None
-    ) -> OperationState | None:
+    def _run_step(self, step: KeptStep, following: str | None) -> OperationState | None:
         """
         Run one step, and start the *following* one in the transaction that ends it.
 
@@ -273,18 +262,9 @@ class Attempt:
         """
         self._step, self._step_began_at = step.name, self._read_clock()
         self.check_time()
-        self._memo = memo = dict(step.memo)
-        context = make_context(
-            self.engine,
-            self.claim,
-            self.ports,
-            action,
-            step,
-            memo,
-            say=self.say,
-            progress=ProgressPoints(self, step.name),
-            write_log=self.write_log,
-        )
+        self._memo = dict(step.memo)
+        action = self._read_action()
+        context = make_context(self, action, step.name, self._memo)
         arguments = getattr(action.operations, step.name)
         if self.claim.details.get("force") and isinstance(arguments, RefreshModel):
             arguments = arguments.model_copy(update={"force": True})
@@ -317,17 +297,13 @@ class Attempt:
         result: JsonValue,
     ) -> OperationState | None:
         """Record that a step did what it was to do; return as ``_run_step``."""
-        if (
-            name == "refresh"
-            and following
-            and not goes_on(self.engine, self.claim, action)
-        ):
+        is_refreshed = name == "refresh" and following is not None
+        if is_refreshed and not goes_on(self.engine, self.claim, action):
             done = (name, result)
             return self._finish(OperationState.SKIPPED, Reason.UNCHANGED, done)
-        ended = (name, following, result)
         spoken = self._spoken.copy()
         try:
-            self._end_step(*ended)
+            self._end_step(name, following, result)
         except UnreachableError:
             # Perhaps it is this session alone that is gone, for the database was
             # restarted: what the step did is not to be done again for that.
@@ -335,7 +311,7 @@ class Attempt:
                 is_written = has_succeeded(connection, self.claim, name)
             if not is_written:  # else it was only the answer to the commit that is gone
                 self._spoken = spoken
-                self._end_step(*ended)
+                self._end_step(name, following, result)
         return None
 
     def check_time(self) -> None:
@@ -350,29 +326,21 @@ class Attempt:
 
     def _end_step(self, name: str, following: str | None, result: JsonValue) -> None:
         claim = self.claim
-        if following is None and RETURN_KEY in claim.details:
-            with writing(self.engine) as connection:
-                guard(connection, claim)
+        if following is not None or RETURN_KEY in claim.details:
+            with self.holding() as connection:
+                # In this order: each reads the clock, and a step must not start before
+                # the one before it has ended.
                 finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
-                end_resend(connection, claim)
-                self.write_log(connection)
+                if following is None:
+                    end_resend(connection, claim)
+                else:
+                    start_step(connection, claim, following)
             return
-        if following is None:
-            if self._spoken.says_no_more_than_the_result:
-                self._spoken.forget()
-            if not finish_last_step(
-                self.engine, claim, name, result=result, spoken=self._spoken
-            ):
-                with reading(self.engine) as connection:
-                    raise_lost(connection, claim)
-            return
-        with writing(self.engine) as connection:
-            guard(connection, claim)
-            # In this order: each reads the clock, and a step must not start before the
-            # one before it has ended.
-            finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
-            start_step(connection, claim, following)
-            self.write_log(connection)
+        if self._spoken.says_no_more_than_the_result:
+            self._spoken.forget()
+        if not finish_last_step(self.engine, claim, name, result, self._spoken):
+            with reading(self.engine) as connection:
+                raise_lost(connection, claim)
 
     def _handle_failure(self, name: str, error: StepError) -> OperationState:
         """Make the operation pending for another attempt, or failed."""
@@ -382,32 +350,22 @@ class Attempt:
         text = shorten(str(error), LONGEST_ERROR)
         log.warning(Event.STEP_FAILED, step=name, error=text, again=again)
         self.say(text, level=LogLevel.ERROR)
-        with writing(self.engine) as connection:
-            guard(connection, claim)
+        told, failed = f"{name}: {text}", OperationState.FAILED
+        with self.holding() as connection:
             finish_step(connection, claim, name, StepState.FAILED, error=text)
             self._note(connection, AttemptOutcome.FAILED, text)
-            self.write_log(connection)
             if again:
                 back_off = read_back_off(claim.document)
                 delay = back_off.find_pause(RETRY_DELAY, left=left)
-                retry_later(connection, claim, delay=delay, error=f"{name}: {text}")
+                retry_later(connection, claim, delay=delay, error=told)
                 return OperationState.PENDING
-            skip_open_steps(connection, claim.operation_id)
+            skip_open_steps(connection, [claim.operation_id])
             reason = f"{Reason.STEP_FAILED}: {name}"
-            finish(
-                connection,
-                claim,
-                OperationState.FAILED,
-                reason=reason,
-                error=f"{name}: {text}",
-            )
-        return OperationState.FAILED
+            finish(connection, claim, failed, reason=reason, error=told)
+        return failed
 
     def _postpone(
-        self,
-        name: str,
-        error: PostponedError,
-        memo: dict[str, JsonValue] | None = None,
+        self, name: str, error: PostponedError, memo: dict[str, JsonValue] | None = None
     ) -> OperationState:
         """
         Make the operation pending because it waits for something; no attempt counts.
@@ -418,20 +376,13 @@ class Attempt:
         text = shorten(str(error), LONGEST_ERROR)
         log.warning(Event.OPERATION_POSTPONED, step=name, error=text, delay_s=delay_s)
         self.say(f"postponed for {delay_s:g} s: {text}", level=LogLevel.WARNING)
-        with writing(self.engine) as connection:
-            guard(connection, self.claim)
+        why = {"reason": error.reason, "error": f"{name}: {text}"}
+        with self.holding() as connection:
             self._note(connection, AttemptOutcome.POSTPONED, text)
-            self.write_log(connection)
             suspend_step(connection, self.claim, name, text)
             if memo is not None:
                 remember(connection, self.claim, name, memo)
-            postpone(
-                connection,
-                self.claim,
-                delay=error.delay,
-                reason=error.reason,
-                error=f"{name}: {text}",
-            )
+            postpone(connection, self.claim, delay=error.delay, **why)
         return OperationState.PENDING
 
     def _await(self, name: str, awaited: AwaitedError) -> OperationState:
@@ -440,7 +391,7 @@ class Attempt:
         with writing(self.engine) as connection:
             what = shorten(str(awaited), LONGEST_ERROR)
             if await_task(connection, self.claim, within=awaited.within, what=what):
-                self.write_log(connection)
+                self._spoken.write(connection, self.claim.operation_id)
                 suspend_step(connection, self.claim, name, result=dict(awaited.result))
                 return OperationState.PENDING
             return find_end(connection, self.claim)
@@ -462,14 +413,9 @@ class Attempt:
             Whether that worked; if not, the lease of the operation runs out.
         """
         text = str(error)
+        why = {"reason": f"{Reason.PLATFORM}: {text}", "error": text}
         with suppress(UnreachableError), writing(self.engine) as connection:
-            return postpone(
-                connection,
-                self.claim,
-                delay=PLATFORM_DELAY,
-                reason=f"{Reason.PLATFORM}: {text}",
-                error=text,
-            )
+            return postpone(connection, self.claim, delay=PLATFORM_DELAY, **why)
         return False
 
     def _finish(
@@ -479,18 +425,15 @@ class Attempt:
         done: tuple[str, JsonValue] | None = None,
     ) -> OperationState:
         """Make the operation final; *done* is a step that ends with it, well."""
-        with writing(self.engine) as connection:
-            guard(connection, self.claim)
+        claim = self.claim
+        with self.holding() as connection:
             if done is not None:
                 name, result = done
-                finish_step(
-                    connection, self.claim, name, StepState.SUCCEEDED, result=result
-                )
+                finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
             if reason is not None:
                 self.say(f"{state}: {reason}", level=LogLevel.WARNING)
-            self.write_log(connection)
-            skip_open_steps(connection, self.claim.operation_id)
-            finish(connection, self.claim, state, reason=reason)
+            skip_open_steps(connection, [claim.operation_id])
+            finish(connection, claim, state, reason=reason)
         return state
 
 

@@ -29,6 +29,8 @@ from models.operation_state import OperationState, StepState
 from models.units import format_age, format_bytes
 from operations.domains import Reached
 
+_step = operation_steps.c
+
 #: Key in the details of an operation: its attempts that ended without success.
 ATTEMPTS_KEY = "attempts"
 
@@ -97,16 +99,15 @@ def fetch_working(
 ) -> dict[str, Working]:
     """Return the heavy operation of each small app (or only *app*), by app."""
     running = sa.and_(
-        operation_steps.c.operation_id == operations.c.id,
-        operation_steps.c.state == StepState.RUNNING,
+        _step.operation_id == operations.c.id, _step.state == StepState.RUNNING
     )
     query = (
         sa.select(
             operations.c.app,
             operations.c.id,
             operations.c.action_uid,
-            operation_steps.c.name,
-            operation_steps.c.started_at,
+            _step.name,
+            _step.started_at,
         )
         .join_from(operations, operation_steps, running, isouter=True)
         .where(CLAIMED_HEAVY.of(), *belongs_to(app))
@@ -172,17 +173,15 @@ def fetch_usual(
             latest.c.id,
             latest.c.state,
             latest.c.taken_s,
-            operation_steps.c.name,
-            sa.type_coerce(operation_steps.c.started_at, UtcDateTime),
-            sa.type_coerce(operation_steps.c.finished_at, UtcDateTime),
+            _step.name,
+            sa.type_coerce(_step.started_at, UtcDateTime),
+            sa.type_coerce(_step.finished_at, UtcDateTime),
         )
-        .join_from(
-            latest, operation_steps, operation_steps.c.operation_id == latest.c.id
-        )
+        .join_from(latest, operation_steps, _step.operation_id == latest.c.id)
         .where(
-            operation_steps.c.state == StepState.SUCCEEDED,
-            operation_steps.c.started_at.is_not(None),
-            operation_steps.c.finished_at.is_not(None),
+            _step.state == StepState.SUCCEEDED,
+            _step.started_at.is_not(None),
+            _step.finished_at.is_not(None),
         )
     )
     took: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import sqlalchemy as sa
+from pydantic import Field, TypeAdapter
 
 from models.database.tables import operations
 from operations.claiming.claimed import Claim
@@ -47,7 +48,7 @@ class PastAttempt:
         step_began_at: When it began that step. None: it did not.
     """
 
-    number: int
+    number: Annotated[int, Field(validation_alias="attempt")]
     outcome: AttemptOutcome
     step: str | None
     began_at: datetime
@@ -85,20 +86,7 @@ def note_attempt(connection: sa.Connection, claim: Claim, ended: PastAttempt) ->
 
 def read_attempts(details: Mapping[str, Any] | None) -> Sequence[PastAttempt]:
     """Return the attempts that the details of an operation hold, the oldest first."""
-    entries = (details or {}).get(ATTEMPTS_KEY) or []
-    return tuple(
-        PastAttempt(
-            number=each["attempt"],
-            outcome=AttemptOutcome(each["outcome"]),
-            step=each["step"],
-            began_at=datetime.fromisoformat(each["began_at"]),
-            step_began_at=(
-                None
-                if each["step_began_at"] is None
-                else datetime.fromisoformat(each["step_began_at"])
-            ),
-            ended_at=datetime.fromisoformat(each["ended_at"]),
-            error=each["error"],
-        )
-        for each in entries
-    )
+    return _ATTEMPTS.validate_python((details or {}).get(ATTEMPTS_KEY) or ())
+
+
+_ATTEMPTS = TypeAdapter(tuple[PastAttempt, ...])

@@ -2,72 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from pydantic import JsonValue
 
 import tracing
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.errors import AwaitedError, PostponedError, StepSkippedError
 from models.operation_state import Trigger
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
 from operations.claiming.claim import guard
-from operations.claiming.claimed import Claim
 from operations.domains import Reached
 from operations.fleet.processes import fetch_secret
 from operations.foreign_tasks import make_token
 from operations.mail.delivery_marks import DeliveryMarks
-from operations.ports import (
-    Ports,
-    Progress,
-    Say,
-    StepContext,
-    StepFunction,
-    StepResult,
-)
+from operations.ports import StepContext, StepFunction, StepResult
 from operations.running.pace import Pace, describe_part
-from operations.running.step_records import KeptStep, record_progress, remember
+from operations.running.step_records import record_progress, remember
 
 if TYPE_CHECKING:
     from operations.running.attempt import Attempt
 
 
-def make_context(  # noqa: PLR0913 - all that a step is given
-    engine: sa.Engine,
-    claim: Claim,
-    ports: Ports,
+def make_context(
+    attempt: Attempt,
     action: ScheduledActionModel,
-    step: KeptStep,
+    step: str,
     memo: dict[str, JsonValue],
-    *,
-    say: Say,
-    progress: Progress,
-    write_log: Callable[[sa.Connection], None],
 ) -> StepContext:
     """
     Return what *step* is given.
 
     Args:
-        engine: Of the worker.
-        claim: Every write needs it.
-        ports: What the step may use.
         action: As it was when the operation was recorded.
-        step: As an earlier attempt left it.
         memo: What the step remembers, which it changes.
-        say: Keeps a line of the log.
-        progress: Notices a cancellation, too.
-        write_log: Writes the lines that were kept.
     """
+    engine, claim, ports = attempt.engine, attempt.claim, attempt.ports
 
     def keep(key: str, value: JsonValue) -> None:
         memo[key] = value
-        with writing(engine) as connection:
-            guard(connection, claim)
-            remember(connection, claim, step.name, memo)
-            write_log(connection)
+        with attempt.holding() as connection:
+            remember(connection, claim, step, memo)
 
     def hold(connection: sa.Connection) -> None:
         guard(connection, claim)
@@ -95,11 +72,11 @@ def make_context(  # noqa: PLR0913 - all that a step is given
         recipients=action.recipients,
         memo=memo,
         remember=keep,
-        progress=progress,
-        say=say,
+        progress=ProgressPoints(attempt, step),
+        say=attempt.say,
         guard=hold,
         deliveries=DeliveryMarks(
-            engine, claim, step.name, keeps_content=ports.retention.mails
+            engine, claim, step, keeps_content=ports.retention.mails
         ),
         ports=ports,
         make_token=sign,
@@ -147,7 +124,5 @@ class ProgressPoints:
         if now - self._written_at < PROGRESS_EVERY_S and done < total:
             return
         self._written_at = now
-        with writing(self._attempt.engine) as connection:
-            guard(connection, self._attempt.claim)
+        with self._attempt.holding() as connection:
             record_progress(connection, self._attempt.claim, self._step, progress)
-            self._attempt.write_log(connection)

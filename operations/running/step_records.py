@@ -21,14 +21,8 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from models.database.engine import (
-    Identifier,
-    db_now,
-    execute_at_once,
-    json_rows,
-    make_rows_json,
-    writing,
-)
+from models.database.engine import db_now, execute_at_once, writing
+from models.database.lists import select_given
 from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import OPEN_STEPS, DeliveryState, OperationState, StepState
 from operations.claiming.claim import finish, finish_statement
@@ -44,6 +38,8 @@ from operations.operation_log import (
     shorten,
     write_lines,
 )
+
+_step = operation_steps.c
 
 #: Where our own code is: frames of a trace that are elsewhere are left out.
 _HOME = Path(__file__).resolve().parents[2]
@@ -138,11 +134,11 @@ def _name(frame: traceback.FrameSummary) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class KeptStep:
-    """A step as an earlier attempt left it."""
+    """A step as an earlier attempt left it, if there was one."""
 
     name: str
-    state: StepState
-    memo: dict[str, JsonValue]
+    state: StepState = StepState.PENDING
+    memo: dict[str, JsonValue] = field(default_factory=dict)
 
 
 def prepare_steps(
@@ -154,19 +150,16 @@ def prepare_steps(
     Returns:
         The steps that are left to run, as they were before this attempt.
     """
+    whose, insert = {"claimed_id": claim.operation_id}, begin_statement(tuple(names))
     if claim.attempt == 1:
-        inserted = connection.execute(
-            begin_statement(tuple(names)), {"claimed_id": claim.operation_id}
-        )
-        if len(inserted.all()) == len(names) and STEPS_KEY not in claim.details:
-            return [KeptStep(name, StepState.PENDING, {}) for name in names]
+        inserted = connection.execute(insert, whose).all()
+        if len(inserted) == len(names) and STEPS_KEY not in claim.details:
+            return [KeptStep(name) for name in names]
         # an attempt that was given back does not count, but its steps exist
     steps = _fetch_kept(connection, claim)
     if not steps:  # a worker died right after its claim
-        connection.execute(
-            begin_statement(tuple(names)), {"claimed_id": claim.operation_id}
-        )
-        steps = [KeptStep(name, StepState.PENDING, {}) for name in names]
+        connection.execute(insert, whose)
+        steps = [KeptStep(name) for name in names]
     left = [step for step in steps if step.state is not StepState.SUCCEEDED]
     if STEPS_KEY in claim.details:
         left = _leave_out(connection, claim, left)
@@ -185,23 +178,16 @@ def _leave_out(
     for step in steps:
         if step.name not in chosen and step.state is not StepState.SKIPPED:
             # As if it had never begun: inserting the steps starts the first of them.
-            _write_step(
-                connection,
-                claim,
-                step.name,
-                "finished_at",
-                state=StepState.SKIPPED,
-                attempt=0,
-                started_at=None,
-            )
+            values = {"state": StepState.SKIPPED, "attempt": 0, "started_at": None}
+            _write_step(connection, claim, step.name, "finished_at", **values)
     return [step for step in steps if step.name in chosen]
 
 
 def _fetch_kept(connection: sa.Connection, claim: Claim) -> list[KeptStep]:
     rows = connection.execute(
         sa.select(operation_steps)
-        .where(operation_steps.c.operation_id == claim.operation_id)
-        .order_by(operation_steps.c.position)
+        .where(_step.operation_id == claim.operation_id)
+        .order_by(_step.position)
     )
     return [KeptStep(r.name, StepState(r.state), r.memo or {}) for r in rows]
 
@@ -250,12 +236,7 @@ def suspend_step(
 
 
 def finish_last_step(
-    engine: sa.Engine,
-    claim: Claim,
-    name: str,
-    *,
-    result: JsonValue,
-    spoken: SpokenLines,
+    engine: sa.Engine, claim: Claim, name: str, result: JsonValue, spoken: SpokenLines
 ) -> bool:
     """
     Mark a step and its operation as succeeded, together, and write what was said.
@@ -290,19 +271,17 @@ def _last_step_statement() -> ReturningUpdate[Any]:
     return (
         _step_statement("finished_at", ("result",))
         .values(state=StepState.SUCCEEDED, error=None)
-        .where(
-            operation_steps.c.operation_id == sa.select(ended.c.id).scalar_subquery()
-        )
-        .returning(operation_steps.c.operation_id)
+        .where(_step.operation_id == sa.select(ended.c.id).scalar_subquery())
+        .returning(_step.operation_id)
     )
 
 
 def has_succeeded(connection: sa.Connection, claim: Claim, name: str) -> bool:
     """Tell whether a step is recorded as succeeded in this attempt."""
-    query = sa.select(operation_steps.c.state).where(
-        operation_steps.c.operation_id == claim.operation_id,
-        operation_steps.c.name == name,
-        operation_steps.c.attempt == claim.attempt,
+    query = sa.select(_step.state).where(
+        _step.operation_id == claim.operation_id,
+        _step.name == name,
+        _step.attempt == claim.attempt,
     )
     return connection.scalar(query) == StepState.SUCCEEDED
 
@@ -314,14 +293,14 @@ def end_resend(connection: sa.Connection, claim: Claim) -> None:
     Call ``guard`` first in the same transaction.
     """
     former = claim.details[RETURN_KEY]
-    here = operation_steps.c.operation_id == claim.operation_id
+    here = _step.operation_id == claim.operation_id
     for row in connection.execute(sa.select(operation_steps).where(here)).all():
         memo = dict(row.memo or {})
         kept = memo.pop(RESENT_KEY, None)
         if kept is not None:
             connection.execute(
                 sa.update(operation_steps)
-                .where(here, operation_steps.c.name == row.name)
+                .where(here, _step.name == row.name)
                 .values(state=kept["state"], error=kept["error"], memo=memo)
             )
     details = {key: each for key, each in claim.details.items() if key != RETURN_KEY}
@@ -382,8 +361,8 @@ def _step_statement(clock_column: str | None, columns: tuple[str, ...]) -> sa.Up
     statement = (
         sa.update(operation_steps)
         .where(
-            operation_steps.c.operation_id == sa.bindparam("claimed_id"),
-            operation_steps.c.name == sa.bindparam("step"),
+            _step.operation_id == sa.bindparam("claimed_id"),
+            _step.name == sa.bindparam("step"),
         )
         .values({column: sa.bindparam(f"new_{column}") for column in columns})
     )
@@ -392,33 +371,22 @@ def _step_statement(clock_column: str | None, columns: tuple[str, ...]) -> sa.Up
     return statement.values({clock_column: db_now()})
 
 
-def skip_open_steps(connection: sa.Connection, operation_id: UUID) -> None:
-    """Close the steps that will not run any more; lock the operation first."""
-    skip_steps_of(connection, [operation_id])
-
-
-def skip_steps_of(connection: sa.Connection, operation_ids: Sequence[UUID]) -> None:
-    """Close the open steps of many operations; lock the operations first."""
-    given = json_rows(connection.dialect.name, {"id": Identifier}, "given")
-    ids = {"given": make_rows_json([{"id": each} for each in operation_ids])}
+def skip_open_steps(connection: sa.Connection, operation_ids: Sequence[UUID]) -> None:
+    """Close the steps that will not run any more; lock their operations first."""
+    ids = select_given(connection, operation_ids)
     connection.execute(
         sa.update(operation_steps)
-        .where(
-            operation_steps.c.operation_id.in_(sa.select(given.c.id)),
-            operation_steps.c.state.in_(sorted(OPEN_STEPS)),
-        )
-        .values(state=StepState.SKIPPED, finished_at=db_now()),
-        ids,
+        .where(_step.operation_id.in_(ids), _step.state.in_(sorted(OPEN_STEPS)))
+        .values(state=StepState.SKIPPED, finished_at=db_now())
     )
     # A worker that was sending a mail can no longer record whether it left.
     connection.execute(
         sa.update(deliveries)
         .where(
-            deliveries.c.operation_id.in_(sa.select(given.c.id)),
+            deliveries.c.operation_id.in_(ids),
             deliveries.c.state == DeliveryState.SENDING,
         )
-        .values(state=DeliveryState.UNCERTAIN, updated_at=db_now()),
-        ids,
+        .values(state=DeliveryState.UNCERTAIN, updated_at=db_now())
     )
 
 
@@ -428,10 +396,7 @@ def reset_steps(
     """Forget what the steps *names* did; lock the operation first."""
     connection.execute(
         sa.update(operation_steps)
-        .where(
-            operation_steps.c.operation_id == operation_id,
-            operation_steps.c.name.in_(names),
-        )
+        .where(_step.operation_id == operation_id, _step.name.in_(names))
         .values(
             state=StepState.PENDING,
             attempt=0,
@@ -445,14 +410,18 @@ def reset_steps(
     )
 
 
-def abandon_steps(connection: sa.Connection, operation_id: UUID, *, error: str) -> None:
-    """Mark the step that a lost worker left running as failed, and skip the rest."""
+def abandon_steps(
+    connection: sa.Connection, operation_ids: Sequence[UUID], *, error: str
+) -> None:
+    """Mark the steps that lost workers left running as failed, and skip the rest."""
+    if not operation_ids:
+        return
     connection.execute(
         sa.update(operation_steps)
         .where(
-            operation_steps.c.operation_id == operation_id,
-            operation_steps.c.state == StepState.RUNNING,
+            _step.operation_id.in_(select_given(connection, operation_ids)),
+            _step.state == StepState.RUNNING,
         )
         .values(state=StepState.FAILED, finished_at=db_now(), error=error)
     )
-    skip_open_steps(connection, operation_id)
+    skip_open_steps(connection, operation_ids)

@@ -12,20 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 from zlib import crc32
 
 import sqlalchemy as sa
 
-from models.database.engine import (
-    Identifier,
-    UtcDateTime,
-    db_now,
-    json_rows,
-    make_rows_json,
-)
+from models.database.engine import db_now, json_rows, make_rows_json
 from models.database.tables import (
     ALIVE_FOR,
     LIVE_OR_CLAIMED,
@@ -44,6 +38,8 @@ from models.decision import NewOperation
 from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
 from operations.fleet.processes import ProcessRole
 from operations.turns import PAUSED, find_line, find_place, is_of_line
+
+_run = operations.c
 
 #: Number of slots that is assumed while no worker has recorded its own.
 _SLOTS = 4
@@ -87,9 +83,9 @@ def _sendable_statement(*, tasks_only: bool) -> sa.CompoundSelect[Any]:
     Select manual runs, then scheduled ones, each the oldest first; then what is first
     in its line. If there are more lines, the last row names the last of these alone.
     """
-    among = operations.c.queue == Queue.TASKS if tasks_only else sa.true()
+    among = _run.queue == Queue.TASKS if tasks_only else sa.true()
     limit = sa.bindparam("limit", type_=sa.Integer)
-    age = (operations.c.send_at, operations.c.recorded_at, operations.c.occurrence)
+    age = (_run.send_at, _run.recorded_at, _run.occurrence)
     apart = (
         _select_sendable(*rows).where(among).order_by(*age).limit(limit)
         for rows in ((PENDING_MANUAL.of(),), _SCHEDULED_APART)
@@ -114,7 +110,7 @@ _APART: tuple[Any, ...] = (
     PENDING.of(),
     sa.literal_column(f"{STANDS_IN_LINE.format('operations.')} = 0"),
 )
-_SCHEDULED_APART: tuple[Any, ...] = (*_APART, operations.c.trigger != Trigger.MANUAL)
+_SCHEDULED_APART: tuple[Any, ...] = (*_APART, _run.trigger != Trigger.MANUAL)
 
 #: One operation of a line that is walked by.
 _WALKED = operations.alias("walked")
@@ -156,9 +152,9 @@ def _select_first_of_lines(walk: sa.CTE) -> sa.Select[Any]:
         .scalar_subquery()
     )
     return (
-        _select_sendable(operations.c.overlap == Overlap.QUEUE, PENDING.of())
+        _select_sendable(_run.overlap == Overlap.QUEUE, PENDING.of())
         .join_from(walk, _WALKED, _WALKED.c.id == walk.c.id)
-        .join(operations, operations.c.id == ids)
+        .join(operations, _run.id == ids)
     )
 
 
@@ -167,24 +163,21 @@ def _select_sendable(*rows: Any) -> sa.Select[Any]:
     other = operations.alias("other")
     heavy_apps = sa.select(other.c.app).where(UNDER_WAY_HEAVY.of("other"))
     return sa.select(
-        operations.c.id,
-        operations.c.queue,
-        operations.c.triggered_by,
-        operations.c.attempt,
-        operations.c.send_at,
-        operations.c.app,
-        operations.c.trigger,
-        sa.case((operations.c.overlap == Overlap.QUEUE, find_line("operations"))),
+        _run.id,
+        _run.queue,
+        _run.triggered_by,
+        _run.attempt,
+        _run.send_at,
+        _run.app,
+        _run.trigger,
+        sa.case((_run.overlap == Overlap.QUEUE, find_line("operations"))),
     ).where(
         *rows,
-        operations.c.send_at <= db_now(),
+        _run.send_at <= db_now(),
         # not if it was canceled and retried, and its worker has not noticed yet
-        operations.c.claim_token.is_(None),
-        operations.c.queue.not_in(PAUSED),
-        sa.or_(
-            operations.c.queue != Queue.HEAVY,
-            operations.c.app.not_in(heavy_apps),
-        ),
+        _run.claim_token.is_(None),
+        _run.queue.not_in(PAUSED),
+        sa.or_(_run.queue != Queue.HEAVY, _run.app.not_in(heavy_apps)),
         # it was sent, and the answer to its task ends it
         NOT_AWAITING.of(),
     )
@@ -194,8 +187,8 @@ def _select_sendable(*rows: Any) -> sa.Select[Any]:
 def _live_work_statement() -> sa.Select[bool]:
     lines = _walk_lines(sa.literal(""), sa.literal_column(str(LINES_AT_ONCE)))
     of_queue = (
-        operations.c.queue == sa.bindparam("queue", type_=sa.Text),
-        operations.c.trigger != Trigger.BACKFILL,
+        _run.queue == sa.bindparam("queue", type_=sa.Text),
+        _run.trigger != Trigger.BACKFILL,
     )
     parts = _select_sendable(*_APART), _select_first_of_lines(lines)
     return sa.select(sa.or_(*(part.where(*of_queue).exists() for part in parts)))
@@ -389,42 +382,37 @@ def find_back_lane(app: str) -> int:
 @cache
 def _under_way_statement() -> sa.Select[Any]:
     return (
-        sa.select(operations.c.app, operations.c.trigger, sa.func.count())
+        sa.select(_run.app, _run.trigger, sa.func.count())
         .where(UNDER_WAY_FIRST.of())
-        .group_by(operations.c.app, operations.c.trigger)
+        .group_by(_run.app, _run.trigger)
     )
+
+
+#: What is told of a message that was sent.
+_SENT = ("id", "attempt", "lane", "queue", "send_at")
 
 
 @cache
 def _sent_statement(dialect: str) -> sa.Executable:
-    columns: dict[str, sa.types.TypeEngine[Any]] = {
-        "id": Identifier,
-        "attempt": sa.Integer(),
-        "lane": sa.Integer(),
-        "queue": sa.Text(),
-        "send_at": UtcDateTime,
-    }
-    sent = json_rows(dialect, columns, "sent")
+    kinds = {name: _run[name].type for name in _SENT}
+    sent = json_rows(dialect, kinds, "sent")
     waits = sa.and_(
         # A worker may have been faster: the operation may be claimed, final, or
         # waiting for its next attempt. Then our message is outdated.
-        operations.c.attempt == sent.c.attempt,
-        operations.c.state == OperationState.PENDING,
+        _run.attempt == sent.c.attempt,
+        _run.state == OperationState.PENDING,
         # Or it was claimed and given back without counting the attempt: then it has to
         # be sent again, because no message is left.
-        sa.or_(sent.c.send_at.is_(None), operations.c.send_at == sent.c.send_at),
+        sa.or_(sent.c.send_at.is_(None), _run.send_at == sent.c.send_at),
     )
     return (
         sa.update(operations)
         # What was overtaken by its worker gets a date, too, unless it has one.
-        .where(
-            operations.c.id == sent.c.id,
-            sa.or_(waits, operations.c.sent_at.is_(None)),
-        )
+        .where(_run.id == sent.c.id, sa.or_(waits, _run.sent_at.is_(None)))
         .values(
-            state=sa.case((waits, OperationState.QUEUED), else_=operations.c.state),
+            state=sa.case((waits, OperationState.QUEUED), else_=_run.state),
             sent_at=db_now(_SINCE),
-            sends=operations.c.sends + 1,
+            sends=_run.sends + 1,
             lane=sent.c.lane,
             # a task whose connection the leader does not know goes through a worker
             queue=sent.c.queue,
@@ -449,16 +437,7 @@ def mark_sent(
         seconds_ago: When the broker took them.
     """
     statement = _sent_statement(transaction.connection.dialect.name)
-    rows = make_rows_json(
-        [
-            {
-                "id": m.id,
-                "attempt": m.attempt,
-                "lane": m.lane,
-                "queue": m.queue,
-                "send_at": m.send_at,
-            }
-            for m in messages
-        ]
-    )
-    transaction.ask(statement, {"sent": rows, "since": -seconds_ago})
+    find = attrgetter(*_SENT)
+    rows = [dict(zip(_SENT, find(message), strict=True)) for message in messages]
+    values = {"sent": make_rows_json(rows), "since": -seconds_ago}
+    transaction.ask(statement, values)

@@ -31,7 +31,7 @@ from models.fields.strict_model import say
 from models.operation import RUN_TASK
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.run_task import RunTaskModel
-from operations.claiming.obstacles import can_nothing_stop, find_obstacle
+from operations.claiming.obstacles import Stoppable, can_nothing_stop, find_obstacle
 from operations.foreign_tasks import (
     LOOKED_UP,
     ForeignTask,
@@ -113,18 +113,15 @@ class TaskRevisions:
         if len(self._known) + len(new) > _REMEMBERED:
             self._known.clear()
             new = list(wanted)
-        columns: dict[str, sa.types.TypeEngine[Any]] = {
-            "uid": sa.Text(),
-            "revision": sa.Integer(),
-        }
-        given = json_rows(connection.dialect.name, columns, "given")
         kept = scheduled_action_revisions.c
+        given = json_rows(
+            connection.dialect.name,
+            {"uid": kept.uid.type, "revision": kept.revision.type},
+            given=[{"uid": uid, "revision": revision} for uid, revision in new],
+        )
+        is_given = sa.and_(kept.uid == given.c.uid, kept.revision == given.c.revision)
         found = connection.execute(
-            sa.select(kept.uid, kept.revision, kept.document).join(
-                given,
-                sa.and_(kept.uid == given.c.uid, kept.revision == given.c.revision),
-            ),
-            {"given": make_rows_json([{"uid": u, "revision": r} for u, r in new])},
+            sa.select(kept.uid, kept.revision, kept.document).join(given, is_given)
         )
         # What is gone is known to be, or it would be asked for again and again.
         self._known.update(dict.fromkeys(new, _GONE))
@@ -145,18 +142,6 @@ def _read(document: dict[str, Any]) -> TaskRevision:
         *(kept, asked, None, read_back_off(document), asks_nobody),
         *(outline_task(asked), asked.longest_wait if asked.wait else None),
     )
-
-
-class _Row(NamedTuple):
-    """An operation whose task is to be sent; see ``obstacles.Stoppable``."""
-
-    app: str
-    trigger: str
-    user_id: str | None
-    event_at: Any
-    details: dict[str, Any]
-    document: dict[str, Any]
-    action_active: bool | None
 
 
 class Ready(NamedTuple):
@@ -298,11 +283,7 @@ def _fetch_rows(
 
 @cache
 def _tasks_statement(dialect: str) -> sa.Executable:
-    columns: dict[str, sa.types.TypeEngine[Any]] = {
-        "id": Identifier,
-        "attempt": sa.Integer(),
-    }
-    given = json_rows(dialect, columns, "given")
+    given = json_rows(dialect, {"id": Identifier, "attempt": sa.Integer()}, "given")
     kept, action = operations.c, scheduled_actions.c
     return (
         sa.select(
@@ -346,7 +327,7 @@ def _make(
     id_, action_uid, number, app, trigger, occurrence, user_id, event_at = row[:8]
     details, left, active, app_name, email, user_name, locale, now = row[8:]
     document, asked = revision.document, revision.asked
-    whose = _Row(app, trigger, user_id, event_at, details or {}, document, active)
+    whose = Stoppable(app, trigger, user_id, event_at, details or {}, document, active)
     if not can_nothing_stop(whose) and (found := find_obstacle(connection, whose)):
         state, reason = found
         return TaskMark(id_, message.attempt, state, reason, send_at=message.send_at)

@@ -104,26 +104,18 @@ def _make_mails(
     if facts["app"] is not None:
         directory = context.ports.directory
         locales = directory.fetch_locales(facts["app"], facts["mail"])
-    return [
-        (
-            User(id=address, email=address),
-            _make_mail(context, facts, address, locales.get(address, "")),
+    mails = []
+    for address in facts["mail"]:
+        words = find_words(locales.get(address, ""), zone=UTC)
+        mail = Mail(
+            message_id=compute_message_id(context.operation_id, "notify", address),
+            address=address,
+            name="",
+            subject=make_subject(facts, words),
+            text=make_text(facts, words),
         )
-        for address in facts["mail"]
-    ]
-
-
-def _make_mail(
-    context: StepContext, facts: Mapping[str, Any], address: str, locale: str
-) -> Mail:
-    words = find_words(locale, zone=UTC)
-    return Mail(
-        message_id=compute_message_id(context.operation_id, "notify", address),
-        address=address,
-        name="",
-        subject=make_subject(facts, words),
-        text=make_text(facts, words),
-    )
+        mails.append((User(id=address, email=address), mail))
+    return mails
 
 
 class NoticeForm(StrEnum):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from pydantic import JsonValue
 
 from models.errors import StepError
@@ -40,15 +42,7 @@ def publish(context: StepContext, asked: PublishModel) -> StepResult:
     if not moves:
         context.say("nothing moved: what is staged was live already")
     context.progress(len(kinds), len(kinds))
-    moved: list[JsonValue] = [
-        {
-            "kind": move.kind,
-            "name": move.name,
-            "before": move.before,
-            "after": move.after,
-        }
-        for move in moves
-    ]
+    moved: list[JsonValue] = [asdict(move) for move in moves]
     return {"published": list(kinds), "moved": moved}
 
 

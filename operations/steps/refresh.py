@@ -7,7 +7,6 @@ pointers move, in one transaction. After a failure they are as before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from pydantic import JsonValue
 from models.errors import StepError
 from models.operation import RefreshModel
 from models.units import format_bytes, format_count
-from operations.domains import Domain, DomainDraft, Drift, Reading, Tell
+from operations.domains import Domain, DomainDraft, Reading, Tell
 from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
 from operations.running.platform_errors import blaming_platform
@@ -56,8 +55,12 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
                 why = _say_why(domain, asked)
                 rows = format_count(reading.rows, "row", "rows")
                 context.say(f"{domain.name}: read {rows}, {size}; {why}")
-                if reading.drift is not None:
-                    _say_drift(context, domain, reading.drift)
+                if domain.staged is not None and reading.drift is not None:
+                    told = (
+                        f"{domain.name}: its columns are not those of version"
+                        f" {domain.staged.number}: {reading.drift.describe()}"
+                    )
+                    context.say(told, level=LogLevel.WARNING)
 
         context.progress(len(domains), len(domains))
         versions = workspace.stage(
@@ -79,7 +82,10 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
         "rows": {draft.domain: draft.reading.rows for draft in drafts},
         "versions": dict(versions),
     }
-    drifted = _list_drifts(drafts)
+    drifts = {draft.domain: draft.reading.drift for draft in drafts}
+    drifted: dict[str, JsonValue] = {
+        name: drift.as_json() for name, drift in drifts.items() if drift is not None
+    }
     return {**result, "columns": drifted} if drifted else result
 
 
@@ -98,23 +104,6 @@ def _read(
             target=path,
             tell=tell,
         )
-
-
-def _list_drifts(drafts: Sequence[DomainDraft]) -> dict[str, JsonValue]:
-    return {
-        draft.domain: draft.reading.drift.as_json()
-        for draft in drafts
-        if draft.reading.drift is not None
-    }
-
-
-def _say_drift(context: StepContext, domain: Domain, drift: Drift) -> None:
-    assert domain.staged is not None  # drift is that from the staged version
-    context.say(
-        f"{domain.name}: its columns are not those of version {domain.staged.number}: "
-        f"{drift.describe()}",
-        level=LogLevel.WARNING,
-    )
 
 
 def _say_why(domain: Domain, asked: RefreshModel) -> str:

@@ -19,7 +19,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.leader import Leader
-from actions.own_actions import MaintenancePlan, ensure_maintenance
+from actions.own_actions import ensure_maintenance
 from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.posting.post import Posting, delete_action, post_action
 from actions.user_events import NewEvent, record_events
@@ -75,8 +75,8 @@ def run_scheduler(world: World, process: Process) -> None:
     try:
         ensure_maintenance(
             world.engine,
-            MaintenancePlan(
-                time((world.start.hour + 1) % 24, 5), timezone="UTC", enabled=True
+            Settings.model_construct(
+                maintenance_at=time((world.start.hour + 1) % 24, 5)
             ),
         )
     except UnreachableError:

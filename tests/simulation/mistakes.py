@@ -445,11 +445,11 @@ def reset_steps(connection: sa.Connection, claim: Any, names: Any) -> Any:
 _PREPARE = operations.running.step_records.prepare_steps
 
 
-def close_no_steps(_connection: sa.Connection, _operation_id: Any) -> None:
+def close_no_steps(_connection: sa.Connection, _operation_ids: Any) -> None:
     """Leave open what will not run any more."""
 
 
-def abandon_none(_connection: sa.Connection, _id: Any, *, error: str) -> None:
+def abandon_none(_connection: sa.Connection, _ids: Any, *, error: str) -> None:
     """Leave open what a lost worker left running."""
     del error
 

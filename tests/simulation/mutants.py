@@ -310,7 +310,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "steps left open",
         "finality",
         _with_all(
-            (operations.cancel_and_retry, "skip_steps_of", mistakes.close_no_steps),
+            (operations.cancel_and_retry, "skip_open_steps", mistakes.close_no_steps),
             (operations.running.attempt, "skip_open_steps", mistakes.close_no_steps),
             (operations.rescue, "abandon_steps", mistakes.abandon_none),
         ),

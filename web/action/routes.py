@@ -24,7 +24,7 @@ from actions.posting.revisions import refuse_action
 from actions.previews.preview import Preview
 from actions.read_actions import RevisionNote
 from actions.read_rules import find_zone
-from dispatch.backfills.shown_backfills import fetch_shown_backfills
+from dispatch.backfills.requests import fetch_shown_backfills
 from dispatch.manual_runs import run_now
 from models.errors import (
     InvalidDocumentError,

@@ -12,10 +12,11 @@ from starlette.responses import Response
 from actions.lookup import get_action
 from actions.read_rules import find_zone
 from dispatch.backfills.planning import Plan, plan_backfill
-from dispatch.backfills.requests import cancel_backfill, start_backfill
-from dispatch.backfills.shown_backfills import (
+from dispatch.backfills.requests import (
+    cancel_backfill,
     fetch_backfilled_occurrences,
     fetch_shown_backfill,
+    start_backfill,
 )
 from dispatch.stored_requests import RequestState
 from models.errors import MinutehandError

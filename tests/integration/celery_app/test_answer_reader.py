@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+import structlog
 
 from celery_app.answer_reader import (
     GRACE_S,
@@ -22,6 +23,7 @@ from models.database.tables import operations
 from models.errors import StepError, UnreachableError
 from operations.foreign_tasks import TaskAnswer
 from operations.ports import Ports
+from telemetry import Event
 from tests.integration.operations.test_task_ends import (
     DAILY,
     MINUTE,
@@ -232,8 +234,8 @@ def test_database_that_is_away_is_told_once(engine: sa.Engine):
             return 0
 
     stop = Stop()
-    told: list[str] = []
     reader = Reader(engine, CountingSender(), lambda *_: None)
-    look_until(reader.look, stop, told.append, "answers")
+    with structlog.testing.capture_logs() as told:
+        look_until(reader.look, stop, Event.ANSWERS_UNREAD, "answers")
 
-    assert ["away", "again"] == told
+    assert ["away", "again"] == [each["error"] for each in told]

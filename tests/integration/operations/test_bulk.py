@@ -19,6 +19,7 @@ from models.database.engine import (
 )
 from models.database.tables import changes, deliveries, operation_steps, operations
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
+from models.paging import Page, Position
 from operations.cancel_and_retry import CHANGED, Changed, OperationChange, change_page
 from operations.claiming.claim import claim_operation, finish
 from operations.operation_filter import OperationFilter
@@ -64,18 +65,19 @@ def change_all(
     author: Author | None = None,
 ) -> Changed:
     """Change page by page, as a runner does."""
-    all_of_them, after = Changed(), None
+    all_of_them = Changed()
+    after: Position | None = None
     kind, at = OperationChange(change), at or count(engine, change, wanted).at
     while True:
         with reading(engine) as connection:
-            page = fetch_page(connection, wanted, kind, at=at, after=after, limit=batch)
+            part = fetch_page(connection, wanted, kind, at=at, page=Page(batch, after))
         with writing(engine, author=author) as connection:
-            changed = change_page(connection, page, kind)
+            changed = change_page(connection, part.entries, kind)
         all_of_them.done += changed.done
         all_of_them.refused += changed.refused
-        if len(page) < batch:
+        after = part.following
+        if after is None:
             return all_of_them
-        after = (page[-1].recorded_at, page[-1].id)
 
 
 def cancel(engine: sa.Engine, wanted: OperationFilter, batch: int = 3) -> Changed:

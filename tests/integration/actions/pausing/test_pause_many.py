@@ -14,7 +14,7 @@ from actions.explaining.history import fetch_history
 from actions.explaining.why import Verdict, explain
 from actions.leader import Leader
 from actions.lookup import find_action
-from actions.own_actions import MAINTENANCE_UID, MaintenancePlan, ensure_maintenance
+from actions.own_actions import MAINTENANCE_UID, ensure_maintenance
 from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.pausing.pause_state import (
     APP,
@@ -33,6 +33,7 @@ from models.database.engine import Author, reading, writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.requests.notes import PauseModel
+from settings import Settings
 from tests.integration.test_budget import counting
 from tests.scheduling import (
     MINUTE,
@@ -189,8 +190,7 @@ def test_pause_of_all_leaves_the_maintenance_and_the_pauses_of_apps(
     engine: sa.Engine,
 ):
     """Resuming all brings back what was paused with it, and nothing else."""
-    plan = MaintenancePlan(datetime.min.time(), timezone="UTC", enabled=True)
-    ensure_maintenance(engine, plan)
+    ensure_maintenance(engine, Settings.model_construct())
     call(engine, pause_target, "app")
 
     assert 1 == call(engine, pause_target, None, PauseModel(note="move")).actions

@@ -14,8 +14,7 @@ from actions.leader import Leader, LeadershipLostError
 from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.posting.post import delete_action
 from dispatch.backfills.progress import Backfiller
-from dispatch.backfills.requests import cancel_backfill
-from dispatch.backfills.shown_backfills import find_wait
+from dispatch.backfills.requests import cancel_backfill, find_wait
 from dispatch.upkeep import do_all
 from models.database.engine import reading, writing
 from models.database.tables import operations

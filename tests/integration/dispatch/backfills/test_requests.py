@@ -7,8 +7,12 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from dispatch.backfills.requests import MOST_AT_ONCE, cancel_backfill
-from dispatch.backfills.shown_backfills import OccurrenceOutcome, end_backfills
+from dispatch.backfills.requests import (
+    MOST_AT_ONCE,
+    OccurrenceOutcome,
+    cancel_backfill,
+    end_backfills,
+)
 from models.database.engine import reading, writing
 from models.database.tables import changes
 from models.errors import ConflictError, NotFoundError, UsageError

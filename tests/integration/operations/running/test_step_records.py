@@ -125,7 +125,7 @@ def test_open_steps_are_skipped(recorded: sa.Engine):
     with writing(recorded) as connection:
         start_step(connection, claim, "refresh")
         finish_step(connection, claim, "refresh", StepState.FAILED, error="x")
-        skip_open_steps(connection, claim.operation_id)
+        skip_open_steps(connection, [claim.operation_id])
 
     assert [("refresh", "failed", 1), ("publish", "skipped", 0)] == fetch_steps(
         recorded
