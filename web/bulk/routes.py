@@ -22,9 +22,11 @@ from dispatch.stored_requests import RequestState
 from models.database.engine import read_clock
 from models.door.json_text import decode_json
 from models.errors import (
+    ForbiddenError,
     InvalidDocumentError,
     MinutehandError,
     NotFoundError,
+    UnreachableError,
     UsageError,
 )
 from models.fields.instants import format_instant
@@ -102,10 +104,12 @@ def _ask(context: Context, form: Form) -> tuple[str, dict[str, Any]]:
     try:
         with context.reading() as connection:
             chosen = _find_chosen(context, connection, form, kind)
-            asked = _read_change(context, form, chosen, dry_run=True)
+            asked = _read_change(form, chosen)
             app = context.narrow(asked.filter.app)
             counted = count_bulk(connection, asked, app=app)
             names = _name_some(connection, asked, app)
+    except (ForbiddenError, UnreachableError):
+        raise  # nothing else that is chosen would help
     except MinutehandError as error:
         return "bulk/new.html", {
             **values,
@@ -124,7 +128,15 @@ def _ask(context: Context, form: Form) -> tuple[str, dict[str, Any]]:
 @after_question(router, "/bulk/new", _ask)
 def begin(context: Operator, form: Form) -> Response:
     """Begin what was asked for, if the count is still the same."""
-    asked = _read_change(context, form, _read_chosen(form))
+    chosen = _read_chosen(form)
+    until = form.read_instant("until", load_zone(context.services.timezone))
+    asked = _read_change(
+        form,
+        chosen,
+        expected_count=read_number(form.get("expected_count")) or None,
+        note=form.get("note") or None,
+        until=None if until is None else format_instant(until),
+    )
     with context.writing() as connection:
         bulk_id = start_bulk(connection, asked, app=context.narrow(asked.filter.app))
     return go_to(f"/bulk/{bulk_id}", "It has begun, and goes on in the background.")
@@ -137,26 +149,19 @@ def _name_list(kind: BulkKind | None) -> str:
     return "/operations" if kind and kind.is_of_operations else "/actions"
 
 
-def _read_change(
-    context: Context, form: Form, chosen: dict[str, Any], *, dry_run: bool = False
-) -> BulkChangeModel:
+def _read_change(form: Form, chosen: dict[str, Any], **typed: Any) -> BulkChangeModel:
     """
     Return the change of what is chosen, a filter as JSON.
+
+    Args:
+        typed: Beside it. Nothing: it is only asked about, and whatever was typed wrong
+            can be asked for again.
 
     Raises:
         InvalidDocumentError: As the API would, and with its words.
     """
-    until = form.read_instant("until", load_zone(context.services.timezone))
-    number = None if dry_run else read_number(form.get("expected_count"))
-    values = {
-        "kind": form.get("change"),
-        "filter": chosen,
-        "dry_run": dry_run,
-        "expected_count": number or None,
-        "note": form.get("note") or None,
-        "until": None if until is None else format_instant(until),
-    }
-    return form.read(BulkChangeModel, "bulk change", values)
+    values = {"kind": form.get("change"), "filter": chosen, "dry_run": not typed}
+    return form.read(BulkChangeModel, "bulk change", values | typed)
 
 
 def _find_chosen(

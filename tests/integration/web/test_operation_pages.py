@@ -249,6 +249,16 @@ def test_made_up_form_is_refused(admin: Person, fields: dict[str, Any]):
     assert 400 <= answer.status_code < 500
 
 
+def test_note_that_cannot_be_kept_is_asked_for_again(admin: Person):
+    """The question stays, with the note and what is wrong with it."""
+    path = f"/bulk/new?change=cancel&id={admin.shop.operations['pending']}"
+    answer = admin.send(path, note="n" * 1001)
+
+    assert 422 == answer.status_code
+    assert "Cancel 1 operation?" in answer.text
+    assert 'id="wrong-note"' in answer.text
+
+
 def test_filter_with_a_problem_changes_nothing(admin: Person):
     """More would be meant than was written."""
     path = "/bulk/new?change=cancel&all=1&range=all&app=nowhere"

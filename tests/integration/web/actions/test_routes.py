@@ -18,6 +18,7 @@ from actions.read_actions import fetch_revisions
 from dispatch.bulk.runner import BulkRunner
 from models.database.engine import Author, reading, writing
 from models.database.tables import operations
+from models.errors import UnreachableError
 from models.operation_state import OperationState
 from models.requests.notes import PauseModel
 from models.role import Role
@@ -35,6 +36,7 @@ from tests.scheduling import (
     post,
     record_all,
 )
+from web.bulk import routes as bulk
 
 PARIS = {"cron_rule": "30 2 * * *", "timezone": "Europe/Paris"}
 
@@ -171,6 +173,36 @@ def test_many_are_paused_after_their_count_and_names(
     asked = read(page.get(f"{begun.headers['location']}/cancel"))
     assert "Stop before the last 2?" in asked
     assert 303 == send(page, f"{begun.headers['location']}/cancel").status_code
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [({"until": "soon"}, 422), ({"until": "2020-01-01T00:00"}, 400)],
+)
+def test_what_is_typed_beside_many_is_asked_for_again(
+    page: TestClient, wrong: dict[str, str], status: int
+):
+    """What was chosen, and whatever else was typed, is still there."""
+    given = {"change": "pause", "filter": '{"app": "shop"}', "expected_count": "1"}
+    again = send(page, "/bulk/new", note="freeze", **given, **wrong)
+
+    assert "Pause 1 action?" in read(again, status)
+    assert f'value="{wrong["until"]}"' in again.text
+    assert 'value="freeze"' in again.text
+
+
+def test_a_database_that_is_away_is_no_wrong_choice(
+    page: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    """It is told as by every page, and may be asked again."""
+
+    def count(*_: Any, **__: Any) -> None:
+        msg = "the database did not answer"
+        raise UnreachableError(msg)
+
+    monkeypatch.setattr(bulk, "count_bulk", count)
+
+    assert 503 == page.get("/bulk/new?change=run&all=1").status_code
 
 
 @pytest.mark.parametrize(
