@@ -180,10 +180,7 @@ def compare_texts(before: Sequence[str], after: Sequence[str]) -> list[TextLine]
     """
     if before == after:
         return _cut([TextLine("keep", line) for line in after])
-    begin = _count_same(before, after)
-    most = min(len(before), len(after)) - begin
-    end = _count_same(before[: -most - 1 : -1], after[: -most - 1 : -1]) if most else 0
-    begin, end = max(begin - _AROUND, 0), max(end - _AROUND, 0)
+    begin, end = (max(each - _AROUND, 0) for each in _count_ends(before, after))
     old, new = before[begin : len(before) - end], after[begin : len(after) - end]
     lines: list[TextLine] = []
     for group in _find_changes(old, new):
@@ -203,9 +200,25 @@ def _find_changes(
 ) -> Iterable[Sequence[tuple[str, int, int, int, int]]]:
     """Return what differs, with what is around it."""
     if len(old) * len(new) > _MOST_COMPARED:
-        return [[("replace", 0, len(old), 0, len(new))]]
+        begin, end = _count_ends(old, new)
+        last, new_last = len(old) - end, len(new) - end
+        return [
+            [
+                ("equal", 0, begin, 0, begin),
+                ("replace", begin, last, begin, new_last),
+                ("equal", last, len(old), new_last, len(new)),
+            ]
+        ]
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     return matcher.get_grouped_opcodes(_AROUND)
+
+
+def _count_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines are the same at the beginning, and at the end."""
+    begin = _count_same(before, after)
+    most = min(len(before), len(after)) - begin
+    end = _count_same(before[: -most - 1 : -1], after[: -most - 1 : -1]) if most else 0
+    return begin, end
 
 
 def _count_same(before: Sequence[str], after: Sequence[str]) -> int:

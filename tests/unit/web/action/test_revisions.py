@@ -73,3 +73,15 @@ def test_changes_too_large_to_compare_are_shown_whole():
     assert TextLine("del", "old 0") == shown[0]
     assert {"del"} == {line.kind for line in shown[:-1]}
     assert "gap" == shown[-1].kind
+
+
+def test_ends_of_a_change_too_large_to_compare_stay():
+    """What is the same was neither taken out nor put in."""
+    before = [*"abcd", *(f"old {number}" for number in range(20)), *"wxyz"]
+    after = [*"abcd", *(f"new {number}" for number in range(60_000)), *"wxyz"]
+
+    shown = compare_texts(before, after)
+
+    assert [TextLine("keep", each) for each in "bcd"] == shown[:3]
+    assert TextLine("del", "old 0") == shown[3]
+    assert TextLine("ins", "new 0") == shown[23]
