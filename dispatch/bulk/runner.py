@@ -273,13 +273,13 @@ def _fetch_page(
     connection: sa.Connection, row: sa.Row[Any], kind: BulkKind
 ) -> Part[Any]:
     """Return the next ones; nobody else moves on while the claim is ours."""
-    at, after = row.created_at, row.position
+    at, last = row.created_at, row.position
     if not kind.is_of_operations:
+        after = last and (last["uid"],)
         page = Page(RUNS_AT_ONCE if kind is BulkKind.RUN else ACTIONS_AT_ONCE, after)
         chosen = _read_filter(ActionFilterModel, row).but(app=row.app)
         return fetch_action_page(connection, chosen, page, at=at)
-    if after is not None:
-        after = datetime.fromisoformat(after[0]), UUID(after[1])
+    after = last and (datetime.fromisoformat(last["recorded_at"]), UUID(last["id"]))
     page, change = Page(OPERATIONS_AT_ONCE, after), OperationChange(kind.value)
     wanted = _read_operations(connection, row)
     return fetch_page(connection, wanted, change, at=at, page=page)
@@ -314,7 +314,9 @@ def _note(
     """Write what a batch did, and where the next begins; the row is locked."""
     refused = dict(Counter(row.refused or {}) + changed.refused)
     place = page.following
-    position = None if place is None else [str(each) for each in place]
+    is_of_operations = BulkKind(row.kind).is_of_operations
+    names = ("recorded_at", "id") if is_of_operations else ("uid",)
+    position = place and dict(zip(names, map(str, place), strict=True))
     connection.execute(
         sa.update(bulk_changes)
         .where(_bulk.id == row.id)

@@ -185,6 +185,24 @@ def test_runs_are_recorded_once_each(engine: sa.Engine):
     assert (5, {"already running": 1, of_events: 1}) == (shown.done, shown.refused)
 
 
+@pytest.mark.parametrize(
+    ("kind", "names"), [("pause", ["uid"]), ("cancel", ["id", "recorded_at"])]
+)
+def test_place_of_the_next_batch_has_names(
+    engine: sa.Engine, kind: str, names: list[str]
+):
+    """Other versions read it, too: programs are replaced one after the other."""
+    post_many(engine, 3)
+    record_states(engine, *["pending"] * 3)
+    start(engine, make(kind, expected=3))
+
+    BulkRunner(engine).look()
+
+    with reading(engine) as connection:
+        position = connection.execute(sa.select(bulk_changes.c.position)).scalar_one()
+    assert names == sorted(position)
+
+
 def test_operations_are_canceled_and_retried(engine: sa.Engine):
     """As by the filters of the command line."""
     record_states(engine, "pending", "running", "succeeded", "queued", "pending")
