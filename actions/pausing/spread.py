@@ -70,7 +70,7 @@ def begin_spread(
     change = {
         "at": read_clock(connection).isoformat(),
         "by": OPERATOR if app is None else find_name(connection),
-        "pause": pause and _PAUSE.dump_python(pause, mode="json"),
+        "pause": pause and _PAUSE.dump_python(pause, mode="json", exclude={"scope"}),
         "until": "",
     }
     _write(connection, app, [*changes, change])
@@ -121,7 +121,8 @@ def _spread(connection: sa.Connection, app: str | None) -> None:
     at, by = datetime.fromisoformat(change["at"]), change["by"]
     # In this order, as everybody who pauses.
     above = None if app is None else fetch_pause(connection, None, lock=False)
-    pause = change["pause"] and _PAUSE.validate_python(change["pause"])
+    scope = {"scope": INSTALLATION if app is None else APP}
+    pause = change["pause"] and _PAUSE.validate_python({**change["pause"], **scope})
     rows = lock_actions(
         connection,
         *_select(app, is_paused=pause is not None),

@@ -30,7 +30,11 @@ from actions.read_rules import find_next
 from dispatch.due_pauses import end_due_pauses, end_pauses, has_ended_pause
 from dispatch.upkeep import do_all
 from models.database.engine import Author, reading, writing
-from models.database.tables import scheduled_action_revisions, scheduled_actions
+from models.database.tables import (
+    scheduled_action_revisions,
+    scheduled_actions,
+    small_apps,
+)
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.requests.notes import PauseModel
 from settings import Settings
@@ -420,6 +424,22 @@ def test_thousands_are_paused_and_resumed_in_parts(
         ).all()
     assert {("paused", count), ("resumed", count)} <= {tuple(row) for row in counts}
     assert {} == scopes(engine)
+
+
+def test_pause_that_is_still_to_be_written_goes_by_whose_it_is(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """Its row says so: other versions keep it without, and read it all the same."""
+    monkeypatch.setattr("actions.pausing.spread.WRITTEN_AT_ONCE", 1)
+    call(engine, pause_target, "app", PauseModel(note="deploy"), by="ada")
+
+    with reading(engine) as connection:
+        query = sa.select(small_apps.c.spread).where(small_apps.c.uid == "app")
+        stored = connection.execute(query).scalar_one()
+    pause = stored["changes"][0]["pause"]
+    assert {"at", "until", "by", "note"} == pause.keys()
+    spread(engine)
+    assert {"app-1": APP} == scopes(engine)
 
 
 def test_what_is_left_is_written_before_another_change(postgres_engine: sa.Engine):
