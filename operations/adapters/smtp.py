@@ -13,7 +13,7 @@ import smtplib
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.errors import MessageError
 from email.message import EmailMessage
@@ -198,7 +198,7 @@ class SmtpMailer:
         timeout: For each answer of the server.
     """
 
-    address: SplitResult
+    address: SplitResult = field(repr=False)
     senders: Senders
     timeout: timedelta
 

@@ -268,6 +268,13 @@ def test_folder_that_cannot_be_written_is_unreachable(tmp_path: Path):
     assert Fate.UNREACHABLE is sending.outcome
 
 
+def test_mailer_shows_no_password():
+    """Whatever is made of it by who writes down what a step was given."""
+    mailer = make_mailer("smtp://ann:hunter2@mail.example:25", sender=SENDER)
+
+    assert "hunter2" not in repr(mailer)
+
+
 @pytest.mark.parametrize("address", ["", "http://x", "smtp://"])
 def test_what_is_neither_server_nor_folder_is_refused(address: str):
     """A wrong setting stops the start."""
