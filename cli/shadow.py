@@ -78,7 +78,7 @@ def shadow(
     with 1 if there is a difference.
     """
     with naming("--timezone"):
-        zone = load_zone(timezone or get_settings().timezone)
+        zone = load_zone(get_settings().timezone if timezone is None else timezone)
     lines = read_file(file).decode("utf-8", "replace").splitlines()
     log = read_beat_log(lines, zone)
     with read_database() as connection:

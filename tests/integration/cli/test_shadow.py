@@ -63,6 +63,7 @@ def test_mistakes_are_told(call: Call, shop: Path, tmp_path: Path):
     for call_of, words in (
         (("shadow", write_log(shop, "{}"), "--app", "shop"), "no line is of celery"),
         ((*shadow, "--timezone", "Mars"), "--timezone: "),
+        ((*shadow, "--timezone", ""), "--timezone: "),
         ((*shadow, "--late", "soon"), "--late: "),
         (("shadow", str(tmp_path / "none"), "--app", "shop"), "none: "),
         (("shadow", log, "--app", "shp"), "Did you mean"),
