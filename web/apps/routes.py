@@ -15,7 +15,7 @@ from actions.small_apps.known_users import (
     fetch_group_part,
     fetch_user_part,
 )
-from dispatch.noticer import send_test_notice
+from dispatch.notice_operations import send_test_notice
 from models.operation_state import OperationState
 from models.paging import Page
 from models.requests.actions import ActionFilterModel, Trouble
