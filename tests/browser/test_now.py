@@ -54,7 +54,7 @@ def test_keyboard_reaches_everything(looker: Looker, site: Site):
     """
     page = looker.open(site, "/", width=NARROW)
 
-    assert [] == [*walk_with_keyboard(page)]
+    assert [] == walk_with_keyboard(page)
 
     page = looker.open(site, "/")
     page.keyboard.press("/")
