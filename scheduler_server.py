@@ -50,7 +50,7 @@ from actions.tick import TickReport, run_look, run_tick
 from celery_app.answer_reader import reading_answers
 from celery_app.assembly import SchedulerParts, make_presence, prepare_scheduler
 from celery_app.pinger import pinging
-from celery_app.worker_start import keep_trying
+from celery_app.worker_start import keep_trying, refuse_memory_broker
 from dispatch.clocks import notice_clock_set_back
 from migrations.schema_revisions import explaining_schema
 from models.database.engine import reading
@@ -287,10 +287,12 @@ def serve(settings: Settings, *, wait_for_lease: bool) -> None:
         MinutehandError: It cannot start; or another one leads, and *wait_for_lease* is
             False.
     """
-    prepare_scheduler(settings)
+    refuse_memory_broker(settings)
     stop = threading.Event()
+    # Before a broker is looked at, which may hang.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    prepare_scheduler(settings)
     tell_systemd("READY=1")
     scheduler = keep_trying(lambda: _try_to_make(settings), stop, PAUSE_S)
     if scheduler is not None:

@@ -27,7 +27,7 @@ from celery_app.logs import configure_scheduler_logs
 from celery_app.operation_sender import CelerySender
 from celery_app.redis_cluster import refuse_cluster
 from celery_app.task_sender import CeleryTaskSender
-from celery_app.worker_start import refuse_memory_broker, spare_what_stays
+from celery_app.worker_start import spare_what_stays
 from dispatch.clocks import ZoneAdopter, read_compared_clock
 from dispatch.dispatcher import Dispatcher
 from dispatch.leading import Leading
@@ -61,9 +61,8 @@ def prepare_scheduler(settings: Settings) -> None:
     Begin to log and to serve metrics, as *settings* say.
 
     Raises:
-        UsageError: The broker is in memory, or is part of a cluster.
+        UsageError: The broker is part of a cluster.
     """
-    refuse_memory_broker(settings)
     refuse_cluster(settings)
     configure_scheduler_logs(settings)
     if settings.metrics_port is not None:

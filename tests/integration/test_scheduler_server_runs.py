@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
+import scheduler_server
 from actions.leader import Leader, get_last_tick_at
 from actions.own_actions import MAINTENANCE_UID
 from dispatch.upkeep import RESCUE_EVERY_S
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases
-from models.errors import ConflictError
+from models.errors import ConflictError, UnreachableError, UsageError
 from models.operation_state import Queue
 from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
-from scheduler_server import PAUSE_S, Scheduler, run, tell_systemd
+from scheduler_server import PAUSE_S, Scheduler, run, serve, tell_systemd
+from settings import Settings, read_settings
 from tests.scheduling import (
     MINUTE,
     Clock,
@@ -291,3 +294,44 @@ def test_systemd_that_is_away_stops_nobody(
         tell_systemd("WATCHDOG=1")
 
     assert ["systemd_unreachable"] == [each["event"] for each in logs]
+
+
+@pytest.fixture
+def unheard() -> Iterator[list[int]]:
+    """Give the signals that reach this process and no scheduler; let none end it."""
+    numbers: list[int] = []
+    kinds = (signal.SIGTERM, signal.SIGINT)
+    former = [signal.signal(each, lambda n, _: numbers.append(n)) for each in kinds]
+    yield numbers
+    for kind, handler in zip(kinds, former, strict=True):
+        signal.signal(kind, handler)
+
+
+def test_stop_is_heard_before_it_can_start(
+    unheard: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    """A broker that hangs as it is looked at keeps no signal from a scheduler."""
+    tries = iter([UnreachableError("the database is away")])
+
+    def prepare(_settings: Settings) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    def make(_settings: Settings) -> NoReturn:
+        raise next(tries, AssertionError("it goes on"))
+
+    monkeypatch.setattr(scheduler_server, "prepare_scheduler", prepare)
+    monkeypatch.setattr(scheduler_server, "_try_to_make", make)
+    broker = {"MINUTEHAND_BROKER_URL": "redis://127.0.0.1:1/0"}
+
+    serve(read_settings(broker, env_file=None), wait_for_lease=True)
+
+    assert [] == unheard
+
+
+def test_refused_broker_in_memory_leaves_signals_alone(unheard: list[int]):
+    """The command line refuses it in a process that goes on."""
+    with pytest.raises(UsageError):
+        serve(read_settings({}, env_file=None), wait_for_lease=True)
+
+    signal.raise_signal(signal.SIGTERM)
+    assert [signal.SIGTERM] == unheard
