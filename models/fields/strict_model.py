@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -347,8 +348,8 @@ def _word(kind: str, value: object, context: Mapping[str, Any]) -> Complaint:
 
 
 def _say_choice(value: object, listed: str) -> Complaint:
-    # pydantic lists the choices as "'a', 'b' or 'c'".
-    names = [name.strip("'") for name in listed.replace(" or ", ", ").split(", ")]
+    # pydantic lists the choices as "'a', <Kind.B: 'b'> or 3".
+    names = re.findall(r"'([^']*)'", listed) or re.split(", | or ", listed)
     written = str(value)
     return Complaint(
         f"{show(value)} is not one of {', '.join(names)}.",

@@ -44,6 +44,11 @@ def test_filter_is_kept_as_it_was_written():
             "known",
         ),
         ({"kind": "cancel", "filter": {"state": ["gone"]}}, "/filter/state/0", "gone"),
+        (
+            {"kind": "pause", "filter": {"state": "deleted"}},
+            "/filter/state",
+            "not one of active, inactive, paused, quarantined",
+        ),
         ({"kind": "pause", "filter": 3}, "/filter", "not an object"),
         ({"kind": "pause", "expected_count": None}, "", "'expected_count' is missing"),
         ({"kind": "pause", "expected_count": "3"}, "/expected_count", ""),
