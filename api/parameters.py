@@ -155,5 +155,4 @@ def apply_or_foresee(
     """Apply *model* as ``apply_small_app`` does; with *dry_run* nothing is changed."""
     if dry_run:
         return foresee_apply(context.services.engine, model, terms)
-    with context.writing() as connection:
-        return apply_small_app(connection, model, terms)
+    return context.change(apply_small_app, model, terms)

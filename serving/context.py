@@ -98,16 +98,6 @@ class Context:
             refuse_app(app)
         return app or self.app
 
-    def own(self, app: str) -> str:
-        """
-        Return *app*, if the caller may see it, as of one that a path names.
-
-        Raises:
-            NotFoundError: It is none of the caller's.
-        """
-        self.narrow(app)
-        return app
-
     def demand_installation(self, what: str) -> None:
         """
         Refuse whoever may see one small app alone: *what* is there for all of them.

@@ -256,8 +256,7 @@ def read_part(
         read: Gets a connection of its own, which only reads, and all other arguments.
     """
     try:
-        with context.reading() as connection:
-            return read(connection, *args, **kwargs)
+        return context.fetch(read, *args, **kwargs)
     except UnreachableError as error:
         log.warning(
             Event.WEB_REQUEST_UNSERVED,

@@ -91,8 +91,7 @@ def _ask(context: Context, uid: str, revision: int) -> tuple[str, dict[str, Any]
         msg = f"there is no scheduled action {uid!r}"
         raise NotFoundError(msg)
     current = action.document_revision
-    with context.reading() as connection:
-        compared = _compare(connection, context, uid, current, _check_number(revision))
+    compared = context.fetch(_compare, context, uid, current, _check_number(revision))
     draft = Draft(compared.new_text, action.app, uid, current)
     zone = load_zone(context.services.timezone)
     judged = judge(context, draft, viewer_zone=zone)
@@ -110,13 +109,12 @@ def _ask(context: Context, uid: str, revision: int) -> tuple[str, dict[str, Any]
 @after_question(router, "/actions/{uid}/revisions/{revision}/restore", _ask)
 def restore(context: Editor, form: Form, uid: str, revision: int) -> Response:
     """Give the action the document of an earlier revision."""
-    with context.writing() as connection:
-        outcome = roll_back(
-            connection,
-            SeenAction(uid, context.app, read_revision(form.get("current")) or 0),
-            _check_number(revision),
-            terms=context.sign(form.get("note") or None),
-        )
+    outcome = context.change(
+        roll_back,
+        SeenAction(uid, context.app, read_revision(form.get("current")) or 0),
+        _check_number(revision),
+        terms=context.sign(form.get("note") or None),
+    )
     told = (
         f"{outcome.name!r} has the document of revision {revision} again, as"
         f" revision {outcome.revision}."
@@ -136,8 +134,7 @@ def _compare(
 
 
 def _read_action(context: Context, uid: str) -> ShownAction:
-    with context.reading() as connection:
-        return fetch_shown_action(connection, uid, app=context.app, count=0)
+    return context.fetch(fetch_shown_action, uid, app=context.app, count=0)
 
 
 def _check_number(revision: int) -> int:

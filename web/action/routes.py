@@ -329,7 +329,7 @@ def run_action(context: Operator, form: Form, uid: str) -> Response | None:
         steps=wanted.steps,
         note=wanted.note,
         app=context.app,
-        author=context.caller.as_author(context.request_id),
+        author=context.author,
     )
     return go_to(
         f"/operations/{operation_id}",

@@ -157,8 +157,7 @@ def export_actions(context: Viewer) -> Response:
     wanted = read_filter(context, query)
     if chosen := query.all("uid"):
         wanted = wanted.but(uids=tuple(chosen))
-    with context.reading() as connection:
-        found = _collect(connection, wanted)
+    found = context.fetch(_collect, wanted)
     # As `actions post` and POST /actions/batch take it.
     text = write_json([each.document for each in found], indent=2)
     return give_file("actions.json", f"{text}\n")

@@ -73,8 +73,7 @@ def make(context: Editor, form: Form) -> Response:
     context.demand_installation("a new small app")
     model = read_small_app_object(read_entry(NEW_APP.fields, form, {}))
     terms = ApplyTerms(by=context.caller.name, expected_revision=0)
-    with context.writing() as connection:
-        apply_small_app(connection, model, terms)
+    context.change(apply_small_app, model, terms)
     return go_to(_path(model.uid), f"Made {model.name or model.uid}.")
 
 
@@ -82,8 +81,7 @@ def make(context: Editor, form: Form) -> Response:
 @heavy
 def export(context: Editor, app: str) -> Response:
     """Give the whole document of a small app, as a file."""
-    with context.reading() as connection:
-        document = fetch_document(connection, context.own(app))
+    document = context.fetch(fetch_document, app)
     return give_file(f"{app}.json", write_json(document, indent=2))
 
 
@@ -94,9 +92,7 @@ _APP_LOSS = (
 
 
 def _ask_delete(context: Context, app: str) -> tuple[str, dict[str, Any]]:
-    context.own(app)
-    with context.reading() as connection:
-        found = fetch_detailed_app(connection, app)
+    found = context.fetch(fetch_detailed_app, app)
     title = f"Delete small app {found.uid!r}"
     return "apps/delete.html", {"title": title, "loss": _APP_LOSS, "back": _path(app)}
 
@@ -104,9 +100,7 @@ def _ask_delete(context: Context, app: str) -> tuple[str, dict[str, Any]]:
 @after_question(router, "/apps/{app}/delete", _ask_delete)
 def delete(context: Admin, app: str) -> Response:
     """Delete a small app."""
-    context.own(app)
-    with context.writing() as connection:
-        gone = delete_small_app(connection, app, by=context.caller.name)
+    gone = context.change(delete_small_app, app, by=context.caller.name)
     return go_to("/apps", gone.told)
 
 
@@ -174,7 +168,7 @@ def _find_place(context: Context, app: str, part: str) -> _Place:
     if part not in PARTS:
         msg = f"a small app has no {part[:100]!r}"
         raise NotFoundError(msg)
-    return _Place(context.own(app), part, context.request.query_params.get("name", ""))
+    return _Place(app, part, context.request.query_params.get("name", ""))
 
 
 def _fetch(connection: sa.Connection, place: _Place) -> tuple[Entry, str, Entries]:
@@ -220,8 +214,7 @@ def _ask_entry(
 def save_entry(context: Editor, form: Form, app: str, part: str) -> Response:
     """Add or change an entry."""
     place = _find_place(context, app, part)
-    with context.writing() as connection:
-        doubts = _save(connection, context, place, form)
+    doubts = context.change(_save, context, place, form)
     name = place.read_name(form)
     told = f"Saved {place.part.noun} {name}" if name else f"Saved {place.part.noun}"
     return go_to(place.back, " ".join([f"{told}.", *doubts]))
@@ -303,8 +296,7 @@ def _ask_delete_entry(
     if not place.name:
         msg = "Nothing is named that could be deleted."
         raise NotFoundError(msg)
-    with context.reading() as connection:
-        _, seen, _ = _fetch(connection, place)
+    _, seen, _ = context.fetch(_fetch, place)
     return "apps/delete.html", {
         "title": f"Delete {place.part.noun} {place.name!r} of {place.app!r}",
         "loss": place.part.loss,

@@ -57,7 +57,6 @@ def show_apps(context: Viewer) -> Response:
 @router.get("/apps/{app}")
 def show_app(context: Viewer, app: str) -> Response:
     """Show a small app: its actions by trouble, its data, users and failures."""
-    context.own(app)
     troubled = ActionFilterModel(trouble=Trouble.ANY).but(app=app)
     failed = OperationFilter(app=app, states=_TROUBLED)
     settings = context.services.settings
@@ -89,7 +88,6 @@ def _find_sender_doubt(context: Context, found: DetailedApp | Unread) -> str | N
 @router.get("/apps/{app}/users")
 def show_users(context: Viewer, app: str) -> Response:
     """List the users of a small app, and its groups."""
-    context.own(app)
     query = Query(context)
     page = query.page()
     wanted = UserFilter(group=query.text("group"), text=query.text("text"))
@@ -106,7 +104,6 @@ def show_users(context: Viewer, app: str) -> Response:
 
 def _ask(template: str, context: Context, app: str) -> tuple[str, dict[str, Any]]:
     """Show what is about to be done."""
-    context.own(app)
     with context.reading() as connection:
         (listed,) = fetch_app_part(connection, Page(1), app=app).entries or (None,)
         if listed is None:
@@ -124,10 +121,8 @@ def _ask(template: str, context: Context, app: str) -> tuple[str, dict[str, Any]
 @after_question(router, "/apps/{app}/pause", partial(_ask, "apps/pause.html"))
 def pause(context: Operator, form: Form, app: str) -> Response:
     """Pause a small app."""
-    context.own(app)
     asked = form.read_pause(None)
-    with context.writing() as connection:
-        paused = pause_target(connection, app, asked)
+    paused = context.change(pause_target, app, asked)
     return go_to(
         f"/apps/{quote(app)}",
         f"Paused {app}: {_count(paused.actions)} with it.",
@@ -138,9 +133,7 @@ def pause(context: Operator, form: Form, app: str) -> Response:
 @after_question(router, "/apps/{app}/resume", partial(_ask, "apps/resume.html"))
 def resume(context: Operator, app: str) -> Response:
     """Resume a small app."""
-    context.own(app)
-    with context.writing() as connection:
-        resumed = resume_target(connection, app)
+    resumed = context.change(resume_target, app)
     told = f"Resumed {app}: {_count(resumed.actions)} with it."
     if resumed.still_paused:
         told += f" {_count(resumed.still_paused)} paused otherwise."
@@ -152,9 +145,7 @@ def resume(context: Operator, app: str) -> Response:
 )
 def test_notice(context: Operator, app: str) -> Response:
     """Send a test notice to those who hear of failures of a small app."""
-    context.own(app)
-    with context.writing() as connection:
-        send_test_notice(connection, app)
+    context.change(send_test_notice, app)
     return go_to(f"/apps/{quote(app)}", "A test notice is on its way.")
 
 

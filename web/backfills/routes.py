@@ -130,8 +130,7 @@ def show_backfill(context: Viewer, backfill_id: UUID) -> Response:
 
 def _ask_cancel(context: Context, backfill_id: UUID) -> tuple[str, dict[str, Any]]:
     """Ask before a backfill is canceled."""
-    with context.reading() as connection:
-        shown = fetch_shown_backfill(connection, backfill_id, app=context.app)
+    shown = context.fetch(fetch_shown_backfill, backfill_id, app=context.app)
     values = {"shown": shown, "back": f"/backfills/{backfill_id}"}
     return "backfills/cancel.html", values
 
@@ -139,8 +138,7 @@ def _ask_cancel(context: Context, backfill_id: UUID) -> tuple[str, dict[str, Any
 @after_question(router, "/backfills/{backfill_id}/cancel", _ask_cancel)
 def cancel(context: Operator, backfill_id: UUID) -> Response:
     """Cancel a backfill: what has not begun does not run."""
-    with context.writing() as connection:
-        cancel_backfill(connection, backfill_id, app=context.app)
+    context.change(cancel_backfill, backfill_id, app=context.app)
     return go_to(f"/backfills/{backfill_id}", "The backfill is canceled.")
 
 

@@ -137,8 +137,7 @@ def begin(context: Operator, form: Form) -> Response:
         note=form.get("note") or None,
         until=None if until is None else format_instant(until),
     )
-    with context.writing() as connection:
-        bulk_id = start_bulk(connection, asked, app=context.narrow(asked.filter.app))
+    bulk_id = context.change(start_bulk, asked, app=context.narrow(asked.filter.app))
     return go_to(f"/bulk/{bulk_id}", "It has begun, and goes on in the background.")
 
 
@@ -236,8 +235,7 @@ def _name_some(
 @router.get("/bulk/{bulk_id}")
 def show_bulk(context: Viewer, bulk_id: UUID) -> Response:
     """Show how far a bulk change is."""
-    with context.reading() as connection:
-        shown = fetch_shown_bulk(connection, bulk_id, app=context.app)
+    shown = context.fetch(fetch_shown_bulk, bulk_id, app=context.app)
     is_running = shown.state is RequestState.RUNNING
     values = {
         "shown": shown,
@@ -250,14 +248,12 @@ def show_bulk(context: Viewer, bulk_id: UUID) -> Response:
 
 def _ask_cancel(context: Context, bulk_id: UUID) -> tuple[str, dict[str, Any]]:
     """Ask before a bulk change is stopped."""
-    with context.reading() as connection:
-        shown = fetch_shown_bulk(connection, bulk_id, app=context.app)
+    shown = context.fetch(fetch_shown_bulk, bulk_id, app=context.app)
     return "bulk/cancel.html", {"shown": shown, "back": f"/bulk/{bulk_id}"}
 
 
 @after_question(router, "/bulk/{bulk_id}/cancel", _ask_cancel)
 def cancel(context: Operator, bulk_id: UUID) -> Response:
     """Stop a bulk change; what was done stays done."""
-    with context.writing() as connection:
-        cancel_bulk(connection, bulk_id, app=context.app)
+    context.change(cancel_bulk, bulk_id, app=context.app)
     return go_to(f"/bulk/{bulk_id}", "It is stopped; what was done stays done.")

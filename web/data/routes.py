@@ -30,7 +30,6 @@ _MOST = 200
 @router.get("/apps/{app}/data/{domain}")
 def show_domain(context: Viewer, app: str, domain: str) -> Response:
     """Show a domain: its versions, columns, and what is staged but not live."""
-    context.own(app)
     workspace = context.services.settings.workspace
     found = read_part(context, fetch_detailed_domain, app, domain, workspace=workspace)
     columns = {}
@@ -48,10 +47,8 @@ def _ask(
     act: str, context: Context, form: Form, app: str
 ) -> tuple[str, dict[str, Any]]:
     """Show the domains that are meant, and which version each would have."""
-    context.own(app)
     names = [*form.get_all("domain"), *(name for name, _ in _read_versions(form))]
-    with context.reading() as connection:
-        part = fetch_domain_part(connection, app, Page(_MOST))
+    part = context.fetch(fetch_domain_part, app, Page(_MOST))
     chosen = [each for each in part.entries if not names or each.name in names]
     return "data/change.html", {
         "app": app,
@@ -76,14 +73,12 @@ def _find_target(act: str, domain: DataDomain) -> int | None:
 @after_question(router, "/apps/{app}/refresh", partial(_ask, "refresh"))
 def refresh(context: Editor, form: Form, app: str) -> Response:
     """Have a worker read domains from their sources."""
-    context.own(app)
     names = form.get_all("domain") or None
     values = {"domains": names, "force": form.has("force")}
     asked = form.read(RefreshRequestModel, "refresh", values)
-    with context.writing() as connection:
-        begun = refresh_now(
-            connection, app, asked.domains, by=context.caller.name, force=asked.force
-        )
+    begun = context.change(
+        refresh_now, app, asked.domains, by=context.caller.name, force=asked.force
+    )
     return go_to(f"/operations/{begun.operation_id}", "The refresh is recorded.")
 
 
@@ -108,13 +103,11 @@ def _read_versions(form: Form) -> list[tuple[str, str]]:
 
 
 def _move(context: Context, form: Form, app: str, move: Callable[..., Moved]) -> Moved:
-    context.own(app)
     seen = {name: read_number(number) for name, number in _read_versions(form)}
     values: dict[str, Any] = {"data": True, "domains": [*seen], "expected": seen}
     asked = form.read(MoveRequestModel, "move", values)
     workspace = context.services.settings.workspace
-    with context.writing() as connection:
-        return move(connection, app, asked, workspace=workspace)
+    return context.change(move, app, asked, workspace=workspace)
 
 
 def _go_back(app: str, form: Form, done: str, moved: Moved) -> Response:

@@ -243,7 +243,7 @@ def _go_on(context: Context, outcome: OneOutcome, *, is_run: bool) -> Response:
             context.services.engine,
             str(posted.uid),
             app=context.app,
-            author=context.caller.as_author(context.request_id),
+            author=context.author,
         )
     except MinutehandError as error:
         return go_to(goal, f"{told} It does not run now: {error}")
@@ -309,8 +309,7 @@ def _read_action(context: Context, uid: str, *, deleted: bool = False) -> ShownA
     Raises:
         NotFoundError: There is none; or it is deleted, and *deleted* is not wanted.
     """
-    with context.reading() as connection:
-        found = fetch_shown_action(connection, uid, app=context.app, count=0)
+    found = context.fetch(fetch_shown_action, uid, app=context.app, count=0)
     if found.state is ActionState.DELETED and not deleted:
         msg = f"there is no scheduled action {uid!r}"
         raise NotFoundError(msg)

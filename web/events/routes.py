@@ -72,7 +72,6 @@ def send(context: Operator, form: Form) -> Response:
 @router.get("/events/{app}/{event_id}")
 def show_event(context: Viewer, app: str, event_id: UUID) -> Response:
     """Show an event, the actions that wait for it, and what each made of it."""
-    context.own(app)
     found = read_part(context, fetch_detailed_event, app, event_id)
     values = {
         "app": app,
@@ -87,9 +86,7 @@ def _ask_replay(
     context: Context, form: Form, app: str, event_id: UUID
 ) -> tuple[str, dict[str, Any]]:
     """Ask before an event is replayed, and name the actions that wait for it."""
-    context.own(app)
-    with context.reading() as connection:
-        found = fetch_detailed_event(connection, app, event_id)
+    found = context.fetch(fetch_detailed_event, app, event_id)
     return "events/replay.html", {
         "app": app,
         "found": found,
@@ -101,11 +98,9 @@ def _ask_replay(
 @after_question(router, "/events/{app}/{event_id}/replay", _ask_replay)
 def replay(context: Operator, form: Form, app: str, event_id: UUID) -> Response:
     """Record that what an event says happened again, now."""
-    context.own(app)
     key = form.get("key") or str(uuid4())
     asked = form.read(ReplayModel, "replay", {"key": key})
-    with context.writing() as connection:
-        replayed = replay_event(connection, app, event_id, key=asked.key or key)
+    replayed = context.change(replay_event, app, event_id, key=asked.key or key)
     return go_to(
         f"/events/{quote(app, safe='')}/{replayed.id}", "The event is recorded again."
     )

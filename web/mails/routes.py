@@ -100,7 +100,7 @@ def _resolve(context: Context, form: Form, act: str) -> Response:
         wanted,
         number if isinstance(number, int) else None,
         resend=act == "resend",
-        by=context.caller.as_author(context.request_id),
+        by=context.author,
     )
     done = "will be sent again" if act == "resend" else "counted as sent"
     told = f"{format_count(resolved.changed, 'mail', 'mails')} {done}."
@@ -132,7 +132,7 @@ async def send_test(context: Operator) -> Response:
         app = context.narrow(form.get("app") or None)
         asked = await run_in_threadpool(form.read, TestMailModel, "the test mail")
         await run_in_threadpool(_check_app, context, app or "")
-        author = context.caller.as_author(context.request_id)
+        author = context.author
         send = partial(context.services.trials.send, app or "", asked, by=author)
         told = await context.services.trying.run(context.tenant, send)
     except MinutehandError as error:
@@ -142,8 +142,7 @@ async def send_test(context: Operator) -> Response:
 
 
 def _check_app(context: Context, app: str) -> None:
-    with context.reading() as connection:
-        fetch_app(connection, app)
+    context.fetch(fetch_app, app)
 
 
 def _show_test(
@@ -284,8 +283,7 @@ def show_html(
         # Whoever sends somebody a link to it would show them a page of their own.
         page = f"/mails/{operation_id}/{quote(step)}/{quote(recipient)}"
         return RedirectResponse(page, HTTPStatus.SEE_OTHER.value)
-    with context.reading() as connection:
-        found = fetch_mail(connection, operation_id, step, recipient, app=context.app)
+    found = context.fetch(fetch_mail, operation_id, step, recipient, app=context.app)
     if found.html is None:
         msg = "the mail has no HTML part, or what it said is not kept"
         raise NotFoundError(msg)

@@ -41,13 +41,12 @@ def begin(context: Editor) -> Response:
     try:
         if context.app is not None:
             _refuse_app(context.app)
-        with context.writing() as connection:
-            posted = post_first_action(
-                connection,
-                form.get("email"),
-                zone=find_zone_name(context),
-                terms=context.sign("the first action"),
-            )
+        posted = context.change(
+            post_first_action,
+            form.get("email"),
+            zone=find_zone_name(context),
+            terms=context.sign("the first action"),
+        )
     except StaleError:
         told = (
             f"The small app {APP!r} is there already. Its action is in the list, or"

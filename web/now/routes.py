@@ -143,8 +143,7 @@ def pause_all(context: Operator, form: Form) -> Response:
     """Pause everything."""
     zone = _find_zone(context)
     asked = form.read_pause(zone)
-    with context.writing() as connection:
-        done = pause_target(connection, context.app, asked)
+    done = context.change(pause_target, context.app, asked)
     what = "everything" if context.app is None else f"small app {context.app}"
     actions = format_count(done.actions, "action rests", "actions rest")
     end = "" if asked.until is None else f" until {_tell(asked.until, zone)}"
@@ -155,8 +154,7 @@ def pause_all(context: Operator, form: Form) -> Response:
 @takes_form
 def resume_all(context: Operator) -> Response:
     """Let everything go on from now."""
-    with context.writing() as connection:
-        done = resume_target(connection, context.app)
+    done = context.change(resume_target, context.app)
     actions = format_count(done.actions, "action runs", "actions run")
     left = f" {done.still_paused:,} are still paused." if done.still_paused else ""
     return go_to("/", f"Resumed: {actions} again from now on.{left}")

@@ -179,8 +179,7 @@ def _ask(
     template: str, context: Context, operation_id: UUID
 ) -> tuple[str, dict[str, Any]]:
     """Ask whether an operation is to be canceled; or run again, and from which step."""
-    with context.reading() as connection:
-        shown = fetch_shown_operation(connection, operation_id, app=context.app)
+    shown = context.fetch(fetch_shown_operation, operation_id, app=context.app)
     return template, {"operation": shown}
 
 
@@ -188,8 +187,7 @@ def _ask(
 def cancel(context: Operator, form: Form, operation_id: UUID) -> Response:
     """Cancel an operation."""
     asked = form.read(NoteModel, "cancellation")
-    with context.writing() as connection:
-        cancel_or_refuse(connection, operation_id, app=context.app, note=asked.note)
+    context.change(cancel_or_refuse, operation_id, app=context.app, note=asked.note)
     text = "Canceled. A worker that runs it stops at its next progress point."
     return go_to(f"/operations/{operation_id}", text)
 
@@ -198,12 +196,11 @@ def cancel(context: Operator, form: Form, operation_id: UUID) -> Response:
 def retry(context: Operator, form: Form, operation_id: UUID) -> Response:
     """Let an operation run again."""
     asked = form.read(RetryModel, "retry")
-    with context.writing() as connection:
-        retry_or_refuse(
-            connection,
-            operation_id,
-            from_step=asked.from_step,
-            app=context.app,
-            note=asked.note,
-        )
+    context.change(
+        retry_or_refuse,
+        operation_id,
+        from_step=asked.from_step,
+        app=context.app,
+        note=asked.note,
+    )
     return go_to(f"/operations/{operation_id}", "It runs again, under the same id.")

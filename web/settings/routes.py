@@ -179,8 +179,7 @@ async def download_support_bundle(context: Admin) -> Response:
 
 
 def _write_bundle(context: Context, findings: list[Finding]) -> Response:
-    with context.reading() as connection:
-        bundle = make_bundle(connection, context.services.settings, findings)
+    bundle = context.fetch(make_bundle, context.services.settings, findings)
     return give_file("minutehand-support.json", write_json(bundle))
 
 
@@ -217,15 +216,14 @@ def _ask_new(context: Context) -> tuple[str, dict[str, Any]]:
 def make(context: Admin, form: Form) -> Response:
     """Make a key, and show its text this once."""
     wanted = _read_new(context, form)
-    with context.writing() as connection:
-        new = create_key(
-            connection,
-            app=context.narrow(wanted.app),
-            role=wanted.role,
-            name=wanted.name,
-            lifetime=wanted.lifetime,
-            maker=context.caller,
-        )
+    new = context.change(
+        create_key,
+        app=context.narrow(wanted.app),
+        role=wanted.role,
+        name=wanted.name,
+        lifetime=wanted.lifetime,
+        maker=context.caller,
+    )
     return _show_once(context, new)
 
 
@@ -246,24 +244,21 @@ def invite_colleague(context: Admin, form: Form) -> Response:
     if context.app is not None:
         values.setdefault("app", context.app)
     wanted = form.read(InvitationModel, "invitation", values)
-    with context.writing() as connection:
-        new = invite(connection, wanted, context.caller)
+    new = context.change(invite, wanted, context.caller)
     link = make_address(find_address(context.request), new.text)
     return _show_once(context, replace(new, text=link), "link")
 
 
 def _ask_end(context: Context, invitation_id: str) -> tuple[str, dict[str, Any]]:
     """Ask before an invitation is revoked."""
-    with context.reading() as connection:
-        shown = fetch_invitation(connection, invitation_id, context.app)
+    shown = context.fetch(fetch_invitation, invitation_id, context.app)
     return "settings/uninvite.html", {"invitation": shown}
 
 
 @after_question(router, "/invitations/{invitation_id}/revoke", _ask_end)
 def uninvite(context: Admin, invitation_id: str) -> Response:
     """Revoke an invitation."""
-    with context.writing() as connection:
-        shown = revoke_invitation(connection, invitation_id, context.app)
+    shown = context.change(revoke_invitation, invitation_id, context.app)
     return go_to("/settings", f"Revoked the invitation of {shown.name}.")
 
 
@@ -287,8 +282,7 @@ def _read_new(context: Context, form: Form) -> NewKeyModel:
 
 def _ask(template: str, context: Context, key_id: str) -> tuple[str, dict[str, Any]]:
     """Ask before a key is revoked, or how long it goes on beside its successor."""
-    with context.reading() as connection:
-        shown = fetch_key(connection, key_id, app=context.app)
+    shown = context.fetch(fetch_key, key_id, app=context.app)
     return template, {
         "key": shown,
         "overlaps": [
@@ -305,13 +299,9 @@ def _ask(template: str, context: Context, key_id: str) -> tuple[str, dict[str, A
 def rotate(context: Admin, form: Form, key_id: str) -> Response:
     """Make a key's successor, and show its text this once."""
     wanted = form.read(RotationModel, "rotation")
-    with context.writing() as connection:
-        new = rotate_key(
-            connection,
-            key_id,
-            overlap=Duration.parse(wanted.overlap),
-            maker=context.caller,
-        )
+    new = context.change(
+        rotate_key, key_id, overlap=Duration.parse(wanted.overlap), maker=context.caller
+    )
     return _show_once(context, new)
 
 
@@ -320,8 +310,7 @@ def rotate(context: Admin, form: Form, key_id: str) -> Response:
 )
 def revoke(context: Admin, key_id: str) -> Response:
     """Revoke a key."""
-    with context.writing() as connection:
-        shown = revoke_key(connection, key_id, maker=context.caller)
+    shown = context.change(revoke_key, key_id, maker=context.caller)
     name = f" ({shown.name})" if shown.name else ""
     return go_to("/settings", f"Revoked {shown.prefix}…{name}.")
 

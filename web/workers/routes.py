@@ -87,8 +87,7 @@ def pause(context: Operator, form: Form, queue: Queue) -> Response:
     """Pause a queue, or give its pause another note and end."""
     context.demand_installation(_SHARED)
     asked = form.read(PauseModel, "pause")
-    with context.writing() as connection:
-        paused = pause_queue(connection, queue, asked)
+    paused = context.change(pause_queue, queue, asked)
     return go_to(
         "/workers",
         f"Paused {queue.value}; {_count(paused.waiting, 'waits', 'wait')}.",
@@ -101,8 +100,7 @@ def pause(context: Operator, form: Form, queue: Queue) -> Response:
 def resume(context: Operator, queue: Queue) -> Response:
     """Resume a queue."""
     context.demand_installation(_SHARED)
-    with context.writing() as connection:
-        resumed = resume_queue(connection, queue)
+    resumed = context.change(resume_queue, queue)
     waiting = _count(resumed.waiting, "is", "are")
     return go_to("/workers", f"Resumed {queue.value}; {waiting} sent now.")
 
@@ -127,10 +125,9 @@ def drain(context: Operator, form: Form, worker_id: UUID) -> Response:
     """Drain a worker."""
     context.demand_installation(_SHARED)
     note = form.read(NoteModel, "note").note
-    with context.writing() as connection:
-        found = set_drained(
-            connection, worker_id, drained=True, by=context.caller.name, note=note
-        )
+    found = context.change(
+        set_drained, worker_id, drained=True, by=context.caller.name, note=note
+    )
     return go_to(
         "/workers",
         f"Draining {found.name}; it takes nothing new within {_WITHIN}.",
@@ -143,10 +140,9 @@ def drain(context: Operator, form: Form, worker_id: UUID) -> Response:
 def take_again(context: Operator, worker_id: UUID) -> Response:
     """Let a drained worker take work again."""
     context.demand_installation(_SHARED)
-    with context.writing() as connection:
-        found = set_drained(
-            connection, worker_id, drained=False, by=context.caller.name
-        )
+    found = context.change(
+        set_drained, worker_id, drained=False, by=context.caller.name
+    )
     return go_to(
         "/workers", f"Resumed {found.name}; it takes operations within {_WITHIN}."
     )
