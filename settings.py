@@ -175,8 +175,7 @@ def _read_results(text: str) -> Mapping[str, str]:
     for name, url in read.items():
         if not url.startswith("redis"):
             hint = "Leave it out: without it, failures refer to the worker's log."
-            msg = f"has a result backend {name!r} that is no Redis."
-            raise RuleError(msg, hint)
+            raise RuleError(f"has a result backend {name!r} that is no Redis.", hint)
     return read
 
 
@@ -210,8 +209,7 @@ def _read_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
         return tuple(map(ip_network, _read_names(text)))
     except ValueError as error:
         hint = "Write addresses and networks: 10.0.0.7, 192.168.2.0/24, fd00::/8."
-        msg = f"is not a list of IP addresses: {error}."
-        raise RuleError(msg, hint) from None
+        raise RuleError(f"is not a list of IP addresses: {error}.", hint) from None
 
 
 def _check_issuer(text: str) -> str:

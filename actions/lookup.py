@@ -63,11 +63,10 @@ def refuse_app(connection: sa.Connection, uid: str) -> NoReturn:
         .order_by(small_apps.c.uid)
         .limit(_COMPARED)
     ).scalars()
-    msg = (
+    raise NotFoundError(
         f"there is no small app {uid!r}. {_suggest(uid, known)}"
         "List them with: minutehand apps list"
     )
-    raise NotFoundError(msg)
 
 
 def find_action(
@@ -100,8 +99,7 @@ def find_action(
         uids = ", ".join(sorted(f"{row.uid} ({row.app})" for row in exact))
         msg = f"several actions are named {given!r}: {uids}. Give the uid."
         raise ConflictError(msg)
-    msg = _describe_missing(connection, given, app)
-    raise NotFoundError(msg)
+    raise NotFoundError(_describe_missing(connection, given, app))
 
 
 def get_action(
@@ -233,5 +231,4 @@ def refuse_unknown_user(connection: sa.Connection, app: str, user_id: str) -> No
     """
     found = sa.exists().where(users.c.app == app, users.c.id == user_id)
     if not connection.execute(sa.select(found)).scalar():
-        msg = f"small app {app!r} has no user {user_id!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"small app {app!r} has no user {user_id!r}")

@@ -244,5 +244,4 @@ def refuse_event(app: str, event_id: UUID) -> NoReturn:
     Raises:
         NotFoundError: Always.
     """
-    msg = f"small app {app!r} has no event {event_id}"
-    raise NotFoundError(msg)
+    raise NotFoundError(f"small app {app!r} has no event {event_id}")

@@ -177,8 +177,7 @@ def _lock_users(connection: sa.Connection, new: Sequence[NewEvent]) -> None:
     if missing := sorted(wanted - {(app, user_id) for app, user_id in found}):
         app = missing[0][0]
         names = ", ".join([repr(id_) for of, id_ in missing if of == app][:5])
-        msg = f"small app {app!r} has no user {names}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"small app {app!r} has no user {names}")
 
 
 def find_missing_users(

@@ -100,8 +100,7 @@ def need_app(context: Context, app: str | None) -> str:
     """
     found = context.narrow(app)
     if found is None:
-        msg = "a key of the installation must name the small app: ?app=UID"
-        raise UsageError(msg)
+        raise UsageError("a key of the installation must name the small app: ?app=UID")
     return found
 
 

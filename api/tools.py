@@ -142,8 +142,7 @@ class _Route:
         for name in re.findall(r"{(\w+)}", path):
             value = rest.pop(name, None)
             if not isinstance(value, str) or value in {"", ".", ".."} or "/" in value:
-                msg = f"{name} is needed: text, without a slash."
-                raise _refuse(msg, name)
+                raise _refuse(f"{name} is needed: text, without a slash.", name)
             path = path.replace(f"{{{name}}}", quote(value, safe="", errors="replace"))
         pairs = [
             (name, each if isinstance(each, str) else json.dumps(each))
@@ -224,8 +223,7 @@ class Tools:
         """Tell what a post would do; post if that was confirmed."""
         known = self.listed[POST].takes["properties"]
         for name in sorted(given.keys() - known.keys()):
-            msg = f"post takes no {show(name)}. {suggest(name, known)}"
-            raise _refuse(msg)
+            raise _refuse(f"post takes no {show(name)}. {suggest(name, known)}")
         asked = {name: value for name, value in given.items() if value is not None}
         confirm, uid = asked.pop("confirm", None), asked.get("uid")
         operation = "create_action" if uid is None else "replace_action"

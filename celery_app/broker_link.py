@@ -73,8 +73,7 @@ class Confirms:
             drain(left_s)
         if self._refused:
             many = format_count(self._refused, "message", "messages")
-            msg = f"the broker refused {many}"
-            raise BrokerUnreachableError(msg)
+            raise BrokerUnreachableError(f"the broker refused {many}")
         returned, self._returned = set(self._returned), []
         return returned
 

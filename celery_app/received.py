@@ -67,11 +67,9 @@ class ReceivedMessage(KombuMessage):
     def _decode(self) -> Any:
         """Return the body, for kombu and Celery."""
         if self.content_type != _JSON:
-            msg = "its content type is not application/json"
-            raise UnreadableError(msg)
+            raise UnreadableError("its content type is not application/json")
         if self.content_encoding not in _ENCODINGS:
-            msg = "its content encoding is not utf-8"
-            raise UnreadableError(msg)
+            raise UnreadableError("its content encoding is not utf-8")
         return read_json(self.body, "its body")
 
 
@@ -87,13 +85,11 @@ def read_json(text: Any, what: str) -> Any:
         UnreadableError: It is too large, or no JSON.
     """
     if len(text) > LARGEST:
-        msg = f"{what} has more than {LARGEST:,} bytes"
-        raise UnreadableError(msg)
+        raise UnreadableError(f"{what} has more than {LARGEST:,} bytes")
     try:
         return json.loads(text if isinstance(text, str) else str(text, "utf-8"))
     except (ValueError, RecursionError):
-        msg = f"{what} is not JSON"
-        raise UnreadableError(msg) from None
+        raise UnreadableError(f"{what} is not JSON") from None
 
 
 def read_task(message: Any) -> str:
@@ -108,8 +104,7 @@ def read_task(message: Any) -> str:
         named = message.payload
     name = named.get("task") if isinstance(named, dict) else None
     if not isinstance(name, str):
-        msg = "it names no task"
-        raise UnreadableError(msg)
+        raise UnreadableError("it names no task")
     return name
 
 
@@ -122,8 +117,7 @@ def read_installation(message: Any) -> str | None:
     """
     found = message.headers.get(INSTALLATION_HEADER)
     if found is not None and not isinstance(found, str):
-        msg = "its installation is no text"
-        raise UnreadableError(msg)
+        raise UnreadableError("its installation is no text")
     return found
 
 
@@ -148,8 +142,7 @@ def make_anew(message: Any, name: str, make: Callable[..., Any]) -> None:
     try:
         operation_id = str(UUID(headers["id"]))
     except (KeyError, ValueError, TypeError, AttributeError):
-        msg = "its id is not the id of an operation"
-        raise UnreadableError(msg) from None
+        raise UnreadableError("its id is not the id of an operation") from None
     if any(headers.get(key) not in _UNSET for key in ("eta", "expires", "timelimit")):
         msg = "it has times or limits, which an operation has in the table"
         raise UnreadableError(msg)
@@ -157,8 +150,7 @@ def make_anew(message: Any, name: str, make: Callable[..., Any]) -> None:
         case [list(), {**given}, None | {}]:
             triggered_by = given.get("triggerrer")
         case _:
-            msg = "its body has not the three parts of a Celery task"
-            raise UnreadableError(msg)
+            raise UnreadableError("its body has not the three parts of a Celery task")
     made = make(
         operation_id,
         name,

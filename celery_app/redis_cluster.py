@@ -46,8 +46,7 @@ def refuse_cluster(settings: Settings) -> None:
         ) as client,
     ):
         if client.info("cluster").get("cluster_enabled"):
-            msg = f"MINUTEHAND_BROKER_URL: {REFUSAL}."
-            raise UsageError(msg)
+            raise UsageError(f"MINUTEHAND_BROKER_URL: {REFUSAL}.")
 
 
 def open_redis(url: str, timeout_s: float) -> redis.Redis:

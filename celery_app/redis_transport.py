@@ -152,11 +152,9 @@ def _read_envelope(given: Any) -> tuple[dict[str, Any], bytes]:
         case {"body": str(text), "properties": {**properties}}:
             pass
         case _:
-            msg = "it is no message of Celery"
-            raise received.UnreadableError(msg)
+            raise received.UnreadableError("it is no message of Celery")
     if not isinstance(properties.get("delivery_info", {}), dict):
-        msg = "its delivery_info is no object"
-        raise received.UnreadableError(msg)
+        raise received.UnreadableError("its delivery_info is no object")
     try:
         match properties.get("body_encoding"):
             case None | "utf-8":
@@ -165,8 +163,7 @@ def _read_envelope(given: Any) -> tuple[dict[str, Any], bytes]:
                 return given, b64decode(text)
     except ValueError:
         pass
-    msg = "its body is not in base64"
-    raise received.UnreadableError(msg)
+    raise received.UnreadableError("its body is not in base64")
 
 
 class RedisChannel(redis.Channel):

@@ -118,12 +118,11 @@ def refuse_memory_broker(settings: Settings) -> None:
         UsageError: *settings* name such a broker.
     """
     if settings.is_embedded:
-        msg = (
+        raise UsageError(
             "MINUTEHAND_BROKER_URL: memory:// carries messages within one process "
             "only. Name a broker (redis://host:6379/0), or run everything in one "
             "process: minutehand up."
         )
-        raise UsageError(msg)
 
 
 def _prepare_workspace(folder: Path) -> None:
@@ -136,11 +135,10 @@ def _prepare_workspace(folder: Path) -> None:
         if os.access(folder, os.W_OK | os.X_OK):
             return
         reason = "nothing can be written to it"
-    msg = (
+    raise UsageError(
         f"{folder} cannot be the workspace: {reason}. Set MINUTEHAND_WORKSPACE (or "
         "MINUTEHAND_HOME) to a folder that may be written to."
     )
-    raise UsageError(msg)
 
 
 def is_heavy(queues: Iterable[str]) -> bool:
@@ -189,8 +187,7 @@ def read_queues(words: Iterable[str], prefix: str) -> list[str]:
     if unknown or not names:
         given = ", ".join(map(repr, unknown))
         wrong = f"{given} is not a queue of ours" if unknown else "no queue is named"
-        msg = f"{wrong}. Write one or more of {', '.join(WORKER_QUEUES)}."
-        raise UsageError(msg)
+        raise UsageError(f"{wrong}. Write one or more of {', '.join(WORKER_QUEUES)}.")
     return names
 
 

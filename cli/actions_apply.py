@@ -104,25 +104,22 @@ def _read_folder(folder: str, app: str) -> dict[str, bytes]:
     """
     place = Path(folder)
     if not place.is_dir():
-        msg = (
+        raise UsageError(
             f"{folder} is not a folder. For a file: minutehand actions post FILE"
             " --app APP"
         )
-        raise UsageError(msg)
     paths = sorted(path for path in place.glob("*.json") if path.name != _APP_FILE)
     if not paths:
-        msg = (
+        raise UsageError(
             f"{folder} has no *.json with an action, and nothing is deleted for that."
             f" To delete all actions: minutehand actions delete --all --app {app}"
         )
-        raise UsageError(msg)
     if len(paths) > MOST_ACTIONS:
         msg = f"{folder} has {len(paths):,} files; at most {MOST_ACTIONS:,} are read."
         raise UsageError(msg)
     for path in paths:
         if not path.is_file():  # a pipe would never end
-            msg = f"{path} is not a file."
-            raise UsageError(msg)
+            raise UsageError(f"{path} is not a file.")
     return {path.name: read_file(str(path)) for path in paths}
 
 
@@ -268,10 +265,9 @@ def _find(given: list[str], *, app: str | None, everything: bool) -> list[ShownA
         msg = "Name the actions to delete, or all of an app: --all --app APP."
         raise UsageError(msg)
     if everything and app == SYSTEM_APP:
-        msg = (
+        raise UsageError(
             f"the actions of {SYSTEM_APP!r} are the scheduler's own. Name one of them."
         )
-        raise UsageError(msg)
     with read_database() as connection:
         if app is not None and everything:
             fetch_app(connection, app)

@@ -81,11 +81,10 @@ def post(
     refused, none is stored.
     """
     if Path(file).is_dir():
-        msg = (
+        raise UsageError(
             f"{file} is a folder. For all its files: minutehand actions apply {file}"
             f" --app {app}"
         )
-        raise UsageError(msg)
     read = read_actions(read_file(file), **read_context(app))
     if isinstance(read, tuple):
         _post_many(app, read, replace=replace, dry_run=dry_run, json=json)

@@ -76,8 +76,7 @@ def peek_at_database() -> Iterator[sa.Connection]:
     """
     settings = get_settings()
     if _is_missing_file(settings.database_url):
-        msg = "there is no database yet"
-        raise UsageError(msg)
+        raise UsageError("there is no database yet")
     engine = make_engine(settings.database_url, timeout=_PEEK_WITHIN)
     with reading(engine) as connection:
         yield connection

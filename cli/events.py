@@ -54,11 +54,10 @@ def _read(
     if file is None:
         return (_read_options(said),)
     if said:
-        msg = (
+        raise UsageError(
             "Give either FILE, or --event and --user (with --at and --key if you"
             " like); not both."
         )
-        raise UsageError(msg)
     return read_events(read_file(file))
 
 

@@ -379,11 +379,10 @@ def write_files(
     taken = [path.name for path in texts if os.path.lexists(path)]
     if taken and not overwrite:
         named = ", ".join(taken[:5]) + (", ..." if len(taken) > 5 else "")
-        msg = (
+        raise ConflictError(
             f"{folder} already has {named}. Nothing was written. Choose another folder,"
             " or add --overwrite to replace them."
         )
-        raise ConflictError(msg)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():

@@ -197,25 +197,22 @@ def link(
     """
     role = _demand(role, app, all_, LINK_COMMAND)
     if (invite_ is None and expires is not None) or (invite_ is not None and all_):
-        msg = (
+        raise UsageError(
             "an invitation is for one small app, and --expires is of an invitation:"
             " minutehand keys link --app shop --role viewer --invite zoe@example.com"
         )
-        raise UsageError(msg)
     if not sys.stdout.isatty():
-        msg = (
+        raise UsageError(
             "standard output is no terminal, and whoever reads what is kept of it could"
             " sign in. Call this in a terminal (ssh -t, docker exec -it,"
             " kubectl exec -it)."
         )
-        raise UsageError(msg)
     settings = get_settings()
     if settings.web_url is None and not settings.web_port:
-        msg = (
+        raise UsageError(
             "it is not known where the pages are: MINUTEHAND_WEB_ADDRESS names no port."
             " Set MINUTEHAND_WEB_URL."
         )
-        raise UsageError(msg)
     url = settings.make_web_url(settings.web_port)
     if app is not None:
         with read_database() as connection:
@@ -263,11 +260,10 @@ def invitations(*, app: AppOption = None, json: JsonOption = False) -> None:
 def _demand(role: Role | None, app: str | None, is_all: bool, example: str) -> Role:  # noqa: FBT001
     """Return the role; refuse a call that does not say whom it is for, and what."""
     if role is None or is_all == (app is not None):
-        msg = (
+        raise UsageError(
             "say whom it is for, either --app UID or --all, and what it lets them do:"
             f" --role {'|'.join(Role)}. For example: {example}"
         )
-        raise UsageError(msg)
     return role
 
 

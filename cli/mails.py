@@ -253,11 +253,10 @@ def resend(
 
 def _refuse_unnamed(wanted: MailFilter, *, everything: bool) -> None:
     if wanted.is_open is not everything:
-        msg = (
+        raise UsageError(
             "Name the mails: the ID of an operation, filters such as --app and --from,"
             f" or --all alone for all {wanted.state} mails."
         )
-        raise UsageError(msg)
 
 
 def _resolve(wanted: MailFilter, terms: ChangeTerms, *, resend: bool) -> None:

@@ -124,8 +124,7 @@ def _write(folder: Path, found: MailPreview) -> list[Path]:
     try:
         return write_files(folder, found)
     except OSError as error:
-        msg = f"--out {folder}: {error.strerror or error}"
-        raise UsageError(msg) from None
+        raise UsageError(f"--out {folder}: {error.strerror or error}") from None
 
 
 def _print_recipients(found: MailPreview) -> None:

@@ -31,11 +31,10 @@ def mcp(
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("mcp"):
             raise
-        msg = (
+        raise UsageError(
             "this needs the package mcp, which is not installed:"
             " pip install 'minutehand[mcp]'"
-        )
-        raise UsageError(msg) from None
+        ) from None
     if http:
         serving.serve_http()
     else:

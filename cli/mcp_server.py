@@ -146,11 +146,10 @@ def serve_stdio() -> None:
     key = settings.mcp_key.get_secret_value() if settings.mcp_key else ""
     if read_key(key) is None:
         said = "is no API key, or one with a typo" if key else "is not set"
-        msg = (
+        raise UsageError(
             f"MINUTEHAND_MCP_KEY {said}: an agent may do what its key may do. Make one:"
             " minutehand keys create --app UID --role viewer"
         )
-        raise UsageError(msg)
     log_as_set(settings)
     get_engine()  # it creates the embedded database
     # The thread that reads standard input would keep Ctrl-C waiting for a line.
@@ -167,11 +166,10 @@ async def _answer_stdio(services: Services, authorization: str) -> None:
     async with stdio_server(anyio.wrap_file(lines)) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
     if lines.is_cut:
-        msg = (
+        raise UsageError(
             f"a message is longer than {LARGEST_TEXT:,} characters, and so is no"
             " action. Post what is as large by the API."
         )
-        raise UsageError(msg)
 
 
 def serve_http() -> None:

@@ -125,11 +125,10 @@ def _refuse_unclear(
         msg = "--all cannot be combined with filters. Leave out one or the other."
         raise UsageError(msg)
     elif not (has_filters or everything):
-        msg = (
+        raise UsageError(
             f"Name the operations to {change}: an ID, filters such as --app and"
             " --state, or --all for all of them."
         )
-        raise UsageError(msg)
 
 
 def _change_many(

@@ -229,8 +229,7 @@ def state(
     Exits with 0 whatever the state is, and with 4 if there is no such operation.
     """
     if timeout is not None and not wait:
-        msg = "--timeout needs --wait."
-        raise UsageError(msg)
+        raise UsageError("--timeout needs --wait.")
     longest = None if timeout is None else read_elapsed("--timeout", timeout)
     operation_id = read_operation_id(operation)
     if wait:

@@ -233,8 +233,7 @@ def naming(option: str) -> Iterator[None]:
     try:
         yield
     except (RuleError, ValidationError) as error:
-        msg = f"{option}: {say(error)}"
-        raise UsageError(msg) from None
+        raise UsageError(f"{option}: {say(error)}") from None
 
 
 def read_options(model: type[_Model], **given: object) -> _Model:
@@ -321,8 +320,7 @@ def read_file(name: str) -> bytes:
             return sys.stdin.buffer.read()
         return Path(name).read_bytes()
     except OSError as error:
-        msg = f"{name}: {error.strerror or error}"
-        raise UsageError(msg) from None
+        raise UsageError(f"{name}: {error.strerror or error}") from None
 
 
 def shorten(identifier: UUID) -> str:
@@ -379,8 +377,7 @@ def confirm(what: str, *, yes: bool, look: str = "") -> bool:
     if yes:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        msg = f"{what}? There is no terminal to ask on: add --yes{look}."
-        raise UsageError(msg)
+        raise UsageError(f"{what}? There is no terminal to ask on: add --yes{look}.")
     return typer.confirm(f"{what}?", err=True)
 
 

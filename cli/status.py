@@ -277,11 +277,10 @@ def _find(*, tzdata: bool, scheduler: bool) -> Iterator[Finding]:
         return
     url = settings.metrics_url
     if url is None:
-        msg = (
+        raise UsageError(
             "--scheduler reads the metrics of the scheduler, which are switched off."
             " Set MINUTEHAND_METRICS_PORT."
         )
-        raise UsageError(msg)
     yield look_at_own_scheduler(get_engine(), url)
 
 

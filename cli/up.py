@@ -131,11 +131,10 @@ def _owning(settings: Settings) -> Iterator[bool]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            msg = (
+            raise ConflictError(
                 f"minutehand up is already running on {path}"
                 f" (pid {file.read().strip()})"
-            )
-            raise ConflictError(msg) from None
+            ) from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

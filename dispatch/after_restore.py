@@ -88,13 +88,12 @@ def refuse_leader(engine: sa.Engine) -> None:
         holder = fetch_leader(connection)
     if holder is None:
         return
-    msg = (
+    raise ConflictError(
         f"{holder.hostname} (pid {holder.pid}) leads; its last heartbeat is "
         f"{format_age(holder.heartbeat_age)} old. Stop all schedulers and workers "
         f"first. If that process is dead, wait until its lease ends, at "
         f"{format_instant(holder.expires_at)}."
     )
-    raise ConflictError(msg)
 
 
 def settle_restored(
@@ -138,36 +137,32 @@ def _refuse_life(connection: sa.Connection) -> None:
     living = fetch_living(connection)
     if living:
         others = f" and {len(living) - 1} more" if len(living) > 1 else ""
-        msg = (
+        raise ConflictError(
             f"{living[0]}{others} gave a sign of life less than a minute ago. Stop all "
             "schedulers and workers first. If they are dead, try again in a minute."
         )
-        raise ConflictError(msg)
     held = count_held(connection)
     if held:
-        msg = (
+        raise ConflictError(
             f"workers still have claims on operations ({held}). Stop all workers "
             "first. If they are dead, their leases end within a minute "
             "(MINUTEHAND_OPERATION_LEASE)."
         )
-        raise ConflictError(msg)
 
 
 def _check_instant(connection: sa.Connection, instant: datetime, now: datetime) -> None:
     """Refuse a time at which the backup cannot have been made."""
     if instant > now:
-        msg = f"--as-of: {format_instant(instant)} is later than now."
-        raise UsageError(msg)
+        raise UsageError(f"--as-of: {format_instant(instant)} is later than now.")
     signs = [get_last_beat_at(connection), get_last_recorded_at(connection)]
     last = max((at for at in signs if at is not None), default=None)
     if last is not None and last > instant:
-        msg = (
+        raise UsageError(
             f"--as-of: the database has rows of {last:%F %T.%f}Z, which is later. Name "
             "the time at which the backup was made. If the installation has run since "
             "the backup was restored, it is too late for this command: see "
             "docs/backup.md."
         )
-        raise UsageError(msg)
 
 
 def _settle(

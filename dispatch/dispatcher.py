@@ -157,8 +157,7 @@ class Dispatcher:
             def choose_landed() -> None:
                 land()
                 if self._departing is not flight:
-                    msg = "dropped, for the chunk before it did not land"
-                    raise RuntimeError(msg)
+                    raise RuntimeError("dropped, for the chunk before it did not land")
                 # Taken from here: after an error, it is for the next look to find.
                 choose, self._choose_landed = self._choose_landed, _find_nothing
                 self._ready = choose()

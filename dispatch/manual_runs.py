@@ -196,11 +196,10 @@ def refuse_user(action: sa.Row[Any], user_id: str) -> None:
         UsageError: It is driven by time.
     """
     if action.event is None:
-        msg = (
+        raise UsageError(
             f"action {action.uid!r} is not driven by an event, so no user triggers it:"
             f" run it without the user {user_id!r}"
         )
-        raise UsageError(msg)
 
 
 def choose_steps(document: Mapping[str, Any], steps: Sequence[str]) -> tuple[str, ...]:

@@ -47,8 +47,7 @@ def send_test_notice(
         where = "MINUTEHAND_NOTICE_MAIL or MINUTEHAND_NOTICE_WEBHOOK"
         if app is not None:
             where = f"'notices' of the app.json of {app!r}"
-        msg = f"nobody hears of failures. Name somebody in {where}."
-        raise ConflictError(msg)
+        raise ConflictError(f"nobody hears of failures. Name somebody in {where}.")
     revision = ensure_notices(connection)
     if revision is None:
         msg = f"notices are paused: minutehand actions resume {NOTICES_UID}"

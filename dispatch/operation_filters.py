@@ -72,9 +72,8 @@ def read_cause(
     """
     row = require_operation(connection, operation_id, app=app)
     if row.state != OperationState.FAILED:
-        msg = (
+        raise UsageError(
             f"same_as: operation {operation_id} is {row.state}, and has no cause that"
             " others could share. Name one that failed."
         )
-        raise UsageError(msg)
     return make_cause(row.reason, row.error)

@@ -128,11 +128,10 @@ def _ensure_action(
         .with_for_update()
     ).one_or_none()
     if stored is not None and stored.event != _EVENT:
-        msg = (
+        raise ConflictError(
             f"action {stored.uid!r} of small app {app!r} has the name that requests to"
             f" refresh need, {REFRESH_NAME!r}. Rename it."
         )
-        raise ConflictError(msg)
     if stored is not None and stored.document == action_document(action):
         return stored.uid, stored.revision
     posted = post_action(connection, app, action, Posting(replace=True, by=by))

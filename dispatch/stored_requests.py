@@ -93,8 +93,7 @@ class StoredRequests:
         )
         row = connection.execute(query.with_for_update() if lock else query).first()
         if row is None:
-            msg = f"there is no {self.noun} {request_id}"
-            raise NotFoundError(msg)
+            raise NotFoundError(f"there is no {self.noun} {request_id}")
         return row
 
     def fetch_open(
@@ -109,8 +108,7 @@ class StoredRequests:
         row = self.fetch(connection, request_id, app=app, lock=True)
         if find_state(row) is not RequestState.RUNNING:
             word = "over" if row.canceled_at is None else "canceled"
-            msg = f"{self.noun} {request_id} is already {word}"
-            raise ConflictError(msg)
+            raise ConflictError(f"{self.noun} {request_id} is already {word}")
         return row
 
     def cancel(

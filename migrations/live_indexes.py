@@ -146,11 +146,10 @@ def _take_turns(connection: sa.Connection) -> None:
     lock = sa.select(sa.func.pg_try_advisory_lock(_ADVISORY_LOCK))
     while not connection.execute(lock).scalar_one():
         if time.monotonic() > give_up_at:
-            msg = (
+            raise ConflictError(
                 "another minutehand migrate has been making indexes for too long. "
                 "Stop it, or wait until it ends."
             )
-            raise ConflictError(msg)
         time.sleep(_PAUSE_S)
 
 

@@ -79,19 +79,17 @@ def write_migration(
         msg = 'say what the migration does: make migration m="Keep the colour of ..."'
         raise UsageError(msg)
     if '"""' in message or "\\" in message or not message.isprintable():
-        msg = (
+        raise UsageError(
             "the message becomes a docstring: no backslash, line break or three quotes"
         )
-        raise UsageError(msg)
     newest = get_known_revisions(versions)[-1]
     changes = [*_flatten(_compare(target, versions))]
     if not changes:
-        msg = (
+        raise UsageError(
             f"the migrations up to {newest} make all that models/database/tables.py"
             " says, so there is nothing to write. Change the tables first; a migration"
             " that only changes rows is written by hand."
         )
-        raise UsageError(msg)
     revision = f"{int(newest) + 1:04}"
     is_harmless = all(map(_is_harmless, changes))
     config = make_config(versions=versions)

@@ -104,11 +104,10 @@ def check_schema(engine: sa.Engine, versions: Path = VERSIONS) -> Schema:
             _check_newer(connection, found, known)
             return Schema(found, wanted)
     if found != wanted:
-        msg = (
+        raise UsageError(
             f"the database is at schema {found or 'none'}, and this version needs "
             f"{wanted}. Run: minutehand migrate"
         )
-        raise UsageError(msg)
     return Schema(found, wanted)
 
 
@@ -141,9 +140,8 @@ def _check_newer(connection: sa.Connection, found: str, known: tuple[str, ...]) 
         oldest = None  # a later schema says it elsewhere
     if oldest in known:
         return
-    msg = (
+    raise UsageError(
         f"this program is older than its database: schema {found} needs a program of "
         f"schema {oldest or found} or later, and this one has schema {known[-1]}. "
         "Install the version that migrated the database (docs/upgrades.md)."
     )
-    raise UsageError(msg)

@@ -85,8 +85,7 @@ def _as_text(value: object) -> object:
         return value.isoformat()
     if is_dataclass(value):
         return get_members(value)
-    msg = f"{value!r} has no JSON form"
-    raise TypeError(msg)
+    raise TypeError(f"{value!r} has no JSON form")
 
 
 @cache

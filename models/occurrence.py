@@ -59,8 +59,7 @@ def format_occurrence(occurrence: datetime) -> str:
         ValueError: If *occurrence* has no UTC offset.
     """
     if occurrence.utcoffset() is None:
-        msg = f"occurrence has no UTC offset: {occurrence!r}"
-        raise ValueError(msg)
+        raise ValueError(f"occurrence has no UTC offset: {occurrence!r}")
 
     return _format_utc(occurrence.astimezone(UTC))
 

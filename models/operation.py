@@ -232,8 +232,7 @@ class ConditionModel(DocumentModel):
     @classmethod
     def _refuse_false(cls, refreshed: bool) -> bool:  # noqa: FBT001 - as pydantic calls it
         if not refreshed:
-            msg = "false is no condition."
-            raise RuleError(msg, "Write true, or leave 'if' out.")
+            raise RuleError("false is no condition.", "Write true, or leave 'if' out.")
         return refreshed
 
 

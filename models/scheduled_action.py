@@ -109,8 +109,7 @@ def parse_jitter(text: str) -> Duration:
         msg = f"{show(text)} is not a whole number of minutes above zero."
         raise RuleError(msg, "Write whole minutes or hours, such as PT5M.")
     if jitter.elapsed > LONGEST_JITTER:
-        msg = f"{show(text)} is more than a day."
-        raise RuleError(msg, "Write at most PT24H.")
+        raise RuleError(f"{show(text)} is more than a day.", "Write at most PT24H.")
     return jitter
 
 

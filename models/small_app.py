@@ -120,12 +120,10 @@ def check_unsubscribe(text: str) -> str:
     if scheme.lower() == "mailto":
         check_email(rest.partition("?")[0])
         if re.search(r"[\x00-\x1f\x7f]", rest):
-            msg = f"{show(text)} contains a control character."
-            raise RuleError(msg, hint)
+            raise RuleError(f"{show(text)} contains a control character.", hint)
         return text
     if scheme.lower() != "https":
-        msg = f"{show(text)} begins with neither https: nor mailto:."
-        raise RuleError(msg, hint)
+        raise RuleError(f"{show(text)} begins with neither https: nor mailto:.", hint)
 
     return check_url(text)
 

@@ -117,8 +117,7 @@ def cancel_or_refuse(
     """
     row = _lock(connection, operation_id, app)
     if not cancel(connection, operation_id, reason=Reason.CANCELED):
-        msg = f"operation {operation_id} is already {row.state}"
-        raise ConflictError(msg)
+        raise ConflictError(f"operation {operation_id} is already {row.state}")
     note_change_of_state(connection, row, OperationChange.CANCEL, note)
 
 

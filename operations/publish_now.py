@@ -138,8 +138,7 @@ def _hold(
     """
     here = (small_apps.c.uid == app, small_apps.c.deleted_at.is_(None))
     if connection.execute(sa.select(small_apps.c.uid).where(*here)).first() is None:
-        msg = f"there is no small app {app!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"there is no small app {app!r}")
     # Looked for first, too: waiting for the locks of a refresh that stages its versions
     # could be in an order other than its own.
     _refuse_under_way(connection, app)
@@ -165,8 +164,7 @@ def refuse_domain(app: str, name: str) -> None:
     Raises:
         NotFoundError: Always.
     """
-    msg = f"small app {app!r} has no domain {name!r}"
-    raise NotFoundError(msg)
+    raise NotFoundError(f"small app {app!r} has no domain {name!r}")
 
 
 def _refuse_under_way(connection: sa.Connection, app: str) -> None:
@@ -176,11 +174,10 @@ def _refuse_under_way(connection: sa.Connection, app: str) -> None:
         .limit(1)
     ).scalar_one_or_none()
     if found is not None:
-        msg = (
+        raise ConflictError(
             f"operation {found} refreshes or publishes data of small app {app!r} at"
             " this moment. Wait until it is over, or cancel it."
         )
-        raise ConflictError(msg)
 
 
 def _refuse_unseen(
@@ -195,11 +192,10 @@ def _refuse_unseen(
                 "no version" if each is None else f"version {each}"
                 for each in (versions.get(name), expected.get(name))
             )
-            msg = (
+            raise ConflictError(
                 f"{now} of domain {name!r} would become live, and {seen} was expected."
                 " Nothing was changed. Look again, then ask with what you see"
             )
-            raise ConflictError(msg)
 
 
 def _has(connection: sa.Connection, app: str, part: str, side: str) -> bool:
@@ -221,9 +217,8 @@ def _check_files(
     )
     for row in found:
         if row.version == versions[row.domain] and not (workspace / row.path).is_file():
-            msg = (
+            raise ConflictError(
                 f"the file of version {row.version} of domain {row.domain!r} is gone"
                 f" from the workspace, {workspace}. If that is mounted here, refresh"
                 " the domain."
             )
-            raise ConflictError(msg)

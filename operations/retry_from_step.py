@@ -36,19 +36,17 @@ def find_repeated(
     if from_step not in names:
         near = find_near(from_step, names)
         meant = "" if near is None else f"Did you mean {near!r}? "
-        msg = (
+        raise UsageError(
             f"operation {row.id} has no step {from_step!r}."
             f" {meant}Its steps: {', '.join(names)}."
         )
-        raise UsageError(msg)
     place = names.index(from_step)
     undone = [n for n in names[:place] if states.get(n) != StepState.SUCCEEDED]
     if undone:
-        msg = (
+        raise ConflictError(
             f"the step {undone[0]!r}, before {from_step!r}, has not succeeded."
             f" Begin with {undone[0]!r}, or name no step"
         )
-        raise ConflictError(msg)
     return names[place:]
 
 

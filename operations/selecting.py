@@ -57,11 +57,10 @@ def refuse_unfit_states(wanted: OperationFilter, change: OperationChange) -> Non
     """
     fit = CHANGEABLE[change]
     if unfit := wanted.states - fit:
-        msg = (
+        raise UsageError(
             f"--state: {change} does not apply to {' or '.join(sorted(unfit))}"
             f" operations, only to {', '.join(sorted(fit))} ones"
         )
-        raise UsageError(msg)
 
 
 def refuse_other_count(matched: int, expected: int | None) -> None:
@@ -76,12 +75,11 @@ def refuse_other_count(matched: int, expected: int | None) -> None:
         ConflictError: The two differ.
     """
     if expected is not None and matched != expected:
-        msg = (
+        raise ConflictError(
             f"the filters now match {matched:,}, but"
             f" {format_count(expected, 'was', 'were')} expected."
             " Look again, then repeat the command with the number that you see."
         )
-        raise ConflictError(msg)
 
 
 def count_selected(

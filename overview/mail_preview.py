@@ -206,11 +206,10 @@ class MailPreviews:
             return None
         found = find_user(connection, app, user)
         if found is None:
-            msg = (
+            raise NotFoundError(
                 f"small app {app!r} has no user {user!r}. Write the id or the mail"
                 " address of one"
             )
-            raise NotFoundError(msg)
         return judge_recipient(action, found, now=now)
 
     def _find_steps(

@@ -106,8 +106,7 @@ class Context:
             ForbiddenError: *what* exists, and that is no secret.
         """
         if self.app is not None:
-            msg = f"a key of the installation is needed for {what}"
-            raise ForbiddenError(msg)
+            raise ForbiddenError(f"a key of the installation is needed for {what}")
 
     def read(self, model: type[_Model], noun: str) -> _Model:
         """
@@ -184,8 +183,7 @@ class Context:
 
 def refuse_app(app: str | None) -> NoReturn:
     """Say that there is no small app *app*, in the words for one that never was."""
-    msg = f"there is no small app {app!r}"
-    raise NotFoundError(msg)
+    raise NotFoundError(f"there is no small app {app!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,8 +94,7 @@ def _untag(kind: str, value: str | int) -> str | int | datetime | UUID:
         case "s", str() if "\0" not in value:
             value.encode()  # refuses half a character, which no database takes
             return value
-    msg = f"{kind!r} is no kind of position"
-    raise ValueError(msg)
+    raise ValueError(f"{kind!r} is no kind of position")
 
 
 def _is_number(value: int) -> bool:

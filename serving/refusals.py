@@ -235,6 +235,5 @@ def read_revision(tag: str | None) -> int | None:
     if tag is None:
         return None
     if not re.fullmatch(r"[0-9]{1,9}", tag):
-        msg = f'no revision has the entity tag "{tag[:80]}"'
-        raise StaleError(msg, current=None)
+        raise StaleError(f'no revision has the entity tag "{tag[:80]}"', current=None)
     return int(tag)

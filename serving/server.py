@@ -155,9 +155,8 @@ def listen(settings: Settings) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        msg = (
+        raise UsageError(
             f"cannot listen on {settings.web_address}: {error.strerror}. Set"
             " MINUTEHAND_WEB_ADDRESS to another address and port."
-        )
-        raise UsageError(msg) from None
+        ) from None
     return listener

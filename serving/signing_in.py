@@ -170,8 +170,7 @@ def _find_by_proxy(services: Services, request: Request) -> Caller | None:
         name = ""
     # A proxy that adds its header to one of the client's would let anybody be anybody.
     if len(names) > 1 or not 0 < len(name) <= LONGEST_NAME:
-        msg = f"the proxy's header {header} does not have one name"
-        raise _refuse(msg)
+        raise _refuse(f"the proxy's header {header} does not have one name")
     return Caller(None, name, settings.web_proxy_role, None)
 
 

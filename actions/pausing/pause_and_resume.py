@@ -201,11 +201,10 @@ def resume_action(
         whose, command = "the whole installation", "apps resume --all"
         if row.pause_scope == APP:
             whose, command = f"its small app {row.app!r}", f"apps resume {row.app}"
-        msg = (
+        raise ConflictError(
             f"action {uid!r} is paused together with {whose}."
             f" To resume both: minutehand {command}"
         )
-        raise ConflictError(msg)
     return bool(switched.done)
 
 

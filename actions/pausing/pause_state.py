@@ -287,11 +287,10 @@ def begin_pause(
     """
     now = read_clock(connection)
     if asked.until is not None and asked.until <= now:
-        msg = (
+        raise UsageError(
             f"--until: {format_instant(asked.until)} has passed. Write a time in the"
             " future."
         )
-        raise UsageError(msg)
     if known is not None and asked == UNTIL_RESUMED:
         return known
     at = now if known is None else known.at

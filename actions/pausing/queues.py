@@ -106,8 +106,7 @@ def resume_queue(
     """
     known = _hold(connection, queue, expected)
     if known is None:
-        msg = f"queue {queue.value} is not paused"
-        raise ConflictError(msg)
+        raise ConflictError(f"queue {queue.value} is not paused")
     connection.execute(sa.delete(queue_pauses).where(_pause.queue == queue.value))
     waiting = _count_waiting(connection, queue)
     note_pause(connection, _name(queue), known, None, note, waiting=waiting)

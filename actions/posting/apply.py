@@ -234,11 +234,10 @@ def _refuse_others(
     others = [row.name for row in gone if row.uid not in may_prune]
     if others:
         listed = ", ".join(map(repr, others[:_LISTED]))
-        msg = (
+        raise ConflictError(
             f"other actions would be pruned than you have seen: {listed}. Look again"
             " with --dry-run."
         )
-        raise ConflictError(msg)
 
 
 def _prune(connection: sa.Connection, uid: str, by: str | None) -> bool:

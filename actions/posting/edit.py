@@ -310,11 +310,10 @@ def fetch_document(
         sa.select(kept.document).where(kept.uid == uid, kept.revision == revision)
     ).scalar_one_or_none()
     if found is None:
-        msg = (
+        raise NotFoundError(
             f"action {uid!r} has no revision {revision}. Old ones are pruned; to list"
             f" those that are kept: minutehand actions show {uid}"
         )
-        raise NotFoundError(msg)
     return found
 
 

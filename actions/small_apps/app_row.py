@@ -69,8 +69,7 @@ def hold_app(
     row = lock_app(connection, model.uid)
     exists = row is not None and row.deleted_at is None and not inserted
     if not exists and not may_create:
-        msg = f"there is no small app {model.uid!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"there is no small app {model.uid!r}")
     assert row is not None  # it exists, or was inserted
     refuse_stale(row.uid, row.revision if exists else 0, expected_revision)
     return HeldApp(row, not exists, inserted)

@@ -107,9 +107,8 @@ def _refuse_live(connection: sa.Connection, uid: str) -> None:
     if not count:
         return
     many = format_count(count, "operation that is", "operations that are")
-    msg = (
+    raise ConflictError(
         f"small app {uid!r} has {many} not over,"
         f" such as {example}. Wait, or cancel: minutehand operations cancel"
         f" --app {uid}"
     )
-    raise ConflictError(msg)

@@ -100,8 +100,7 @@ def fetch_known_user(
     found = connection.execute(query.with_for_update() if lock else query)
     row = found.mappings().one_or_none()
     if row is None:
-        msg = f"small app {app!r} has no user {user_id!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"small app {app!r} has no user {user_id!r}")
     return _add_groups(connection, app, [row])[0]
 
 

@@ -102,6 +102,5 @@ def as_utc(instant: datetime, name: str = "instant") -> datetime:
     if instant.tzinfo is UTC:
         return instant
     if instant.utcoffset() is None:
-        msg = f"{name} has no UTC offset: {instant!r}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} has no UTC offset: {instant!r}")
     return instant.astimezone(UTC)

@@ -65,16 +65,14 @@ def _make_folder(home: Path) -> Path:
     folder = home.expanduser().absolute()
     if folder.is_dir() and any(folder.iterdir()):
         if not (folder / _MARK).exists():
-            msg = (
+            raise UsageError(
                 f"--home: {folder} is not empty, and no demo made it. Name an empty"
                 " folder, or a new one."
             )
-            raise UsageError(msg)
         shutil.rmtree(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _MARK).touch()
     except OSError as error:
-        msg = f"--home: {folder}: {error.strerror}"
-        raise UsageError(msg) from None
+        raise UsageError(f"--home: {folder}: {error.strerror}") from None
     return folder

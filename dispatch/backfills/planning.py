@@ -148,13 +148,12 @@ def plan_backfill(
     _refuse_period(since, until, now)
     found = find_occurrences(schedule, since, until, limit=MOST_OCCURRENCES + 1)
     if len(found) > MOST_OCCURRENCES:
-        msg = (
+        raise UsageError(
             f"there are more than {MOST_OCCURRENCES:,} occurrences from"
             f" {format_instant(since)} to {format_instant(until)}; a backfill takes at"
             f" most that many. The last of the first {MOST_OCCURRENCES:,} is at"
             f" {format_instant(found[-2])}: do it in parts."
         )
-        raise UsageError(msg)
     judge = _Judge(connection, row, schedule, now=now, retention=retention)
     occurrences = judge.judge(found, asked.which)
     counts = Counter(each.recorded for each in occurrences)
@@ -173,39 +172,34 @@ def plan_backfill(
 
 def _read_schedule(row: sa.Row[Any]) -> Schedule:
     if row.follows is not None:
-        msg = (
+        raise UsageError(
             f"action {row.uid!r} starts after another one. Only actions that are driven"
             " by time have occurrences to backfill; to run it once: minutehand actions"
             f" run {row.uid}"
         )
-        raise UsageError(msg)
     if row.timing is None:
-        msg = (
+        raise UsageError(
             f"action {row.uid!r} is driven by an event. Only actions that are driven by"
             " time have occurrences to backfill; to run it for a user: minutehand"
             f" actions run {row.uid} --user ID"
         )
-        raise UsageError(msg)
     if problem := find_problem(row):
-        msg = f"the rule of action {row.uid!r} cannot be read: {problem}"
-        raise ConflictError(msg)
+        raise ConflictError(f"the rule of action {row.uid!r} cannot be read: {problem}")
     return parse_timing(row.timing)
 
 
 def _refuse_period(since: datetime, until: datetime, now: datetime) -> None:
     if until > now:
-        msg = (
+        raise UsageError(
             f"--until ({format_instant(until)}) is later than now"
             f" ({format_instant(now)}). What is yet to come runs by itself: leave out"
             " --until, or give an earlier one."
         )
-        raise UsageError(msg)
     if since >= until:
-        msg = (
+        raise UsageError(
             f"--from ({format_instant(since)}) is not before --until"
             f" ({format_instant(until)}), so nothing lies between them."
         )
-        raise UsageError(msg)
 
 
 class _Judge:

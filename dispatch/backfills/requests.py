@@ -399,18 +399,16 @@ def start_backfill(
 
 def _refuse_at_once(at_once: int) -> None:
     if not 1 <= at_once <= MOST_AT_ONCE:
-        msg = f"--at-once: {at_once} is not between 1 and {MOST_AT_ONCE}"
-        raise UsageError(msg)
+        raise UsageError(f"--at-once: {at_once} is not between 1 and {MOST_AT_ONCE}")
 
 
 def _refuse_nothing(plan: Plan) -> None:
     if not plan.chosen:
-        msg = (
+        raise ConflictError(
             f"nothing of action {plan.action_uid!r} is to run from"
             f" {format_instant(plan.since)} to {format_instant(plan.until)}"
             f" (--which {plan.which})"
         )
-        raise ConflictError(msg)
 
 
 def _insert_occurrences(

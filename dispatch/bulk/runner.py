@@ -249,12 +249,11 @@ def _read_filter(model: type[_Filter], row: sa.Row[Any]) -> _Filter:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = "/".join(str(part) for part in first["loc"])
-        msg = (
+        raise ConflictError(
             "its filter, which another version of Minutehand stored, cannot be read:"
             f" {place}: {first['msg']}. What is done stays done; start another bulk"
             " change for the rest."
-        )
-        raise ConflictError(msg) from error
+        ) from error
 
 
 def _read_operations(connection: sa.Connection, row: sa.Row[Any]) -> OperationFilter:

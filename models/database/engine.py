@@ -90,8 +90,7 @@ def format_utc(instant: datetime) -> str:
         ValueError: If *instant* has no UTC offset.
     """
     if instant.utcoffset() is None:
-        msg = f"a time without UTC offset: {instant!r}"
-        raise ValueError(msg)
+        raise ValueError(f"a time without UTC offset: {instant!r}")
 
     return _format_utc(instant.astimezone(UTC))
 
@@ -195,11 +194,10 @@ def make_engine(
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError:
-        msg = (
+        raise UsageError(
             f"{hide_sign_in(url)!r} is not a database URL. "
             "Write sqlite:///path or postgresql://…"
-        )
-        raise UsageError(msg) from None
+        ) from None
     backend = parsed.get_backend_name()
     if backend == "sqlite":
         engine = _make_sqlite_engine(parsed, timeout, clock)
@@ -422,17 +420,15 @@ def translating() -> Iterator[None]:
         if is_refused(e.orig):
             raise make_unreachable(e) from e
         if str(e.orig) == "file is not a database":
-            msg = (
+            raise UsageError(
                 f"this {e.orig}. Set MINUTEHAND_HOME to another folder, or"
                 " MINUTEHAND_DATABASE_URL to another file."
-            )
-            raise UsageError(msg) from e
+            ) from e
         if str(e.orig) == "database disk image is malformed":
-            msg = (
+            raise UsageError(
                 f"the {e.orig}: its file is damaged. Put a copy of it in its place, or"
                 " what `sqlite3 FILE .recover` can still read."
-            )
-            raise UsageError(msg) from e
+            ) from e
         if not e.connection_invalidated:
             raise
         raise make_unreachable(e) from e
@@ -445,8 +441,7 @@ def _as_json(value: object) -> object:
         return format_utc(value)
     if isinstance(value, date):
         return str(value)
-    msg = f"{value!r} has no JSON form"
-    raise TypeError(msg)
+    raise TypeError(f"{value!r} has no JSON form")
 
 
 def make_rows_json(rows: Sequence[Mapping[str, object]]) -> str:

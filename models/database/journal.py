@@ -135,11 +135,10 @@ def _append(connection: sa.Connection, noted: list[_Noted]) -> None:
         return
     head = connection.execute(_LOCK_HEAD).one_or_none()
     if head is None:
-        msg = (
+        raise UnreachableError(
             "nothing can be changed, since nobody could see it: the table change_head"
             " has lost its one row. Look what else is lost: minutehand changes verify"
         )
-        raise UnreachableError(msg)
     author = find_author(connection)
     by = make_plain_text(author.name)
     at = read_clock(connection)

@@ -134,25 +134,22 @@ def find_by_prefix(
     except ValueError:
         digits = text.replace("-", "").lower()
     if _PREFIX.fullmatch(digits) is None:
-        msg = (
+        raise NotFoundError(
             f"there is no {noun} {text!r}. Give its id, or at least its first"
             f" {_LEAST_DIGITS} digits."
         )
-        raise NotFoundError(msg)
     # Both databases order ids as their digits, so the index of the key serves.
     first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
     is_meant = column.between(first, last)
     query = sa.select(column).where(is_meant, *conditions).order_by(column)
     found = connection.execute(query.limit(_NAMED + 1)).scalars().all()
     if not found:
-        msg = f"there is no {noun} whose id begins with {text!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"there is no {noun} whose id begins with {text!r}")
     if len(found) > 1:
         named = ", ".join(str(each) for each in found[:_NAMED])
         more = ", and more" if len(found) > _NAMED else ""
-        msg = (
+        raise ConflictError(
             f"several {noun}s have an id that begins with {text!r}: {named}{more}."
             " Give more of it."
         )
-        raise ConflictError(msg)
     return found[0]

@@ -186,11 +186,10 @@ def set_deadline(connection: sa.Connection, deadline: timedelta) -> None:
     driver = connection.connection.dbapi_connection
     assert isinstance(driver, _DeadlineConnection)  # as all our engines make them
     if driver.begin is not None:
-        msg = (
+        raise UsageError(
             "this needs a session of its own, and a pooler stands between. Name the"
             " database's own address for this command: MINUTEHAND_DATABASE_URL=…"
         )
-        raise UsageError(msg)
     milliseconds = int(deadline.total_seconds() * 1000)
     for name in ("statement_timeout", "lock_timeout"):
         connection.execute(sa.text(f"set {name} = {milliseconds}"))

@@ -51,11 +51,10 @@ def prepare_place(path: Path) -> None:
             reason = "it is not a file, or it cannot be written to"
         else:
             return
-    msg = (
+    raise UsageError(
         f"{path} cannot be the database: {reason}. Set MINUTEHAND_HOME (or the path in"
         " MINUTEHAND_DATABASE_URL) to a folder that may be written to."
     )
-    raise UsageError(msg)
 
 
 def _refuse_network_file_system(path: Path) -> None:
@@ -71,8 +70,7 @@ def _refuse_network_file_system(path: Path) -> None:
         if target.startswith(prefix) and len(prefix) > len(best):
             best, kind = prefix, file_system
     if kind in NETWORK_FILE_SYSTEMS:
-        msg = (
+        raise UsageError(
             f"{path} lies on a network file system ({kind}), where SQLite's locks "
             "cannot be trusted. Set MINUTEHAND_HOME to a local one, or use PostgreSQL."
         )
-        raise UsageError(msg)

@@ -164,8 +164,7 @@ class _Parser:
         self.text = text
 
     def refuse(self, what: str, hint: str = "") -> NoReturn:
-        msg = f"{quote(self.text)} {what}"
-        raise RuleError(msg, hint)
+        raise RuleError(f"{quote(self.text)} {what}", hint)
 
     def parse(self) -> CronFields:
         words = self.split()

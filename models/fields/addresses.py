@@ -95,15 +95,12 @@ def check_url(text: str) -> str:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        msg = f"{show(text)} is not an address: {error}."
-        raise RuleError(msg, hint) from None
+        raise RuleError(f"{show(text)} is not an address: {error}.", hint) from None
 
     if parts.scheme not in {"http", "https"}:
-        msg = f"{show(text)} does not begin with http:// or https://."
-        raise RuleError(msg, hint)
+        raise RuleError(f"{show(text)} does not begin with http:// or https://.", hint)
     if not host:
-        msg = f"{show(text)} has no host."
-        raise RuleError(msg, hint)
+        raise RuleError(f"{show(text)} has no host.", hint)
     if "@" in parts.netloc:
         # Everybody who may see the app can read its documents.
         msg = f"The address of host '{host}' has a user or password in it."

@@ -108,8 +108,7 @@ def parse_time_of_day(text: str) -> time:
         RuleError: It is not one; the hint has the one that was most likely meant.
     """
     if not is_time_of_day(text):
-        msg = f"{text[:40]!r} is not a time of day."
-        raise RuleError(msg, _suggest(text))
+        raise RuleError(f"{text[:40]!r} is not a time of day.", _suggest(text))
     return time.fromisoformat(text)
 
 

@@ -204,8 +204,7 @@ def parse_interval(text: str) -> Duration:
     """
     every = Duration.parse(text)
     if not every.is_calendar and every.rest < SHORTEST_INTERVAL:
-        msg = f"{text!r} is shorter than a second."
-        raise RuleError(msg, "Write PT1S or more.")
+        raise RuleError(f"{text!r} is shorter than a second.", "Write PT1S or more.")
     if every.rest % _SECOND:
         msg = f"{text!r} has a fraction of a second; occurrences fall on whole seconds."
         raise RuleError(msg, "Write whole seconds.")
@@ -223,8 +222,7 @@ def read_elapsed(option: str, text: str) -> timedelta:
     try:
         duration = Duration.parse(text)
     except RuleError as error:
-        msg = f"{option}: {error}"
-        raise UsageError(msg) from None
+        raise UsageError(f"{option}: {error}") from None
     if duration.months:
         msg = f"{option}: {text!r} has months, which differ. Count in days: P30D."
         raise UsageError(msg)
@@ -324,11 +322,9 @@ def parse_elapsed(text: str) -> timedelta:
         )
         raise RuleError(msg, "Write hours, minutes and seconds: PT24H for a day.")
     if not elapsed:
-        msg = f"{show(text)} is no time at all."
-        raise RuleError(msg, "Write PT1M or more.")
+        raise RuleError(f"{show(text)} is no time at all.", "Write PT1M or more.")
     if elapsed > LONGEST_ELAPSED:
-        msg = f"{show(text)} is more than a month."
-        raise RuleError(msg, "Write at most PT744H.")
+        raise RuleError(f"{show(text)} is more than a month.", "Write at most PT744H.")
     return elapsed
 
 

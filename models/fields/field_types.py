@@ -125,8 +125,7 @@ def _demand(pattern: str, what: str, hint: str) -> AfterValidator:
 
     def check(text: str) -> str:
         if form.fullmatch(text) is None:
-            msg = f"{show(text)} is not {what}."
-            raise RuleError(msg, hint)
+            raise RuleError(f"{show(text)} is not {what}.", hint)
         return text
 
     return AfterValidator(check)

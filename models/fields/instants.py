@@ -125,8 +125,7 @@ def parse_date(text: str) -> date:
     """
     hint = "Write year, month and day: '2026-12-25'."
     if _DATE.fullmatch(text) is None:
-        msg = f"{text!r} is not a date."
-        raise RuleError(msg, hint)
+        raise RuleError(f"{text!r} is not a date.", hint)
 
     try:
         day = date.fromisoformat(text)
@@ -183,8 +182,7 @@ def _make_local(text: str, match: re.Match[str]) -> datetime:
         hint = "Write a day of the calendar and a time from 00:00:00 to 23:59:59."
         if match["hour"] == "24":
             hint = "Midnight at the end of a day is 00:00:00 of the next one."
-        msg = f"{text!r} is not a date and time: {error}."
-        raise RuleError(msg, hint) from None
+        raise RuleError(f"{text!r} is not a date and time: {error}.", hint) from None
 
 
 def _make_offset(text: str, offset: str) -> timezone:
@@ -277,8 +275,7 @@ def parse_typed_instant(
         return _step(text, match, now, zone)
     if _YEAR.match(text):
         return parse_instant(text, zone)
-    msg = f"{text!r} is not a time."
-    raise RuleError(msg, _find_meant(text))
+    raise RuleError(f"{text!r} is not a time.", _find_meant(text))
 
 
 def _read_local(local: datetime, zone: ZoneInfo | None) -> datetime:
@@ -299,8 +296,7 @@ def _step(
             return local.replace(tzinfo=zone).astimezone(UTC)
         return now.astimezone(UTC) + distance
     except (OverflowError, ValueError, OSError):
-        msg = f"{text!r} is too far away."
-        raise RuleError(msg, _HINT) from None
+        raise RuleError(f"{text!r} is too far away.", _HINT) from None
 
 
 def _find_meant(text: str) -> str:

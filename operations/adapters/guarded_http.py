@@ -230,11 +230,10 @@ class HostGuard:
             msg = f"{shown!r} is not an address. Write https://host/path."
             raise ForbiddenUrlError(msg)
         if target.port is not None and not 1 <= target.port <= _LAST_PORT:
-            msg = (
+            raise ForbiddenUrlError(
                 f"{target.host}:{target.port} has a port that does not exist. "
                 f"Ports go from 1 to {_LAST_PORT}."
             )
-            raise ForbiddenUrlError(msg)
         name = _get_name(target)
         try:
             addresses = self._look_up(name, target.port or 0, client)
@@ -242,11 +241,10 @@ class HostGuard:
             raise OSError(str(error)) from error
         refused = self._find_refused(name, addresses)
         if refused is not None:
-            msg = (
+            raise ForbiddenUrlError(
                 f"{target.host} resolves to {refused}, which is not a public address. "
                 f"An operator can allow it in {self._setting}."
             )
-            raise ForbiddenUrlError(msg)
 
         return addresses
 

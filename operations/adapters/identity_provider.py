@@ -153,11 +153,10 @@ class IdentityProvider:
             UsageError: Authlib is not installed.
         """
         if importlib.util.find_spec("authlib") is None:
-            msg = (
+            raise UsageError(
                 "MINUTEHAND_OIDC_ISSUER needs Authlib. Install it:"
                 " pip install 'minutehand[oidc]'"
             )
-            raise UsageError(msg)
         self.registration = registration
         self._monotonic = monotonic
         self._kept: dict[str, tuple[float, Json]] = {}
@@ -319,11 +318,10 @@ class IdentityProvider:
 
     def _refuse_token(self, what: str) -> NoReturn:
         """Say what is wrong, in a word: the token itself is a secret."""
-        msg = (
+        raise ForbiddenError(
             f"{self.registration.host} sent a token that is not good: {what}."
             " Sign in again; if that does not help, tell your operator."
-        )
-        raise ForbiddenError(msg) from None
+        ) from None
 
     def _ask_more(
         self, client: BoundedClient, answer: Json, claims: dict[str, Any]
@@ -442,8 +440,7 @@ def _ask(
     if form is not None and 400 <= status < 500:
         told = found.get("error") if isinstance(found, dict) else None
         why = told if isinstance(told, str) and _ERROR.fullmatch(told) else status
-        msg = f"{target.netloc.decode()} refused: {why}. Sign in again."
-        raise ForbiddenError(msg)
+        raise ForbiddenError(f"{target.netloc.decode()} refused: {why}. Sign in again.")
     if status != 200:
         _fail(address, f"it answered {status}")
     if not isinstance(found, dict):
@@ -456,8 +453,7 @@ def _read_body(response: httpx2.Response) -> bytes:
     for part in response.iter_raw():
         body += part
         if len(body) > _LARGEST:
-            msg = f"it sent more than {_LARGEST:,} bytes"
-            raise OSError(msg)
+            raise OSError(f"it sent more than {_LARGEST:,} bytes")
     return bytes(body)
 
 

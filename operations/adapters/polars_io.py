@@ -70,8 +70,7 @@ def convert_to_parquet(
     with path.open("rb") as file:
         head = file.read(_LONGEST_HEADER)
     if not head:
-        msg = f"{shown}: the file is empty."
-        raise StepError(msg, permanent=True)
+        raise StepError(f"{shown}: the file is empty.", permanent=True)
 
     with _explaining(shown, kind):
         import polars as pl  # noqa: PLC0415 - see the module's docstring

@@ -90,11 +90,10 @@ def make_mailer(
     if "://" not in address and address:
         return FolderMailer(Path(address), senders)
 
-    msg = (
+    raise UsageError(
         f"{parts.scheme}://… is neither a mail server nor a folder. "
         "Write smtp://user:password@host:port, smtps://… or a folder."
     )
-    raise UsageError(msg)
 
 
 def name_mail_server(address: str) -> str:

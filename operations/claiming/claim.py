@@ -207,8 +207,7 @@ def raise_lost(connection: sa.Connection, claim: Claim) -> NoReturn:
         sa.select(_run.state).where(_run.id == claim.operation_id)
     ).scalar_one_or_none()
     if state == OperationState.CANCELED:
-        msg = f"operation {claim.operation_id} was canceled"
-        raise CanceledError(msg)
+        raise CanceledError(f"operation {claim.operation_id} was canceled")
     msg = f"operation {claim.operation_id} is no longer ours (it is {state or 'gone'})"
     raise ClaimLostError(msg)
 

@@ -117,8 +117,7 @@ def refuse_worker(worker_id: UUID) -> NoReturn:
     Raises:
         NotFoundError: Always.
     """
-    msg = f"there is no worker {worker_id}"
-    raise NotFoundError(msg)
+    raise NotFoundError(f"there is no worker {worker_id}")
 
 
 def _write(connection: sa.Connection, worker_id: UUID, **values: object) -> None:

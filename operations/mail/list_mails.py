@@ -272,10 +272,9 @@ def fetch_mail(
     )
     row: Any = connection.execute(query).one_or_none()
     if row is None:
-        msg = (
+        raise NotFoundError(
             f"operation {operation_id} has no mail of the step {step} to {recipient!r}"
         )
-        raise NotFoundError(msg)
     return ReadMail(
         **_read_row(row),
         headers=[*_find_headers(row, senders)],

@@ -204,5 +204,4 @@ def make_address(name: str, address: str) -> Address:
         return Address(display_name=shown, addr_spec=address)
     # The parser of addresses also stumbles with an IndexError over some texts.
     except (ValueError, IndexError, MessageError) as error:
-        msg = f"{address!r} is not a mail address."
-        raise ValueError(msg) from error
+        raise ValueError(f"{address!r} is not a mail address.") from error

@@ -165,18 +165,16 @@ def resolve_asked(
         total = count_mails(connection, wanted).total()
         many = count_operations(connection, wanted)
     if expected not in {None, total}:
-        msg = (
+        raise ConflictError(
             f"{format_count(total, 'mail matches', 'mails match')}, and"
             f" {format_count(expected or 0, 'was', 'were')} expected."
             " Nothing was changed. Look again, then ask with the new count"
         )
-        raise ConflictError(msg)
     if many > MOST_OPERATIONS:
-        msg = (
+        raise ConflictError(
             f"these are mails of {many:,} operations, and at most {MOST_OPERATIONS} can"
             " be resolved at a time. Narrow it down with from and until"
         )
-        raise ConflictError(msg)
     return resolve_mails(engine, wanted, resend=resend, by=by)
 
 
@@ -283,11 +281,10 @@ def resend_mails(
         .values(**REOPENED, details=details)
     ).rowcount
     if not reopened:
-        msg = (
+        raise ConflictError(
             f"{refusal} another run of its action is under way, and the overlap of the"
             " action is skip. Wait for that run"
         )
-        raise ConflictError(msg)
     _note(connection, row, "sent again", found)
     return count
 
@@ -311,8 +308,7 @@ def _lock(connection: sa.Connection, wanted: MailFilter) -> sa.Row[Any]:
     )
     row = connection.execute(query.with_for_update()).one_or_none()
     if row is None:
-        msg = f"there is no operation {wanted.operation_id}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"there is no operation {wanted.operation_id}")
     return row
 
 

@@ -127,8 +127,7 @@ class MailTemplate:
                 pieces.append(piece)
                 length += len(piece)
                 if length > LONGEST:
-                    msg = f"it is longer than {LONGEST:,} characters"
-                    raise SecurityError(msg)
+                    raise SecurityError(f"it is longer than {LONGEST:,} characters")
         except _MISTAKES as error:
             raise self._explain(part, error) from error
         return "".join(pieces)

@@ -89,11 +89,10 @@ def audit_all(
     for history in fetch_histories(engine, since=begin, until=end, app=app):
         audited += 1
         if give_up_at is not None and time.monotonic() > give_up_at:
-            msg = (
+            raise UnreachableError(
                 "the audit takes too long to be waited for. Name an app, or a shorter"
                 " period; minutehand audit takes as long as it takes"
             )
-            raise UnreachableError(msg)
         if history.is_of_time:
             findings += audit_action(history, since=begin, until=end, lookback=lookback)
         if history.is_of_events:

@@ -53,7 +53,6 @@ class Caller:
             ForbiddenError: They have less.
         """
         if self.role < role:
-            msg = (
+            raise ForbiddenError(
                 f"this needs the role {role}, and {self.name} has the role {self.role}"
             )
-            raise ForbiddenError(msg)

@@ -130,11 +130,10 @@ def invite(
     lock_app(connection, wanted.app)
     fetch_app(connection, wanted.app)
     if len(fetch_invitations(connection, wanted.app)) >= MOST_INVITED:
-        msg = (
+        raise ConflictError(
             f"small app {wanted.app!r} has {MOST_INVITED} invitations that have not"
             " ended, and no more are allowed. Revoke some, or make keys."
         )
-        raise ConflictError(msg)
     now = read_clock(connection)
     until = parse_lifetime(wanted.expires).added_to(now, _UTC)
     if until - now > LONGEST_INVITED:
@@ -276,18 +275,16 @@ def rotate_key(
 
 def _refuse_rotation(connection: sa.Connection, old: ShownKey) -> None:
     if old.state != "active":
-        msg = f"API key {old.id} is {old.state}. Create a new one."
-        raise ConflictError(msg)
+        raise ConflictError(f"API key {old.id} is {old.state}. Create a new one.")
     successor = connection.execute(
         sa.select(api_keys.c.id).where(
             api_keys.c.replaces == old.id, api_keys.c.revoked_at.is_(None)
         )
     ).scalar()
     if successor is not None:
-        msg = (
+        raise ConflictError(
             f"API key {old.id} was rotated already. Rotate its successor, {successor}."
         )
-        raise ConflictError(msg)
 
 
 def _refuse_too_many(connection: sa.Connection, app: str) -> None:
@@ -298,25 +295,22 @@ def _refuse_too_many(connection: sa.Connection, app: str) -> None:
         )
     ).scalar_one()
     if count >= MOST_KEYS:
-        msg = (
+        raise ConflictError(
             f"small app {app!r} has {count} API keys that have not ended, and at most"
             f" {MOST_KEYS} are allowed. Revoke those that nobody uses."
         )
-        raise ConflictError(msg)
 
 
 def _refuse_beyond(maker: Caller, app: str | None, role: Role) -> None:
     """Refuse a key that *maker* may not manage."""
     if maker.app is not None and app != maker.app:
         if app is None:
-            msg = (
+            raise ForbiddenError(
                 f"a key of small app {maker.app!r} makes keys of that app only."
                 f" Give the app: {maker.app!r}."
             )
-            raise ForbiddenError(msg)
         # whether there is such an app is nothing to tell
-        msg = f"there is no small app {app!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"there is no small app {app!r}")
     if role > maker.role:
         msg = f"the role {role} is above {maker.role}, the role of {maker.name}"
         raise ForbiddenError(msg)

@@ -103,11 +103,10 @@ def begin(engine: sa.Engine, owner: str, key: str, request: str) -> Outcome:
         UsageError: *key* is empty, too long, or has other characters.
     """
     if not (0 < len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
-        msg = (
+        raise UsageError(
             f"an Idempotency-Key has 1 to {LONGEST_KEY} printable characters of ASCII;"
             f" this one has {len(key)} characters. A random UUID is a good one."
         )
-        raise UsageError(msg)
     with writing(engine) as connection:
         for _ in range(_LOOKS):
             begun_at = connection.execute(

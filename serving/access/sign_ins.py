@@ -180,8 +180,7 @@ def fetch_invitation(
     """
     for found in fetch_invitations(connection, app, invitation_id):
         return found
-    msg = f"there is no invitation {invitation_id!r} that has not ended"
-    raise NotFoundError(msg)
+    raise NotFoundError(f"there is no invitation {invitation_id!r} that has not ended")
 
 
 def revoke_invitation(

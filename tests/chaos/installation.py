@@ -181,8 +181,7 @@ class Installation:
         try:
             wait_until(is_there, timeout_s=timeout_s, every_s=0.05, what=str(states))
         except AssertionError:
-            msg = f"{states} not reached: {row[0]}"
-            raise AssertionError(msg) from None
+            raise AssertionError(f"{states} not reached: {row[0]}") from None
         return row[0]
 
     def wait_until_final(self, operation_id: UUID, **options: Any) -> sa.Row[Any]:

@@ -231,8 +231,7 @@ class World:
                     return
             self.look()
             if time.monotonic() > give_up_at:
-                msg = f"waited {timeout_s:.0f} s for {what}"
-                raise AssertionError(msg)
+                raise AssertionError(f"waited {timeout_s:.0f} s for {what}")
             time.sleep(every_s)
 
     def pause(self, seconds: float) -> None:

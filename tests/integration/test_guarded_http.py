@@ -95,8 +95,7 @@ def post(tls: TlsServer, host: str, *names: str) -> Sending:
     def resolve(name: str, _port: int) -> tuple[str, ...]:
         if name in names:
             return ("127.0.0.1",)
-        msg = f"no such host: {name}"
-        raise OSError(msg)
+        raise OSError(f"no such host: {name}")
 
     webhooks = RealWebhooks(
         secret="abc",
@@ -224,8 +223,7 @@ def test_name_that_is_never_resolved_is_left():
 
     def hang(_name: str, _port: int) -> tuple[str, ...]:
         over.wait(PATIENCE_S)
-        msg = "nobody left"
-        raise OSError(msg)
+        raise OSError("nobody left")
 
     webhooks = RealWebhooks(
         secret="abc",

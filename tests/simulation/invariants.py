@@ -341,8 +341,7 @@ class Invariants:
         """Accept it; the fence is judged for all of a commit."""
 
     def _deleted(self, _process: Process, entry: Entry, _held: set[str]) -> None:
-        msg = f"operation {entry[2]} is gone"
-        raise InvariantError(msg)
+        raise InvariantError(f"operation {entry[2]} is gone")
 
 
 Judge = Callable[[Invariants, Process, Entry, set[str]], None]

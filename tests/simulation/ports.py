@@ -218,8 +218,7 @@ class SimulatedCalls:
         self.suffer(Place.EFFECT)
         self.sleep(self.server.rng.randrange(1, 40) * SECOND)
         if self.server.rng.random() < 0.05 * self.server.trouble:
-            msg = f"simulated: {task.name} was not taken"
-            raise StepError(msg, permanent=False)
+            raise StepError(f"simulated: {task.name} was not taken", permanent=False)
         self.give(task)
         if self.server.rng.random() < 0.02 * self.server.trouble:
             raise RuntimeError("simulated: a step that breaks")

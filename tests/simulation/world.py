@@ -445,8 +445,7 @@ class World:
         give_up_at = self.loop.now + PATIENCE
         while count_live(self):
             if self.loop.now > give_up_at:
-                msg = f"{count_live(self)} operations are never final"
-                raise InvariantError(msg)
+                raise InvariantError(f"{count_live(self)} operations are never final")
             self.loop.run(self.loop.now + MINUTE)
 
 

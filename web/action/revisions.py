@@ -88,8 +88,7 @@ def _ask(context: Context, uid: str, revision: int) -> tuple[str, dict[str, Any]
     """Show what restoring a revision would change."""
     action = _read_action(context, uid)
     if action.state is ActionState.DELETED:
-        msg = f"there is no scheduled action {uid!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"there is no scheduled action {uid!r}")
     current = action.document_revision
     compared = context.fetch(_compare, context, uid, current, _check_number(revision))
     draft = Draft(compared.new_text, action.app, uid, current)
@@ -145,8 +144,7 @@ def _check_number(revision: int) -> int:
         NotFoundError: It is none that a database could have.
     """
     if not 1 <= revision <= LARGEST_REVISION:
-        msg = f"there is no revision {revision}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"there is no revision {revision}")
     return revision
 
 

@@ -178,11 +178,10 @@ def _collect(
         part = fetch_document_part(connection, wanted, page)
         found += part.entries
         if len(found) > _EXPORTED:
-            msg = (
+            raise UsageError(
                 f"more than {_EXPORTED:,} actions match, which is too much for one"
                 " file. Filter by app or by text"
             )
-            raise UsageError(msg)
         following = part.following
         page = None if following is None else Page(_AT_ONCE, following)
     return found

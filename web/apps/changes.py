@@ -166,8 +166,7 @@ def _find_place(context: Context, app: str, part: str) -> _Place:
         NotFoundError: No small app of the caller has such a part.
     """
     if part not in PARTS:
-        msg = f"a small app has no {part[:100]!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"a small app has no {part[:100]!r}")
     return _Place(app, part, context.request.query_params.get("name", ""))
 
 
@@ -283,8 +282,7 @@ def _make_terms(context: Context, form: Form) -> ApplyTerms:
     """
     seen = read_number(form.get("seen"))
     if not isinstance(seen, int):
-        msg = "This is not the form of the page. Load the page again."
-        raise UsageError(msg)
+        raise UsageError("This is not the form of the page. Load the page again.")
     return ApplyTerms(by=context.caller.name, expected_revision=seen, may_create=False)
 
 
@@ -294,8 +292,7 @@ def _ask_delete_entry(
     """Ask before an entry is deleted."""
     place = _find_place(context, app, part)
     if not place.name:
-        msg = "Nothing is named that could be deleted."
-        raise NotFoundError(msg)
+        raise NotFoundError("Nothing is named that could be deleted.")
     _, seen, _ = context.fetch(_fetch, place)
     return "apps/delete.html", {
         "title": f"Delete {place.part.noun} {place.name!r} of {place.app!r}",

@@ -183,8 +183,7 @@ def _find_chosen(
         return form.given(*FILTERS)
     chosen = form.get_all("uid")
     if not chosen:
-        msg = "Nothing is chosen. Check some actions, or all."
-        raise UsageError(msg)
+        raise UsageError("Nothing is chosen. Check some actions, or all.")
     return {"uids": chosen}
 
 

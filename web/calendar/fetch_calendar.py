@@ -306,11 +306,10 @@ def list_planned(
     asked = (since or now).astimezone(UTC).replace(second=0, microsecond=0)
     end = (until or asked + DEFAULT_PERIOD).astimezone(UTC)
     if not timedelta() < end - asked <= LONGEST:
-        msg = (
+        raise UsageError(
             f"from {asked:%Y-%m-%d %H:%M}Z to {end:%Y-%m-%d %H:%M}Z is not a period of"
             " up to a day. Ask for another."
         )
-        raise UsageError(msg)
     begin = max(asked, find_undecided(connection, now))
     if begin >= end:
         return Planned(asked, end, 0, [], is_whole=True)

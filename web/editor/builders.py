@@ -206,8 +206,7 @@ def _make_rule(form: Form, working_days: str) -> _Object:
             rule = {"calendar": form.get("when_calendar")}
         case kind:
             missing = {"once": "date", "after": "action"}.get(kind, "kind")
-            msg = f"No {missing} is chosen."
-            raise RuleError(msg, "Choose when it runs.")
+            raise RuleError(f"No {missing} is chosen.", "Choose when it runs.")
     return rule
 
 
@@ -239,8 +238,7 @@ def _read_time(form: Form) -> time:
 def _write_days(days: Sequence[str]) -> str:
     chosen = [day for day in DAYS if day in days]
     if not chosen:
-        msg = "No weekday is chosen."
-        raise RuleError(msg, "Choose at least one.")
+        raise RuleError("No weekday is chosen.", "Choose at least one.")
     return _MONDAY_TO_FRIDAY if chosen == [*DAYS][:5] else ",".join(chosen)
 
 

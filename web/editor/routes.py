@@ -311,8 +311,7 @@ def _read_action(context: Context, uid: str, *, deleted: bool = False) -> ShownA
     """
     found = context.fetch(fetch_shown_action, uid, app=context.app, count=0)
     if found.state is ActionState.DELETED and not deleted:
-        msg = f"there is no scheduled action {uid!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"there is no scheduled action {uid!r}")
     return found
 
 

@@ -285,8 +285,7 @@ def show_html(
         return RedirectResponse(page, HTTPStatus.SEE_OTHER.value)
     found = context.fetch(fetch_mail, operation_id, step, recipient, app=context.app)
     if found.html is None:
-        msg = "the mail has no HTML part, or what it said is not kept"
-        raise NotFoundError(msg)
+        raise NotFoundError("the mail has no HTML part, or what it said is not kept")
     return HTMLResponse(make_harmless(found.html), headers=HEADERS)
 
 

@@ -121,11 +121,10 @@ async def _enter(request: Request, attempt: SignInAttempt, goal: str) -> Respons
     person = await _ask(request, who)
     callers = find_callers(services.settings.oidc_groups, person)
     if not callers:
-        msg = (
+        raise ForbiddenError(
             f"{person.name} is in no group that may use this installation. Ask your"
             " operator, who lists them in MINUTEHAND_OIDC_GROUPS."
         )
-        raise ForbiddenError(msg)
     until = min(person.ends_at, now + SESSION_FOR)
     found = await run_in_threadpool(_begin, request, attempt, until, callers)
     if isinstance(found, Session):
@@ -155,11 +154,10 @@ def _read_code(request: Request, attempt: SignInAttempt) -> str:
     query = request.query_params
     known = is_secret(attempt.secret, PENDING_PREFIX)
     if not known or not attempt.is_answered_by(query.get("state", "")):
-        msg = (
+        raise ForbiddenError(
             "This sign-in was not begun in this browser, or more than a quarter of an"
             " hour ago, or is over. Begin again."
         )
-        raise ForbiddenError(msg)
     issuer = _find_provider(request).registration.issuer
     code = query.get("code", "")
     if query.get("iss", issuer) != issuer or not code:
@@ -205,8 +203,7 @@ def _begin(
     services: Services = request.app.state.services
     with services.writing() as connection:
         if not use_up(connection, attempt.secret, callers[0]):
-            msg = "This sign-in is over. Begin again."
-            raise ForbiddenError(msg)
+            raise ForbiddenError("This sign-in is over. Begin again.")
         sign_out(connection, request.cookies.get(name_cookie(services.settings), ""))
         if len(callers) == 1:
             return begin_session(connection, callers[0], until)

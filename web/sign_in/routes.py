@@ -143,26 +143,23 @@ def _begin(request: Request, secret: str) -> Session:
         demand_own_page(services.settings, request)
     secret = secret.strip()
     if not secret:
-        msg = "Nothing was typed. Paste a key, or a link's secret."
-        raise UsageError(msg)
+        raise UsageError("Nothing was typed. Paste a key, or a link's secret.")
     with services.writing() as connection:
         sign_out(connection, request.cookies.get(name_cookie(services.settings), ""))
         if secret.startswith(LINK_PREFIX):
             session = follow_link(connection, secret)
             if session is None:
                 count_attempt(services, request)
-                msg = (
+                raise ForbiddenError(
                     "This link was used, or has ended: most do after a quarter of an"
                     f" hour. Ask for another one, which {LINK_COMMAND} prints."
                 )
-                raise ForbiddenError(msg)
             return session
         found = recognize(connection, secret)
         if isinstance(found, RefusedKey):
             count_attempt(services, request)
             why = found.why
-            msg = f"{why[0].upper()}{why[1:]}."
-            raise ForbiddenError(msg)
+            raise ForbiddenError(f"{why[0].upper()}{why[1:]}.")
         return begin_session(connection, found)
 
 

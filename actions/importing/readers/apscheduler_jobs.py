@@ -136,8 +136,7 @@ class _Settler:
         """Return *value* without inert objects."""
         self._left -= 1
         if self._left < 0:
-            msg = f"it has more than {_MOST_VALUES:,} values"
-            raise ValueError(msg)
+            raise ValueError(f"it has more than {_MOST_VALUES:,} values")
         if isinstance(value, _Inert):
             # slots come as a pair of two dicts
             state = value.__dict__.get("state", {})
@@ -170,15 +169,13 @@ def _get_maker(owner: object, name: str) -> Callable[..., Any]:
     """Stand in for ``getattr``, with which a ZoneInfo is pickled, and nothing else."""
     if owner is _make_zone and name == "_unpickle":
         return _make_zone
-    msg = f"getattr of {name!r} is not allowed"
-    raise pickle.UnpicklingError(msg)
+    raise pickle.UnpicklingError(f"getattr of {name!r} is not allowed")
 
 
 def _encode(text: str, encoding: str) -> bytes:
     """Stand in for ``_codecs.encode``, with which old pickles hold bytes."""
     if encoding not in _LATIN:
-        msg = f"the encoding {encoding!r} is not allowed"
-        raise pickle.UnpicklingError(msg)
+        raise pickle.UnpicklingError(f"the encoding {encoding!r} is not allowed")
     return text.encode("latin-1")
 
 

@@ -40,11 +40,10 @@ def read_beat_schedule(module: str, *, python: str | None = None) -> tuple[Entry
     """
     if module.endswith(".py") or os.sep in module:
         name = module.removesuffix(".py").strip(f".{os.sep}").replace(os.sep, ".")
-        msg = (
+        raise UsageError(
             f"{module!r} is a file, and a module is wanted, as for celery -A. Did you"
             f" mean {name!r}?"
         )
-        raise UsageError(msg)
     answer = _run([python or sys.executable, "-B", str(_CHILD), module])
     try:
         found = json.loads(answer)
@@ -77,11 +76,10 @@ def _run(command: list[str]) -> str:
     try:
         answer, said = process.communicate(timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        msg = (
+        raise UnreachableError(
             f"{module}: importing it took longer than {_TIMEOUT_S} s. Does it wait for"
             " a server while it is imported?"
-        )
-        raise UnreachableError(msg) from None
+        ) from None
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -90,9 +88,8 @@ def _run(command: list[str]) -> str:
         last = said.strip().rpartition("\n")[2]
         # an error may quote the address of a database or broker, with its password
         last = _URL.sub(lambda found: hide_sign_in(found[0]), last)[:_LONGEST_SAID]
-        msg = (
+        raise UsageError(
             f"{module} cannot be imported: {last or 'it says nothing'}. Run this where"
             " celery -A finds it, with the Python of its project (--python)."
         )
-        raise UsageError(msg)
     return answer

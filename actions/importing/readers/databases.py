@@ -58,8 +58,7 @@ def open_database(url: str, *, of: str) -> Iterator[sa.Connection]:
     except sa.exc.DBAPIError as error:
         _explain_missing(error, of)
         said = str(error.orig).strip().partition("\n")[0]
-        msg = f"the database of {of} cannot be read: {said}"
-        raise UnreachableError(msg) from None
+        raise UnreachableError(f"the database of {of} cannot be read: {said}") from None
     finally:
         engine.dispose()
 
@@ -80,8 +79,7 @@ def _make_engine(url: str) -> sa.Engine:
             read_database_url(f"{scheme.partition('+')[0]}{colon}{rest}")
         )
     except RuleError as error:
-        msg = f"URL {error}"
-        raise UsageError(msg) from None
+        raise UsageError(f"URL {error}") from None
     except sa.exc.ArgumentError:
         msg = "URL cannot be read. Write postgresql://user:password@host/name."
         raise UsageError(msg) from None
@@ -91,10 +89,9 @@ def _make_engine(url: str) -> sa.Engine:
         return engine
     name = parsed.database or ""
     if not Path(name).is_file():
-        msg = (
+        raise UsageError(
             f"there is no file {name!r}. Write sqlite:////path/to/file (four slashes)."
         )
-        raise UsageError(msg)
     place = f"file:{quote(str(Path(name).absolute()))}?mode=ro"
     seconds = TIMEOUT.total_seconds()
     return sa.create_engine(
@@ -171,8 +168,7 @@ def read_redbeat(url: str, *, prefix: str) -> tuple[Entry, ...]:
                 found.append(read_key(*map(_text, (key, *parts))))
     except (redis.RedisError, OSError) as error:
         said = str(error).strip() or type(error).__name__
-        msg = f"Redis of redbeat cannot be read: {said}"
-        raise UnreachableError(msg) from None
+        raise UnreachableError(f"Redis of redbeat cannot be read: {said}") from None
     finally:
         client.close()
     return tuple(found)

@@ -168,8 +168,7 @@ class HttpSource:
                 raise explain_too_large(self.shown, self.limits)
             return
         status, may_pass = tell_status(response)
-        msg = f"{self.shown}: {status}"
-        raise StepError(msg, permanent=not may_pass)
+        raise StepError(f"{self.shown}: {status}", permanent=not may_pass)
 
     def _download(
         self, response: httpx2.Response, path: Path, tell: Tell | None
@@ -202,12 +201,10 @@ def explaining(shown: str) -> Iterator[None]:
     try:
         yield
     except (httpx2.InvalidURL, ForbiddenUrlError) as error:
-        msg = f"{shown}: {error}"
-        raise StepError(msg, permanent=True) from error
+        raise StepError(f"{shown}: {error}", permanent=True) from error
     except (httpx2.HTTPError, OSError) as error:
         reason = str(error) or type(error).__name__
-        msg = f"{shown}: {reason}"
-        raise StepError(msg, permanent=False) from error
+        raise StepError(f"{shown}: {reason}", permanent=False) from error
 
 
 def _conditions(known: Fingerprint | None) -> dict[str, str]:

@@ -28,8 +28,7 @@ class JsonRecordsError(ValueError):
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    msg = f"{name} is not JSON"
-    raise JsonRecordsError(msg)
+    raise JsonRecordsError(f"{name} is not JSON")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
@@ -71,8 +70,7 @@ def iterate_records(file: BinaryIO) -> Iterator[tuple[dict[str, object], str]]:
 
 def _check(value: object, text: str, number: int) -> tuple[dict[str, object], str]:
     if not isinstance(value, dict):
-        msg = f"record {number:,} is not an object"
-        raise JsonRecordsError(msg)
+        raise JsonRecordsError(f"record {number:,} is not an object")
     # JSON strings contain no line breaks, so all of these are between values.
     return value, text.replace("\n", " ").replace("\r", " ")
 
@@ -119,10 +117,9 @@ class _Text:
                     begin, self._at = self._at, end
                     return value, self._text[begin:end]
             if len(self._text) - self._at > LONGEST_RECORD:
-                msg = (
+                raise JsonRecordsError(
                     f"a record is longer than {LONGEST_RECORD:,} characters, or broken"
                 )
-                raise JsonRecordsError(msg)
             self._fill()
 
     def _is_broken(self, error: json.JSONDecodeError) -> bool:

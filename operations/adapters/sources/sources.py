@@ -346,8 +346,7 @@ class RealSources:
         except OSError as error:
             stays = isinstance(error, _LASTING)
             reason = f"{error.strerror or type(error).__name__}." if stays else error
-            msg = f"{shown}: {reason}"
-            raise StepError(msg, permanent=stays) from error
+            raise StepError(f"{shown}: {reason}", permanent=stays) from error
         with explaining(shown), os.fdopen(descriptor, "rb"):
             before = _fingerprint_file(descriptor, digest)
             if before is not None and before == asked.known:

@@ -126,8 +126,7 @@ def open_query(url: str, query: str, *, seconds: int, shown: str) -> Iterator[Sq
         # SQLite reports a missing table in the same class; only a lock may pass.
         raise StepError(msg, permanent="locked" not in str(error)) from error
     except (sqlite3.Error, sqlite3.Warning) as error:
-        msg = f"{shown}: {_first_line(error)}"
-        raise StepError(msg, permanent=True) from error
+        raise StepError(f"{shown}: {_first_line(error)}", permanent=True) from error
 
 
 def _explain_postgresql(
@@ -227,8 +226,7 @@ def _open_sqlite(url: str, query: str, seconds: int, shown: str) -> Iterator[Sql
     path = Path(url.partition(":///")[2].partition("?")[0])
     if not path.is_file():
         # SQLite would make an empty database, and say later: no such table.
-        msg = f"{shown}: there is no such file."
-        raise StepError(msg, permanent=True)
+        raise StepError(f"{shown}: there is no such file.", permanent=True)
     address = f"file:{quote(str(path.absolute()))}?mode=ro"
     with closing(
         sqlite3.connect(address, uri=True, timeout=CONNECT_TIMEOUT_S)
@@ -246,8 +244,7 @@ def _open_sqlite(url: str, query: str, seconds: int, shown: str) -> Iterator[Sql
         cursor = connection.execute(query)
         names = tuple(column[0] for column in cursor.description or ())
         if not names:
-            msg = f"{shown}: the statement is not a query."
-            raise StepError(msg, permanent=True)
+            raise StepError(f"{shown}: the statement is not a query.", permanent=True)
         yield SqlQuery(names, cursor.fetchmany, connection.interrupt)
 
 

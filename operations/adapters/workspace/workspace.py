@@ -370,11 +370,10 @@ class RealWorkspace:
             if known.first() is None:
                 return
         # Files written now would disappear under the mount once it is back.
-        msg = (
+        raise PlatformError(
             f"the workspace {self._root} is empty, but should contain data: is it"
             " mounted? If it was emptied on purpose, create any folder in it"
         )
-        raise PlatformError(msg)
 
     def _blame(self, error: OSError) -> PlatformError:
         found = find_platform_error(error, folder=self._root, name="workspace")

@@ -61,8 +61,7 @@ class Database:
             self.looks += 1
             self._looked.notify_all()
         if self.is_away:
-            msg = "away"
-            raise UnreachableError(msg)
+            raise UnreachableError("away")
         return [], before or Sight()
 
     async def wait(self, looks: int) -> None:

@@ -464,8 +464,7 @@ def test_what_landed_is_not_sent_after_an_outage(
         other = make_dispatcher(engine, new)
         do_all(other.send_waiting)
         fly(other, engine)
-        msg = "the database is away"
-        raise UnreachableError(msg)
+        raise UnreachableError("the database is away")
 
     hooked = Hooked(real)
     with monkeypatch.context() as patch:

@@ -56,8 +56,7 @@ def run(engine: sa.Engine, ports: Ports, failing: str | None = None) -> list[str
             ran.append(name)
             context.remember("seen", context.memo.get("seen") is not None)
             if name == failing:
-                msg = "no such template"
-                raise StepError(msg, permanent=True)
+                raise StepError("no such template", permanent=True)
             return {"ran": name}
 
         return step

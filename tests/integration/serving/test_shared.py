@@ -32,8 +32,7 @@ def test_failure_is_shared_too():
 
     def fail() -> None:
         calls.append(threading.get_ident())
-        msg = "away"
-        raise UnreachableError(msg)
+        raise UnreachableError("away")
 
     async def test() -> list[BaseException | tuple[None, float]]:
         shared = Shared(fail, timedelta(minutes=1))

@@ -156,8 +156,7 @@ def test_a_part_that_cannot_be_read_is_told(
     sign_in(browser, engine)
 
     def fail(*_: object, **__: object) -> None:
-        msg = "the database is away"
-        raise UnreachableError(msg)
+        raise UnreachableError("the database is away")
 
     monkeypatch.setattr(*where, fail)
     page = look(browser, path)

@@ -231,8 +231,7 @@ def test_page_without_a_database_says_so(
     enter(browser, new_key(engine))
 
     def fail(*_: object) -> None:
-        msg = "the database does not answer"
-        raise UnreachableError(msg)
+        raise UnreachableError("the database does not answer")
 
     monkeypatch.setattr("serving.guarding.authenticate", fail)
     answer = browser.get("/")

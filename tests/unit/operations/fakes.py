@@ -545,8 +545,7 @@ class FakeProgress:
         if part is not None:
             self.parts.append(part)
         if self.cancel_at == len(self.points):
-            msg = "canceled"
-            raise CanceledError(msg)
+            raise CanceledError("canceled")
 
 
 @dataclass

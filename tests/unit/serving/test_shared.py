@@ -70,8 +70,7 @@ def test_an_error_is_not_kept():
 
     def fail() -> int:
         work.make()
-        msg = "away"
-        raise UnreachableError(msg)
+        raise UnreachableError("away")
 
     with pytest.raises(UnreachableError):
         kept.ask("a", fail)

@@ -246,8 +246,7 @@ class WeakHeart(Heart):
     def beat(self) -> None:
         """Fail."""
         self.beats += 1
-        msg = "nobody expected this"
-        raise RuntimeError(msg)
+        raise RuntimeError("nobody expected this")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

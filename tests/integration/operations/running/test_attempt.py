@@ -47,8 +47,7 @@ def ports(tmp_path: Path) -> Ports:
 
 def fail(_context: StepContext, _arguments: object) -> StepResult:
     """Fail as what may pass does."""
-    msg = "no network"
-    raise StepError(msg, permanent=False)
+    raise StepError("no network", permanent=False)
 
 
 def end_by_failure(engine: sa.Engine, ports: Ports) -> None:
@@ -232,8 +231,7 @@ def talk_and_lose_a_commit(
         def lose(connection: sa.Connection) -> None:
             if is_answer_alone:
                 connection.connection.commit()
-            msg = "the session is gone"
-            raise UnreachableError(msg)
+            raise UnreachableError("the session is gone")
 
         context.say("one")
         context.say("two")

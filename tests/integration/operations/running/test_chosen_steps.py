@@ -51,8 +51,7 @@ def attempt(
         def run(_context: StepContext, _arguments: object) -> StepResult:
             ran.append(name)
             if name == failing:
-                msg = "no"
-                raise StepError(msg, permanent=True)
+                raise StepError("no", permanent=True)
             return {}
 
         return run

@@ -59,8 +59,7 @@ def run(engine: sa.Engine, tmp_path: Path) -> Run:
         def publish(_context: StepContext, _asked: object) -> StepResult:
             ran.append("publish")
             if fails:
-                msg = "no"
-                raise StepError(msg, permanent=True)
+                raise StepError("no", permanent=True)
             return {}
 
         made = make_operation(next(numbers), **changes)

@@ -197,8 +197,7 @@ def test_a_database_that_is_away_is_no_wrong_choice(
     """It is told as by every page, and may be asked again."""
 
     def count(*_: Any, **__: Any) -> None:
-        msg = "the database did not answer"
-        raise UnreachableError(msg)
+        raise UnreachableError("the database did not answer")
 
     monkeypatch.setattr(bulk, "count_bulk", count)
 

@@ -86,8 +86,7 @@ def test_part_that_cannot_be_read_leaves_the_rest(
     """It says which, and why; the verdict calls nothing fine that is unknown."""
 
     def fall(*_given: object, **_named: object) -> Any:
-        msg = "the database did not answer in time"
-        raise UnreachableError(msg)
+        raise UnreachableError("the database did not answer in time")
 
     monkeypatch.setattr("web.now.routes.fetch_failures", fall)
     page = admin.look("/")

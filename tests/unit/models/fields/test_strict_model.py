@@ -19,8 +19,7 @@ def note(value: int) -> int:
     """Note a value that is looked at, and refuse one below zero."""
     read.append(value)
     if value < 0:
-        msg = f"{value} is below zero."
-        raise RuleError(msg)
+        raise RuleError(f"{value} is below zero.")
     return value
 
 
