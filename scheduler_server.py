@@ -56,12 +56,7 @@ from migrations.schema_revisions import explaining_schema
 from models.database.engine import reading
 from models.errors import MinutehandError, UnreachableError
 from overview.installation.metrics import giving_metrics
-from settings import (
-    Settings,
-    find_collector,
-    read_notify_socket,
-    read_settings,
-)
+from settings import Settings, find_collector, read_notify_socket, read_settings
 from telemetry import TICKS, Event
 
 log = structlog.get_logger()

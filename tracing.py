@@ -387,10 +387,7 @@ def try_otlp(protocol: str | None, make: Callable[[], _Made]) -> _Made | None:
 
 def make_resource() -> Any:
     """Return what is said of this process, with each span and each metric."""
-    from opentelemetry.sdk.resources import (  # noqa: PLC0415 - of an extra
-        OTELResourceDetector,
-        Resource,
-    )
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415 - of an extra
 
     ours = {"service.name": "minutehand", "service.version": version("minutehand")}
     # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES count more.

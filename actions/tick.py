@@ -19,13 +19,7 @@ import structlog
 from pydantic import ValidationError
 
 from actions.clock_set_back import drop_decided, skip_decided
-from actions.decide import (
-    ActionRevision,
-    DueAction,
-    EventCandidate,
-    Memo,
-    decide,
-)
+from actions.decide import ActionRevision, DueAction, EventCandidate, Memo, decide
 from actions.due_rows import (
     FIRST_TURNS,
     fetch_due,

@@ -32,11 +32,7 @@ from serving.access.repeats import (
 )
 from serving.context import Context
 from serving.guarding import GuardedRoute, Handle, tell_unserved
-from serving.parameters import (
-    refuse_nul,
-    refuse_unknown_parameters,
-    restate_parameters,
-)
+from serving.parameters import refuse_nul, refuse_unknown_parameters, restate_parameters
 from serving.refusals import HttpError
 
 _Route = TypeVar("_Route", bound=Callable[..., Any])

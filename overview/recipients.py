@@ -18,11 +18,7 @@ from models.paging import Page, Part
 from models.recipients import EVERYONE, RecipientFilterModel, Standing
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
-from operations.adapters.app_users import (
-    count_left_out,
-    fetch_addressed,
-    fetch_judged,
-)
+from operations.adapters.app_users import count_left_out, fetch_addressed, fetch_judged
 from operations.recipients import INSIDE, User, judge
 
 #: Users that are shown of those who get the mails, and of those who are left out.

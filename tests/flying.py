@@ -10,10 +10,7 @@ import sqlalchemy as sa
 from actions.tick import TickReport, run_tick
 from dispatch.dispatcher import Dispatcher
 from models.database.engine import reading, writing
-from models.database.tables import (
-    leases,
-    operations,
-)
+from models.database.tables import leases, operations
 from tests.scheduling import (
     FakeSender,
     Hooked,

@@ -41,15 +41,8 @@ from models.operation_state import (
     StepState,
 )
 from models.revision import EXITS
-from models.when import (
-    EVENT_KINDS,
-    TIME_KINDS,
-    EventModel,
-    TimeModel,
-)
-from models.when import (
-    KINDS as WHEN_KINDS,
-)
+from models.when import EVENT_KINDS, TIME_KINDS, EventModel, TimeModel
+from models.when import KINDS as WHEN_KINDS
 from operations.cancel_and_retry import RETRIED_STATES
 from operations.fleet.processes import AGREED, ProcessRole
 from operations.mail.resolve_mails import RESENT_STATES

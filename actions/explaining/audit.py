@@ -18,11 +18,7 @@ from typing import NamedTuple, assert_never
 
 from cronsim import CronSimError
 
-from actions.explaining.expected_events import (
-    Keeps,
-    find_missing_runs,
-    find_undecided,
-)
+from actions.explaining.expected_events import Keeps, find_missing_runs, find_undecided
 from actions.explaining.own_readings import (
     move_occurrence,
     read_cron,

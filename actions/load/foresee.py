@@ -16,13 +16,7 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
-from actions.load.counting import (
-    Counting,
-    LoadedMinute,
-    NamedAction,
-    RuleGroup,
-    Share,
-)
+from actions.load.counting import Counting, LoadedMinute, NamedAction, RuleGroup, Share
 from actions.occurrences import parse_timing
 from models.database.tables import DUE_ACTIONS, IDLE_ACTIONS, scheduled_actions
 from models.errors import RuleError

@@ -10,10 +10,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from actions.explaining.occurrence_list import (
-    ShownOccurrence,
-    fetch_occurrence_part,
-)
+from actions.explaining.occurrence_list import ShownOccurrence, fetch_occurrence_part
 from actions.explaining.why import WhyAnswer
 from actions.pausing import pause_and_resume
 from actions.pausing.pause_and_resume import ActionPause, fetch_action_pause
@@ -34,10 +31,7 @@ from models.requests.actions import RunModel
 from models.requests.notes import PauseModel
 from overview.operations import ShownOperation, fetch_shown_operation
 from overview.previews.runs import RunPreview, preview_run
-from overview.recipients import (
-    Recipient,
-    fetch_recipient_part,
-)
+from overview.recipients import Recipient, fetch_recipient_part
 from overview.why.instant import explain_asked
 from serving.context import Context, Operator, Viewer
 from serving.cursors import Paged

@@ -13,12 +13,7 @@ from api.answers import ROOT, ListJson, answer_list
 from api.guarding import ApiRoute
 from api.parameters import OnlyApp, Within
 from models.json_form import write_json
-from overview.changes import (
-    ChangeFilter,
-    RecordedChange,
-    export_changes,
-    fetch_changes,
-)
+from overview.changes import ChangeFilter, RecordedChange, export_changes, fetch_changes
 from serving.context import Admin
 from serving.cursors import Paged
 from serving.guarding import heavy

@@ -22,11 +22,7 @@ from api.parameters import OnlyApp, Within
 from models.door.documents import LARGEST_BULK
 from models.door.sent_events import BATCH, MOST_EVENTS, ONE, read_sent_events
 from models.event import CloudEventModel, ReplayModel, UserEventModel
-from overview.events import (
-    EventFilter,
-    ListedEvent,
-    fetch_event_part,
-)
+from overview.events import EventFilter, ListedEvent, fetch_event_part
 from serving.context import Operator, Viewer
 from serving.cursors import Paged
 from serving.guarding import Body

@@ -12,12 +12,7 @@ from api.guarding import ApiRoute, secret
 from api.parameters import OnlyApp
 from models.fields.duration import Duration
 from serving.access.key_documents import NewKey, NewKeyModel, RotationModel, ShownKey
-from serving.access.manage_keys import (
-    create_key,
-    fetch_keys,
-    revoke_key,
-    rotate_key,
-)
+from serving.access.manage_keys import create_key, fetch_keys, revoke_key, rotate_key
 from serving.context import Admin
 from serving.cursors import Paged
 from serving.guarding import Body

@@ -21,12 +21,7 @@ from models.errors import ConflictError, NotFoundError
 from models.requests.notes import NoteModel
 from models.requests.operations import OperationFilterModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
-from operations.operation_log import (
-    FIRST_KEPT,
-    LAST_KEPT,
-    LogPage,
-    fetch_log_page,
-)
+from operations.operation_log import FIRST_KEPT, LAST_KEPT, LogPage, fetch_log_page
 from operations.state import (
     ReachedState,
     find_operation_id,

@@ -12,12 +12,7 @@ from apscheduler.schedulers.base import STATE_RUNNING, BaseScheduler
 from apscheduler.triggers.cron import CronTrigger
 from celery import Celery
 
-from benchmarks.peers.peer import (
-    TASK,
-    Peer,
-    minutes_of,
-    this_minute,
-)
+from benchmarks.peers.peer import TASK, Peer, minutes_of, this_minute
 
 _app = Celery("benchmark", set_as_current=False)
 

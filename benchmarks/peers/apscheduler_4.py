@@ -14,11 +14,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.peers.peer import (
-    Peer,
-    minutes_of,
-    this_minute,
-)
+from benchmarks.peers.peer import Peer, minutes_of, this_minute
 
 
 def nothing(queue: str, **arguments: object) -> None:

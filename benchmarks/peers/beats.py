@@ -18,13 +18,7 @@ from celery import Celery, signals
 from celery.beat import Service
 from celery.schedules import crontab
 
-from benchmarks.peers.peer import (
-    TASK,
-    Peer,
-    long_ago,
-    minutes_of,
-    this_minute,
-)
+from benchmarks.peers.peer import TASK, Peer, long_ago, minutes_of, this_minute
 
 
 class BeatPeer(Peer):

@@ -14,10 +14,7 @@ import time
 import procrastinate
 from procrastinate.periodic import PeriodicDeferrer
 
-from benchmarks.peers.peer import (
-    TASK,
-    Peer,
-)
+from benchmarks.peers.peer import TASK, Peer
 
 
 class Procrastinate(Peer):

@@ -10,12 +10,7 @@ from __future__ import annotations
 
 import redis
 
-from benchmarks.peers.peer import (
-    QUEUES,
-    TASK,
-    Peer,
-    this_minute,
-)
+from benchmarks.peers.peer import QUEUES, TASK, Peer, this_minute
 
 
 class RqScheduler(Peer):

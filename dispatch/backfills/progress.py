@@ -28,13 +28,7 @@ from dispatch.backfills.requests import (
     find_wait,
     settle_waiting,
 )
-from models.database.engine import (
-    UtcDateTime,
-    db_now,
-    json_rows,
-    reading,
-    writing,
-)
+from models.database.engine import UtcDateTime, db_now, json_rows, reading, writing
 from models.database.lists import select_given
 from models.database.tables import (
     BACKFILL_WAITING,

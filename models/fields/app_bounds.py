@@ -8,13 +8,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Annotated
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    with_config,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, with_config
 
 from models.errors import RuleError
 from models.fields.duration import Duration

@@ -168,12 +168,8 @@ class IdentityProvider:
         Raises:
             UnreachableError: The provider does not say.
         """
-        from authlib.oauth2.rfc6749.parameters import (  # noqa: PLC0415 - an extra
-            prepare_grant_uri,
-        )
-        from authlib.oauth2.rfc7636 import (  # noqa: PLC0415 - an extra
-            create_s256_code_challenge,
-        )
+        from authlib.oauth2.rfc6749.parameters import prepare_grant_uri  # noqa: PLC0415 - an extra
+        from authlib.oauth2.rfc7636 import create_s256_code_challenge  # noqa: PLC0415 - an extra
 
         ours = self.registration
         with _connect() as client:

@@ -24,10 +24,7 @@ from actions.leader import (
     get_send_failure,
 )
 from actions.lookup import fetch_app
-from actions.pausing.pause_state import (
-    Pause,
-    fetch_pauses,
-)
+from actions.pausing.pause_state import Pause, fetch_pauses
 from actions.pausing.queues import fetch_queue_pauses
 from actions.read_actions import Quarantined, fetch_quarantined
 from actions.read_rules import NextDue, fetch_next_due

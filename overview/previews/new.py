@@ -15,12 +15,7 @@ from actions.explaining.expected_events import EventRule, read_event_rule
 from actions.explaining.history import fetch_rule_events
 from actions.lookup import fetch_app, find_action, get_action
 from actions.occurrences import make_schedule
-from actions.posting.changes import (
-    COMPARED,
-    ForeseenRuns,
-    RunChanges,
-    compare_runs,
-)
+from actions.posting.changes import COMPARED, ForeseenRuns, RunChanges, compare_runs
 from actions.posting.doubts import find_doubts
 from actions.posting.edit import Terms
 from actions.posting.formers import make_given
@@ -42,10 +37,7 @@ from models.timing import DayRange, make_timing
 from models.when import EventModel
 from operations.adapters.app_users import fetch_users
 from operations.recipients import keeps_triggering_user
-from overview.recipients import (
-    ForeseenRecipients,
-    foresee_recipients,
-)
+from overview.recipients import ForeseenRecipients, foresee_recipients
 
 #: Events that are looked at for each rule; what they lead to is compared up to the last
 #: of them. Looking up their users takes a tenth of a second.

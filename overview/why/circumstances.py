@@ -29,13 +29,7 @@ from operations.fleet.processes import fetch_processes
 from operations.turns import IS_AHEAD, OTHER, Rest, fetch_resting, find_queued
 from overview.installation.figures import find_takers
 from overview.installation.leaders import fetch_unled, find_first_missed
-from overview.why.sentences import (
-    ALONE,
-    Circumstances,
-    OperationRow,
-    Parts,
-    Place,
-)
+from overview.why.sentences import ALONE, Circumstances, OperationRow, Parts, Place
 
 #: A leader sends every second; an operation that waits longer meets some trouble.
 PATIENCE = timedelta(seconds=10)

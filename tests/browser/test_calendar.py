@@ -7,10 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.looking import (
-    Looker,
-    leaving,
-)
+from tests.browser.looking import Looker, leaving
 from tests.seeded.sites import Site
 
 

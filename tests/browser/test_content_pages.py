@@ -16,9 +16,7 @@ from models.database.tables import (
     mail_contents,
     operations,
 )
-from tests.browser.looking import (
-    Looker,
-)
+from tests.browser.looking import Looker
 from tests.seeded.sites import Site
 
 #: What a mail may try; each would be seen from outside of its frame.

@@ -12,11 +12,7 @@ from playwright.sync_api import Page, Route, expect
 
 from models.database.engine import reading
 from models.database.tables import scheduled_actions
-from tests.browser.looking import (
-    Looker,
-    check_axe,
-    leaving,
-)
+from tests.browser.looking import Looker, check_axe, leaving
 from tests.seeded.sites import Site
 from tests.servers import wait_until
 from web.editor.builders import KINDS

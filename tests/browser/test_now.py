@@ -8,12 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from models.role import Role
-from tests.browser.looking import (
-    NARROW,
-    WIDE,
-    Looker,
-    walk_with_keyboard,
-)
+from tests.browser.looking import NARROW, WIDE, Looker, walk_with_keyboard
 from tests.seeded.sites import Site
 
 

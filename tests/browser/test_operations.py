@@ -11,11 +11,7 @@ from playwright.sync_api import Route, expect
 
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps, operations
-from tests.browser.looking import (
-    Looker,
-    check_axe,
-    leaving,
-)
+from tests.browser.looking import Looker, check_axe, leaving
 from tests.seeded.sites import Site
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from models.role import Role
-from tests.browser.looking import (
-    Looker,
-    leaving,
-)
+from tests.browser.looking import Looker, leaving
 from tests.seeded.sites import Site
 
 

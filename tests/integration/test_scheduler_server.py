@@ -9,11 +9,7 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from actions.leader import (
-    SendFailure,
-    get_send_failure,
-    record_send_failure,
-)
+from actions.leader import SendFailure, get_send_failure, record_send_failure
 from actions.own_actions import fetch_watch, record_watch
 from actions.pausing.pause_and_resume import pause_action
 from dispatch.dispatcher import Dispatcher

@@ -33,12 +33,7 @@ from tests.neighbours.hostile import (
     mutate,
     tell_workers,
 )
-from tests.neighbours.meeting import (
-    count_effects,
-    count_states,
-    ping,
-    record_many,
-)
+from tests.neighbours.meeting import count_effects, count_states, ping, record_many
 from tests.neighbours.strangers import count_waiting
 from tests.servers import wait_until
 

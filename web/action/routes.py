@@ -53,13 +53,7 @@ from overview.previews.runs import RunPreview, preview_run
 from overview.recipients import ForeseenRecipients, Recipient, foresee_stored
 from overview.why.instant import explain_instant, read_asked
 from serving.context import Context, Editor, Operator, Viewer
-from web.action.days_chart import (
-    DayMap,
-    Trend,
-    count_weeks,
-    draw_days,
-    draw_trend,
-)
+from web.action.days_chart import DayMap, Trend, count_weeks, draw_days, draw_trend
 from web.action.fetch_days import ActionDays, fetch_action_days
 from web.action.fetch_preview import preview_stored
 from web.action.revisions import TextLine, compare_texts

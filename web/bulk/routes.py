@@ -11,12 +11,7 @@ import sqlalchemy as sa
 from starlette.responses import Response
 
 from actions.list_actions import select_part
-from dispatch.bulk.requests import (
-    cancel_bulk,
-    count_bulk,
-    fetch_shown_bulk,
-    start_bulk,
-)
+from dispatch.bulk.requests import cancel_bulk, count_bulk, fetch_shown_bulk, start_bulk
 from dispatch.operation_filters import resolve_filter
 from dispatch.stored_requests import RequestState
 from models.database.engine import read_clock

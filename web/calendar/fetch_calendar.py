@@ -32,11 +32,7 @@ from actions.occurrences import parse_timing
 from actions.when.searching import find_occurrences
 from models.database.engine import read_clock
 from models.database.sql_time import number_of
-from models.database.tables import (
-    UNSUCCESSFUL,
-    operations,
-    scheduled_action_revisions,
-)
+from models.database.tables import UNSUCCESSFUL, operations, scheduled_action_revisions
 from models.errors import RuleError, UsageError
 from models.operation_state import OperationState
 from operations.operation_filter import match_period

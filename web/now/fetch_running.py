@@ -16,12 +16,7 @@ from actions.occurrences import parse_timing
 from actions.read_rules import find_next_due, find_zone_at
 from models.database.engine import read_clock
 from models.database.lists import belongs_to
-from models.database.tables import (
-    DUE_ACTIONS,
-    LIVE,
-    operations,
-    scheduled_actions,
-)
+from models.database.tables import DUE_ACTIONS, LIVE, operations, scheduled_actions
 from models.decision import get_action_name
 from models.operation_state import OperationState, StepState
 from operations.list_operations import fetch_steps

@@ -22,11 +22,7 @@ from operations.cancel_and_retry import (
 )
 from operations.operation_log import LogLevel, LogLine, fetch_log
 from operations.reasons import find_cause
-from overview.operations import (
-    ShownOperation,
-    describe_result,
-    fetch_shown_operation,
-)
+from overview.operations import ShownOperation, describe_result, fetch_shown_operation
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, go_to
 from web.guarding import make_router

@@ -11,11 +11,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from models.errors import (
-    InvalidDocumentError,
-    Problem,
-    UnreachableError,
-)
+from models.errors import InvalidDocumentError, Problem, UnreachableError
 from models.fields.duration import Duration
 from models.json_form import write_json
 from models.paging import Page, Part

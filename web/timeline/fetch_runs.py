@@ -21,12 +21,7 @@ from models.database.engine import UtcDateTime
 from models.database.lists import belongs_to
 from models.database.sql_time import number_of
 from models.database.tables import LIVE, operations
-from models.operation_state import (
-    LIVE_STATES,
-    TROUBLED_STATES,
-    OperationState,
-    Queue,
-)
+from models.operation_state import LIVE_STATES, TROUBLED_STATES, OperationState, Queue
 from web.timeline.lane_chart import LaneRun
 
 #: How long before the window an operation that has ended may have been recorded.

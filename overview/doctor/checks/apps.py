@@ -62,9 +62,7 @@ def look_at_sign_in(view: View) -> Iterator[Finding]:
     if issuer is None:
         return
     # What sends requests takes long to load, which every command would wait for.
-    from operations.adapters.identity_provider import (  # noqa: PLC0415
-        describe,
-    )
+    from operations.adapters.identity_provider import describe  # noqa: PLC0415
 
     try:
         describe(issuer)

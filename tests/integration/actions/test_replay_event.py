@@ -14,14 +14,7 @@ from models.database.engine import reading, writing
 from models.database.tables import changes, events, users
 from models.errors import ConflictError, NotFoundError
 from overview.events import fetch_detailed_event
-from tests.scheduling import (
-    add_app,
-    fetch_all,
-    get_now,
-    make_dispatcher,
-    post,
-    tick,
-)
+from tests.scheduling import add_app, fetch_all, get_now, make_dispatcher, post, tick
 
 LONG_AGO = timedelta(days=2)
 

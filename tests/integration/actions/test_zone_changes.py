@@ -12,11 +12,7 @@ import sqlalchemy as sa
 
 from actions.adopting_zones import adopt_part, begin_adoption, date_adoption_back
 from actions.leader import Leader
-from actions.zone_changes import (
-    MovedInstant,
-    find_moved,
-    find_unreadable,
-)
+from actions.zone_changes import MovedInstant, find_moved, find_unreadable
 from models.database.engine import reading, writing
 from models.database.tables import leases, zones
 from models.occurrence import make_operation_id

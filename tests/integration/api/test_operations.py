@@ -13,11 +13,7 @@ import sqlalchemy as sa
 
 from api.answers import ROOT
 from models.database.engine import reading, writing
-from models.database.tables import (
-    changes,
-    operation_log,
-    operation_steps,
-)
+from models.database.tables import changes, operation_log, operation_steps
 from models.fields.instants import format_instant
 from models.json_form import write_json
 from models.operation_state import FINAL_STATES, OperationState, Trigger

@@ -35,15 +35,7 @@ from operations.foreign_tasks import make_task_id
 from operations.list_operations import fetch_steps
 from operations.state import get_operation_state
 from settings import read_settings
-from tests.scheduling import (
-    MINUTE,
-    add_app,
-    edit_action,
-    fetch_all,
-    get,
-    get_now,
-    post,
-)
+from tests.scheduling import MINUTE, add_app, edit_action, fetch_all, get, get_now, post
 from tests.servers import run_warm, wait_until
 
 LANES = find_broker_names(Queue.QUICK, "minutehand")

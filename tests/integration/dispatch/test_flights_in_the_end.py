@@ -16,15 +16,9 @@ from dispatch.outbox import SILENCE_S
 from dispatch.upkeep import do_all
 from models.database.engine import make_engine
 from models.database.journal import GENESIS
-from models.database.tables import (
-    change_head,
-    metadata,
-)
+from models.database.tables import change_head, metadata
 from operations.sending.order import Message
-from tests.flying import (
-    MINUTELY,
-    NOW,
-)
+from tests.flying import MINUTELY, NOW
 from tests.scheduling import (
     BROKER_DOWN,
     FakeSender,

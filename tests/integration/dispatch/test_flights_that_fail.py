@@ -21,11 +21,7 @@ from dispatch.outbox import SILENCE_S
 from dispatch.upkeep import do_all
 from models.back_off import RENEWED_EVERY
 from models.database.engine import make_engine, reading, writing
-from models.database.tables import (
-    leases,
-    operations,
-    scheduled_actions,
-)
+from models.database.tables import leases, operations, scheduled_actions
 from models.errors import UnreachableError
 from telemetry import Event
 from tests.flying import (

@@ -29,13 +29,7 @@ from migrations.schema_revisions import (
     get_newest_revision,
     get_schema_revision,
 )
-from models.database.engine import (
-    Identifier,
-    Json,
-    UtcDateTime,
-    make_engine,
-    writing,
-)
+from models.database.engine import Identifier, Json, UtcDateTime, make_engine, writing
 from models.database.tables import installation, metadata
 from models.errors import UnreachableError, UsageError
 from scheduler_server import make_scheduler

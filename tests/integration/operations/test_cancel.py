@@ -19,11 +19,7 @@ from operations.claiming.claim import claim_operation, give_back, let_go, renew
 from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart, Worker
 from operations.foreign_tasks import ForeignTask, TaskAnswer
-from operations.rescue import (
-    expire_claim,
-    reclaim_lost_workers,
-    take_over_all,
-)
+from operations.rescue import expire_claim, reclaim_lost_workers, take_over_all
 from operations.sending.order import fetch_sendable
 from tests.scheduling import (
     REFRESH,

@@ -28,13 +28,7 @@ from operations.operation_log import (
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import reclaim_lost_workers
 from operations.running.attempt import Attempt
-from tests.scheduling import (
-    add_revision,
-    edit,
-    get_now,
-    make_operation,
-    record_all,
-)
+from tests.scheduling import add_revision, edit, get_now, make_operation, record_all
 from tests.unit.operations.fakes import World
 
 DAILY = make_operation()

@@ -10,11 +10,7 @@ import sqlalchemy as sa
 
 from models.database.engine import reading
 from models.operation_state import FINAL_STATES, OperationState
-from operations.state import (
-    get_operation_state,
-    read_operation_states,
-    wait_for_state,
-)
+from operations.state import get_operation_state, read_operation_states, wait_for_state
 from tests.scheduling import edit, make_operation, record_all
 
 DAILY = make_operation()

@@ -24,13 +24,7 @@ from overview.doctor.checks.database import find_missing_grants
 from scheduler_server import PAUSE_S, Scheduler
 from settings import read_settings
 from telemetry import configure_logging
-from tests.scheduling import (
-    FakeSender,
-    add_revision,
-    get,
-    make_operation,
-    record_all,
-)
+from tests.scheduling import FakeSender, add_revision, get, make_operation, record_all
 from tests.unit.operations.fakes import World
 
 SECRET = "correct horse battery staple"

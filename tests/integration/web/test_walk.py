@@ -32,11 +32,7 @@ from tests.integration.web.conftest import enter, new_key
 from tests.integration.web.markup import Markup, find_uids, find_wrong_numbers
 from tests.seeded.businesses import BUSINESSES
 from tests.seeded.scene import NOW
-from tests.seeded.serving import (
-    UNLIMITED,
-    find_database,
-    make_settings,
-)
+from tests.seeded.serving import UNLIMITED, find_database, make_settings
 from tests.seeded.sites import fetch_uids
 from web.rendering import SECTIONS
 from web.routes import PUBLIC_ROUTERS, ROUTERS

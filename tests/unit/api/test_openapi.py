@@ -10,12 +10,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from api.guarding import ApiRoute
-from api.openapi import (
-    COMMITTED,
-    find_routes,
-    make_document,
-    to_text,
-)
+from api.openapi import COMMITTED, find_routes, make_document, to_text
 from api.routes import PUBLIC_ROUTERS, ROUTERS
 from models.role import Role
 from tests.integration.api.documented import find_example

@@ -25,12 +25,7 @@ from actions.posting.post import Posting, SeenAction, delete_action
 from actions.posting.revisions import fetch_document_revisions
 from models.database.engine import Author, reading, writing
 from models.database.tables import changes, scheduled_action_revisions
-from models.errors import (
-    ConflictError,
-    InvalidDocumentError,
-    NotFoundError,
-    StaleError,
-)
+from models.errors import ConflictError, InvalidDocumentError, NotFoundError, StaleError
 from tests.scheduling import add_app, fetch_action, make_document, post
 from tests.servers import wait_until
 

@@ -18,11 +18,7 @@ from actions.small_apps.known_users import KnownUser, fetch_known_user
 from models.database.engine import reading, writing
 from models.database.tables import events
 from models.door.app_documents import read_user_object
-from models.errors import (
-    InvalidDocumentError,
-    NotFoundError,
-    StaleError,
-)
+from models.errors import InvalidDocumentError, NotFoundError, StaleError
 from tests.integration.actions.small_apps.shop import (
     ADA,
     AUTHOR,

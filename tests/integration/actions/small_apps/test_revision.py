@@ -6,12 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.errors import NotFoundError, StaleError
-from tests.integration.actions.small_apps.shop import (
-    ADA,
-    WHOLE,
-    apply,
-    fetch_changes,
-)
+from tests.integration.actions.small_apps.shop import ADA, WHOLE, apply, fetch_changes
 
 
 def test_revision_counts_what_changes(engine: sa.Engine):

@@ -15,14 +15,7 @@ import pytest
 
 from models.errors import UsageError
 from operations.adapters.smtp import make_mailer
-from operations.mail.message import (
-    Attachment,
-    Fate,
-    Letterhead,
-    Mail,
-    Senders,
-    Sending,
-)
+from operations.mail.message import Attachment, Fate, Letterhead, Mail, Senders, Sending
 from tests.mail_server import MailServer
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)

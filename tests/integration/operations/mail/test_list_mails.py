@@ -12,11 +12,7 @@ from models.database.engine import reading, writing
 from models.database.tables import deliveries
 from models.operation_state import DeliveryState
 from models.paging import Page
-from operations.mail.list_mails import (
-    MailFilter,
-    count_lately,
-    fetch_mails,
-)
+from operations.mail.list_mails import MailFilter, count_lately, fetch_mails
 from tests.scheduling import at, edit, make_operation, record_all
 
 NOON = at("12:00")

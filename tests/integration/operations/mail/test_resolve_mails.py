@@ -23,17 +23,9 @@ from models.operation_state import DeliveryState, OperationState, Overlap
 from models.paging import Page
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation
-from operations.mail.list_mails import (
-    MailFilter,
-    count_mails,
-    fetch_mails,
-)
+from operations.mail.list_mails import MailFilter, count_mails, fetch_mails
 from operations.mail.message import Fate, Sending, Template
-from operations.mail.resolve_mails import (
-    confirm_mails,
-    resend_mails,
-    resolve_mails,
-)
+from operations.mail.resolve_mails import confirm_mails, resend_mails, resolve_mails
 from operations.ports import Ports
 from operations.recipients import User
 from operations.running.attempt import Attempt

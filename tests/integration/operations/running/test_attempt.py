@@ -18,11 +18,7 @@ from operations.list_operations import fetch_steps
 from operations.operation_log import LONGEST_ERROR, fetch_log
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import reclaim_lost_workers
-from operations.running.attempt import (
-    PLATFORM_DELAY,
-    PLATFORM_DELAY_LIMIT,
-    Attempt,
-)
+from operations.running.attempt import PLATFORM_DELAY, PLATFORM_DELAY_LIMIT, Attempt
 from operations.running.past_attempts import MOST_KEPT, read_attempts
 from tests.scheduling import (
     MINUTE,

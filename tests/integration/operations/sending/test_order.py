@@ -32,12 +32,7 @@ from operations.rescue import (
 )
 from operations.running.step_records import prepare_steps, start_step
 from operations.sending import order
-from operations.sending.order import (
-    Message,
-    ask_sendable,
-    fetch_sendable,
-    mark_sent,
-)
+from operations.sending.order import Message, ask_sendable, fetch_sendable, mark_sent
 from tests.scheduling import (
     add_revision,
     edit,

@@ -14,13 +14,7 @@ from models.json_form import write_json
 from overview.installation.status import AppStatus, fetch_app_status, fetch_status
 from overview.installation.workers import fetch_workers
 from tests.presence import SETTINGS, give_sign, make_worker
-from tests.scheduling import (
-    add_app,
-    edit,
-    get_now,
-    make_operation,
-    record_all,
-)
+from tests.scheduling import add_app, edit, get_now, make_operation, record_all
 
 OURS, THEIRS, RUNNING = (make_operation(number) for number in range(3))
 

@@ -18,11 +18,7 @@ from models.paging import Page
 from models.role import Role
 from serving.access.callers import Caller
 from serving.access.key_documents import NewKey, ShownKey
-from serving.access.keys import (
-    RefusedKey,
-    note_use,
-    recognize,
-)
+from serving.access.keys import RefusedKey, note_use, recognize
 from serving.access.manage_keys import (
     MOST_KEYS,
     create_key,

@@ -10,11 +10,7 @@ import sqlalchemy as sa
 from actions.pausing.pause_and_resume import pause_action
 from models.database.engine import reading, writing
 from models.operation_state import Queue
-from models.requests.actions import (
-    ActionFilterModel,
-    ActionKind,
-    Trouble,
-)
+from models.requests.actions import ActionFilterModel, ActionKind, Trouble
 from models.revision import ActionState
 from tests.scheduling import (
     MONDAY,

@@ -12,14 +12,7 @@ from models.database.engine import reading, writing
 from models.database.tables import deliveries, operation_steps, users
 from models.errors import NotFoundError
 from models.paging import Page, Position
-from tests.scheduling import (
-    MONDAY,
-    add_app,
-    edit,
-    make_operation,
-    post,
-    record_all,
-)
+from tests.scheduling import MONDAY, add_app, edit, make_operation, post, record_all
 from web.mails.fetch_mailed import MailedPart, fetch_mailed_part
 
 STEP = "send_email"

@@ -13,14 +13,7 @@ from models.database.tables import leases, processes
 from models.errors import NotFoundError
 from models.operation_state import Queue
 from tests.presence import SETTINGS, give_sign, make_worker
-from tests.scheduling import (
-    MINUTE,
-    add_app,
-    edit,
-    get_now,
-    make_operation,
-    record_all,
-)
+from tests.scheduling import MINUTE, add_app, edit, get_now, make_operation, record_all
 from web.now.fetch_pulse import Pulse, fetch_pulse
 
 

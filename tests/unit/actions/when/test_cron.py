@@ -10,11 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from actions.when.cron import (
-    CronRule,
-    get_cron_last_occurrence,
-    make_cron_rule,
-)
+from actions.when.cron import CronRule, get_cron_last_occurrence, make_cron_rule
 from actions.when.searching import find_occurrences
 from models.errors import RuleError
 from models.fields.zone import get_zone_names, load_zone

@@ -9,11 +9,7 @@ import pytest
 
 from actions.when.local_time import get_stretch
 from models.fields.zone import load_zone
-from tests.time.comparison import (
-    FIRST_INSTANT,
-    compare,
-    find_all_transitions,
-)
+from tests.time.comparison import FIRST_INSTANT, compare, find_all_transitions
 from tests.time.oracles import (
     Transition,
     get_distinct_zones,

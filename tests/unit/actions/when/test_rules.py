@@ -22,11 +22,7 @@ from models.when import (
     TimeModel,
     WorkingDayModel,
 )
-from tests.unit.actions.when.zoned_rules import (
-    calendar_rules,
-    instants,
-    interval_rules,
-)
+from tests.unit.actions.when.zoned_rules import calendar_rules, instants, interval_rules
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -10,13 +10,7 @@ from __future__ import annotations
 
 import json
 
-from tests.unit.models.documents import (
-    ACTION,
-    Bad,
-    action,
-    on_event,
-    without,
-)
+from tests.unit.models.documents import ACTION, Bad, action, on_event, without
 from tests.unit.models.door.bad_rules import WHEN
 from tests.unit.models.door.bad_steps import RECIPIENTS, STEPS
 

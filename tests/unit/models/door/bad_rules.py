@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.models.documents import (
-    ACTION,
-    Bad,
-    action,
-    alone,
-    when,
-)
+from tests.unit.models.documents import ACTION, Bad, action, alone, when
 
 WHEN = [
     Bad(action(when=None), "/when", "null is not an object", "cron_rule"),

@@ -8,10 +8,7 @@ import httpx2
 import pytest
 
 from models.fields.addresses import is_public
-from operations.adapters.guarded_http import (
-    ForbiddenUrlError,
-    HostGuard,
-)
+from operations.adapters.guarded_http import ForbiddenUrlError, HostGuard
 
 
 @pytest.mark.parametrize(

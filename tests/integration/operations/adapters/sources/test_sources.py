@@ -18,11 +18,7 @@ from pydantic import SecretStr
 
 from models.errors import StepError
 from models.fields.sql_connection import SqlConnection
-from operations.adapters.guarded_http import (
-    ForbiddenUrlError,
-    HostGuard,
-    resolve_host,
-)
+from operations.adapters.guarded_http import ForbiddenUrlError, HostGuard, resolve_host
 from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
 from operations.domains import Domain, DomainLimits, Fingerprint, Reading
