@@ -270,12 +270,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "no rescue of lost workers",
         "finality",
         _with(dispatch.dispatcher, "reclaim_lost_workers", mistakes.rescue_none),
+        first=11,
     ),
     Mutant(
         "no rescue of lost messages",
         "finality",
         _with(dispatch.dispatcher, "resend_lost_messages", mistakes.resend_none),
-        first=1,
+        first=11,
     ),
     Mutant(
         "rescue of living workers",

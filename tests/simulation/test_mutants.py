@@ -9,6 +9,7 @@ from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.seeds import simulate
 
 
+@pytest.mark.world
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
 def test_mutants_break_a_promise(mutant: Mutant) -> None:
     """Without the guard, a recorded seed breaks a promise within an hour."""
