@@ -87,7 +87,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Take the options of ``make test-api``."""
     parser.addoption("--fuzz-seed", type=int, default=0, help="of requests to the API")
     parser.addoption(
-        "--fuzz-examples", type=int, default=5, help="of requests, for each route"
+        "--fuzz-examples",
+        type=int,
+        default=5 if "MINUTEHAND_TEST_ALL" in os.environ else 0,
+        help="of requests beside the bounds, for each route",
     )
 
 

@@ -84,7 +84,7 @@ def make_config(
 
         seed: Of the requests beside the bounds.
 
-        examples: How many there are of these, for each route.
+        examples: How many there are of these, for each route; maybe none.
 
         skipped: Names of routes whose bounds are not tried.
     """
@@ -94,12 +94,13 @@ def make_config(
             "headers": {"Authorization": f"Bearer {key}"},
             "generation": {
                 "deterministic": seed == 0,
-                "max-examples": examples,
+                "max-examples": max(examples, 1),
                 "no-shrink": True,
                 "database": "none",
             },
             "phases": {
                 "stateful": {"enabled": False},
+                "fuzzing": {"enabled": examples > 0},
                 # Each example is sent by test_examples.py.
                 "examples": {"enabled": examples >= LONG},
                 "coverage": {"unexpected-methods": ["trace", "put"]},
