@@ -183,7 +183,7 @@ class Run:
             )
             self._add_rest(1, StepState.PENDING)
             self._log([(failed_at, "refresh", "error", error)], begun)
-            return scene.now + _MINUTE
+            return failed_at
         row |= {
             "state": OperationState.RUNNING,
             "claim_token": scene.make_id("claim", row["id"]),

@@ -7,13 +7,16 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import uvicorn
 
 from cli.web_app import make_app
 from models.database.engine import Clock, make_engine
+from overview.doctor import checks
 from serving.limits import Rate, RequestClass, RequestLimits
 from serving.server import EdgeServer
 from serving.services import Services
@@ -91,10 +94,14 @@ def serve(
     run = partial(server.run, sockets=[listener])
     thread = threading.Thread(target=run, name="seeded web", daemon=True)
     thread.start()
+    # The host's own clock is not part of the scene.
+    hosts = patch.object(checks.hosts, "measure_skew", lambda _: timedelta(0))
+    hosts.start()
     try:
         wait_until(lambda: server.started or not thread.is_alive(), what="the pages")
         assert thread.is_alive(), "the pages did not start"
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
+        hosts.stop()
         server.should_exit = True
         thread.join(30)
