@@ -14,12 +14,18 @@ from actions.due_rows import advance
 from actions.leader import get_set_back
 from actions.occurrences import next_due_at, parse_timing
 from actions.when.event import LATEST_RECORDING, event_occurrence
-from models.database.tables import operations, scheduled_actions
+from models.database.tables import (
+    IS_REVISION,
+    operations,
+    scheduled_action_revisions,
+    scheduled_actions,
+)
 from models.decision import Decision
 from models.errors import RuleError
 from models.fields.delay import Delay
 from models.fields.zone import load_zone
 from models.operation_state import OperationState, Trigger
+from models.scheduled_action import LONGEST_JITTER
 
 _RESOLUTION = timedelta.resolution
 
@@ -77,36 +83,40 @@ def skip_decided(
     Return *actions*, those due before *before* only after what they have decided.
 
     The clock was set back, due instants with it, and came right by a leap: what was
-    decided before is not missed. What an action decides, it decides in order.
+    decided before is not missed. What a rule decides, it decides in order, whatever
+    else of its action changes, as by a pause.
 
     Args:
         before: Aware UTC; what is due later runs, and does not run twice.
     """
-    late = {each.uid: each.revision for each in actions if each.next_due_at <= before}
+    late = {
+        each.uid: each.next_due_at for each in actions if each.next_due_at <= before
+    }
     if not late or get_set_back(connection) is None:
         return list(actions)
     kept = operations.c
     found = connection.execute(
-        sa.select(kept.action_uid, kept.action_revision, sa.func.max(kept.occurrence))
+        sa.select(kept.action_uid, sa.func.max(kept.occurrence))
+        .join_from(operations, scheduled_action_revisions, IS_REVISION)
+        .join(scheduled_actions, _action.uid == kept.action_uid)
         .where(
             kept.action_uid.in_(sorted(late)),
+            kept.occurrence >= min(late.values()) - LONGEST_JITTER,
             kept.trigger == Trigger.SCHEDULE,
             kept.state != OperationState.MISSED,
+            scheduled_action_revisions.c.timing == _action.timing,
         )
-        .group_by(kept.action_uid, kept.action_revision)
+        .group_by(kept.action_uid)
     )
-    decided = {(uid, revision): last + _RESOLUTION for uid, revision, last in found}
-    return [
-        each._replace(
-            next_due_at=max(
-                each.next_due_at,
-                decided.get((each.uid, each.revision), each.next_due_at),
-            )
-        )
-        if each.uid in late
-        else each
-        for each in actions
-    ]
+    decided = dict(found.all())
+    return [_begin_after(each, decided.get(each.uid)) for each in actions]
+
+
+def _begin_after(action: DueAction, decided: datetime | None) -> DueAction:
+    if decided is None or action.timing is None:
+        return action
+    due_at = parse_timing(action.timing).due_at(decided, action.uid) + _RESOLUTION
+    return action._replace(next_due_at=max(action.next_due_at, due_at))
 
 
 def drop_decided(

@@ -8,7 +8,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader, LeadershipLostError, record_tick
+from actions.leader import (
+    Leader,
+    LeadershipLostError,
+    SetBack,
+    record_set_back,
+    record_tick,
+)
+from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.user_events import NewEvent, record_events
 from dispatch.clocks import follow_clock_set_back, notice_clock_set_back
 from models.back_off import LEASE
@@ -253,6 +260,66 @@ def test_what_ran_before_is_not_missed_when_the_clock_comes_right(
 
     ran = [(minute, "queued") for minute in (0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)]
     assert ran == fetch_minutes(engine)
+
+
+def test_who_was_paused_meanwhile_misses_nothing_of_before(
+    engine: sa.Engine, world: World
+):
+    """A resume is a revision, but what ran before with the same rule has run."""
+
+    def pause(minute: int) -> None:
+        if minute == 10:  # the clock shows two and a half
+            with writing(engine) as connection:
+                assert pause_action(connection, "daily")
+                assert resume_action(connection, "daily")
+
+    live(
+        *(engine, world, (9, timedelta()), (12, -8 * MINUTE), (22, timedelta())),
+        each_minute=pause,
+    )
+
+    ran = [(minute, "queued") for minute in range(0, 22, 2)]
+    assert ran == fetch_minutes(engine)
+
+
+def test_what_jitter_delayed_is_not_missed_for_it(engine: sa.Engine):
+    """The last that was decided before was due some minutes after its occurrence."""
+    add_app(engine)
+    post(engine, uid="daily", when={"cron_rule": "*/10 * * * *"}, jitter="PT9M")
+    edit_action(engine, "daily", next_due_at=SEVEN, effective_from=SEVEN)
+    dispatcher = make_dispatcher(engine)
+    for minute in range(30):
+        tick(dispatcher, SEVEN + minute * MINUTE)
+    with writing(engine) as connection:
+        record_set_back(connection, SetBack(SEVEN + HOUR, SEVEN, None))
+    edit_action(engine, "daily", next_due_at=SEVEN)
+
+    tick(dispatcher, SEVEN + 40 * MINUTE)
+
+    assert [0, 10, 20, 30] == [minute for minute, _state in fetch_minutes(engine)]
+
+
+def test_another_rule_misses_what_the_clock_leapt_over(engine: sa.Engine, world: World):
+    """What ran before with another rule says nothing of it."""
+
+    def edit(minute: int) -> None:
+        if minute == 10:
+            post(
+                engine,
+                uid="daily",
+                when={"cron_rule": "1-59/2 * * * *"},
+                replace_it=True,
+            )
+
+    live(
+        *(engine, world, (9, timedelta()), (12, -8 * MINUTE), (16, timedelta())),
+        each_minute=edit,
+    )
+
+    states = dict(fetch_minutes(engine))
+    assert {5: "missed"} == {
+        at: each for at, each in states.items() if each == "missed"
+    }
 
 
 def test_events_of_before_are_not_missed_when_the_clock_comes_right(
