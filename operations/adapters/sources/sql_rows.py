@@ -178,11 +178,12 @@ def _open_postgresql(
         if found.fetchone() is not None:
             raise _refuse_ours(shown)
         _refuse_power(connection, shown)
+        # SET takes no parameters. LOCAL, because a pooler may reuse the session.
+        bounds = f"set local statement_timeout = '{seconds:d}s'"
         if connection.info.server_version >= 140000:
             # The query ends soon after this process, however this process ends.
-            connection.execute("set local client_connection_check_interval = '2s'")
-        # SET takes no parameters. LOCAL, because a pooler may reuse the session.
-        connection.execute(f"set local statement_timeout = '{seconds:d}s'".encode())
+            bounds += "; set local client_connection_check_interval = '2s'"
+        connection.execute(bounds.encode())
         # A named cursor: the rows stay in the database until they are fetched, and only
         # a query can have one.
         with connection.cursor(name="minutehand") as cursor:
@@ -190,6 +191,8 @@ def _open_postgresql(
             names = tuple(column.name for column in cursor.description or ())
 
             def fetch(count: int) -> list[Row]:
+                # Again: the query may have set them itself, for what follows.
+                connection.execute(bounds.encode())
                 return [
                     [_simplify(value) for value in row]
                     for row in cursor.fetchmany(count)

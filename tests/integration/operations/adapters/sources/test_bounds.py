@@ -291,6 +291,26 @@ def test_slow_query_is_ended_in_its_database(read: Read, reader_url: str):
     assert [] == running
 
 
+def test_query_cannot_take_its_bounds_away(read: Read, reader_url: str, tmp_path: Path):
+    """Whatever it sets holds until its next rows, so it ends with its reader."""
+    query = (
+        "select case n when 1 then set_config('statement_timeout', '0', false)"
+        " when 2 then set_config('client_connection_check_interval', '0', false)"
+        " else current_setting('statement_timeout') || ' '"
+        " || current_setting('client_connection_check_interval') end as bounds"
+        " from generate_series(1, 501) n"
+    )
+
+    read(
+        {"sql": query, "connection": "c"},
+        make_connection(reader_url),
+        time=timedelta(minutes=2),
+    )
+
+    frame = pl.read_parquet(tmp_path / "out.part")
+    assert ["0 0", "2min 2s"] == frame["bounds"][-2:].to_list()
+
+
 def read_sessions(url: str) -> list[tuple[str, str]]:
     """Return what a session tells of its settings and locks."""
     told = (
