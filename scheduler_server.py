@@ -98,15 +98,20 @@ class Scheduler(SchedulerParts):
             with explaining_schema(self.engine):
                 return self._wake()
         except LeadershipLostError:
-            self.leading.lose()
-            self.next_tick_at = None
+            self._lose()
         except UnreachableError as error:
             log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+            if self.leader.fence is None:  # its lease is not trusted any more
+                self._lose()
         return PAUSE_S
+
+    def _lose(self) -> None:
+        self.leading.lose()
+        self.next_tick_at = None  # if we lead again, the first wake ticks
 
     def _wake(self) -> float:
         if not self.leading.hold():  # step 1
-            self.next_tick_at = None  # if we lead again, the first wake ticks
+            self._lose()
             return PAUSE_S
         now, read_at = self.read_clock(), self.monotonic()  # step 2
         share_s = 0.0

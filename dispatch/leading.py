@@ -47,7 +47,6 @@ class Leading:
             LeadershipLostError, UnreachableError: The next call does it again.
         """
         if not self.leader.hold():
-            self.lose()
             return False
         if not self._was_leading:
             self.zones.begin()

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from prometheus_client import REGISTRY
 
 from actions.leader import Leader
 from celery_app.tasks import execute
@@ -24,7 +25,14 @@ from overview.doctor.checks.database import find_missing_grants
 from scheduler_server import PAUSE_S, Scheduler
 from settings import read_settings
 from telemetry import configure_logging
-from tests.scheduling import FakeSender, add_revision, get, make_operation, record_all
+from tests.scheduling import (
+    Clock,
+    FakeSender,
+    add_revision,
+    get,
+    make_operation,
+    record_all,
+)
 from tests.unit.operations.fakes import World
 
 SECRET = "correct horse battery staple"
@@ -127,6 +135,30 @@ def test_revoked_right_ends_no_scheduler(role: Role, logs: io.StringIO, right: s
     assert f"permission denied for table {table}" in refused
     assert "Traceback" not in refused
     assert "tick_done" in logs.getvalue()
+
+
+def test_leader_that_may_not_write_says_so_when_its_lease_ends(
+    role: Role, logs: io.StringIO
+):
+    """Until then it leads; then neither its metrics nor its log say that it does."""
+    clock = Clock()
+    scheduler = Scheduler(
+        role.engine,
+        Leader(role.engine, monotonic=clock),
+        FakeSender(),
+        read_settings({}, env_file=None),
+        monotonic=clock,
+    )
+    scheduler.wake()
+    role.tell("revoke update on leases from {}")
+    led = []
+    for _ in range(2):
+        scheduler.wake()
+        led.append(REGISTRY.get_sample_value("minutehand_is_leader"))
+        clock.now += LEASE.total_seconds()
+
+    assert [1, 0] == led
+    assert 1 == logs.getvalue().count('"lease_lost"')
 
 
 def test_missing_grants_are_named(role: Role):
