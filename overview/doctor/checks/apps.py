@@ -120,7 +120,8 @@ def look_at_mail(view: View) -> Iterator[Finding]:
         forgotten = view.now - pause.retry_at > MAIL_FORGOTTEN_AFTER
         health = Health.DOUBTFUL if forgotten else Health.BAD
         title = "the mail server serves nobody"
-        yield Finding("mail", health, str(pause), title, pause.since)
+        found = f"{pause}. What mails waits, and goes on when it serves again."
+        yield Finding("mail", health, found, title, pause.since)
 
 
 def look_at_monitors(view: View) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from migrations.schema_revisions import get_newest_revision
 from models.database.engine import TOLERATED_SKEW, measure_skew
 from models.units import format_age, format_bytes
 from operations.adapters.confinement import find_version
-from operations.fleet.processes import Seen
+from operations.fleet.processes import ProcessRole, Seen
 from overview.doctor.finding import (
     LITTLE_SPACE,
     NO_SPACE,
@@ -84,11 +84,12 @@ def look_at_programs(view: View) -> Iterator[Finding]:
                 "a program is of another version",
             )
     for each in find_silent(view.seen):
+        role = each.process.role.value
+        broker = " or its broker" if role == ProcessRole.WORKER else ""
         found = (
             f"{_name(each)} gave its last sign of life {format_age(each.age)} ago: it"
-            " was killed, or cannot reach the database"
+            f" was killed, or cannot reach the database{broker}"
         )
-        role = each.process.role.value
         title = f"a {role} is silent"
         yield Finding(role, Health.DOUBTFUL, found, title, each.heartbeat_at)
 

@@ -127,6 +127,7 @@ def test_killed_worker_is_named_until_another_has_its_place(call: Call):
 
     ((_health, detail),) = [find(before, "worker")]
     assert "celery@a" in detail
+    assert "cannot reach the database or its broker" in detail
     assert [] == list_details(after, "worker")
 
 
@@ -408,6 +409,7 @@ def test_mail_server_that_does_not_serve_is_named(call: Call):
     assert detail.startswith(
         "the mail server mail.example.org:25 has been unavailable since"
     )
+    assert detail.endswith("goes on when it serves again.")
 
 
 def test_instants_are_told_in_the_zone_of_the_installation_and_in_utc(
