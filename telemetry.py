@@ -131,7 +131,7 @@ TICK_SECONDS = _declare(
 LAST_TICK = _declare(
     Gauge,
     "last_tick_timestamp_seconds",
-    "Time of the last complete tick; alert if it is more than 90 seconds ago.",
+    "Time of the last complete tick, by the database's clock.",
 )
 OCCURRENCES_RECORDED = _declare(
     Counter,
