@@ -25,6 +25,7 @@ from celery.worker.state import maybe_shutdown, successful_requests
 from kombu.exceptions import OperationalError
 
 from celery_app.aside import Aside, UnreadableMessage
+from celery_app.broker_link import measure_queue
 from celery_app.received import UnreadableError, make_anew, read_installation, read_task
 from celery_app.worker import get_worker
 from models.database.engine import read_host_clock, reading, writing
@@ -177,7 +178,12 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
             return
         identity = _identify(message)
         self.tell(queue, reason, name, identity)
-        if wait_s := self._pace.ask(identity, now=time.monotonic()):
+        now = time.monotonic()
+        wait_s = self._pace.ask(identity, now=now)
+        if wait_s and self._count_behind(queue) > self._pace.count:
+            # It is another one that says the same: not all had their turn.
+            wait_s = self._pace.ask(f"{identity} {message.delivery_tag}", now=now)
+        if wait_s:
             self._pause(wait_s)
         self._let_go(message, partial(self._put_back, message, queue))
 
@@ -223,10 +229,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
             return  # the connection was lost meanwhile, and the message is back
         try:
             move()
-        except (
-            *(OperationalError, *self.connection_errors),  # the first by who connects
-            *self.channel_errors,
-        ) as error:
+        except self._broker_errors as error:
             self._disconnect_beside()
             log.warning(Event.SEND_FAILED, error=str(error))
             self.timer.call_after(
@@ -256,6 +259,21 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
             routing_key=queue,
             confirm_timeout=self.app.conf.broker_connection_timeout,
         )
+
+    def _count_behind(self, queue: str) -> int:
+        """Return how many messages wait in *queue*; 0 if the broker does not say."""
+        try:
+            found = measure_queue(self._connect_beside(), queue)
+        except self._broker_errors as error:
+            self._disconnect_beside()
+            log.warning(Event.SEND_FAILED, error=str(error))
+            return 0
+        return 0 if found is None else int(found.message_count)
+
+    @property
+    def _broker_errors(self) -> tuple[type[BaseException], ...]:
+        # the first by who connects
+        return (OperationalError, *self.connection_errors, *self.channel_errors)
 
     def _connect_beside(self) -> Any:
         if self._beside is None:
@@ -334,6 +352,11 @@ class Quota:
     every_s: float
     most: int
     _until: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many things were done within the period before it was asked last."""
+        return len(self._until)
 
     def ask(self, thing: str, *, now: float) -> float:
         """

@@ -34,7 +34,7 @@ from tests.neighbours.hostile import (
     tell_workers,
 )
 from tests.neighbours.meeting import count_effects, count_states, ping, record_many
-from tests.neighbours.strangers import count_waiting
+from tests.neighbours.strangers import count_waiting, send
 from tests.servers import wait_until
 
 #: Of an operation that is not there.
@@ -160,6 +160,15 @@ def ask(app: Celery, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Send *command* to all workers of *app*; return the answer of each."""
     found = app.control.broadcast(command, arguments, reply=True, timeout=20, limit=1)
     return {name: answer for reply in found for name, answer in reply.items()}
+
+
+def test_ours_run_behind_many_of_one_id(installation: Installation) -> None:
+    """If two of them were taken in a second, ours would wait for minutes."""
+    theirs = ("[[], {}, {}]", "application/json", {"task": "theirs", "id": "theirs"})
+    send(make_app(installation.settings), [theirs] * 400)
+
+    with at_work(installation) as run_beside:
+        run_beside([])
 
 
 @pytest.mark.rabbit
