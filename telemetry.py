@@ -58,6 +58,7 @@ class Event(StrEnum):
     FLIGHT_FAILED = "flight_failed"
     ACTION_QUARANTINED = "action_quarantined"
     SEND_FAILED = "send_failed"
+    BROKER_LOST = "broker_lost"
     SCHEMA_REFUSED = "schema_refused"
     OPERATION_RESCUED = "operation_rescued"
 
@@ -251,6 +252,7 @@ _REPEATING = frozenset(
         Event.DATABASE_UNREACHABLE,
         Event.CLOCK_SKEWED,
         Event.SEND_FAILED,
+        Event.BROKER_LOST,
         Event.HEARTBEAT_FAILED,
         Event.PRESENCE_NOT_TOLD,
         Event.METRICS_NOT_READ,

@@ -12,6 +12,7 @@ no program: it is put aside (aside.py), once.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,13 +20,13 @@ from typing import Any
 
 import structlog
 from amqp import Message as AmqpMessage
-from celery.exceptions import WorkerShutdown
+from celery.exceptions import CPendingDeprecationWarning, WorkerShutdown
 from celery.worker import consumer as celery_consumer
 from celery.worker.state import maybe_shutdown, successful_requests
 from kombu.exceptions import OperationalError
 
 from celery_app.aside import Aside, UnreadableMessage
-from celery_app.broker_link import measure_queue
+from celery_app.broker_link import describe, measure_queue
 from celery_app.received import UnreadableError, make_anew, read_installation, read_task
 from celery_app.worker import get_worker
 from models.database.engine import read_host_clock, reading, writing
@@ -40,6 +41,9 @@ log = structlog.get_logger()
 #: Seconds between two looks for a database that is away, and before a message that was
 #: just put back is taken again: then there is nothing else in its queue.
 PAUSE_S = 1.0
+
+#: Seconds before a broker is asked again that refused the same a moment ago.
+REFUSED_PAUSE_S = 5.0
 
 #: Messages put back within PAUSE_S at most. A message of ours behind a thousand others
 #: gets its turn after ten seconds; the cost is a few percent of a core.
@@ -129,6 +133,22 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         """
         successful_requests.clear()
         super().cancel_active_requests()
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """
+        Say why the connection is left; one that is refused again and again has to wait.
+
+        Celery would connect anew four times a second, and log everything but the reason
+        each time: a key of another type, a right that lacks, a replica.
+        """
+        error = describe(exc)
+        log.warning(Event.BROKER_LOST, error=error)
+        is_again = self._told.ask(f"broker {error}", now=time.monotonic()) > 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CPendingDeprecationWarning)
+            super().on_connection_error_after_connected(exc)
+        if is_again and isinstance(exc, self.channel_errors):
+            time.sleep(REFUSED_PAUSE_S)
 
     def add_task_queue(self, queue: str, *_args: Any, **_options: Any) -> None:
         """Consume all lanes of *queue*, which is ours, again."""

@@ -163,16 +163,24 @@ def test_broker_that_refuses_costs_no_process(
 def test_worker_waits_for_a_broker_that_refuses_from_the_start(
     installation: Installation, admin: redis.Redis
 ) -> None:
-    """It is started with the machine, maybe before its rights are granted."""
+    """
+    It is started with the machine, maybe before its rights are granted; it says which
+    it lacks, and does not ask all the time.
+    """
     hurt, heal = REFUSALS["rights revoked"]
     refuse(admin, hurt)
     with installation.worker() as worker, installation.scheduler():
         wait_until(
-            lambda: count_troubles(installation, "worker") > 1,
-            what="the worker to try twice",
+            lambda: count_troubles(installation, "worker") > 3,
+            what="the worker to try thrice",
         )
         admin.execute_command(*shlex.split(heal))
         row = installation.wait_until_final(installation.run("sleep", 0))
 
         assert worker.poll() is None
     assert row.state == OperationState.SUCCEEDED
+    log = installation.read_log("worker")
+    said = [line for line in log.splitlines() if '"broker_lost"' in line]
+    assert said
+    assert all("no permissions" in line for line in said)
+    assert "Frequent restarts" not in log

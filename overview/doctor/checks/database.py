@@ -166,7 +166,7 @@ def look_at_broker(view: View) -> Iterator[Finding]:
         sender.find_empty_queues()
     except BrokerUnreachableError as error:
         found = str(error).removesuffix(".")
-        detail = f"{found}. Start it, or correct its URL."
+        detail = f"{found}. Start it, correct its URL, or mend what it says."
         yield Finding("broker", Health.BAD, detail, "the broker does not answer")
     else:
         yield Finding("broker", Health.GOOD, "it answers and has all queues")
