@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -52,10 +53,26 @@ STATE_STYLES = {
 }
 
 
+#: What a terminal obeys instead of showing it, but for line ends and tabs.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class _Console(Console):
+    """A console whose terminal obeys us alone, whoever wrote what is shown."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield what is shown, without the controls in its texts."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else _CONTROLS.sub("", segment.text)
+            yield segment._replace(text=text)
+
+
 @cache
 def out() -> Console:
     """Return the console for data."""
-    return Console(
+    return _Console(
         highlight=False,
         emoji=False,
         soft_wrap=False,
@@ -71,7 +88,7 @@ def _find_pipe_width() -> int:
 @cache
 def err() -> Console:
     """Return the console for everything that is not data."""
-    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+    return _Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def print_error(message: str) -> None:

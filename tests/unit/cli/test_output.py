@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
 from cli.output import err, format_both, out, print_table
 from models.units import format_age
@@ -45,6 +46,15 @@ def test_people_see_the_day_once():
     shown = format_both(AT - timedelta(hours=12))
 
     assert "2026-11-23 12:30:00 (11:30:00Z)" == shown
+
+
+@pytest.mark.parametrize("console", [out, err])
+def test_no_text_commands_a_terminal(console: Callable[[], Console]):
+    """Whoever sends to our queues names a task as they like, and doctor shows it."""
+    with console().capture() as printed:
+        console().print(Text("a\x1b]0;x\x07\x1b[2Jb\x9b31mc\r\x7f\x06d\ne"))
+
+    assert "a]0;x[2Jb31mcd\ne\n" == printed.get()
 
 
 @pytest.mark.parametrize("console", [out, err])
