@@ -114,6 +114,8 @@ class BrokerLink:
         #: Of kombu. None: it is closed.
         self.connection: Any = None
         self.confirms: Confirms | None = None
+        #: Whether RabbitMQ has said that it lets nobody publish now.
+        self._is_blocked = False
 
     def open(self, heartbeat_s: float = 0) -> Any:
         """
@@ -130,7 +132,11 @@ class BrokerLink:
             connect_timeout=self.timeout_s,
             heartbeat=heartbeat_s,
             # We wait for confirms ourselves; py-amqp would wait for each message.
-            transport_options={"confirm_publish": False},
+            transport_options={
+                "confirm_publish": False,
+                "on_blocked": self._note_blocked,
+                "on_unblocked": self._note_blocked,
+            },
         )
         # kombu tries the next server only if it may retry for ever, and begins with the
         # one that has just failed.
@@ -150,6 +156,7 @@ class BrokerLink:
     def close(self) -> None:
         """Drop the connection without waiting for the broker."""
         connection, self.connection, self.confirms = self.connection, None, None
+        self._is_blocked = False
         if connection is not None:
             with suppress(*self.errors):
                 connection.collect(socket_timeout=0.1)
@@ -178,11 +185,27 @@ class BrokerLink:
             for item in items[start : start + SLICE]:
                 self.confirms.expect()
                 publish(item)
-            returned |= self.confirms.wait(
+            returned |= self._wait(self.confirms)
+        return returned
+
+    def _wait(self, confirms: Confirms) -> set[str]:
+        try:
+            return confirms.wait(
                 lambda timeout_s: self.connection.drain_events(timeout=timeout_s),
                 timeout_s=self.timeout_s,
             )
-        return returned
+        except (TimeoutError, BrokerUnreachableError) as error:
+            if not self._is_blocked:
+                raise
+            msg = (
+                "RabbitMQ lets nobody publish, for it lacks memory or disk:"
+                " 'rabbitmqctl status' names the alarm"
+            )
+            raise BrokerUnreachableError(msg) from error
+
+    def _note_blocked(self, reason: str = "") -> None:
+        """Be told that the connection is blocked, or, without *reason*, no more."""
+        self._is_blocked = bool(reason)
 
     @cached_property
     def absence(self) -> tuple[type[BaseException], ...]:

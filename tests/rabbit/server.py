@@ -119,25 +119,30 @@ lists:flatten([[atom_to_list(K), " ", binary_to_list(N), "|"]
 """
 
 
-def list_declared(rabbit: Victim) -> tuple[set[str], set[str]]:
-    """Return the names of all queues, and of the exchanges that somebody declared."""
+def call_erlang(rabbit: Victim, code: str) -> str:
+    """Let *rabbit* evaluate *code*; return what comes of it, as Erlang writes it."""
     # It comes with Erlang, and takes no second of CPU to start, as rabbitmqctl does.
     program = shutil.which("erl_call")
     assert program is not None
     cookie = (rabbit.log.parent / ".erlang.cookie").read_text().strip()
     node = rabbit.environ["RABBITMQ_NODENAME"]
-    done = subprocess.run(
+    return subprocess.run(
         [program, "-sname", node, "-c", cookie, "-e"],
-        input=_LIST,
+        input=f"{code}\n",
         check=True,
         capture_output=True,
         text=True,
         env={**os.environ, **rabbit.environ},
         timeout=240,
-    )
+    ).stdout.strip()
+
+
+def list_declared(rabbit: Victim) -> tuple[set[str], set[str]]:
+    """Return the names of all queues, and of the exchanges that somebody declared."""
+    done = call_erlang(rabbit, _LIST)
     found: dict[str, set[str]] = {"queue": set(), "exchange": set()}
-    answer = re.fullmatch(r'\{ok, "(.*)"\}', done.stdout.strip())
-    assert answer is not None, done.stdout
+    answer = re.fullmatch(r'\{ok, "(.*)"\}', done)
+    assert answer is not None, done
     for line in answer[1].split("|"):
         kind, _, name = line.partition(" ")
         if kind in found and name and not name.startswith("amq."):

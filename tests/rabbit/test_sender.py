@@ -20,11 +20,14 @@ from models.operation_state import WORKER_QUEUES, Queue
 from operations.sending.order import Message
 from settings import read_settings
 from tests.chaos.servers import Victim
-from tests.rabbit.server import connect
+from tests.rabbit.server import call_erlang, connect
 from tests.servers import find_free_port, wait_until
 
 #: Of whoever asks a broker that does not answer.
 TIMEOUT_S = 2.0
+
+#: For Erlang; a share of the machine's memory.
+_LACK_MEMORY = "vm_memory_monitor:set_vm_memory_high_watermark({:f})."
 
 
 @pytest.fixture(autouse=True)
@@ -172,3 +175,22 @@ def test_broker_that_freezes_costs_bounded_time(rabbit: Victim) -> None:
     take_all(rabbit)
 
     assert [True] * 2 == [cost < 10 * TIMEOUT_S for cost in costs], costs
+
+
+def test_alarm_that_blocks_publishers_is_named(rabbit: Victim) -> None:
+    """RabbitMQ reads nothing more from whoever publishes while it lacks memory."""
+    sender = make_sender(rabbit.url, TIMEOUT_S)
+
+    def is_named() -> bool:
+        try:
+            sender.send(make_messages(1))
+        except BrokerUnreachableError as error:
+            return "lacks memory" in str(error)
+        return False
+
+    call_erlang(rabbit, _LACK_MEMORY.format(0.000001))
+    try:
+        wait_until(is_named, what="the alarm to be named")
+    finally:
+        call_erlang(rabbit, _LACK_MEMORY.format(0.6))
+        sender.close()
