@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from migrations.schema_revisions import get_newest_revision
+from migrations.schema_revisions import get_schema_revision
 from models.database.engine import TOLERATED_SKEW, measure_skew
 from models.units import format_age, format_bytes
 from operations.adapters.confinement import find_version
@@ -71,16 +71,16 @@ def look_at_settings(view: View) -> Iterator[Finding]:
 
 def look_at_programs(view: View) -> Iterator[Finding]:
     """Look for processes of another version, and for killed ones."""
-    newest = get_newest_revision()
+    schema = get_schema_revision(view.connection.engine)
     for each in view.alive:
         process = each.process
-        if process.revision != newest:
+        if process.revision != schema:
             yield Finding(
                 "version",
                 Health.DOUBTFUL,
                 f"{_name(each)} is version {process.version} with schema"
-                f" {process.revision}, but the database is at {newest}. Restart it"
-                " with this version.",
+                f" {process.revision}, but the database is at {schema}. Restart it"
+                " with the newer version.",
                 "a program is of another version",
             )
     for each in find_silent(view.seen):

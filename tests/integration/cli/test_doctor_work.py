@@ -168,6 +168,19 @@ def test_worker_of_another_schema_is_named(call: Call):
     assert "0000" in detail
 
 
+def test_program_as_new_as_the_database_is_right(call: Call):
+    """The others are behind, also where the one that looks is among them."""
+    sign(replace(make_worker("new"), revision="9999"))
+    sign(make_worker("old"))
+    with writing(get_engine()) as connection:
+        connection.execute(sa.text("update alembic_version set version_num = '9999'"))
+
+    (detail,) = list_details(call("doctor", "--json"), "version")
+
+    assert "celery@old" in detail
+    assert "the database is at 9999. Restart it with the newer version." in detail
+
+
 @pytest.mark.parametrize(
     ("free", "health"),
     [(LITTLE_SPACE, "ok"), (LITTLE_SPACE - 1, "look"), (NO_SPACE - 1, "bad")],
