@@ -9,9 +9,6 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 # What it takes to run Minutehand, without what checks and tests it.
 RUNS := .venv/.runs
-# For the benchmarks: packages with a module that another has as well (apscheduler of 3
-# and 4, crontab of rq-scheduler and django-celery-beat).
-APART := .venv/apart
 # Images for containers often forbid bytecode; then each process that a test starts
 # would compile everything again.
 export PYTHONDONTWRITEBYTECODE =
@@ -115,13 +112,8 @@ chaos: $(STAMP) ## Do each fault to a whole installation, and storms of all, ten
 simulate: $(STAMP) ## Live through hours of faults in simulated time (SEEDS=, HOURS=, ARGS=)
 	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HOURS),--hours $(HOURS)) $(ARGS)
 
-$(APART): requirements-bench-apart.lock $(STAMP)
-	rm -rf $@
-	$(PIP_INSTALL) --require-hashes --no-deps --target $@ -r $<
-	@touch $@
-
 .PHONY: bench
-bench: $(STAMP) $(APART) ## Measure, also against other schedulers (ARGS=...)
+bench: $(STAMP) ## Measure, also against other schedulers (ARGS=...)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	$(BIN)/python -m benchmarks $(ARGS)
 
@@ -209,9 +201,6 @@ lock: $(STAMP) ## Resolve the newest allowed versions into the lock files
 			--no-strip-extras --no-emit-index-url --no-header --no-annotate "$$@" "$${constraint[@]}" \
 			--output-file $$file pyproject.toml; \
 	done
-	printf '%s\n' "apscheduler>=4.0.0a6,<5" crontab freezegun "rq>=3" "rq-scheduler>=0.14" | \
-		$(BIN)/uv pip compile --quiet --upgrade --no-deps --generate-hashes --no-emit-index-url \
-		--no-header --no-annotate --output-file requirements-bench-apart.lock -
 	$(MAKE) --no-print-directory licenses
 
 .PHONY: clean

@@ -27,33 +27,10 @@ PEERS = {
     "minutehand": ("minutehand", "Minutehand"),
     "minutehand-steps": ("minutehand", "MinutehandSteps"),
     "redbeat": ("beats", "RedBeat"),
-    "apscheduler": ("apscheduler_3", "APScheduler3"),
     "django-celery-beat": ("beats", "DjangoBeat"),
     "celery-beat": ("beats", "CeleryBeat"),
-    "procrastinate": ("procrastinate", "Procrastinate"),
     "huey": ("huey", "Huey"),
-    "rq-scheduler": ("rq_scheduler", "RqScheduler"),
-    "periodiq": ("periodiq", "Periodiq"),
-    "apscheduler-4": ("apscheduler_4", "APScheduler4"),
 }
-
-#: What they need that the tests do not.
-LIBRARIES = {
-    "redbeat": ("redbeat",),
-    "apscheduler": ("apscheduler",),
-    "django-celery-beat": ("django_celery_beat",),
-    "procrastinate": ("procrastinate",),
-    "huey": ("huey",),
-    "rq-scheduler": ("rq_scheduler", "rq", "crontab"),
-    "periodiq": ("dramatiq", "periodiq"),
-    "apscheduler-4": ("apscheduler",),
-}
-
-#: Where ``make bench`` puts packages with a module that another has as well.
-APART = str(Path(sys.prefix) / "apart")
-
-#: Those who need them.
-WITH_APART = ("rq-scheduler", "apscheduler-4")
 
 #: A scheduler is stopped after this; what it sent until then tells its rate.
 CAP_S = 10.0
@@ -70,7 +47,7 @@ class Result:
 
     Args:
         last_s: None: not all were sent before the scheduler was stopped.
-        idle_wake_s: One look around with nothing due.
+        idle_wake_ms: One look around with nothing due.
         memory_mb: At its most.
     """
 
@@ -82,14 +59,14 @@ class Result:
     last_s: float | None = None
     per_s: float | None = None
     cpu_ms_each: float | None = None
-    idle_wake_s: float | None = None
+    idle_wake_ms: float | None = None
     idle_cpu_ms_a_minute: float | None = None
     memory_mb: float = 0.0
 
     @property
-    def estimated_last_s(self) -> float | None:
+    def guessed_last(self) -> str:
         """When the last would have been sent, at the rate until it was stopped."""
-        return self.due / self.per_s if self.per_s else None
+        return f"~{self.due / self.per_s:,.0f}" if self.per_s else "never"
 
 
 class _CapReachedError(BaseException):
@@ -102,16 +79,6 @@ def make_peer(name: str, servers: Servers, registered: int, due: int) -> Peer:
     peers = importlib.import_module(f"benchmarks.peers.{module}")
     peer: Peer = getattr(peers, kind)(servers, registered, due)
     return peer
-
-
-def measure(peer: Peer, result: Result, cap_s: float) -> None:
-    """Load *peer* and fill in what it does when due, or while idle."""
-    peer.load()
-    if peer.due:
-        _measure_sending(peer, result, cap_s)
-    else:
-        _measure_idling(peer, result, cap_s)
-    result.memory_mb = read_peak_memory()
 
 
 def read_peak_memory() -> float:
@@ -127,11 +94,8 @@ def _measure_sending(peer: Peer, result: Result, cap_s: float) -> None:
         raise _CapReachedError
 
     signal.signal(signal.SIGALRM, stop)
-    where = [peer.servers.redis, *peer.queues]
-    if peer.count_query:
-        where = [peer.servers.dsn, peer.count_query]
     with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.watch", *where],
+        [sys.executable, "-m", "benchmarks.watch", peer.servers.redis, *peer.queues],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -161,37 +125,36 @@ def _measure_sending(peer: Peer, result: Result, cap_s: float) -> None:
 
 
 def _measure_idling(peer: Peer, result: Result, cap_s: float) -> None:
-    result.idle_wake_s, cpu_s = _repeat(peer.wake, cap_s)
-    minute_s = cpu_s * peer.wakes_a_minute
+    result.idle_wake_ms, cpu_ms = _repeat(peer.wake, cap_s)
+    minute_ms = cpu_ms * peer.wakes_a_minute
     if peer.looks_a_minute:
-        _wall_s, cpu_s = _repeat(peer.look, cap_s)
-        minute_s += cpu_s * peer.looks_a_minute
-    result.idle_cpu_ms_a_minute = minute_s * 1000
+        minute_ms += _repeat(peer.look, cap_s)[1] * peer.looks_a_minute
+    result.idle_cpu_ms_a_minute = minute_ms
 
 
 def _repeat(what: Callable[[], object], cap_s: float) -> tuple[float, float]:
-    """Return the seconds of *what*, and its seconds of CPU."""
+    """Return the milliseconds of *what*, and those of CPU."""
     what()
     cpu_s, begin, times = time.process_time(), time.monotonic(), 0
     while times < _IDLE_WAKES and time.monotonic() - begin < cap_s:
         what()
         times += 1
-    wall_s = time.monotonic() - begin
-    return wall_s / times, (time.process_time() - cpu_s) / times
+    wall_s, cpu_s = time.monotonic() - begin, time.process_time() - cpu_s
+    return wall_s / times * 1000, cpu_s / times * 1000
 
 
 def main() -> None:
-    """Register, or run and print."""
     what, name, registered, due, cap_s = sys.argv[1:]
     logging.basicConfig(level="ERROR")
-    if name in WITH_APART:
-        sys.path.insert(0, APART)
     peer = make_peer(name, from_environment(), int(registered), int(due))
     if what == "register":
         peer.register()
         return
-    result = Result(name, int(registered), int(due))
+    result = Result(name, peer.registered, peer.due)
+    peer.load()
+    measure = _measure_sending if peer.due else _measure_idling
     measure(peer, result, float(cap_s))
+    result.memory_mb = read_peak_memory()
     print(json.dumps(asdict(result)), flush=True)
     peer.close()
     os._exit(0)  # threads may have much left to send, and would be waited for

@@ -15,19 +15,16 @@ from tests.servers import ServerError
 def make_parser(name: str, told: str) -> argparse.ArgumentParser:
     """Return the parser of the module *name*; its docstring *told* what it does."""
     summary = told.strip().split("\n\n")[0]
-    return argparse.ArgumentParser(
-        prog=f"python -m benchmarks.{name}", description=summary
-    )
+    return argparse.ArgumentParser(f"python -m {name}", description=summary)
 
 
 def run_command(measure: Callable[[], int]) -> int:
     """
     Run *measure* to its end; SIGTERM ends it as Ctrl-C does, so that servers stop.
 
-    Returns:
-        As exit code, what *measure* returns: 0, or 1 if something is beyond its goal.
-        1 also if a server does not start or what is due does not come in time, which
-        is told; 130 if somebody stopped it.
+    The exit code is what *measure* returns: 0, or 1 if something is beyond its goal. 1
+    also if a server does not start or what is due does not come in time, which is told;
+    130 if somebody stopped it.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

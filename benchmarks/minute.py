@@ -13,28 +13,28 @@ from __future__ import annotations
 
 import sys
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import psycopg
 
 from benchmarks.command import describe_load, make_parser, run_command
 from benchmarks.database_time import fill
 from benchmarks.servers import Servers, empty, run_servers
-from benchmarks.tenants import (
-    HEAD_START_S,
-    MINUTE,
-    Quick,
-    find_first_minute,
-    run_scheduler,
-)
-from models.database.engine import make_engine
+from benchmarks.tenants import MINUTE, Quick, find_first_minute, run_scheduler
 
 #: What is promised while the database answers.
 GOAL_S = 2.0
 
 DUE = 100
-
 _LOOK_EVERY_S = 0.1
+
+_SIZES = {
+    "done": (1_000_000, "operations that are final"),
+    "pending": (300_000, "operations that wait to be sent"),
+    "queued": (100_000, "operations whose message was lost"),
+    "failed": (20_000, "operations that are to be reported"),
+    "pauses": (20_000, "actions whose pauses end together"),
+}
 
 _OPERATIONS = """
 insert into operations (id, action_uid, action_revision, app, trigger, triggered_by,
@@ -50,13 +50,14 @@ from (
 ) numbers
 """
 _PAUSES = """
-update scheduled_actions set paused_at = created_at, paused_until = %(until)s
+update scheduled_actions set paused_at = created_at, paused_until = %s
 where next_due_at > created_at
 """
 _CLOCK = """
 insert into leases (name, fence, expires_at, last_tick_at)
 values ('scheduler', 0, statement_timestamp(), statement_timestamp() + interval '1 h')
 """
+_TICK = "select last_tick_at from leases"
 _LEFT = """
 select count(*) filter (where state = 'pending'),
     count(*) filter (where state = 'failed' and noticed_at is null),
@@ -65,22 +66,18 @@ from operations where state in ('pending', 'failed') and triggered_by = 'a bench
 """
 
 
-def prepare(servers: Servers, options: dict[str, int], *, set_back: bool) -> datetime:
-    """Fill a database; return the minute in which everything begins."""
-    Quick(servers, DUE + options["pauses"], DUE).register()
-    engine = make_engine(servers.postgres, timeout=timedelta(minutes=5))
-    fill(engine, options["done"], datetime(2026, 1, 1, tzinfo=UTC))
-    engine.dispose()
+def prepare(servers: Servers, counts: dict[str, int], *, set_back: bool) -> datetime:
+    Quick(servers, DUE + counts["pauses"], DUE).register()
+    fill(servers, counts["done"], datetime(2026, 1, 1, tzinfo=UTC))
     with psycopg.connect(servers.dsn, autocommit=True) as connection:
         for state in ("pending", "queued", "failed"):
-            values = {"state": state, "count": options[state]}
+            values = {"state": state, "count": counts[state]}
             connection.execute(_OPERATIONS, values)
         if set_back:
             connection.execute(_CLOCK)
         # the update of so many actions and a vacuum take a while, too
-        patience = HEAD_START_S + sum(options.values()) / 20_000
-        first = find_first_minute(time.time() + patience)
-        connection.execute(_PAUSES, {"until": first})
+        first = find_first_minute(sum(counts.values()) / 20_000)
+        connection.execute(_PAUSES, (first,))
         connection.execute("vacuum analyze")
     return first
 
@@ -88,23 +85,17 @@ def prepare(servers: Servers, options: dict[str, int], *, set_back: bool) -> dat
 def watch(servers: Servers, first: datetime, minutes: int) -> list[float]:
     """Return how late the tick of each minute began, from *first* on."""
     ticks: dict[datetime, float] = {}
-    end = first + minutes * MINUTE
-    told = 0
     with psycopg.connect(servers.dsn, autocommit=True) as connection:
-        while (now := datetime.now(UTC)) < end:
-            query = "select last_tick_at from leases"
-            row = connection.execute(query).fetchone()
-            ticked_at = row and row[0]
-            if ticked_at is not None and first <= ticked_at <= now:
-                minute = ticked_at.replace(second=0, microsecond=0)
-                ticks.setdefault(minute, (ticked_at - minute).total_seconds())
-            if len(ticks) > told:
-                told = len(ticks)
+        while (now := datetime.now(UTC)) < first + minutes * MINUTE:
+            for (ticked_at,) in connection.execute(_TICK).fetchall():
+                minute = ticked_at and ticked_at.replace(second=0, microsecond=0)
+                if not minute or minute in ticks or not first <= ticked_at <= now:
+                    continue
+                ticks[minute] = (ticked_at - minute).total_seconds()
                 left = connection.execute(_LEFT).fetchone()
-                late_s = list(ticks.values())[-1]
                 print(
-                    f"{ticked_at:%H:%M} began {late_s:.2f} s late; left to send, to"
-                    f" report, paused: {left}; {describe_load()}",
+                    f"{ticked_at:%H:%M} began {ticks[minute]:.2f} s late; left to send,"
+                    f" to report, paused: {left}; {describe_load()}",
                     flush=True,
                 )
             time.sleep(_LOOK_EVERY_S)
@@ -112,16 +103,8 @@ def watch(servers: Servers, first: datetime, minutes: int) -> list[float]:
 
 
 def main() -> int:
-    """Print how late each tick began; return the exit code."""
-    parser = make_parser("minute", __doc__)
-    sizes = {
-        "done": (1_000_000, "operations that are final"),
-        "pending": (300_000, "operations that wait to be sent"),
-        "queued": (100_000, "operations whose message was lost"),
-        "failed": (20_000, "operations that are to be reported"),
-        "pauses": (20_000, "actions whose pauses end together"),
-    }
-    for name, (size, words) in sizes.items():
+    parser = make_parser("benchmarks.minute", __doc__)
+    for name, (size, words) in _SIZES.items():
         parser.add_argument(f"--{name}", type=int, default=size, help=words)
     parser.add_argument("--minutes", type=int, default=5)
     parser.add_argument("--set-back", action="store_true", help="the clock, by an hour")
@@ -129,7 +112,7 @@ def main() -> int:
     with run_servers() as shared:
         servers = empty(shared, "minute")
         began = time.monotonic()
-        counts = {name: getattr(options, name) for name in sizes}
+        counts = {name: getattr(options, name) for name in _SIZES}
         first = prepare(servers, counts, set_back=options.set_back)
         print(f"filled in {time.monotonic() - began:.0f} s; {describe_load()}")
         with run_scheduler(servers, NOTICE_MAIL="ops@example.org"):

@@ -23,25 +23,16 @@ from models.expressions.cron import CronExpression
 from models.when import CalendarModel, CronModel, IntervalModel, TimeModel
 
 ZONE = "Europe/Paris"
-
 ROUNDS = 5
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _STEP = timedelta(hours=21, minutes=53, seconds=7)
 INSTANTS = [_START + number * _STEP for number in range(400)]
 
-CRON_RULES = [
-    "* * * * *",
-    "*/5 * * * *",
-    "0 7 * * *",
-    "30 2 * * *",
-    "0 7 * * 1",
-    "0 0 1 * *",
-    "0 0 L * *",
-    "0 9 * * 1#1",
-    "0 0 29 2 *",
-    "0 0 29 2 */7",
-]
+CRON_RULES = (
+    *("* * * * *", "*/5 * * * *", "0 7 * * *", "30 2 * * *", "0 7 * * 1", "0 0 1 * *"),
+    *("0 0 L * *", "0 9 * * 1#1", "0 0 29 2 *", "0 0 29 2 */7"),
+)
 
 OTHERS: list[TimeModel] = [
     CalendarModel(calendar="Mon..Fri *-*-* 07:00:00", timezone=ZONE),
@@ -63,57 +54,37 @@ def measure(ask: Callable[[datetime], object]) -> float:
     return statistics.median(rounds) / len(INSTANTS) * 1e6
 
 
-def measure_ours(model: TimeModel) -> float:
-    """Return the cost of ``next_from`` of a rule that is parsed already."""
-    return measure(RULES[type(model)](model).next_from)
-
-
-def measure_parsing(rule: str) -> float:
-    """Return the cost of reading *rule*."""
-    return measure(lambda _: CronExpression.parse(rule))
-
-
-def measure_croniter(rule: str, zone: ZoneInfo) -> tuple[float, float]:
-    """Return the cost of croniter's next, with the rule parsed once and each time."""
+def measure_rule(rule: str, zone: ZoneInfo) -> list[float]:
+    """Return next of ours and croniter; with parsing ours, croniter and cronsim."""
     parsed = croniter(rule, _START.astimezone(zone))
 
     def ask(instant: datetime) -> object:
         parsed.set_current(instant.astimezone(zone), force=True)
         return parsed.get_next(datetime)
 
-    def parse_and_ask(instant: datetime) -> object:
-        return croniter(rule, instant.astimezone(zone)).get_next(datetime)
+    ours = measure_ours(CronModel(cron_rule=rule, timezone=ZONE))
+    parsing = measure(lambda _: CronExpression.parse(rule))
+    each = measure(lambda at: croniter(rule, at.astimezone(zone)).get_next(datetime))
+    cronsim = measure(lambda at: next(CronSim(rule, at.astimezone(zone))))
+    return [ours, measure(ask), ours + parsing, each, cronsim]
 
-    return measure(ask), measure(parse_and_ask)
 
-
-def measure_cronsim(rule: str, zone: ZoneInfo) -> float:
-    """Return the cost of cronsim's next; it parses for each start."""
-    return measure(lambda instant: next(CronSim(rule, instant.astimezone(zone))))
+def measure_ours(model: TimeModel) -> float:
+    return measure(RULES[type(model)](model).next_from)
 
 
 def main() -> None:
-    """Print the table."""
-    zone = ZoneInfo(ZONE)
     print(f"Microseconds for one next occurrence, zone {ZONE}\n")
-    print(f"{'':28}{'next':>18}{'with parsing':>30}")
-    print(
-        f"{'rule':<28}{'ours':>9}{'croniter':>9}{'ours':>10}{'croniter':>10}{'cronsim':>10}"
-    )
+    print(f"{'':28}{'next':>20}{'with parsing':>30}\n{'rule':<28}", end="")
+    names = ("ours", "croniter", "ours", "croniter", "cronsim")
+    print("".join(f"{name:>10}" for name in names))
     for rule in CRON_RULES:
-        ours = measure_ours(CronModel(cron_rule=rule, timezone=ZONE))
-        parsing = measure_parsing(rule)
-        once, each = measure_croniter(rule, zone)
-        cronsim = measure_cronsim(rule, zone)
-        print(
-            f"{rule:<28}{ours:>9.1f}{once:>9.1f}"
-            f"{ours + parsing:>10.1f}{each:>10.1f}{cronsim:>10.1f}"
-        )
-
+        costs = measure_rule(rule, ZoneInfo(ZONE))
+        print(f"{rule:<28}" + "".join(f"{cost:>10.1f}" for cost in costs))
     print()
     for model in OTHERS:
         text = model.calendar if isinstance(model, CalendarModel) else model.every
-        print(f"{text:<28}{measure_ours(model):>9.1f}")
+        print(f"{text:<28}{measure_ours(model):>10.1f}")
 
 
 if __name__ == "__main__":

@@ -80,11 +80,9 @@ class Peer(BasePeer):
 
         sender = self.actions.scheduler.outbox.sender
         sender.find_empty_queues()
+        queue = kombu.Queue("warm", kombu.Exchange("warm"), "warm")
         sender._producer.publish(
-            {},
-            routing_key="warm",
-            exchange=kombu.Exchange("warm"),
-            declare=[kombu.Queue("warm", kombu.Exchange("warm"), "warm")],
+            {}, routing_key="warm", exchange=queue.exchange, declare=[queue]
         )
 
     def run(self, due: int) -> None:

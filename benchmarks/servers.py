@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
+import psutil
 import psycopg
 import redis
 
@@ -30,13 +31,7 @@ _VARIABLE = "BENCHMARK_SERVERS"
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """
-    Where a case finds its servers.
-
-    Args:
-        postgres: URL in the form of SQLAlchemy, its driver psycopg.
-        redis: URL.
-    """
+    """Where a case finds them; *postgres* in the form of SQLAlchemy, by psycopg."""
 
     postgres: str
     redis: str
@@ -46,15 +41,17 @@ class Servers:
         """The PostgreSQL as libpq wants it."""
         return self.postgres.replace("postgresql+psycopg://", "postgresql://")
 
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "MINUTEHAND_DATABASE_URL": self.postgres,
+            "MINUTEHAND_BROKER_URL": self.redis,
+        }
+
 
 @contextmanager
 def run_servers(options: tuple[str, ...] = ()) -> Iterator[Servers]:
-    """
-    Run both for the length of the block.
-
-    Args:
-        options: Of PostgreSQL, beside those that all benchmarks have.
-    """
+    """Run both, PostgreSQL with these *options* beside those that all have."""
     with run_postgres((*_DURABLE, *options)) as postgres, run_redis() as broker:
         yield Servers(postgres.url, broker.url)
 
@@ -72,10 +69,17 @@ def empty(servers: Servers, database: str = "bench") -> Servers:
 
 
 def to_environment(servers: Servers) -> dict[str, str]:
-    """Return the environment in which a case finds *servers*."""
     return {**os.environ, _VARIABLE: json.dumps(asdict(servers))}
 
 
 def from_environment() -> Servers:
     """Return the servers that ``to_environment`` wrote down."""
     return Servers(**json.loads(os.environ[_VARIABLE]))
+
+
+def cpu_of(root: psutil.Process) -> float:
+    """Return the seconds of CPU of *root* and its children, of those that ended too."""
+    children = root.children(recursive=True)
+    times = root.cpu_times()
+    ended = times.children_user + times.children_system
+    return ended + sum(sum(each.cpu_times()[:2]) for each in (root, *children))

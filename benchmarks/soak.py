@@ -12,7 +12,6 @@ it, as though an hour were days. Each minute a line of JSON says what there is;
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -28,6 +27,7 @@ import httpx2
 import psutil
 import psycopg
 import redis
+from psycopg.rows import dict_row
 
 from actions.own_actions import MAINTENANCE_UID
 from benchmarks.command import describe_load, make_parser, run_command
@@ -35,7 +35,8 @@ from benchmarks.peers.minutehand import Minutehand
 from benchmarks.peers.peer import TASK, arguments_of
 from benchmarks.picture import draw_soak
 from benchmarks.servers import Servers, to_environment
-from benchmarks.tenants import HEAD_START_S, find_first_minute
+from benchmarks.tenants import find_first_minute
+from benchmarks.workers import worker_command
 from dispatch.manual_runs import run_now
 from models.database.engine import make_engine
 from models.operation_state import Overlap, Queue
@@ -64,6 +65,8 @@ _HAPPENINGS = (
     *("scheduler restarted", "worker restarted", "clock ahead", "scheduler killed"),
     *("web restarted", "worker killed", "clock back"),
 )
+
+_NOT_SEEN = (httpx2.HTTPError, psycopg.Error, redis.RedisError, psutil.Error)
 
 _OF_LAST_MINUTE = """
 select count(*) as sent,
@@ -109,27 +112,16 @@ class Halves(Minutehand):
     """Half go straight to a project's worker, half through a worker of ours."""
 
     def steps_of(self, number: int) -> dict[str, object]:
-        """Return what a schedule does, by its number."""
         task = {"name": TASK, "kwargs": arguments_of(number), "queue": THEIRS}
         return {"run_task": task | ({"wait": True} if number % 2 else {})}
 
     def row_of(self, number: int) -> tuple[str, str]:
-        """Return what the leader keeps with a schedule: its queue, and its overlap."""
         return (Queue.TASKS if number % 2 else Queue.QUICK), Overlap.ALLOW.value
 
 
 @dataclass
 class Soak:
-    """
-    What runs.
-
-    Args:
-        servers: PostgreSQL and Redis.
-        processes: By name.
-        clock: That of PostgreSQL. None: libfaketime is not installed.
-        web_url: Where the web process answers.
-        due: Actions due in each minute.
-    """
+    """What runs; *clock* is that of PostgreSQL, None without libfaketime."""
 
     servers: Servers
     processes: dict[str, Victim]
@@ -138,7 +130,6 @@ class Soak:
     due: int
 
     def happen(self, what: str) -> str:
-        """Let one thing happen; return what did."""
         if what in _SHIFTS:
             if self.clock is None:
                 return f"{what}: left out, for it needs Debian's libfaketime"
@@ -159,16 +150,16 @@ class Soak:
         return aged
 
     def sample(self, connection: psycopg.Connection[Any]) -> dict[str, object]:
-        """Return what there is now."""
         asked = {"maintenance": MAINTENANCE_UID, "due": self.due}
-        (sent,) = _read(connection, _OF_LAST_MINUTE, asked)
-        (minutes,) = _read(connection, _INCOMPLETE, asked)
+        with connection.cursor(row_factory=dict_row) as cursor:
+            found = cursor.execute(_OF_LAST_MINUTE, asked).fetchall()
+            found += cursor.execute(_INCOMPLETE, asked).fetchall()
         with redis.Redis.from_url(self.servers.redis) as client:
             about: dict[str, Any] = client.info()
         httpx2.get(f"{self.web_url}/readyz", timeout=10).raise_for_status()
         return {
-            **sent,
-            **minutes,
+            **found[0],
+            **found[1],
             "states": dict(connection.execute(_STATES).fetchall()),
             "memory_mb": {n: _memory_of(v) for n, v in self.processes.items()}
             | {"Redis": about["used_memory_rss"] / 2**20},
@@ -179,15 +170,6 @@ class Soak:
             "tables_mb": {n: float(mb) for n, mb in connection.execute(_TABLES)},
             "keys_of_redis": about.get("db0", {}).get("keys", 0),
         }
-
-
-def _read(
-    connection: psycopg.Connection[Any], query: str, asked: dict[str, object]
-) -> list[dict[str, Any]]:
-    cursor = connection.execute(query, asked)
-    assert cursor.description is not None  # a select has columns
-    names = [column.name for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
 def _memory_of(victim: Victim) -> float:
@@ -209,12 +191,12 @@ def run_soak(folder: Path, due: int) -> Iterator[Soak]:
         postgres = stack.enter_context(run_faulty_postgres(clock))
         broker = stack.enter_context(run_faulty_redis(persistent=True))
         servers = Servers(postgres.url, broker.url)
-        first = find_first_minute(time.time() + HEAD_START_S)
+        first = find_first_minute()
         Halves(servers, due, due).register_from(first)
         address = f"127.0.0.1:{find_free_port()}"
-        environ = to_environment(servers) | {
-            "MINUTEHAND_DATABASE_URL": servers.postgres,
-            "MINUTEHAND_BROKER_URL": servers.redis,
+        environ = {
+            **to_environment(servers),
+            **servers.settings,
             "MINUTEHAND_HOME": str(folder),
             "MINUTEHAND_SMTP_URL": str(folder / "mails"),
             "MINUTEHAND_WEB_ADDRESS": address,
@@ -226,19 +208,14 @@ def run_soak(folder: Path, due: int) -> Iterator[Soak]:
             "scheduler": (sys.executable, "scheduler_server.py"),
             "worker": (*ours, "worker"),
             "web": (*ours, "web"),
-            "their worker": (
-                *(sys.executable, "-m", "celery", "-A", "benchmarks.worker_app"),
-                *("worker", "-Q", THEIRS, "-c", "1", "-l", "ERROR"),
-            ),
+            "their worker": worker_command(THEIRS, 1, "-l", "ERROR"),
         }
-        processes = {
-            name: Victim(
-                name, command, folder / f"{name}.log", environ=environ, cwd=ROOT
-            )
-            for name, command in commands.items()
-        }
-        for each in processes.values():
-            stack.enter_context(each.running())
+        processes: dict[str, Victim] = {}
+        for name, command in commands.items():
+            log = folder / f"{name}.log"
+            victim = Victim(name, command, log, environ=environ, cwd=ROOT)
+            stack.enter_context(victim.running())
+            processes[name] = victim
         yield Soak(servers, processes, clock, f"http://{address}", due)
 
 
@@ -259,12 +236,7 @@ def soak(running: Soak, hours: float, samples: Path) -> bool:
                 if next_look >= next_maintenance:
                     next_maintenance += EVERY_S
                     line["made_old"] = running.maintain(connection)
-        except (
-            httpx2.HTTPError,
-            psycopg.Error,
-            redis.RedisError,
-            psutil.Error,
-        ) as error:
+        except _NOT_SEEN as error:
             line["not_seen"] = f"{type(error).__name__}: {error}"
         if running.clock is not None:
             running.clock.set(timedelta(0))
@@ -279,18 +251,18 @@ def soak(running: Soak, hours: float, samples: Path) -> bool:
 
 def main() -> int:
     """Run it, or draw what an earlier run wrote; return the exit code."""
-    parser = make_parser("soak", __doc__)
+    parser = make_parser("benchmarks.soak", __doc__)
     parser.add_argument("--hours", type=float, default=2.0)
     parser.add_argument("--due", type=int, default=300, help="in each minute")
     parser.add_argument("--samples", type=Path, default=Path("build/soak.jsonl"))
     drawn = "draw --samples into this SVG, and run nothing"
     parser.add_argument("--picture", type=Path, help=drawn)
-    options: argparse.Namespace = parser.parse_args()
+    options = parser.parse_args()
     if options.picture:
         lines = options.samples.read_text().splitlines()
         options.picture.write_text(draw_soak([json.loads(line) for line in lines]))
         return 0
-    folder = options.samples.resolve().parent / "soak"
+    folder = options.samples.resolve().with_name("soak")
     folder.mkdir(parents=True, exist_ok=True)
     options.samples.unlink(missing_ok=True)
     with run_soak(folder, options.due) as running:

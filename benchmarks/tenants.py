@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from subprocess import Popen
 
 import psutil
 import psycopg
@@ -30,13 +29,12 @@ from benchmarks.servers import Servers, empty, run_servers
 from tests.servers import ServerError, run_process
 
 FEW = 10
+MINUTE = timedelta(minutes=1)
 
 _LOOK_EVERY_S = 0.001
 
 #: Of a minute in which not all has come by then, something is wrong.
 _PATIENCE_S = 55.0
-
-MINUTE = timedelta(minutes=1)
 
 #: Left for starting the scheduler before its first full minute.
 HEAD_START_S = 15.0
@@ -46,7 +44,6 @@ class Quick(MinutehandSteps):
     """Every action is quick and due each minute: heavy ones would wait for workers."""
 
     def queue_of(self, number: int) -> str:  # noqa: ARG002 - all the same
-        """Return the queue of a schedule by its number."""
         return "quick"
 
 
@@ -54,24 +51,22 @@ class Tenants(Quick):
     """The last few schedules are another small app's."""
 
     def app_of(self, number: int) -> str:
-        """Return the small app of a schedule by its number."""
         return "few" if number >= self.registered - FEW else "crowd"
 
 
-def find_first_minute(after: float) -> datetime:
-    """Return the next whole minute after *after*, in seconds since the epoch."""
-    at = datetime.fromtimestamp(after, UTC)
+def find_first_minute(patience_s: float = 0.0) -> datetime:
+    """Return the whole minute by which a scheduler has started, and *patience_s*."""
+    at = datetime.fromtimestamp(time.time() + HEAD_START_S + patience_s, UTC)
     return at.replace(second=0, microsecond=0) + MINUTE
 
 
 @contextmanager
-def run_scheduler(servers: Servers, **settings: str) -> Iterator[Popen[bytes]]:
+def run_scheduler(servers: Servers, **settings: str) -> Iterator[psutil.Process]:
     """Run ``scheduler_server.py`` with *settings* for the length of the block."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "scheduler.log"
         environment = {
-            "MINUTEHAND_DATABASE_URL": servers.postgres,
-            "MINUTEHAND_BROKER_URL": servers.redis,
+            **servers.settings,
             "MINUTEHAND_HOME": folder,
             "MINUTEHAND_QUEUE_PREFIX": "none",
             # One lane, so that messages are found in the order in which they came.
@@ -81,7 +76,7 @@ def run_scheduler(servers: Servers, **settings: str) -> Iterator[Popen[bytes]]:
         command = [sys.executable, "scheduler_server.py"]
         with run_process(command, log=log, environ=environment) as process:
             try:
-                yield process
+                yield psutil.Process(process.pid)
             except ServerError as error:
                 tail = log.read_text(errors="replace")[-2000:]
                 msg = f"{error}; the end of the scheduler's log:\n{tail}"
@@ -91,25 +86,13 @@ def run_scheduler(servers: Servers, **settings: str) -> Iterator[Popen[bytes]]:
 def watch_minute(
     client: redis.Redis, minute: datetime, before: int, due: int
 ) -> list[float]:
-    """
-    Return for each message of *minute* how long after it the message came.
-
-    Args:
-        client: Of the broker.
-        minute: Aware UTC; has not begun.
-        before: Messages of earlier minutes, which are still there.
-        due: Messages to come.
-
-    Raises:
-        ServerError: Not all of them came in time, or some came early.
-    """
+    """Return of each of the *due* messages how long after *minute* it came."""
     time.sleep(max(0.0, minute.timestamp() - time.time() - 0.01))
     lags: list[float] = []
     while len(lags) < due:
         count = int(client.llen("quick")) - before
         lag = time.time() - minute.timestamp()
-        if count > len(lags):
-            lags += [lag] * (count - len(lags))
+        lags += [lag] * (count - len(lags))
         if lag > _PATIENCE_S or (lag < 0 and lags):
             msg = f"{len(lags):,} of {due:,} messages {lag:.1f} s after {minute:%H:%M}"
             raise ServerError(msg)
@@ -118,25 +101,18 @@ def watch_minute(
 
 
 def measure(servers: Servers, crowd: int, minutes: int) -> dict[str, list[float]]:
-    """
-    Return the lags of either app, in seconds after the due instant, in order.
-
-    Raises:
-        ServerError: Not all that was due came within its minute.
-    """
     servers = empty(servers, "tenants")
     due = crowd + FEW
-    peer = Tenants(servers, due, due)
-    first = find_first_minute(time.time() + HEAD_START_S + due / 2_000)
-    peer.register_from(first)
+    first = find_first_minute(due / 2_000)
+    Tenants(servers, due, due).register_from(first)
     lags: list[float] = []
     with (
-        run_scheduler(servers) as process,
+        run_scheduler(servers) as scheduler,
         redis.Redis.from_url(servers.redis) as client,
     ):
         for number in range(minutes):
             lags += watch_minute(client, first + number * MINUTE, number * due, due)
-        memory_mb = psutil.Process(process.pid).memory_info().rss / 2**20
+        memory_mb = scheduler.memory_info().rss / 2**20
         print(f"memory of the scheduler {memory_mb:.0f} MB; {describe_load()}")
         # the newest message is the first
         messages = reversed(client.lrange("quick", 0, -1))
@@ -152,8 +128,7 @@ def measure(servers: Servers, crowd: int, minutes: int) -> dict[str, list[float]
 
 
 def main() -> int:
-    """Print a line for each app; return the exit code."""
-    parser = make_parser("tenants", __doc__)
+    parser = make_parser("benchmarks.tenants", __doc__)
     parser.add_argument("--crowd", type=int, default=50_000)
     parser.add_argument("--minutes", type=int, default=5)
     options = parser.parse_args()

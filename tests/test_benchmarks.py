@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.case import LIBRARIES, PEERS, WITH_APART
+from benchmarks.case import PEERS
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 PEERS_FOLDER = Path(__file__).parents[1] / "benchmarks" / "peers"
@@ -21,14 +21,6 @@ def test_every_scheduler_can_be_asked_for(name: str) -> None:
 
     assert kind in {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     assert ast.get_docstring(tree)
-
-
-def test_libraries_are_those_of_schedulers() -> None:
-    """
-    What is looked for belongs to a scheduler, under the name by which it is asked for.
-    """
-    assert set(LIBRARIES) <= set(PEERS)
-    assert set(WITH_APART) <= set(LIBRARIES)
 
 
 @pytest.mark.parametrize("name", PEERS)

@@ -18,7 +18,7 @@ from celery import Celery, signals
 from celery.beat import Service
 from celery.schedules import crontab
 
-from benchmarks.peers.peer import TASK, Peer, long_ago, minutes_of, this_minute
+from benchmarks.peers.peer import TASK, Peer, long_ago, minute_of, this_minute
 
 
 class BeatPeer(Peer):
@@ -52,9 +52,6 @@ class CeleryBeat(BeatPeer):
 
     wakes_a_minute = 0.2  # beat_max_loop_interval is five minutes
 
-    def register(self) -> None:
-        """Do nothing: its schedule is read from the configuration at each start."""
-
     def load(self) -> None:
         app = self.make_app()
         app.conf.beat_schedule = {
@@ -85,17 +82,20 @@ class DjangoBeat(BeatPeer):
 
         call_command("migrate", verbosity=0)
         now = this_minute()
-        rules = {
-            minute: models.CrontabSchedule.objects.create(minute=minute, timezone="UTC")
-            for minute in ("*", minutes_of(0, 1, 0, now))
-        }
+        # by whether it is due
+        rules = [
+            models.CrontabSchedule.objects.create(
+                minute=minute_of(now, is_due=due), timezone="UTC"
+            )
+            for due in (False, True)
+        ]
         tasks = [
             models.PeriodicTask(
                 name=each.name,
                 task=TASK,
                 kwargs=json.dumps(each.arguments),
                 queue=each.queue,
-                crontab=rules[each.minute],
+                crontab=rules[each.is_due],
                 last_run_at=long_ago() if each.is_due else now,
             )
             for each in self.schedules()
@@ -163,14 +163,10 @@ class RedBeat(BeatPeer):
                     "definition": definition | {"enabled": True},
                     "meta": {"last_run_at": entry.last_run_at},
                 }
-                encoded = {
-                    name: json.dumps(value, cls=RedBeatJSONEncoder)
-                    for name, value in stored.items()
-                }
-                pipeline.hset(entry.key, mapping=encoded)
+                for name, value in stored.items():
+                    encoded = json.dumps(value, cls=RedBeatJSONEncoder)
+                    pipeline.hset(entry.key, name, encoded)
                 pipeline.zadd(app.redbeat_conf.schedule_key, {entry.key: entry.score})
-                if each.number % 1000 == 0:
-                    pipeline.execute()
             pipeline.execute()
 
     def load(self) -> None:

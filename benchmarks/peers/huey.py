@@ -28,9 +28,6 @@ class Huey(Peer):
     looks_a_minute = 60.0
     queues = tuple(f"huey.redis.{name}" for name in QUEUES)
 
-    def register(self) -> None:
-        """Do nothing: its schedules are code."""
-
     def load(self) -> None:
         hueys = {
             queue: RedisHuey(queue, url=self.servers.redis, immediate=False)

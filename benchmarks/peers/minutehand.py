@@ -10,11 +10,12 @@ from typing import Any
 import psycopg
 
 from benchmarks.peers.peer import (
+    AWAY,
     TASK,
     Peer,
     arguments_of,
     is_due,
-    minutes_of,
+    minute_of,
     queue_of,
     this_minute,
 )
@@ -24,15 +25,18 @@ from migrations.schema import migrate
 from models.database.engine import make_engine
 from models.operation_state import WORKER_QUEUES, Overlap, Queue
 from scheduler_server import make_scheduler
-from settings import Settings, read_settings
+from settings import read_settings
 from telemetry import configure_logging
 
-_COLUMNS = (
-    *("uid", "app", "name", "revision", "document", "active", "queue", "overlap"),
-    *("timing", "zone", "catch_up", "effective_from", "next_due_at"),
-    *("created_at", "updated_at"),
-)
-
+_APPS = """
+    insert into small_apps (uid, name, created_at, updated_at)
+    values (%s, %s, now(), now())
+"""
+_ACTIONS = """
+    copy scheduled_actions (uid, app, name, revision, document, active, queue, overlap,
+        timing, zone, catch_up, effective_from, next_due_at, created_at, updated_at)
+    from stdin
+"""
 _REVISIONS = """
     insert into scheduled_action_revisions (uid, revision, document, timing, active,
         effective_from, change, recorded_at)
@@ -63,7 +67,7 @@ class Minutehand(Peer):
         return is_due(number, self.registered, self.due)
 
     def rule_of(self, number: int, now: datetime) -> dict[str, str]:
-        minute = minutes_of(number, self.registered, self.due, now)
+        minute = minute_of(now, is_due=self.is_due(number))
         return {"cron_rule": f"{minute} * * * *", "timezone": "Europe/Paris"}
 
     def steps_of(self, number: int) -> dict[str, object]:
@@ -85,14 +89,8 @@ class Minutehand(Peer):
         apps = {self.app_of(number) for number in range(self.registered)}
         with psycopg.connect(self.servers.dsn) as connection:
             cursor = connection.cursor()
-            with cursor.copy(
-                "copy small_apps (uid, name, created_at, updated_at) from stdin"
-            ) as copy:
-                for uid in sorted(apps):
-                    copy.write_row((uid, uid, now, now))
-            with cursor.copy(
-                f"copy scheduled_actions ({', '.join(_COLUMNS)}) from stdin"
-            ) as copy:
+            cursor.executemany(_APPS, [(uid, uid) for uid in sorted(apps)])
+            with cursor.copy(_ACTIONS) as copy:
                 for row in self._rows(now):
                     copy.write_row(row)
             cursor.execute(_REVISIONS)
@@ -103,32 +101,28 @@ class Minutehand(Peer):
                 connection.execute("checkpoint")
 
     def _rows(self, now: datetime) -> Iterator[tuple[Any, ...]]:
-        later = now + timedelta(minutes=30)
         for number in range(self.registered):
             rule, name = self.rule_of(number, now), f"action {number}"
             queue, overlap = self.row_of(number)
             document = {"name": name, "operations": self.steps_of(number), "when": rule}
+            timing = json.dumps({"when": [rule]}, separators=(",", ":"))
+            due_at = now if self.is_due(number) else now + AWAY
             yield (
-                f"action-{number}",
-                self.app_of(number),
-                name,
-                1,
-                json.dumps(document),
-                True,
-                queue,
-                overlap,
-                json.dumps({"when": [rule]}, separators=(",", ":")),
-                "UTC",
-                "none",
-                now - timedelta(days=1),
-                now if self.is_due(number) else later,
-                now,
-                now,
+                *(f"action-{number}", self.app_of(number), name, 1),
+                *(json.dumps(document), True, queue, overlap),
+                *(timing, "UTC", "none", now - timedelta(days=1), due_at, now, now),
             )
 
     def load(self) -> None:
         configure_logging(level="error")
-        settings = self._make_settings()
+        settings = read_settings(
+            {
+                **self.servers.settings,
+                "MINUTEHAND_QUEUE_PREFIX": self.prefix,
+                **self.more_settings,
+            },
+            env_file=None,
+        )
         app.conf.update(make_config(settings))
         self.scheduler = make_scheduler(settings)
         self.scheduler.on_tick.clear()
@@ -139,17 +133,6 @@ class Minutehand(Peer):
         with psycopg.connect(self.servers.dsn) as connection:
             query = "select min(next_due_at) from scheduled_actions"
             self.due_at = connection.execute(query).fetchall()[0][0]
-
-    def _make_settings(self) -> Settings:
-        return read_settings(
-            {
-                "MINUTEHAND_DATABASE_URL": self.servers.postgres,
-                "MINUTEHAND_BROKER_URL": self.servers.redis,
-                "MINUTEHAND_QUEUE_PREFIX": self.prefix,
-                **self.more_settings,
-            },
-            env_file=None,
-        )
 
     def send_due(self) -> None:
         assert self.scheduler.leader.hold(), "another scheduler leads"
@@ -185,11 +168,9 @@ class MinutehandSteps(Minutehand):
         return f"app {number}" if self.queue_of(number) == "heavy" else "app"
 
     def steps_of(self, number: int) -> dict[str, object]:
-        steps: dict[str, object] = {
-            "run_task": {"name": TASK, "kwargs": arguments_of(number)}
-        }
-        heavy = self.queue_of(number) == "heavy"
-        return ({"publish": {"data": True}} if heavy else {}) | steps
+        task = {"run_task": {"name": TASK, "kwargs": arguments_of(number)}}
+        is_heavy = self.queue_of(number) == "heavy"
+        return {"publish": {"data": True}, **task} if is_heavy else dict(task)
 
     def row_of(self, number: int) -> tuple[str, str]:
         queue = self.queue_of(number)

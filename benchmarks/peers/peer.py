@@ -18,7 +18,21 @@ TASK = "benchmarks.nothing"
 QUEUES = ("quick", "heavy")
 
 #: Half an hour away from any instant that is measured.
-_AWAY = timedelta(minutes=30)
+AWAY = timedelta(minutes=30)
+
+
+def this_minute() -> datetime:
+    return datetime.now(UTC).replace(second=0, microsecond=0)
+
+
+def long_ago() -> datetime:
+    """Return when what is due last ran, for those who ask for it."""
+    return datetime.now(UTC) - timedelta(minutes=2)
+
+
+def minute_of(now: datetime, *, is_due: bool) -> str:
+    """Return the minute field of the cron rule of what is due, or is not."""
+    return "*" if is_due else str((now + AWAY).minute)
 
 
 def is_due(number: int, registered: int, due: int) -> bool:
@@ -27,15 +41,7 @@ def is_due(number: int, registered: int, due: int) -> bool:
 
 
 def queue_of(number: int) -> str:
-    """Return the queue of schedule *number*."""
     return QUEUES[number % 10 == 9]
-
-
-def minutes_of(number: int, registered: int, due: int, now: datetime) -> str:
-    """Return the minute field of the cron rule of schedule *number*."""
-    if is_due(number, registered, due):
-        return "*"
-    return str((now + _AWAY).minute)
 
 
 def arguments_of(number: int) -> dict[str, object]:
@@ -54,30 +60,23 @@ class Schedule:
     number: int
     is_due: bool
     minute: str
-    queue: str
-    arguments: dict[str, object]
 
     @property
-    def cron(self) -> str:
-        """Its whole rule."""
-        return f"{self.minute} * * * *"
+    def queue(self) -> str:
+        return queue_of(self.number)
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        return arguments_of(self.number)
 
     @property
     def name(self) -> str:
-        """Of its own."""
         return f"schedule {self.number}"
 
 
 @dataclass
 class Peer:
-    """
-    One scheduler, and one minute in its life.
-
-    Args:
-        servers: New and empty when ``register`` is called.
-        registered: How many schedules there are.
-        due: How many of them are due at once.
-    """
+    """One scheduler, and one minute in its life; its servers are new and empty."""
 
     servers: Servers
     registered: int
@@ -89,9 +88,6 @@ class Peer:
     #: The lists of Redis in which it is seen what was sent.
     queues = QUEUES
 
-    #: Or, of one whose queue is a table of PostgreSQL, what counts its messages.
-    count_query = ""
-
     #: How often it looks around by default while nothing is due.
     wakes_a_minute = 1.0
 
@@ -99,16 +95,13 @@ class Peer:
     looks_a_minute = 0.0
 
     def schedules(self) -> Iterator[Schedule]:
-        """Give each of them, as of this minute."""
         now = this_minute()
-        for n in range(self.registered):
-            due = is_due(n, self.registered, self.due)
-            minute = minutes_of(n, self.registered, self.due, now)
-            yield Schedule(n, due, minute, queue_of(n), arguments_of(n))
+        for number in range(self.registered):
+            due = is_due(number, self.registered, self.due)
+            yield Schedule(number, due, minute_of(now, is_due=due))
 
     def register(self) -> None:
-        """Store the schedules, due since this minute; not measured."""
-        raise NotImplementedError
+        """Store the schedules, due since this minute, if they are not code."""
 
     def load(self) -> None:
         """Start the scheduler, up to the moment at which it could send."""
@@ -127,13 +120,3 @@ class Peer:
 
     def close(self) -> None:
         """Give back what would keep the process from ending."""
-
-
-def this_minute() -> datetime:
-    """Return the minute that has begun, aware UTC."""
-    return datetime.now(UTC).replace(second=0, microsecond=0)
-
-
-def long_ago() -> datetime:
-    """Return when what is due last ran, for those who ask for it."""
-    return datetime.now(UTC) - timedelta(minutes=2)
