@@ -23,7 +23,7 @@ from actions.posting.edit import MOST_ACTIONS
 from actions.posting.post import delete_action
 from actions.posting.revisions import refuse_action
 from cli.actions_post import NOTHING_STORED, make_posting, read_context, warn_of_many
-from cli.connection import get_actor, read_database, write_database
+from cli.connection import ask_database, get_actor, read_database, write_database
 from cli.options import (
     AllOption,
     AppOption,
@@ -238,8 +238,7 @@ def delete(
     if dry_run:
         print_note(f"{len(found):,} would be deleted. Nothing was changed (--dry-run).")
     else:
-        with read_database() as connection:
-            question = describe_deletion(connection, found)
+        question = ask_database(describe_deletion, found)
         confirm_change_of_many(question, yes=yes)
         with write_database() as connection:
             for each in found:

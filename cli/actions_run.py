@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from actions.leader import fetch_leader
-from cli.connection import get_actor, get_engine, get_settings, read_database
+from cli.connection import ask_database, get_actor, get_engine, get_settings
 from cli.operations_watch import follow
 from cli.options import (
     ActionArgument,
@@ -83,8 +83,7 @@ def run(
     overlap is skip. An event-driven action runs for all its recipients, after a
     question, unless --user names one.
     """
-    with read_database() as connection:
-        found = find_runnable(connection, action, app=app, user_id=asked["user_id"])
+    found = ask_database(find_runnable, action, app=app, user_id=asked["user_id"])
     if found.is_for_all:
         what = (
             f"Run {found.name!r} for all its recipients (it is event-driven;"
@@ -97,8 +96,7 @@ def run(
         print_warning(str(problem))
     author = Author(get_actor())
     operation_id = run_now(get_engine(), found.uid, author=author, **asked)
-    with read_database() as connection:
-        leader = fetch_leader(connection)
+    leader = ask_database(fetch_leader)
     if leader is None:
         starter = get_settings().name_starter("minutehand scheduler")
         print_note(
@@ -109,8 +107,7 @@ def run(
             out().print(str(operation_id))
         raise typer.Exit(follow(operation_id, json=json))
     if json:
-        with read_database() as connection:
-            shown = fetch_shown_operation(connection, operation_id)
+        shown = ask_database(fetch_shown_operation, operation_id)
         print_json(shown)
     else:
         out().print(str(operation_id))

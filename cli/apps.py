@@ -10,7 +10,13 @@ import typer
 from actions.small_apps.check_settings import find_sender_doubt
 from actions.small_apps.delete import delete_small_app
 from actions.small_apps.export import fetch_document
-from cli.connection import get_actor, get_settings, read_database, write_database
+from cli.connection import (
+    ask_database,
+    change_database,
+    get_actor,
+    get_settings,
+    read_database,
+)
 from cli.options import (
     AppArgument,
     JsonOption,
@@ -43,8 +49,7 @@ from overview.apps.small_apps import (
 
 def list_apps(*, json: JsonOption = False) -> None:
     """List the small apps."""
-    with read_database() as connection:
-        found = fetch_listed_apps(connection)
+    found = ask_database(fetch_listed_apps)
     print_table(
         found,
         lambda each: {
@@ -82,8 +87,7 @@ def show_app(uid: AppArgument, *, json: JsonOption = False) -> None:
 
     The users of the app are counted, not listed.
     """
-    with read_database() as connection:
-        found = fetch_detailed_app(connection, uid)
+    found = ask_database(fetch_detailed_app, uid)
     if json:
         print_json(found)
         return
@@ -152,13 +156,11 @@ def delete_app(
     Refused while operations of it are not over. Its uid stays taken; apps apply of its
     document brings it back with its users and data, but without its actions and keys.
     """
-    with read_database() as connection:
-        found = fetch_detailed_app(connection, uid)
+    found = ask_database(fetch_detailed_app, uid)
     if not confirm(f"Delete small app {found.uid!r}", yes=yes):
         print_note("Nothing was deleted.")
         raise typer.Exit(1)
-    with write_database() as connection:
-        deleted = delete_small_app(connection, uid, by=get_actor())
+    deleted = change_database(delete_small_app, uid, by=get_actor())
     if json:
         print_json(deleted)
     else:
@@ -191,8 +193,7 @@ def send_test(
     settings = get_settings()
     mail, webhook = settings.notice_mail, settings.notice_webhook
     operator = Scope(INSTALLATION, settings.timezone, mail, webhook)
-    with write_database() as connection:
-        operation_id = send_test_notice(connection, app, operator)
+    operation_id = change_database(send_test_notice, app, operator)
     if json:
         print_json({"operation": operation_id})
         return

@@ -11,7 +11,7 @@ from actions.small_apps.app_row import PartChange
 from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.check_settings import check_settings
 from actions.small_apps.differences import AppDifference, foresee_apply
-from cli.connection import get_actor, get_settings, use_engine, write_database
+from cli.connection import change_database, get_actor, get_settings, use_engine
 from cli.options import JsonOption, read_file
 from cli.output import print_found, print_line, print_warning
 from models.door.app_documents import read_small_app
@@ -66,8 +66,7 @@ def apply_apps(
             difference = foresee_apply(engine, model, terms)
         print_found(difference, _print_difference, json=json)
         return
-    with write_database() as connection:
-        applied = apply_small_app(connection, model, terms)
+    applied = change_database(apply_small_app, model, terms)
     print_found(applied, _print, json=json)
 
 

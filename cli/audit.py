@@ -9,7 +9,7 @@ import typer
 
 from actions.explaining.audit import AuditFault
 from actions.read_rules import fetch_named
-from cli.connection import get_settings, read_database, use_engine
+from cli.connection import ask_database, get_settings, use_engine
 from cli.options import AppOption, JsonOption, read_period
 from cli.output import format_both, print_json, print_line, print_note, print_table
 from models.units import format_count
@@ -63,8 +63,7 @@ def audit(
 
 
 def _print(faults: Sequence[AuditFault]) -> None:
-    with read_database() as connection:
-        named = fetch_named(connection, {each.action_uid for each in faults})
+    named = ask_database(fetch_named, {each.action_uid for each in faults})
     print_table(
         faults,
         lambda f: {

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import typer
 
-from cli.connection import read_database, use_engine
+from cli.connection import ask_database, read_database, use_engine
 from cli.options import AppOption, JsonOption, LimitOption, read_period, shorten, takes
 from cli.output import (
     format_both,
@@ -135,8 +135,7 @@ def verify(
     broken, and names the first place.
     """
     known = None if anchor is None else _read_anchor(anchor)
-    with read_database() as connection:
-        found = verify_changes(connection, known)
+    found = ask_database(verify_changes, known)
     broken = found.broken
     if json:
         print_json(found)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import pwd
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
 from importlib import import_module
+from typing import Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 
@@ -24,6 +25,9 @@ from models.database.engine import Author, make_engine, reading, writing
 from models.database.sqlite_place import find_sqlite_file
 from models.errors import UsageError
 from settings import Settings, find_collector, read_settings
+
+_Answer = TypeVar("_Answer")
+_Given = ParamSpec("_Given")
 
 #: Nobody waits longer for what a shell offers.
 _PEEK_WITHIN = timedelta(seconds=1)
@@ -110,3 +114,23 @@ def write_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
     engine = engine or get_engine()
     with explaining_schema(engine), writing(engine, author=author) as connection:
         yield connection
+
+
+def ask_database(
+    fetch: Callable[Concatenate[sa.Connection, _Given], _Answer],
+    *given: _Given.args,
+    **named: _Given.kwargs,
+) -> _Answer:
+    """Return what *fetch* reads on this call's own engine."""
+    with read_database() as connection:
+        return fetch(connection, *given, **named)
+
+
+def change_database(
+    change: Callable[Concatenate[sa.Connection, _Given], _Answer],
+    *given: _Given.args,
+    **named: _Given.kwargs,
+) -> _Answer:
+    """Return what *change* does in one transaction, as the actor."""
+    with write_database() as connection:
+        return change(connection, *given, **named)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from actions.receive_events import ReceivedEvents, receive_events
-from cli.connection import write_database
+from cli.connection import change_database
 from cli.options import JsonOption, app_option, read_file, read_instant, takes
 from cli.output import print_json, print_line, print_warning
 from models.door.documents import read_event_object, read_events
@@ -88,8 +88,7 @@ def send(
 
     Give a FILE, or --event and --user. An event that is known already changes nothing.
     """
-    with write_database() as connection:
-        received = receive_events(connection, app, sent, correct=correct)
+    received = change_database(receive_events, app, sent, correct=correct)
     if json:
         counts = {"received": received.received, "recorded": received.recorded}
         print_json(counts)

@@ -9,7 +9,14 @@ import sqlalchemy as sa
 import typer
 
 from actions.lookup import fetch_app
-from cli.connection import get_actor, get_settings, read_database, write_database
+from cli.connection import (
+    ask_database,
+    change_database,
+    get_actor,
+    get_settings,
+    read_database,
+    write_database,
+)
 from cli.options import AppOption, JsonOption, LimitOption, naming, read_options
 from cli.output import format_both, out, print_json, print_line, print_note, print_table
 from models.errors import NotFoundError, UsageError
@@ -83,10 +90,9 @@ def create(
     life = None if expires == ENDLESS else expires
     asked = read_options(NewKeyModel, role=role, name=name, expires=life)
     lifetime = None if life is None else asked.lifetime
-    with write_database() as connection:
-        new = create_key(
-            connection, app=app, role=role, name=asked.name, lifetime=lifetime
-        )
+    new = change_database(
+        create_key, app=app, role=role, name=asked.name, lifetime=lifetime
+    )
     _print_new(new, json=json)
 
 
@@ -215,8 +221,7 @@ def link(
         )
     url = settings.make_web_url(settings.web_port)
     if app is not None:
-        with read_database() as connection:
-            fetch_app(connection, app)
+        ask_database(fetch_app, app)
     if invite_ is None or app is None:
         out().print(make_link_here(url, role=role, app=app), soft_wrap=True)
         return
@@ -224,8 +229,7 @@ def link(
         life = str(parse_lifetime(expires or str(INVITED_FOR)))
     with naming("--invite"):
         wanted = InvitationModel(role=role, app=app, name=invite_, expires=life)
-    with write_database() as connection:
-        new = invite(connection, wanted)
+    new = change_database(invite, wanted)
     out().print(make_address(url, new.text), soft_wrap=True)
     print_note(
         f"For {new.name}, {new.role} of small app {new.app}: once, and until"
@@ -239,8 +243,7 @@ def invitations(*, app: AppOption = None, json: JsonOption = False) -> None:
 
     The latest comes first.
     """
-    with read_database() as connection:
-        found = fetch_invitations(connection, app)
+    found = ask_database(fetch_invitations, app)
     print_table(
         found,
         lambda each: {

@@ -12,7 +12,7 @@ from actions.load.counting import NamedAction
 from actions.load.forecast import Load, Quiet, forecast_load
 from actions.load.foresee import EVENTS, PAUSED, TIME, UNREADABLE
 from actions.load.quiet import Outage, read_away
-from cli.connection import get_settings, read_database
+from cli.connection import ask_database, get_settings
 from cli.options import AppOption, JsonOption, read_optional_instant, read_period
 from cli.output import format_both, print_fields, print_found, print_table
 from models.units import format_age, list_counts
@@ -69,8 +69,7 @@ def load(
     since, end = read_period(from_, until)
     from_then = read_optional_instant("--at", at)
     away = read_away(quiet, from_then, get_settings().lookback)
-    with read_database() as connection:
-        found = forecast_load(connection, since=since, until=end, app=app, away=away)
+    found = ask_database(forecast_load, since=since, until=end, app=app, away=away)
     show = partial(_print, asks_quiet=away is not None)
     print_found(found, show, json=json)
 

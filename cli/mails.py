@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from actions.lookup import find_filtered
-from cli.connection import get_actor, get_engine, read_database
+from cli.connection import ask_database, get_actor, get_engine, read_database
 from cli.options import (
     ActionOption,
     AllOption,
@@ -69,8 +69,7 @@ def _select(
     operation_id = None if operation is None else read_operation_id(operation)
     uid = None
     if app is not None or action is not None:
-        with read_database() as connection:
-            uid = find_filtered(connection, app=app, action=action)
+        uid = ask_database(find_filtered, app=app, action=action)
     named = frozenset(recipients or ())
     return MailFilter(app, uid, operation_id, named, since=since, until=end)
 
@@ -162,10 +161,9 @@ def show_mail(
 
     What mails said is kept as long as their operations (MINUTEHAND_KEEP_MAILS).
     """
-    with read_database() as connection:
-        found = fetch_mail(
-            connection, read_operation_id(operation), step, recipient, app=None
-        )
+    found = ask_database(
+        fetch_mail, read_operation_id(operation), step, recipient, app=None
+    )
     if json:
         print_json(found)
     elif html:
@@ -262,8 +260,7 @@ def _refuse_unnamed(wanted: MailFilter, *, everything: bool) -> None:
 def _resolve(wanted: MailFilter, terms: ChangeTerms, *, resend: bool) -> None:
     dry_run, json = terms.dry_run, terms.json
     if dry_run or wanted.operation_id is None:
-        with read_database() as connection:
-            foreseen = foresee_mails(connection, wanted)
+        foreseen = ask_database(foresee_mails, wanted)
         total = foreseen.matched
         many = f"{wanted.state} {'mail' if total == 1 else 'mails'}"
         if (dry_run or not total) and json:

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from actions.lookup import find_action
-from cli.connection import get_settings, read_database, use_engine
+from cli.connection import ask_database, get_settings, use_engine
 from cli.options import AppOption, JsonOption, read_file
 from cli.output import (
     out,
@@ -112,8 +112,7 @@ def _read(given: str, app: str | None) -> tuple[str, ScheduledActionModel]:
 
 def _find_stored(given: str, app: str | None) -> sa.Row[Any]:
     try:
-        with read_database() as connection:
-            return find_action(connection, given, app=app)
+        return ask_database(find_action, given, app=app)
     except NotFoundError:
         if given.endswith(".json") or os.sep in given:
             read_file(given)  # which says what is wrong with that file

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from cli.connection import read_database
+from cli.connection import ask_database, read_database
 from cli.options import (
     ActionOption,
     AppOption,
@@ -177,8 +177,7 @@ def show_operation(operation: OperationArgument, *, json: JsonOption = False) ->
 
     The id of an operation is also its Celery task id.
     """
-    with read_database() as connection:
-        shown = fetch_shown_operation(connection, read_operation_id(operation))
+    shown = ask_database(fetch_shown_operation, read_operation_id(operation))
     print_found(shown, print_operation, json=json)
 
 

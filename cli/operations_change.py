@@ -9,7 +9,7 @@ from uuid import UUID
 import structlog
 import typer
 
-from cli.connection import read_database, use_engine, write_database
+from cli.connection import ask_database, change_database, use_engine, write_database
 from cli.operations import takes_filter
 from cli.options import (
     AllOption,
@@ -135,8 +135,7 @@ def _change_many(
     change: OperationChange, wanted: OperationFilterModel, terms: ChangeTerms
 ) -> None:
     asked = BulkChangeModel(kind=BulkKind(change.value), filter=wanted, dry_run=True)
-    with read_database() as connection:
-        counted = count_bulk(connection, asked)
+    counted = ask_database(count_bulk, asked)
     if terms.dry_run or not counted.total:
         _print_counted(change, counted, None, terms)
         return
@@ -145,8 +144,7 @@ def _change_many(
     many = format_count(counted.total, "operation", "operations")
     what = f"{_QUESTIONS[change]} {many}"
     confirm_change_of_many(what, yes=terms.yes)
-    with write_database() as connection:
-        bulk_id = start_bulk(connection, asked, at=counted.at)
+    bulk_id = change_database(start_bulk, asked, at=counted.at)
     changed = _finish(bulk_id)
     _print_counted(change, counted, changed, terms)
     if changed.refused and not changed.done:
@@ -164,8 +162,7 @@ def _finish(bulk_id: UUID) -> ShownBulk:
             with suppress(ConflictError), write_database() as connection:
                 cancel_bulk(connection, bulk_id)
             raise
-    with read_database() as connection:
-        changed = fetch_shown_bulk(connection, bulk_id)
+    changed = ask_database(fetch_shown_bulk, bulk_id)
     if changed.error is not None:
         raise ConflictError(changed.error)
     return changed

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from cli.connection import read_database, use_engine
+from cli.connection import ask_database, read_database, use_engine
 from cli.operations import make_steps_table
 from cli.options import JsonOption, OperationArgument, read_operation_id
 from cli.output import (
@@ -92,8 +92,7 @@ def find_warnings(shown: ShownOperation) -> list[str]:
 
 
 def _read(operation_id: UUID) -> ShownOperation:
-    with read_database() as connection:
-        return fetch_shown_operation(connection, operation_id)
+    return ask_database(fetch_shown_operation, operation_id)
 
 
 def _follow_on_terminal(operation_id: UUID) -> ShownOperation:
@@ -166,8 +165,7 @@ def log(
             _print(lines, after, json=json, is_array=False)
             after = lines[-1].number
         return
-    with read_database() as connection:
-        lines = fetch_log(connection, operation_id, after=after)
+    lines = ask_database(fetch_log, operation_id, after=after)
     _print(lines, after, json=json, is_array=True)
     if not lines and not json:
         print_note(f"Nothing was said. See: minutehand operations show {operation}")
@@ -236,8 +234,7 @@ def state(
         with use_engine() as engine:
             found = wait_for_state(engine, operation_id, timeout=longest)
     else:
-        with read_database() as connection:
-            found = require_operation_state(connection, operation_id)
+        found = ask_database(require_operation_state, operation_id)
     if found is None:
         raise make_unknown(operation_id)
     if json:

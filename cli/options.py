@@ -19,7 +19,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from actions.lookup import Suggestion, suggest_actions, suggest_apps
-from cli.connection import peek_at_database, read_database
+from cli.connection import ask_database, peek_at_database
 from cli.output import print_note
 from models.database.engine import read_host_clock
 from models.database.lists import SHOWN_DIGITS
@@ -339,8 +339,7 @@ def read_operation_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        with read_database() as connection:
-            return find_operation_id(connection, text)
+        return ask_database(find_operation_id, text)
 
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Go ahead without asking.")]

@@ -10,7 +10,7 @@ from actions.lookup import find_action
 from actions.pausing import pause_and_resume
 from actions.pausing.pause_state import APP
 from actions.pausing.targets import pause_target, resume_target
-from cli.connection import get_settings, write_database
+from cli.connection import change_database, get_settings, write_database
 from cli.options import ActionArgument, AppOption, JsonOption, app_argument, takes_pause
 from cli.output import describe_pause, print_json, print_line, print_note, say_until
 from models.errors import UsageError
@@ -105,8 +105,7 @@ def pause_apps(
     recorded and never run, whatever catch_up says.
     """
     _refuse_neither(app, everything=everything)
-    with write_database() as connection:
-        paused = pause_target(connection, app, asked)
+    paused = change_database(pause_target, app, asked)
     if json:
         print_json(paused)
         return
@@ -129,8 +128,7 @@ def resume_apps(
     so do apps that were paused on their own.
     """
     _refuse_neither(app, everything=everything)
-    with write_database() as connection:
-        resumed = resume_target(connection, app)
+    resumed = change_database(resume_target, app)
     if json:
         print_json(resumed)
         return

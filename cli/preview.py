@@ -11,7 +11,7 @@ from rich.text import Text
 
 from actions.previews.preview import Preview
 from actions.previews.preview_batch import preview_batch_line
-from cli.connection import get_settings, read_database
+from cli.connection import ask_database, get_settings
 from cli.options import AppOption, JsonOption, naming, read_file, read_period, takes
 from cli.output import (
     format_in_utc,
@@ -162,8 +162,7 @@ def _read_calendar(app: str | None) -> AppCalendar:
     zone = get_settings().timezone
     if app is None:
         return AppCalendar(zone)
-    with read_database() as connection:
-        return fetch_app_calendar(connection, app, default_timezone=zone)
+    return ask_database(fetch_app_calendar, app, default_timezone=zone)
 
 
 def _answer_lines(name: str, calendar: AppCalendar) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from actions.pausing.queues import pause_queue, resume_queue
-from cli.connection import get_settings, read_database, write_database
+from cli.connection import ask_database, change_database, get_settings
 from cli.options import JsonOption, takes_pause
 from cli.output import (
     describe_pause,
@@ -39,8 +39,7 @@ def list_queues(*, json: JsonOption = False) -> None:
     "Empty in" is how long what waits would take at the pace of the last 15 minutes, if
     nothing came in.
     """
-    with read_database() as connection:
-        found = fetch_queues(connection)
+    found = ask_database(fetch_queues)
     print_table(
         found,
         lambda each: {
@@ -73,8 +72,7 @@ def pause(
     lost; an action with "overlap": "skip" skips those that come while a former one
     waits.
     """
-    with write_database() as connection:
-        paused = pause_queue(connection, queue, asked)
+    paused = change_database(pause_queue, queue, asked)
     if json:
         print_json(paused)
         return
@@ -92,8 +90,7 @@ def resume(queue: _QueueArgument, *, json: JsonOption = False) -> None:
 
     It takes effect within a second, if a scheduler leads.
     """
-    with write_database() as connection:
-        resumed = resume_queue(connection, queue)
+    resumed = change_database(resume_queue, queue)
     if json:
         print_json(resumed)
         return

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from actions.read_rules import NextDue
-from cli.connection import get_engine, get_settings, read_database
+from cli.connection import ask_database, get_engine, get_settings
 from cli.options import JsonOption
 from cli.output import (
     describe_pause,
@@ -55,8 +55,7 @@ def status(*, json: JsonOption = False) -> None:
     waits" is the age of the oldest one that no worker has taken. What is wrong is told
     as doctor tells it, as far as the database knows of it.
     """
-    with read_database() as connection:
-        found = fetch_status(connection, get_settings())
+    found = ask_database(fetch_status, get_settings())
     if json:
         print_json(found)
         return
@@ -293,6 +292,5 @@ def support_bundle() -> None:
     """
     settings = get_settings()
     findings = list(find_trouble(get_engine(), settings))
-    with read_database() as connection:
-        bundle = make_bundle(connection, settings, findings)
+    bundle = ask_database(make_bundle, settings, findings)
     sys.stdout.write(f"{write_json(bundle, indent=2)}\n")

@@ -16,7 +16,7 @@ from actions.own_actions import MAINTENANCE_UID, ensure_maintenance
 from actions.previews.sentences import describe
 from actions.read_rules import fetch_named
 from actions.tick import TickReport, run_tick
-from cli.connection import get_engine, get_settings, read_database
+from cli.connection import ask_database, get_engine, get_settings, read_database
 from cli.options import JsonOption, read_optional_instant, shorten
 from cli.output import (
     format_both,
@@ -132,8 +132,7 @@ def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:
 
 def _report_waiting() -> None:
     """Say how many operations wait for ``minutehand up``, which has the broker."""
-    with read_database() as connection:
-        backlog = count_backlog(connection)
+    backlog = ask_database(count_backlog)
     count = sum(
         n for (_, state), n in backlog.items() if state == OperationState.PENDING
     )
@@ -152,8 +151,7 @@ def _refuse_failure() -> None:
     Raises:
         BrokerUnreachableError: With what the broker said.
     """
-    with read_database() as connection:
-        failure = get_send_failure(connection)
+    failure = ask_database(get_send_failure)
     if failure is not None:
         raise BrokerUnreachableError(failure.error)
 
@@ -174,8 +172,7 @@ def _lead(scheduler: Scheduler, *, wait: bool) -> None:
 def _warn_of_future(instant: datetime | None) -> None:
     if instant is None:
         return
-    with read_database() as connection:
-        now = read_clock(connection)
+    now = ask_database(read_clock)
     if instant > now:
         print_note(
             f"--at: {format_both(instant)} is in the future (now: {format_both(now)})."
@@ -186,8 +183,7 @@ def _warn_of_future(instant: datetime | None) -> None:
 def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
     dispatcher = scheduler.dispatcher
     if instant is None:
-        with read_database() as connection:
-            instant = read_clock(connection)
+        instant = ask_database(read_clock)
         return scheduler.tick(instant)
     do_all(partial(end_due_pauses, scheduler.engine, scheduler.leader, now=instant))
     # Not scheduler.tick: it would take another instant for a jump of the clock.
@@ -205,8 +201,7 @@ def _show(instant: datetime | None, *, json: bool) -> None:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     check_schema(get_engine())
     if instant is None:
-        with read_database() as connection:
-            instant = read_clock(connection)
+        instant = ask_database(read_clock)
     settings = get_settings()
     foreseen = foresee_tick(
         get_engine(),

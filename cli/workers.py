@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.connection import get_actor, get_settings, read_database, write_database
+from cli.connection import ask_database, get_actor, get_settings, write_database
 from cli.options import JsonOption, NoteOption, complete_worker, read_note
 from cli.output import print_json, print_line, print_note, print_table
 from models.units import format_count, format_seconds
@@ -30,8 +30,7 @@ def list_workers(*, json: JsonOption = False) -> None:
 
     A drained worker takes nothing and runs nothing, so that it can be stopped.
     """
-    with read_database() as connection:
-        found = fetch_workers(connection)
+    found = ask_database(fetch_workers)
     print_table(
         found,
         lambda each: {
