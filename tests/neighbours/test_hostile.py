@@ -163,9 +163,9 @@ def ask(app: Celery, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_ours_run_behind_many_of_one_id(installation: Installation) -> None:
-    """If two of them were taken in a second, ours would wait for minutes."""
+    """If two of them were taken in a second, ours would wait for two minutes."""
     theirs = ("[[], {}, {}]", "application/json", {"task": "theirs", "id": "theirs"})
-    send(make_app(installation.settings), [theirs] * 400)
+    send(make_app(installation.settings), [theirs] * 260)
 
     with at_work(installation) as run_beside:
         run_beside([])
