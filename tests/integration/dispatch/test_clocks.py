@@ -16,6 +16,7 @@ from actions.leader import (
     record_tick,
 )
 from actions.pausing.pause_and_resume import pause_action, resume_action
+from actions.pausing.targets import pause_target, resume_target
 from actions.user_events import NewEvent, record_events
 from dispatch.clocks import follow_clock_set_back, notice_clock_set_back
 from models.back_off import LEASE
@@ -297,6 +298,23 @@ def test_what_jitter_delayed_is_not_missed_for_it(engine: sa.Engine):
     tick(dispatcher, SEVEN + 40 * MINUTE)
 
     assert [0, 10, 20, 30] == [minute for minute, _state in fetch_minutes(engine)]
+
+
+def test_app_is_paused_with_what_was_posted_in_the_future(
+    engine: sa.Engine, world: World
+):
+    """Its actions, posted before the clock was set back, are paused and resumed."""
+    add_app(engine)
+    post(engine, uid="daily")
+    world.fast_by = timedelta()
+
+    with writing(engine) as connection:
+        pause_target(connection, "app")
+    paused = fetch_action(engine, "daily").paused_at
+    with writing(engine) as connection:
+        resume_target(connection, "app")
+
+    assert (SEVEN, None) == (paused, fetch_action(engine, "daily").paused_at)
 
 
 def test_another_rule_misses_what_the_clock_leapt_over(engine: sa.Engine, world: World):
