@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.text import Text
 
-from actions.lookup import fetch_app
+from actions.lookup import fetch_app, get_action
 from actions.posting.changes import RunChanges
 from actions.posting.edit import (
     PostedAction,
@@ -21,6 +21,7 @@ from actions.posting.edit import (
     post_with_outcome,
     tell_superseded,
 )
+from actions.posting.formers import make_given, name_former
 from actions.posting.post import Posting
 from actions.previews.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
@@ -115,12 +116,14 @@ def _post_one(
     with write_database() as connection:
         how = make_posting(replace=replace)
         outcome = post_with_outcome(connection, app, action, how)
+        kept = get_action(connection, outcome.uid or "")
+        told = name_former(connection, app, make_given(action, kept))
     found = outcome.judge()
     found = dataclasses.replace(found, next=found.next[:_SHOWN])
     if json:
         print_json(found)
     else:
-        _print(action, found)
+        _print(told, found)
     _warn(found.superseded, found.zone, found.warnings)
 
 
@@ -197,10 +200,11 @@ def _show_changes(
     with write_database() as connection:
         how = make_posting(replace=replace)
         foretold = foretell_post(connection, app, action, how)
+        told = name_former(connection, app, make_given(action, None))
     if json:
         print_json(foretold)
     else:
-        print_line(describe(action))
+        print_line(describe(told))
         _print_changes(foretold, foretold.zone)
     _warn(foretold.superseded, foretold.zone, foretold.doubts)
     print_note(NOTHING_STORED)

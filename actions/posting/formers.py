@@ -84,6 +84,11 @@ class Formers:
         """Return the uid of the action that *uid* follows; None: it follows none."""
         return self._edges[uid]
 
+    def get_name(self, uid: str) -> str | None:
+        """Return what the action that *uid* follows is called; None: there is none."""
+        former = self._edges[uid]
+        return None if former is None else self._names[former]
+
     def get_problem(self, uid: str) -> Problem | None:
         """Return why *uid* cannot follow what it names; None: it can."""
         return self._problems.get(uid)
@@ -134,6 +139,18 @@ class Formers:
             hint = f"Did you mean '{near}'?"
         message = f"Small app {self._app!r} has no action {show(text)}."
         return Problem(f"/when/{AFTER_ACTION}", message, hint, instead=near)
+
+
+def name_former(
+    connection: sa.Connection, app: str, given: GivenAction
+) -> ScheduledActionModel:
+    """Return the action of *given* with what it follows by its name, to be told so."""
+    action = given.action
+    name = Formers(connection, app, [given], lock=False).get_name(given.uid)
+    if name is None:
+        return action
+    when = action.when.model_copy(update={AFTER_ACTION: name})  # type: ignore[union-attr]  # what follows has one rule
+    return action.model_copy(update={"when": when})
 
 
 def _get_asked(action: ScheduledActionModel) -> str | None:

@@ -18,7 +18,7 @@ from actions.occurrences import make_schedule
 from actions.posting.changes import COMPARED, ForeseenRuns, RunChanges, compare_runs
 from actions.posting.doubts import find_doubts
 from actions.posting.edit import Terms
-from actions.posting.formers import make_given
+from actions.posting.formers import make_given, name_former
 from actions.posting.post import Posting, fetch_holidays, post_action
 from actions.posting.references import fetch_references
 from actions.posting.refusals import find_refusals
@@ -326,8 +326,11 @@ def preview_text(
     named = action
     if old is not None:
         named = action.model_copy(update={"uid": old.uid})
+    told, given = named, make_given(action, old)
+    if app is not None:
+        told = name_former(connection, app, given._replace(action=named))
     preview = preview_action(
-        named,
+        told,
         calendar,
         replace(asked, count=min(asked.count, MOST_SHOWN)),
         now=now,
@@ -346,9 +349,8 @@ def preview_text(
         oldest = now - terms.lookback
         created_at = oldest if old is None else old.created_at
         timing = make_timing(action, created_at=created_at, holidays=calendar.holidays)
-        given, bounds = make_given(action, old), terms.bounds
         refusals = find_refusals(
-            connection, app, given, timing, oldest=oldest, bounds=bounds
+            connection, app, given, timing, oldest=oldest, bounds=terms.bounds
         )
         warnings = find_doubts(fetch_references(connection, app, [action]), action)
     return FullPreview(

@@ -126,3 +126,19 @@ def test_dry_run_of_a_new_action_adds(call: Call, shop: Path):
     assert 0 == answer.code
     assert "and 20 more added" in answer.out or "and 21 more added" in answer.out
     assert 4 == call("actions", "show", "hello").code
+
+
+def test_what_it_follows_is_told_by_its_name(call: Call, shop: Path):
+    """Also where the document has its uid, and before and after it is stored."""
+    first = write_action(shop, name="nightly refresh", uid="7f3a")
+    call("actions", "post", first, "--app", "shop")
+    path = write_action(shop, name="after", uid="after", when={"after_action": "7f3a"})
+    post = ("actions", "post", path, "--app", "shop")
+    told = "After 'nightly refresh' succeeded"
+
+    assert told in call(*post, "--dry-run").out
+    assert told in call(*post).out
+    first = write_action(shop, name="at night", uid="7f3a")
+    call("actions", "post", first, "--app", "shop", "--replace")
+    path = write_action(shop, name="after", uid="after", when={"after_action": "7f3a"})
+    assert "After 'at night' succeeded" in call(*post, "--replace").out
