@@ -17,6 +17,7 @@ from models.database.engine import read_clock
 from models.database.tables import operations
 from models.fields.instants import parse_typed_instant
 from models.fields.zone import load_zone
+from models.operation_state import LIVE_STATES
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, tell_why
 
@@ -78,13 +79,20 @@ def explain_asked(
             kept.action_uid == uid, kept.occurrence <= now
         )
     )
+    # What follows another action, and what a tick --at decided, is recorded before.
+    planned = connection.scalar(
+        sa.select(sa.func.min(kept.occurrence)).where(
+            kept.action_uid == uid, kept.occurrence > now, kept.state.in_(LIVE_STATES)
+        )
+    )
     answers = [
         answer
-        for at in (last, now, history.next_due_at)
+        for at in (last, now, planned, history.next_due_at)
         if at is not None
         for answer in explain_instant(connection, uid, at, app=app)
         # Between two runs, that says nothing, unless another action decides about it.
-        if answer.verdict is not Verdict.NOT_DUE or history.former is not None
+        if answer.verdict is not Verdict.NOT_DUE
+        or (history.former is not None and planned is None)
     ]
     # One pause, say, is the answer to all of them.
     told = {(each.text, each.operation_id): each for each in answers}

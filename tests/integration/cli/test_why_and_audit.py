@@ -102,6 +102,24 @@ def test_why_without_a_time_tells_the_last_run_and_the_next(
     assert "not effective yet" == hour_ago["verdict"]
 
 
+def test_why_without_a_time_tells_what_waits_for_its_time(
+    call: Call, minutely: datetime
+):
+    """What was recorded for a later time, as after another action, is a next run."""
+    of_it = operations.c.occurrence == minutely
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(operations).where(of_it).values(occurrence=db_now(25 * HOUR))
+        )
+        id_ = str(
+            connection.scalar(
+                sa.select(operations.c.id).where(operations.c.occurrence > db_now(HOUR))
+            )
+        )
+
+    assert id_ in {each["operation"] for each in call("why", "hello", "--json").data}
+
+
 def test_why_of_an_unknown_action_is_not_found(call: Call):
     """There is an answer for each instant, not for each action."""
     answer = call("why", "nope", "--at", "2026-11-23T07:00Z")
