@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,7 +13,12 @@ from actions.posting.bounds import count_actions, fetch_hours, find_too_often
 from actions.small_apps.check_settings import find_sender_doubt
 from actions.zone_changes import find_moved, find_unreadable
 from models.database.engine import UtcDateTime
-from models.database.tables import PING_FAILED, operations, small_apps
+from models.database.tables import (
+    PING_FAILED,
+    operations,
+    scheduled_actions,
+    small_apps,
+)
 from models.errors import UnreachableError
 from models.fields.app_bounds import AppBounds, get_bounds
 from models.fields.sql_connection import EVERY_APP, find_roles
@@ -124,19 +129,32 @@ def look_at_mail(view: View) -> Iterator[Finding]:
         yield Finding("mail", health, found, title, pause.since)
 
 
+def _fetch_told(view: View, uids: Sequence[str]) -> dict[str, str]:
+    """Return what the actions among *uids* are called, and whose they are."""
+    kept = scheduled_actions.c
+    query = sa.select(kept.uid, kept.name, kept.app).where(kept.uid.in_(uids))
+    rows = view.connection.execute(query)
+    return {uid: f"{name!r} (app {app})" for uid, name, app in rows}
+
+
 def look_at_monitors(view: View) -> Iterator[Finding]:
     """Report outside monitors that take no pings, and those that refuse some."""
     findings = []
-    for pause in fetch_pauses(view.connection, monitors=True):
+    pauses = fetch_pauses(view.connection, monitors=True)
+    refused = view.connection.execute(_REFUSED, {"since": view.now - PINGS_FOR}).all()
+    places = [each.name.rpartition(" of ") for each in pauses]
+    uids = [uid for *_, uid in places] + [row.action_uid for row in refused]
+    named = _fetch_told(view, uids)
+    for pause, (monitor, _, uid) in zip(pauses, places, strict=True):
         found = (
-            f"the {pause.name} has taken no ping since {view.show(pause.since)}"
+            f"the {monitor} of {named.get(uid, uid)} has taken no ping since"
+            f" {view.show(pause.since)}"
             f" ({pause.error}); runs and ticks go on, and pings are tried again"
         )
         title = "a monitor takes no pings"
         findings.append(Finding("monitor", Health.DOUBTFUL, found, title, pause.since))
-    refused = view.connection.execute(_REFUSED, {"since": view.now - PINGS_FOR})
     for row in refused:
-        found = f"action {row.action_uid}: its monitor refuses pings: {row.ping_error}"
+        found = f"{named[row.action_uid]}: its monitor refuses pings: {row.ping_error}"
         title = "a monitor refuses pings"
         findings.append(Finding("monitor", Health.DOUBTFUL, found, title))
     yield from findings[:_NAMED]
@@ -191,14 +209,16 @@ def look_at_zones(view: View) -> Iterator[Finding]:
     """Look for actions that the time zone database in use moves or cannot read."""
     moved = find_moved(view.connection, now=view.now)
     unreadable = find_unreadable(view.connection)
+    named = _fetch_told(view, [each.action_uid for each in [*unreadable, *moved]])
     for lost in unreadable:
-        found = f"{lost.action_uid}: {lost.reason} Post it again."
+        found = f"{named[lost.action_uid]}: {lost.reason} Post it again."
         yield Finding("tzdata", Health.DOUBTFUL, found)
     for each in moved:
         zone = load_zone(each.zone)
         found = (
-            f"{each.action_uid}: the occurrence at {show_instant(each.before, zone)} "
-            f"moves to {show_instant(each.after, zone)} ({each.zone})"
+            f"{named[each.action_uid]}: the occurrence at"
+            f" {show_instant(each.before, zone)} moves to"
+            f" {show_instant(each.after, zone)} ({each.zone})"
         )
         yield Finding("tzdata", Health.DOUBTFUL, found)
     if not (moved or unreadable):

@@ -262,7 +262,7 @@ def test_monitor_that_is_down_rests_and_hears_of_all_later(case: Case):
         case.look()
     )
     (said,) = case.find()
-    assert "monitor hc-ping.com of daily has taken no ping since" in said
+    assert "monitor hc-ping.com of 'daily' (app app) has taken no ping since" in said
     assert "500 Internal Server Error" in said
     assert "hc-ping.com: 500 Internal" in case.say_why()
     case.rest()
@@ -280,9 +280,9 @@ def test_refusal_is_told_once_and_named_until_one_is_taken(case: Case):
         assert [] == case.look()
 
     assert {"hc-ping.com: 404 Not Found"} == {each["error"] for each in logs}
-    assert ["action daily: its monitor refuses pings: hc-ping.com: 404 Not Found"] == (
-        case.find()
-    )
+    assert [
+        "'daily' (app app): its monitor refuses pings: hc-ping.com: 404 Not Found"
+    ] == (case.find())
     case.monitor.answer = Sending(Fate.SENT, "200 OK")
     case.run(1)
     case.look()
