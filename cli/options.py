@@ -250,8 +250,10 @@ def read_options(model: type[_Model], **given: object) -> _Model:
         lines = []
         for found in error.errors(include_url=False):
             complaint = make_complaint(found, model)
-            told = f"--{found['loc'][0]}: {complaint.message} {complaint.hint}"
-            lines.append(told.rstrip())
+            told = f"{complaint.message} {complaint.hint}".rstrip()
+            # What is said of all of them together has no place.
+            named = [f"--{each}: ".replace("_", "-") for each in found["loc"][:1]]
+            lines.append("".join([*named, told]))
         raise UsageError("\n".join(lines)) from None
 
 

@@ -1,0 +1,32 @@
+"""What is refused of an option is said of that option."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import pytest
+from pydantic import model_validator
+
+from cli.options import read_options
+from models.errors import UsageError
+from models.fields.strict_model import DocumentModel
+from models.requests.actions import BackfillModel
+
+
+class _NeverModel(DocumentModel):
+    @model_validator(mode="after")
+    def _refuse(self) -> Self:
+        msg = "Never."
+        raise ValueError(msg)
+
+
+def test_option_is_named_as_it_is_typed():
+    """With hyphens, not with the underscores of the field."""
+    with pytest.raises(UsageError, match=r"^--at-once: "):
+        read_options(BackfillModel, since="2026-11-01T00:00:00Z", at_once="many")
+
+
+def test_what_is_said_of_all_together_names_none():
+    """It has no place, and so no option."""
+    with pytest.raises(UsageError, match="Never"):
+        read_options(_NeverModel)
