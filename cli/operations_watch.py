@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.console import Group
@@ -160,13 +161,14 @@ def log(
     --follow one object per line.
     """
     operation_id = read_operation_id(operation)
+    zone = load_zone(_read(operation_id).zone)
     if follow:
         for lines in _follow(operation_id, after):
-            _print(lines, after, json=json, is_array=False)
+            _print(lines, after, zone, json=json, is_array=False)
             after = lines[-1].number
         return
     lines = ask_database(fetch_log, operation_id, after=after)
-    _print(lines, after, json=json, is_array=True)
+    _print(lines, after, zone, json=json, is_array=True)
     if not lines and not json:
         print_note(f"Nothing was said. See: minutehand operations show {operation}")
 
@@ -187,7 +189,9 @@ def _follow(operation_id: UUID, after: int) -> Iterator[Sequence[LogLine]]:
             time.sleep(_EVERY_S)
 
 
-def _print(lines: Sequence[LogLine], after: int, *, json: bool, is_array: bool) -> None:
+def _print(
+    lines: Sequence[LogLine], after: int, zone: ZoneInfo, *, json: bool, is_array: bool
+) -> None:
     if json and is_array:
         print_json(lines)
         return
@@ -199,9 +203,8 @@ def _print(lines: Sequence[LogLine], after: int, *, json: bool, is_array: bool) 
             many = format_count(line.number - after - 1, "line was", "lines were")
             print_note(f"({many} not kept)")
         after = line.number
-        told = (
-            f"{format_both(line.at)}  {line.attempt}  {line.step or '-'}  {line.text}"
-        )
+        at = format_both(line.at, zone)
+        told = f"{at}  {line.attempt}  {line.step or '-'}  {line.text}"
         out().print(Text(told, style=_STYLES[line.level]), soft_wrap=True)
 
 

@@ -167,7 +167,7 @@ def format_due(due: Due, zone: ZoneInfo) -> str:
     shown = format_both(due.occurrence, zone)
     if due.due_at == due.occurrence:
         return shown
-    return f"{shown}, sent {due.due_at.astimezone(UTC):%H:%M:%S}Z"
+    return f"{shown}, sent {show_instant(due.due_at, zone)}"
 
 
 def describe_pause(pause: Pause, zone: ZoneInfo | None = None) -> str:

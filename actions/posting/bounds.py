@@ -23,7 +23,7 @@ from models.errors import Problem, RuleError
 from models.fields.app_bounds import NO_BOUNDS, AppBounds, get_bounds
 from models.fields.instants import format_instant
 from models.revision import ActionState
-from models.units import format_age, format_count
+from models.units import format_age, format_count, show_instant
 
 #: Occurrences of one action among which the shortest interval is looked for, and how
 #: far ahead: rules that meet do so within a year, or often.
@@ -118,7 +118,7 @@ def find_excess(
     if (shortest := bounds.shortest_interval) is not None:
         for place, each in enumerate(altered):
             if pair := _find_too_close(each.after, shortest, now):
-                found.setdefault(place, _tell_closest(pair, shortest))
+                found.setdefault(place, _tell_closest(each.after, pair, shortest))
     changed = [place for place, each in enumerate(altered) if each.after is not None]
     if bounds.runs_an_hour is not None and changed:
         hour, count = _find_peak(connection, app, altered, now, bounds.runs_an_hour)
@@ -208,10 +208,13 @@ def _read(timing: str | None) -> Schedule | None:
         return None  # in quarantine
 
 
-def _tell_closest(pair: tuple[datetime, datetime], shortest: timedelta) -> Problem:
-    first, second = pair
+def _tell_closest(
+    timing: str | None, pair: tuple[datetime, datetime], shortest: timedelta
+) -> Problem:
+    schedule, (first, second) = _read(timing), pair
+    at = show_instant(first, schedule and schedule.rules[0].zone)
     message = (
-        f"It would be due at {format_instant(first)} and {format_age(second - first)}"
+        f"It would be due at {at} and {format_age(second - first)}"
         f" later; the shortest interval of this small app is {format_age(shortest)}."
     )
     return Problem("/when", message, f"Run it less often, {_ASK}")

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from actions.occurrences import parse_timing
 from actions.posting.revisions import require_action
 from actions.read_actions import get_action_state
-from actions.read_rules import find_problem
+from actions.read_rules import find_problem, find_zone
 from dispatch.backfills.planning import Plan, PlannedOccurrence, plan_backfill
 from dispatch.stored_requests import RequestState, StoredRequests, make_shown
 from models.database.engine import (
@@ -44,6 +44,7 @@ from models.fields.instants import format_instant
 from models.operation_state import OperationState, Overlap, Queue
 from models.paging import Page, Part
 from models.requests.actions import BackfillModel, Which
+from models.units import show_instant
 from operations.cancel_and_retry import cancel_each
 from operations.record import count_live
 from operations.running.pace import read_taken, seconds_taken
@@ -71,7 +72,7 @@ def find_wait(connection: sa.Connection, action: sa.Row[Any]) -> str | None:
     if live[action.uid, None]:
         return f"another run is under way, and the overlap is {action.overlap}"
     if action.overlap == Overlap.SKIP and not _leaves_room(connection, action):
-        due_at = f"{action.next_due_at:%F %T}Z"
+        due_at = show_instant(action.next_due_at, find_zone(action))
         return (
             f"the next occurrence at {due_at} would be skipped, because a run takes"
             " longer than until then"

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from models.units import show_instant
 from operations.mail.words import Words, find_words
 from operations.notices.grouping import NoticeKind
 
@@ -161,18 +162,11 @@ def _tell_what(facts: Mapping[str, Any], kind: NoticeKind, words: Words) -> str:
 def _tell_when(facts: Mapping[str, Any], words: Words) -> str:
     first = datetime.fromisoformat(facts["first_at"])
     last = datetime.fromisoformat(facts["last_at"])
-    zone = facts["zone"]
-    lines = [words.say("notice.first", at=_format(first, zone))]
+    zone = ZoneInfo(facts["zone"])
+    lines = [words.say("notice.first", at=show_instant(first, zone))]
     if last != first:
-        lines.append(words.say("notice.last", at=_format(last, zone)))
+        lines.append(words.say("notice.last", at=show_instant(last, zone)))
     return "\n".join(lines)
-
-
-def _format(instant: datetime, zone: str) -> str:
-    utc = f"{instant:%Y-%m-%d %H:%M:%S}Z"
-    if zone == "UTC":
-        return utc
-    return f"{utc} ({instant.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M:%S} {zone})"
 
 
 def _list_actions(facts: Mapping[str, Any], words: Words) -> str:

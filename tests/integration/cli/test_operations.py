@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -221,6 +222,7 @@ def test_log_is_printed(call: Call):
 
     first, second, third = shown.out.splitlines()
     assert first.endswith("refresh  read a")
+    assert re.search(r" \+0[12]:00 \(", first)  # by the clock of its rule
     assert second.endswith("x" * 100)
     assert third.endswith("publish  nothing is staged")
     assert [1, 2, 3] == [line["number"] for line in data]

@@ -220,8 +220,8 @@ def test_mail_has_both_clocks_and_the_commands():
 
 Cause: send_email: mail server refused
 
-First: 2026-11-23 06:00:00Z (2026-11-23 07:00:00 Europe/Paris)
-Last:  2026-11-23 06:01:00Z (2026-11-23 07:01:00 Europe/Paris)
+First: 2026-11-23 07:00:00 +01:00 (06:00:00Z)
+Last:  2026-11-23 07:01:00 +01:00 (06:01:00Z)
 
 Commands that help:
     minutehand operations show 00000000-0000-0000-0000-000000000001
