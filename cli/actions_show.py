@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from rich.syntax import Syntax
 
 from actions.pausing.pause_state import APP, INSTALLATION
-from actions.previews.sentences import describe_terms
+from actions.previews.sentences import describe_duration, describe_terms
 from actions.read_actions import FollowingAction, RevisionNote
 from cli.actions import format_last, style_action_state
 from cli.connection import read_database
@@ -93,7 +93,8 @@ def _tell_following(shown: DetailedAction) -> str | None:
 
 
 def _tell_follower(each: FollowingAction) -> str:
-    later = "" if Duration.parse(each.delay).is_zero else f", {each.delay} later"
+    delay = describe_duration(each.delay)
+    later = "" if Duration.parse(each.delay).is_zero else f", {delay} later"
     return f"{each.name} on {each.on}{later}"
 
 

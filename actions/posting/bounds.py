@@ -212,9 +212,10 @@ def _tell_closest(
     timing: str | None, pair: tuple[datetime, datetime], shortest: timedelta
 ) -> Problem:
     schedule, (first, second) = _read(timing), pair
-    at = show_instant(first, schedule and schedule.rules[0].zone)
+    zone = None if schedule is None else schedule.rules[0].zone
     message = (
-        f"It would be due at {at} and {format_age(second - first)}"
-        f" later; the shortest interval of this small app is {format_age(shortest)}."
+        f"It would be due at {show_instant(first, zone)} and"
+        f" {format_age(second - first)} later; the shortest interval of this small app"
+        f" is {format_age(shortest)}."
     )
     return Problem("/when", message, f"Run it less often, {_ASK}")

@@ -291,7 +291,7 @@ def describe_terms(document: Mapping[str, Any]) -> tuple[str, ...]:
         document: Of an action, as it is stored.
 
     >>> describe_terms({"name": "daily", "retries": 5, "retry_after": "PT1M"})
-    ('Up to 5 retries, the first after 1 minute, then twice that.',)
+    ('Up to 5 retries, the first after 1 minute, then twice that, up to a day.',)
     """
     return tuple(_describe(document))
 
@@ -300,7 +300,9 @@ def _describe(document: Mapping[str, Any]) -> Iterator[str]:
     if document.get("if"):
         yield "The steps after refresh run only if it brought something new."
     retries, after = document.get("retries"), document.get("retry_after")
-    first = after and f"the first after {describe_duration(after)}, then twice that"
+    first = after and (
+        f"the first after {describe_duration(after)}, then twice that, up to a day"
+    )
     match retries:
         case None:
             if first:

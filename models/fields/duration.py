@@ -322,7 +322,8 @@ def parse_elapsed(text: str) -> timedelta:
         )
         raise RuleError(msg, "Write hours, minutes and seconds: PT24H for a day.")
     if not elapsed:
-        raise RuleError(f"{show(text)} is no time at all.", "Write PT1M or more.")
+        hint = "Write PT1M, for instance."
+        raise RuleError(f"{show(text)} is no time at all.", hint)
     if elapsed > LONGEST_ELAPSED:
         raise RuleError(f"{show(text)} is more than a month.", "Write at most PT744H.")
     return elapsed

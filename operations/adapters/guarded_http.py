@@ -89,7 +89,8 @@ class _BoundedBackend(httpcore2.SyncBackend):
     """Lets no wait end later than *whole* from now."""
 
     def __init__(self, whole: timedelta, setting: str) -> None:
-        self.over = f"it took longer than {whole}" + (setting and f" ({setting})")
+        self.over = f"it took longer than {whole.total_seconds():g} s"
+        self.over += setting and f" ({setting})"
         self._ends_at = time.monotonic() + whole.total_seconds()
 
     def bound(self, timeout: float | None) -> float:

@@ -342,8 +342,7 @@ def preview_text(
             connection, old.app, old, named, now=now, holidays=calendar.holidays
         )
     recipients: ForeseenRecipients | None = None
-    refusals: list[Problem] = []
-    warnings: list[Problem] = []
+    refusals, warnings = list[Problem](), list[Problem]()
     if is_whole and app is not None:
         recipients = foresee_recipients(connection, app, action)
         oldest = now - terms.lookback

@@ -8,7 +8,7 @@ import pytest
 from pydantic import model_validator
 
 from cli.options import read_options
-from models.errors import UsageError
+from models.errors import RuleError, UsageError
 from models.fields.strict_model import DocumentModel
 from models.requests.actions import BackfillModel
 
@@ -16,8 +16,8 @@ from models.requests.actions import BackfillModel
 class _NeverModel(DocumentModel):
     @model_validator(mode="after")
     def _refuse(self) -> Self:
-        msg = "Never."
-        raise ValueError(msg)
+        msg = "It is never accepted."
+        raise RuleError(msg, "")
 
 
 def test_option_is_named_as_it_is_typed():
@@ -28,5 +28,5 @@ def test_option_is_named_as_it_is_typed():
 
 def test_what_is_said_of_all_together_names_none():
     """It has no place, and so no option."""
-    with pytest.raises(UsageError, match="Never"):
+    with pytest.raises(UsageError, match=r"^It is never"):
         read_options(_NeverModel)

@@ -23,7 +23,7 @@ from actions.previews.sentences import describe_terms
             [
                 (
                     "Up to 5 retries, the first after 1 minute and 30 seconds, then"
-                    " twice that."
+                    " twice that, up to a day."
                 )
             ],
         ),
@@ -48,7 +48,7 @@ from actions.previews.sentences import describe_terms
         ({"rest_after": 3}, ["Paused after 3 failures in a row."]),
         (
             {"retry_after": "PT1M"},
-            ["Of its retries, the first after 1 minute, then twice that."],
+            ["Of its retries, the first after 1 minute, then twice that, up to a day."],
         ),
     ],
 )
