@@ -209,7 +209,8 @@ def look_at_zones(view: View) -> Iterator[Finding]:
     """Look for actions that the time zone database in use moves or cannot read."""
     moved = find_moved(view.connection, now=view.now)
     unreadable = find_unreadable(view.connection)
-    named = _fetch_told(view, [each.action_uid for each in [*unreadable, *moved]])
+    uids = [each.action_uid for each in unreadable]
+    named = _fetch_told(view, uids + [each.action_uid for each in moved])
     for lost in unreadable:
         found = f"{named[lost.action_uid]}: {lost.reason} Post it again."
         yield Finding("tzdata", Health.DOUBTFUL, found)
