@@ -18,7 +18,8 @@ import os
 import random
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeVar
@@ -43,7 +44,7 @@ _LONGEST_ERROR = 300
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})", re.ASCII)
 _LOW = (1 << 64) - 1
 
-Kind = Literal["INTERNAL", "PRODUCER", "CONSUMER"]
+Kind = Literal["INTERNAL", "SERVER", "PRODUCER", "CONSUMER"]
 
 _Made = TypeVar("_Made")
 
@@ -346,6 +347,21 @@ def begin(
     finally:
         _own.ids.wanted = None
     return _Traced(span, calm)
+
+
+@contextmanager
+def going_on(header: object) -> Iterator[None]:
+    """Let what begins in the block be a part of the span that *header* names."""
+    place = read_traceparent(header)
+    if place is None or _own.get_tracer() is None:
+        yield
+        return
+    theirs = _own.api.NonRecordingSpan(_own.make_context(place))
+    entered = _own.context.attach(_own.api.set_span_in_context(theirs))
+    try:
+        yield
+    finally:
+        _own.context.detach(entered)
 
 
 def find_current() -> TracePlace | None:

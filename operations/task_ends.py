@@ -18,6 +18,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from pydantic import JsonValue
 
+import tracing
 from models.database.engine import db_now, reading, writing
 from models.database.tables import (
     AWAITING,
@@ -183,6 +184,7 @@ def _end(engine: sa.Engine, ends: Sequence[TaskMark], condition: Condition) -> i
     """End those of *ends* that *condition* matches; return how many."""
     if not ends:
         return 0
+    ended: list[TaskMark] = []
     with writing(engine) as connection:
         # No two transactions may wait for each other: what is locked is left for later.
         given = given_marks(connection.dialect.name)
@@ -195,17 +197,30 @@ def _end(engine: sa.Engine, ends: Sequence[TaskMark], condition: Condition) -> i
         )
         ids = set(locked.scalars())
         mine = [end for end in ends if end.operation_id in ids]
-        count = _write(connection, mine, condition)
+        ended += _write(connection, mine, condition)
     for each in ends:
         if each.operation_id not in ids:
             with writing(engine) as connection:
-                count += _write(connection, [each], condition)
-    return count
+                ended += _write(connection, [each], condition)
+    for each in ended[: tracing.MOST]:
+        _trace(each)
+    return len(ended)
+
+
+def _trace(end: TaskMark) -> None:
+    tracing.begin(
+        "task ended",
+        at=tracing.find_operation(end.operation_id),
+        kind="CONSUMER",
+        task_id=str(end.operation_id),
+        attempt=end.attempt,
+        state=end.state,
+    ).end(end.error)
 
 
 def _write(
     connection: sa.Connection, ends: Sequence[TaskMark], condition: Condition
-) -> int:
+) -> list[TaskMark]:
     dialect = connection.dialect.name
     statement = mark_statement(dialect, condition).returning(_run.id)
     ended = set(connection.execute(statement, make_values(ends)).scalars())
@@ -213,7 +228,7 @@ def _write(
     if mine:
         connection.execute(step_statement(dialect), make_values(mine))
         record_following(connection, ended)
-    return len(mine)
+    return mine
 
 
 # -- deadlines -----------------------------------------------------------------

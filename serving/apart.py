@@ -95,6 +95,9 @@ class Apart:
         """
         scope = {key: request.scope[key] for key in _HANDED_OVER}
         scope["state"] = {"request_id": request.state.request_id}
+        if (span := tracing.find_current()) is not None:
+            ours = (tracing.HEADER.encode(), span.write().encode())
+            scope["headers"] = [ours, *scope["headers"]]  # the first counts
         async with self._turns.take(tenant):
             if self._ending is not None:
                 self._ending.cancel()

@@ -8,6 +8,7 @@ no, and what else it does around a route, is its own.
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -22,6 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+import tracing
 from models.door.json_text import LARGEST_TEXT
 from models.errors import MinutehandError, UnreachableError
 from models.fields.strict_model import DocumentModel
@@ -114,15 +116,19 @@ class GuardedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def guard(request: Request) -> Response:
+            began_ns = time.time_ns()
             try:
                 context = await self._admit(request)
-                response = await _answer_apart(request, context)
+                theirs = request.headers.get(tracing.HEADER)
+                with tracing.going_on(theirs), _trace(request, began_ns) as span:
+                    response = await _answer_apart(request, context)
+                    if response is None:
+                        request.state.context = context
+                        response = await self.answer(handle, request, context)
+                    span.note(status=response.status_code)
             except MinutehandError as error:
                 tell_unserved(request, error)
                 return await self.refuse(request, error)
-            if response is None:
-                request.state.context = context
-                response = await self.answer(handle, request, context)
             response.headers.update(request.state.limit_headers)
             if context.caller.use_is_due:
                 await run_in_threadpool(_note_use, context)
@@ -179,6 +185,17 @@ def make_context(
         body=body,
         idempotency_key=key,
         last_event_id=services.hub.last_id,
+    )
+
+
+def _trace(request: Request, began_ns: int) -> tracing.TraceSpan:
+    """Begin the span of a request that was let in; strangers fill no collector."""
+    return tracing.begin(
+        f"{request.method} {request.scope['route'].path}",
+        kind="SERVER",
+        since_ns=began_ns,
+        calm=(MinutehandError,),
+        request_id=request.state.request_id,
     )
 
 

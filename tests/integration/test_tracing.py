@@ -26,8 +26,9 @@ from dispatch.task_outbox import TaskOutbox
 from models.database.engine import writing
 from models.door.documents import read_action_object
 from models.operation_state import Queue
-from operations.foreign_tasks import ForeignTask
+from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.sending.order import Message
+from operations.task_ends import record_answers
 from settings import find_collector, read_settings
 from tests.collector import Collector, collecting
 from tests.integration.dispatch.test_task_outbox import FakeCouriers
@@ -247,6 +248,33 @@ def test_task_that_a_broker_refuses_ends_its_span(
     tracing.stop()
 
     assert "no such queue" == collector.find("send shop.report")[0].error
+
+
+@pytest.mark.parametrize("succeeded", [True, False])
+def test_answer_of_a_task_is_in_the_trace_of_its_operation(
+    engine: sa.Engine, collector: Collector, traced: None, *, succeeded: bool
+):
+    """With what became of it; an answer that comes twice ends nothing again."""
+    del traced
+    scheduler = make_scheduler(engine)
+    couriers = FakeCouriers()
+    scheduler.outbox.tasks = TaskOutbox(engine, couriers)
+    add_app(engine)
+    waiting = {"run_task": TASK["run_task"] | {"wait": True}}
+    backdate(engine, post(engine, operations=waiting, when=MINUTELY).uid)
+    scheduler.leading.hold()
+    scheduler.tick(get_now(engine))
+    (task,) = couriers.sent
+    assert task.token is not None
+
+    for _ in range(2):
+        record_answers(engine, [TaskAnswer(task.token, succeeded=succeeded)])
+    tracing.stop()
+
+    (sent,), (ended,) = collector.find("send shop.report"), collector.find("task ended")
+    assert sent.trace_id == ended.trace_id
+    assert succeeded == (ended.facts["state"] == "succeeded")
+    assert succeeded == (not ended.error)
 
 
 def test_a_trace_that_an_action_names_counts_more(traced: None):

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+import tracing
 from cli.web_app import make_app
 from models.database.engine import writing
 from models.role import Role
@@ -23,6 +24,7 @@ from serving.access.manage_keys import create_key
 from serving.apart import LARGEST_HERE, Apart
 from serving.refusals import HttpError
 from serving.server import WebServer
+from settings import find_collector
 from tests.integration.api.conftest import make_settings
 from tests.scheduling import add_app
 
@@ -32,7 +34,8 @@ async def tell_process(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"] == "/killed":
         os.kill(os.getpid(), signal.SIGKILL)
     message = await receive()
-    start = {"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]}
+    start = {"type": "http.response.start", "status": 200}
+    start["headers"] = [(b"a", b"b"), *scope["headers"]]
     text = f"{os.getpid()} {scope['path']} {len(message['body'])}".encode()
     await send(start)
     await send({"type": "http.response.body", "body": text})
@@ -88,6 +91,20 @@ def test_each_has_a_process_of_its_own(apart: Apart):
     assert 3 == len({int(one), int(other), os.getpid()})
     assert ([b"/x", b"1"], [b"/x", b"300000"]) == (told, told_then)
     assert {"a": "b"} == headers
+
+
+def test_it_goes_on_with_the_span_of_the_request(
+    apart: Apart, monkeypatch: pytest.MonkeyPatch
+):
+    """What is done there is a part of it."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    tracing.configure(find_collector("TRACES"))
+    with tracing.begin("request") as span:
+        answer = asyncio.run(ask(apart, "/x", b"y"))
+    tracing.stop()
+
+    assert span.place is not None
+    assert span.place.write() == answer.headers[tracing.HEADER]
 
 
 def test_one_that_ends_is_told_and_the_next_are_answered(apart: Apart):
