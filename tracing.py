@@ -350,7 +350,14 @@ def begin(
 
 
 @contextmanager
-def going_on(header: object) -> Iterator[None]:
+def answering(name: str, header: object, **told: Any) -> Iterator[TraceSpan]:
+    """Do as ``begin``, as a part of the span that *header* names, if it names one."""
+    with _going_on(header), begin(name, kind="SERVER", **told) as span:
+        yield span
+
+
+@contextmanager
+def _going_on(header: object) -> Iterator[None]:
     """Let what begins in the block be a part of the span that *header* names."""
     place = read_traceparent(header)
     if place is None or _own.get_tracer() is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -119,8 +119,7 @@ class GuardedRoute(APIRoute):
             began_ns = time.time_ns()
             try:
                 context = await self._admit(request)
-                theirs = request.headers.get(tracing.HEADER)
-                with tracing.going_on(theirs), _trace(request, began_ns) as span:
+                with _trace(request, began_ns) as span:
                     response = await _answer_apart(request, context)
                     if response is None:
                         request.state.context = context
@@ -188,11 +187,13 @@ def make_context(
     )
 
 
-def _trace(request: Request, began_ns: int) -> tracing.TraceSpan:
+def _trace(
+    request: Request, began_ns: int
+) -> AbstractContextManager[tracing.TraceSpan]:
     """Begin the span of a request that was let in; strangers fill no collector."""
-    return tracing.begin(
+    return tracing.answering(
         f"{request.method} {request.scope['route'].path}",
-        kind="SERVER",
+        request.headers.get(tracing.HEADER),
         since_ns=began_ns,
         calm=(MinutehandError,),
         request_id=request.state.request_id,
