@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -35,10 +36,12 @@ class EmbeddedWorker:
     def __init__(self, settings: Settings, *, concurrency: int) -> None:
         """Make it the worker of this process; start nothing yet."""
         app.conf.update(_make_config(settings))
-        set_worker(make_worker(settings))
+        # Without a program of its own, Celery tells tasks the host alone.
+        node = f"up@{socket.gethostname()}"
+        set_worker(replace(make_worker(settings), node=node))
         self._controller = WorkController(
             app=app,
-            hostname=f"up@{socket.gethostname()}",
+            hostname=node,
             pool="threads",
             concurrency=concurrency,
             queues=[queue.value for queue in WORKER_QUEUES],

@@ -84,7 +84,7 @@ def _execute(request: Any) -> None:
         raise _put_back(error) from error
     try:
         sent_by = tracing.read_traceparent(request.get(tracing.HEADER))
-        name = make_worker_name(request.hostname)
+        name = make_worker_name(worker.node or request.hostname)
         execute(worker, request.id, name, sent_by)
     except UnreachableError as error:
         raise _put_back(error) from error

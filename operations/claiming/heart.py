@@ -124,6 +124,7 @@ class Worker:
         ports: What the steps may use.
         heart: Renews the claims.
         lease: How long a claim lasts without a renewal.
+        node: What it is called. None: what Celery calls it.
         pid: Id of this process.
         monotonic: Returns seconds that never jump; measures durations.
     """
@@ -132,5 +133,6 @@ class Worker:
     ports: Ports
     heart: Heart
     lease: timedelta
+    node: str | None = None
     pid: int = field(default_factory=os.getpid)
     monotonic: Callable[[], float] = time.monotonic

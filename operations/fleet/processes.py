@@ -50,6 +50,16 @@ RENEW_EVERY = timedelta(seconds=20)
 KEPT_FOR = timedelta(days=1)
 
 
+def find_node(claimant: str) -> str:
+    """
+    Return the name of the process whose child claimed an operation.
+
+    >>> find_node("quick@host (1a2b3c4d)")
+    'quick@host'
+    """
+    return claimant.rpartition(" (")[0] or claimant
+
+
 class ProcessRole(StrEnum):
     """What a process is for."""
 

@@ -21,7 +21,7 @@ from models.database.engine import read_clock
 from models.database.sql_time import minutes_ago
 from models.database.tables import PENDING, STANDS_IN_LINE, operations
 from models.operation_state import OperationState, Queue
-from operations.fleet.processes import fetch_processes
+from operations.fleet.processes import fetch_processes, find_node
 from operations.turns import find_queued
 from overview.installation.figures import (
     Backlog,
@@ -233,4 +233,8 @@ def count_taken(connection: sa.Connection) -> dict[str, int]:
         )
         .group_by(kept.worker)
     )
-    return {worker: count for worker, count in rows if worker is not None}
+    taken: Counter[str] = Counter()
+    for worker, count in rows:
+        if worker is not None:
+            taken[find_node(worker)] += count
+    return taken

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from models.database.tables import scheduled_actions
 from operations.fleet.draining import drain_worker, refuse_worker, resume_worker
-from operations.fleet.processes import ProcessRole, Seen, fetch_processes
+from operations.fleet.processes import ProcessRole, Seen, fetch_processes, find_node
 from overview.installation.figures import Running, fetch_running
 from overview.installation.queues import count_taken
 
@@ -120,9 +120,9 @@ def _find_members(seen: Seen) -> dict[str, Any]:
 
 def fetch_workers(connection: sa.Connection) -> list[ShownWorker]:
     """Return every worker that has a row, by name."""
-    running: defaultdict[str | None, list[Running]] = defaultdict(list)
+    running: defaultdict[str, list[Running]] = defaultdict(list)
     for each in fetch_running(connection, limit=_MOST):
-        running[each.worker].append(each)
+        running[find_node(each.worker or "")].append(each)
     taken = count_taken(connection)
     uids = {each.action_uid for several in running.values() for each in several}
     names = _fetch_names(connection, uids)

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.pausing.queues import pause_queue
+from celery_app.lost_children import make_worker_name
 from models.database.engine import Author, reading, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
@@ -135,7 +136,8 @@ def test_workers_say_what_they_do(engine: sa.Engine):
         worker = make_worker("h", name=f"{name}@h", queues=queues)
         give_sign(engine, worker, age=age)
         if name in {"working", "draining"}:
-            record(engine, number, ago=MINUTE, waited=MINUTE / 2, worker=worker.name)
+            claimant = make_worker_name(worker.name)
+            record(engine, number, ago=MINUTE, waited=MINUTE / 2, worker=claimant)
         if name in {"draining", "drained"}:
             with writing(engine) as connection:
                 drain_worker(connection, worker.id, by="ada", note=None)
