@@ -263,6 +263,9 @@ def put_rule(page: Page, when: dict[str, str | int], told: str) -> None:
     before = json.loads(text.input_value())
     expect(says).to_contain_text(told)
     expect(says).to_contain_text("Not in the document yet")
+    left = "(each) => each.getBoundingClientRect().left"
+    fields = page.locator("#field-when_kind")
+    assert says.locator("p").first.evaluate(left) == fields.evaluate(left)
     with leaving(page):
         page.locator('[value="put-when"]').press("Enter")
 

@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from models.role import Role
-from tests.browser.looking import NARROW, WIDE, Looker, walk_with_keyboard
+from tests.browser.looking import NARROW, WIDE, Looker, check_width, walk_with_keyboard
+from tests.scheduling import add_app, post
 from tests.seeded.sites import Site
 
 
@@ -77,3 +78,15 @@ def test_viewer_of_an_app_sees_its_app_without_buttons(looker: Looker, site: Sit
     expect(page.locator("#next")).to_contain_text("kestrel-air")
     expect(page.locator("main")).not_to_contain_text("bluefin-foods")
     expect(page.locator("a[href='/pause']")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_what_comes_in_days_fits(looker: Looker, empty_site: Site, width: int):
+    """With its day, its offset and how far away it is, in the zone of its rule."""
+    when = {"cron_rule": "30 23 28 * *", "timezone": "America/St_Johns"}
+    add_app(empty_site.engine)
+    post(empty_site.engine, name="maintenance", when=when)
+    page = looker.open(empty_site, "/", width=width)
+
+    expect(page.locator("#next [data-row]")).not_to_have_count(0)
+    check_width(page)
