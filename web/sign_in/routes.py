@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from models.errors import ForbiddenError, MinutehandError, UsageError
-from serving.access.keys import RefusedKey, recognize
+from serving.access.keys import RefusedKey, note_use, recognize
 from serving.access.sign_ins import (
     LINK_COMMAND,
     LINK_PREFIX,
@@ -160,7 +160,9 @@ def _begin(request: Request, secret: str) -> Session:
             count_attempt(services, request)
             why = found.why
             raise ForbiddenError(f"{why[0].upper()}{why[1:]}.")
-        return begin_session(connection, found)
+        session = begin_session(connection, found)
+    note_use(services.engine, found)
+    return session
 
 
 def check_goal(path: str) -> str:

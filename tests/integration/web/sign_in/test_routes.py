@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from cli.web_app import make_app
-from models.database.engine import writing
-from models.database.tables import sign_ins
+from models.database.engine import reading, writing
+from models.database.tables import api_keys, sign_ins
 from models.role import Role
 from serving.access.manage_keys import revoke_key
 from serving.access.sign_ins import LINK_COMMAND
@@ -396,3 +396,12 @@ def test_whoever_the_proxy_names_not_needs_a_key(behind: Browser, engine: sa.Eng
 
     assert 401 == proxy.get("/api/v1/keys").status_code
     assert 403 == proxy.get("/api/v1/keys", headers=headers).status_code
+
+
+def test_signing_in_is_a_use_of_the_key(browser: TestClient, engine: sa.Engine):
+    """A key by which somebody looks at pages is not called one that nobody needs."""
+    enter(browser, new_key(engine))
+
+    with reading(engine) as connection:
+        (used,) = connection.scalars(sa.select(api_keys.c.last_used_at))
+    assert used is not None
