@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
 
@@ -41,6 +42,7 @@ from operations.mail.list_mails import (
     fetch_mails,
 )
 from operations.mail.resolve_mails import foresee_mails, resolve_mails
+from overview.operations import fetch_zones_of
 
 _Recipients = Annotated[
     list[str] | None,
@@ -110,6 +112,7 @@ def list_mails(
     with read_database() as connection:
         found = fetch_mails(connection, wanted, Page(limit)).entries
         counts = count_mails(connection, wanted)
+        zones = fetch_zones_of(connection, {each.operation_id for each in found})
     print_table(
         found,
         lambda each: {
@@ -118,7 +121,7 @@ def list_mails(
             "step": each.step,
             "recipient": each.recipient,
             "state": each.state,
-            "changed": format_both(each.updated_at),
+            "changed": format_both(each.updated_at, zones.get(each.operation_id)),
             "what": _describe(each),
         },
         empty="No mails.",
@@ -161,21 +164,22 @@ def show_mail(
 
     What mails said is kept as long as their operations (MINUTEHAND_KEEP_MAILS).
     """
-    found = ask_database(
-        fetch_mail, read_operation_id(operation), step, recipient, app=None
-    )
+    with read_database() as connection:
+        run = read_operation_id(operation)
+        found = fetch_mail(connection, run, step, recipient, app=None)
+        zone = fetch_zones_of(connection, (run,)).get(run)
     if json:
         print_json(found)
     elif html:
         _print_html(found)
     else:
-        _print_mail(found)
+        _print_mail(found, zone)
 
 
-def _print_mail(mail: ReadMail) -> None:
+def _print_mail(mail: ReadMail, zone: ZoneInfo | None) -> None:
     print_line(f"To:         {mail.recipient} ({mail.app})")
     print_line(f"Message-ID: <{mail.message_id}>")
-    state = f"{mail.state}, {format_both(mail.updated_at)}"
+    state = f"{mail.state}, {format_both(mail.updated_at, zone)}"
     print_line(f"State:      {state}")
     if mail.error is not None:
         print_line(f"Error:      {mail.error}")

@@ -8,7 +8,7 @@ follows when a running one may end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -322,6 +322,16 @@ def _show(
         bare = _make_shown(row, zones[row.id], steps.get(row.id, ()), known.uncertain)
         shown.append(replace(bare, told=told))
     return shown
+
+
+def fetch_zones_of(
+    connection: sa.Connection, ids: Collection[UUID]
+) -> dict[UUID, ZoneInfo]:
+    """Return the zone in which each of these operations is due, if it is kept."""
+    kept = operations.c
+    query = sa.select(kept.id, kept.action_uid, kept.action_revision, kept.occurrence)
+    rows = connection.execute(query.where(kept.id.in_(sorted(ids)))).all()
+    return _fetch_zones(connection, rows)
 
 
 def _fetch_zones(

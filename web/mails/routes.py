@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -21,6 +21,7 @@ from models.operation_state import DeliveryState
 from models.paging import Page
 from models.units import format_count
 from operations.mail.list_mails import (
+    ListedMail,
     MailFilter,
     MailState,
     count_lately,
@@ -31,7 +32,7 @@ from operations.mail.list_mails import (
 )
 from operations.mail.resolve_mails import resolve_asked
 from operations.mail.trial import TestedMail, TestMailModel
-from overview.operations import fetch_shown_operation
+from overview.operations import fetch_shown_operation, fetch_zones_of
 from serving.context import Context, Operator, Viewer
 from serving.guarding import heavy
 from web.forms import Form, go_to, make_refused, read_form, read_number
@@ -209,9 +210,17 @@ def show_mails(context: Viewer) -> Response:
         "wanted": wanted,
         "states": _STATES,
         "counts": read_part(context, count_lately, of_any),
+        "zones": _read_zones(context, () if isinstance(part, Unread) else part.entries),
         **query.show(part),
     }
     return render(context, "mails/mails.html", values)
+
+
+def _read_zones(context: Context, mails: Collection[ListedMail]) -> Mapping[UUID, str]:
+    """Return the zones of the runs of *mails*, by the id of the operation."""
+    ids = {each.operation_id for each in mails}
+    zones = read_part(context, fetch_zones_of, ids)
+    return {} if isinstance(zones, Unread) else {i: z.key for i, z in zones.items()}
 
 
 @router.get("/mails/{operation_id}")
@@ -309,5 +318,6 @@ def show_mail(
         "step": step,
         "recipient": recipient,
         "found": found,
+        "zones": _read_zones(context, () if isinstance(found, Unread) else (found,)),
     }
     return render(context, "mails/mail.html", values)

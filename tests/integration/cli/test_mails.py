@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,11 @@ def test_what_refuses_all_is_a_conflict(call: Call):
     assert "left unchanged: the mails of operation" in answer.out
     late = ("--action", "hello", "--from", "2100-01-01T00:00Z")
     assert "No uncertain mail" in call("mails", "confirm", *late).out
+
+
+@pytest.mark.parametrize("line", ["list", "show {} ann"])
+def test_mails_are_told_by_the_clock_of_their_rule(call: Call, mailed: str, line: str):
+    """As the operations that sent them, whatever the clock of the host."""
+    told = call("mails", *line.format(mailed).split()).out
+
+    assert re.search(r"\d\d:\d\d:\d\d \+0[12]:00 \(", told)

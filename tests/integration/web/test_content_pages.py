@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
@@ -330,3 +332,11 @@ def test_html_of_a_mail_runs_and_loads_nothing(admin: Person, engine: sa.Engine)
     )
     page = admin.look(f"/mails/{run}/{STEP}/ada")
     assert '<iframe class="mail-frame" sandbox referrerpolicy="no-referrer"' in page
+
+
+def test_mails_are_told_by_the_clock_of_their_rule(admin: Person):
+    """As operations are: in Paris, not in the zone of the installation."""
+    run = admin.shop.ids["operation_id"]
+
+    for path in ("/mails", f"/mails/{run}", f"/mails/{run}/{STEP}/ada"):
+        assert re.search(r"\d\d:\d\d(:\d\d)? \+0[12]:00", admin.look(path)), path
