@@ -34,6 +34,7 @@ from models.errors import (
     RuleError,
 )
 from models.fields.zone import load_zone
+from models.operation import MAILING_STEPS
 from models.operation_state import OperationState
 from models.paging import Page
 from models.requests.actions import RunModel
@@ -246,6 +247,7 @@ def show_action(context: Viewer, uid: str) -> Response:
         "asked": read_part(context, ask_why, uid, asked),
         "Clock": Clock,
         "find_zone_name": find_zone_name,
+        "mails": MAILING_STEPS.intersection(found.document.get("operations", ())),
         "make_strip": make_strip,
         "name_mark": name_mark,
         "tell_idleness": tell_idleness,

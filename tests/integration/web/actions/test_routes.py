@@ -382,6 +382,18 @@ def test_recipients_are_told_with_the_reason(page: TestClient, engine: sa.Engine
     assert "Nobody." in read(page.get("/actions/mailing/recipients?who=out"))
 
 
+def test_action_without_a_mail_has_no_recipients(page: TestClient, engine: sa.Engine):
+    """Whoever triggers it, or is named, gets nothing from steps that mail nobody."""
+    when = {"after": "app.paid", "delay": "P7D"}
+    steps = {"publish": {"data": True}}
+    post(engine, "shop", uid="bare", name="bare", when=when, operations=steps)
+
+    shown = read(page.get("/actions/bare"))
+
+    assert "None of its steps mails anybody." in shown
+    assert "would get its mails" not in shown
+
+
 @pytest.mark.usefixtures("page")
 def test_another_apps_actions_are_unknown(browse: Browser, engine: sa.Engine):
     """Where a query names them; a bulk change has none of them."""
