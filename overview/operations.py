@@ -330,8 +330,8 @@ def fetch_zones_of(
     """Return the zone in which each of these operations is due, if it is kept."""
     kept = operations.c
     query = sa.select(kept.id, kept.action_uid, kept.action_revision, kept.occurrence)
-    rows = connection.execute(query.where(kept.id.in_(sorted(ids)))).all()
-    return _fetch_zones(connection, rows)
+    rows = connection.execute(query.where(kept.id.in_(sorted(ids))))
+    return _fetch_zones(connection, [*rows])
 
 
 def _fetch_zones(

@@ -221,6 +221,7 @@ def show_action(context: Viewer, uid: str) -> Response:
     preferences = read_preferences(context.request)
     mine = preferences.mine or load_zone(context.services.timezone)
     asked, ran = query.text("at"), OperationFilter(action_uid=uid)
+    steps = found.document.get("operations")
     values = {
         "found": found.seen_by(context.app),
         "zone": zone.key,
@@ -247,7 +248,7 @@ def show_action(context: Viewer, uid: str) -> Response:
         "asked": read_part(context, ask_why, uid, asked),
         "Clock": Clock,
         "find_zone_name": find_zone_name,
-        "mails": MAILING_STEPS.intersection(found.document.get("operations", ())),
+        "mails": isinstance(steps, dict) and not MAILING_STEPS.isdisjoint(steps),
         "make_strip": make_strip,
         "name_mark": name_mark,
         "tell_idleness": tell_idleness,
