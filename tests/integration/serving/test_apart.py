@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import signal
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
@@ -91,6 +92,20 @@ def test_each_has_a_process_of_its_own(apart: Apart):
     assert 3 == len({int(one), int(other), os.getpid()})
     assert ([b"/x", b"1"], [b"/x", b"300000"]) == (told, told_then)
     assert {"a": "b"} == headers
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it has malloc_trim")
+def test_what_was_kept_of_large_bodies_is_given_back(apart: Apart):
+    """It lay free between what is in use, so malloc had kept it."""
+    blocks = [b"x" * 65_536 for _ in range(2_000)]
+    used = blocks[::100]
+    before = psutil.Process().memory_info().rss
+    del blocks
+
+    apart.close()
+
+    assert before - psutil.Process().memory_info().rss > 100 * 2**20
+    assert used
 
 
 def test_it_goes_on_with_the_span_of_the_request(
