@@ -412,7 +412,7 @@ def test_new_tz_database_is_told_with_what_it_moves(call: Call, shop: Path):
     assert {("tzdata", "look")} == {
         (each["subject"], each["health"]) for each in answer.data
     }
-    assert all("hello: " in each["detail"] for each in answer.data)
+    assert all("'hello' (app shop): " in each["detail"] for each in answer.data)
 
 
 @pytest.mark.usefixtures("leader")
@@ -438,7 +438,8 @@ def test_zone_that_is_gone_is_told_with_its_actions(call: Call, shop: Path):
 
     assert (0, "look") == (answer.code, list_found(answer)["tzdata"])
     detail = find_detail(answer, "tzdata")
-    assert detail.startswith("hello: 'Asia/Edo' is not a time zone of the tz database.")
+    said = "'hello' (app shop): 'Asia/Edo' is not a time zone of the tz database."
+    assert detail.startswith(said)
 
 
 @pytest.fixture
