@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.case import CAP_S, PEERS, Result, make_peer
 from benchmarks.command import make_parser, run_command
-from benchmarks.servers import Servers, empty, run_servers, to_environment
+from benchmarks.servers import Servers, empty, run_servers
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
@@ -66,7 +66,7 @@ def run_case(
         try:
             output = subprocess.run(
                 [sys.executable, "-m", "benchmarks.case", *map(str, case)],
-                env=to_environment(servers),
+                env={**os.environ, **servers.settings},
                 capture_output=True,
                 check=True,
                 text=True,

@@ -27,6 +27,7 @@ PEERS = {
     "minutehand": ("minutehand", "Minutehand"),
     "minutehand-steps": ("minutehand", "MinutehandSteps"),
     "redbeat": ("beats", "RedBeat"),
+    "apscheduler-3": ("apscheduler_3", "APScheduler3"),
     "django-celery-beat": ("beats", "DjangoBeat"),
     "celery-beat": ("beats", "CeleryBeat"),
     "huey": ("huey", "Huey"),

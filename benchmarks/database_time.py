@@ -6,7 +6,6 @@ Run it as ``python -m benchmarks.database_time``. Fills a PostgreSQL of its own,
 server's log how much CPU the statements of each took together: neither the network nor
 the client is part of it, nor parallel workers. Each is to stay below 50 ms, the first
 time, when the web process has kept nothing, and in the middle of several.
-``--statements`` prints the dearest statement of what is beyond that.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -110,13 +108,10 @@ from pg_class where relname in ('operations', 'operation_steps', 'deliveries')
 #: Operations inserted at once: each insert ends well within the deadline.
 _CHUNK = 50_000
 
-_PREFIX = "LINE "
-
 #: Options of a server whose log can be read.
 LOGGING = (
     *("-c", "logging_collector=on", "-c", "log_rotation_age=0"),
-    *("-c", "log_rotation_size=0", "-c", f"log_line_prefix={_PREFIX}"),
-    *("-c", "log_min_messages=log"),
+    *("-c", "log_rotation_size=0", "-c", "log_min_messages=log"),
 )
 
 #: Of the parts of a statement: parsing, binding, executing it.
@@ -137,13 +132,13 @@ class StatementLog:
         )
         with psycopg.connect(servers.dsn) as other:
             other.execute("select 1")
-        assert "select 1" in self.read(), "the server logs no statement: see LOGGING"
+        assert self.read(), "the server logs no statement: see LOGGING"
 
     def _ask(self, query: str, *values: object) -> tuple[Any, ...]:
         return self._connection.execute(query, values).fetchall()[0]
 
-    def read(self) -> Counter[str]:
-        """Return the milliseconds of each statement since the last look, by text."""
+    def read(self) -> list[float]:
+        """Return the milliseconds of each part of a statement since the last look."""
         mark = f"mark at {self._offset} of the benchmark"
         self._connection.execute(f"do $$ begin raise log '{mark}'; end $$")
         found = ""
@@ -154,15 +149,8 @@ class StatementLog:
             (more,) = self._ask(query, self._offset)
             self._offset += len(more)
             found += bytes(more).decode(errors="replace")
-        spent: Counter[str] = Counter()
-        took_ms = 0.0
-        for line in found.split(_PREFIX):
-            if match := _SPENT.search(line):
-                took_ms = sum(map(float, match.groups())) * 1000
-            elif line.startswith("STATEMENT:"):
-                spent[" ".join(line.split()[1:])] += took_ms
-                took_ms = 0.0
-        return spent
+        pairs = _SPENT.findall(found)
+        return [(float(user) + float(system)) * 1000 for user, system in pairs]
 
 
 @dataclass
@@ -172,24 +160,18 @@ class Case:
     name: str
     ask: Callable[[], object]
     spent_ms: list[float] = field(default_factory=list)
-    dearest: tuple[float, str] = (0.0, "")
 
     def measure(self, log: StatementLog) -> None:
         log.read()
         self.ask()
-        spent = log.read()
-        self.spent_ms.append(spent.total())
-        for text, took_ms in spent.most_common(1):
-            self.dearest = max(self.dearest, (took_ms, text))
+        self.spent_ms.append(sum(log.read()))
 
-    def tell(self, *, statements: bool) -> bool:
+    def tell(self) -> bool:
         """Print a line of it; return whether it reaches the goal."""
         first_ms, median_ms = self.spent_ms[0], statistics.median(self.spent_ms)
         is_good = max(first_ms, median_ms) <= GOAL_MS
         mark = "" if is_good else f"  over {GOAL_MS:g}"
         print(f"{self.name:<52}{first_ms:>9.1f}{median_ms:>10.1f}{mark}")
-        if statements and not is_good:
-            print(f"    {self.dearest[0]:.1f}: {self.dearest[1][:300]}")
         return is_good
 
 
@@ -250,7 +232,7 @@ def measure_all(servers: Servers, options: argparse.Namespace) -> bool:
         for case in cases * options.rounds:
             case.measure(log)
     print(f"\n{'asked for':<52}{'first ms':>9}{'median ms':>10}")
-    good = [each.tell(statements=options.statements) for each in cases]
+    good = [each.tell() for each in cases]
     return all(good)
 
 
@@ -258,7 +240,6 @@ def main() -> int:
     parser = make_parser("benchmarks.database_time", __doc__)
     parser.add_argument("--operations", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5, help="of each")
-    parser.add_argument("--statements", action="store_true", help="show the dearest")
     options = parser.parse_args()
     with run_servers(LOGGING) as servers:
         good = measure_all(empty(servers, "times"), options)

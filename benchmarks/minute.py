@@ -53,10 +53,6 @@ _PAUSES = """
 update scheduled_actions set paused_at = created_at, paused_until = %s
 where next_due_at > created_at
 """
-_CLOCK = """
-insert into leases (name, fence, expires_at, last_tick_at)
-values ('scheduler', 0, statement_timestamp(), statement_timestamp() + interval '1 h')
-"""
 _TICK = "select last_tick_at from leases"
 _LEFT = """
 select count(*) filter (where state = 'pending'),
@@ -66,15 +62,13 @@ from operations where state in ('pending', 'failed') and triggered_by = 'a bench
 """
 
 
-def prepare(servers: Servers, counts: dict[str, int], *, set_back: bool) -> datetime:
+def prepare(servers: Servers, counts: dict[str, int]) -> datetime:
     Quick(servers, DUE + counts["pauses"], DUE).register()
     fill(servers, counts["done"], datetime(2026, 1, 1, tzinfo=UTC))
     with psycopg.connect(servers.dsn, autocommit=True) as connection:
         for state in ("pending", "queued", "failed"):
             values = {"state": state, "count": counts[state]}
             connection.execute(_OPERATIONS, values)
-        if set_back:
-            connection.execute(_CLOCK)
         # the update of so many actions and a vacuum take a while, too
         first = find_first_minute(sum(counts.values()) / 20_000)
         connection.execute(_PAUSES, (first,))
@@ -107,13 +101,12 @@ def main() -> int:
     for name, (size, words) in _SIZES.items():
         parser.add_argument(f"--{name}", type=int, default=size, help=words)
     parser.add_argument("--minutes", type=int, default=5)
-    parser.add_argument("--set-back", action="store_true", help="the clock, by an hour")
     options = parser.parse_args()
     with run_servers() as shared:
         servers = empty(shared, "minute")
         began = time.monotonic()
         counts = {name: getattr(options, name) for name in _SIZES}
-        first = prepare(servers, counts, set_back=options.set_back)
+        first = prepare(servers, counts)
         print(f"filled in {time.monotonic() - began:.0f} s; {describe_load()}")
         with run_scheduler(servers, NOTICE_MAIL="ops@example.org"):
             late = watch(servers, first, options.minutes)

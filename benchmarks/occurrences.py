@@ -20,7 +20,7 @@ from cronsim import CronSim
 
 from actions.when import RULES
 from models.expressions.cron import CronExpression
-from models.when import CalendarModel, CronModel, IntervalModel, TimeModel
+from models.when import CronModel
 
 ZONE = "Europe/Paris"
 ROUNDS = 5
@@ -33,14 +33,6 @@ CRON_RULES = (
     *("* * * * *", "*/5 * * * *", "0 7 * * *", "30 2 * * *", "0 7 * * 1", "0 0 1 * *"),
     *("0 0 L * *", "0 9 * * 1#1", "0 0 29 2 *", "0 0 29 2 */7"),
 )
-
-OTHERS: list[TimeModel] = [
-    CalendarModel(calendar="Mon..Fri *-*-* 07:00:00", timezone=ZONE),
-    CalendarModel(calendar="*-*-* *:00/5:00", timezone=ZONE),
-    CalendarModel(calendar="*-02~01 07:00", timezone=ZONE),
-    IntervalModel(every="PT90M", anchor="2026-01-01T00:00:00Z", timezone=ZONE),
-    IntervalModel(every="P1M", anchor="2026-01-31T00:00:00Z", timezone=ZONE),
-]
 
 
 def measure(ask: Callable[[datetime], object]) -> float:
@@ -62,15 +54,12 @@ def measure_rule(rule: str, zone: ZoneInfo) -> list[float]:
         parsed.set_current(instant.astimezone(zone), force=True)
         return parsed.get_next(datetime)
 
-    ours = measure_ours(CronModel(cron_rule=rule, timezone=ZONE))
+    model = CronModel(cron_rule=rule, timezone=ZONE)
+    ours = measure(RULES[CronModel](model).next_from)
     parsing = measure(lambda _: CronExpression.parse(rule))
     each = measure(lambda at: croniter(rule, at.astimezone(zone)).get_next(datetime))
     cronsim = measure(lambda at: next(CronSim(rule, at.astimezone(zone))))
     return [ours, measure(ask), ours + parsing, each, cronsim]
-
-
-def measure_ours(model: TimeModel) -> float:
-    return measure(RULES[type(model)](model).next_from)
 
 
 def main() -> None:
@@ -81,10 +70,6 @@ def main() -> None:
     for rule in CRON_RULES:
         costs = measure_rule(rule, ZoneInfo(ZONE))
         print(f"{rule:<28}" + "".join(f"{cost:>10.1f}" for cost in costs))
-    print()
-    for model in OTHERS:
-        text = model.calendar if isinstance(model, CalendarModel) else model.every
-        print(f"{text:<28}{measure_ours(model):>10.1f}")
 
 
 if __name__ == "__main__":

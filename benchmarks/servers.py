@@ -6,11 +6,10 @@ They come from where those of the tests come from; see tests/servers.py.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import psutil
 import psycopg
@@ -25,8 +24,6 @@ _DURABLE = (
     *("-c", "max_wal_size=4GB", "-c", "checkpoint_timeout=15min"),
     *("-c", "unix_socket_directories=", "-c", "log_min_messages=fatal"),
 )
-
-_VARIABLE = "BENCHMARK_SERVERS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +65,10 @@ def empty(servers: Servers, database: str = "bench") -> Servers:
     return replace(servers, postgres=f"{server}/{database}")
 
 
-def to_environment(servers: Servers) -> dict[str, str]:
-    return {**os.environ, _VARIABLE: json.dumps(asdict(servers))}
-
-
 def from_environment() -> Servers:
-    """Return the servers that ``to_environment`` wrote down."""
-    return Servers(**json.loads(os.environ[_VARIABLE]))
+    """Return the servers whose ``settings`` are in the environment."""
+    postgres = os.environ["MINUTEHAND_DATABASE_URL"]
+    return Servers(postgres, os.environ["MINUTEHAND_BROKER_URL"])
 
 
 def cpu_of(root: psutil.Process) -> float:

@@ -34,7 +34,7 @@ from benchmarks.command import describe_load, make_parser, run_command
 from benchmarks.peers.minutehand import Minutehand
 from benchmarks.peers.peer import TASK, arguments_of
 from benchmarks.picture import draw_soak
-from benchmarks.servers import Servers, to_environment
+from benchmarks.servers import Servers
 from benchmarks.tenants import find_first_minute
 from benchmarks.workers import worker_command
 from dispatch.manual_runs import run_now
@@ -195,7 +195,6 @@ def run_soak(folder: Path, due: int) -> Iterator[Soak]:
         Halves(servers, due, due).register_from(first)
         address = f"127.0.0.1:{find_free_port()}"
         environ = {
-            **to_environment(servers),
             **servers.settings,
             "MINUTEHAND_HOME": str(folder),
             "MINUTEHAND_SMTP_URL": str(folder / "mails"),

@@ -7,17 +7,14 @@ The Celery application of benchmarks/workers.py: the real one, or a plain one.
 from __future__ import annotations
 
 import os
-from functools import cache
-from typing import Any
 
-import psycopg
 from celery import Celery
 
 from benchmarks.servers import from_environment
 
 case = os.environ["BENCHMARK_CASE"]
 
-if case in {"plain", "bare"}:
+if case == "plain":
     app = Celery("benchmark", broker=from_environment().redis)
     app.conf.update(
         task_ignore_result=True,
@@ -37,20 +34,3 @@ else:
 @app.task(name="benchmarks.nothing")
 def nothing(**_arguments: object) -> None:
     """Do nothing, whatever is asked."""
-
-
-@cache
-def _connect(_pid: int) -> psycopg.Connection[Any]:
-    return psycopg.connect(from_environment().dsn)
-
-
-@app.task(name="benchmarks.bare", bind=True)
-def bare(self: Any) -> None:
-    """Claim a row and finish it, in two transactions, with nothing else around."""
-    connection = _connect(os.getpid())
-    for before, after in (("queued", "running"), ("running", "succeeded")):
-        connection.execute(
-            "update operations set state = %s where id = %s and state = %s",
-            (after, self.request.id, before),
-        )
-        connection.commit()

@@ -6,9 +6,8 @@ Run it as ``python -m benchmarks.workers``. Each case starts a real Celery worke
 more and all has come to its end. "plain" does nothing, and is acknowledged late, as
 is advised for tasks that must not be lost. "nothing" is an operation whose one step
 does nothing: what remains is the claim, its steps, and the end. "task" sends a task of
-the user's own. "bare" is the least that a claim can cost: two updates of a row, two
-commits, and no library but the driver. The cases take turns, for the machine is not
-alone; what counts is the ratio within one run.
+the user's own. The cases take turns, for the machine is not alone; what counts is the
+ratio within one run.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from kombu import Queue as KombuQueue
 
 from actions.posting.post import post_action
 from benchmarks.command import make_parser, run_command
-from benchmarks.servers import Servers, cpu_of, empty, run_servers, to_environment
+from benchmarks.servers import Servers, cpu_of, empty, run_servers
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK
 from migrations.schema import migrate
 from models.database.engine import make_engine, writing
@@ -44,13 +43,10 @@ from models.operation_state import Overlap, Queue, Trigger
 from operations.record import record
 from tests.servers import run_process
 
-CASES = ("plain", "bare", "nothing", "task")
+CASES = ("plain", "nothing", "task")
 
 #: Run before anything is measured: each process imports and connects at its first.
 WARM = 40
-
-#: Of the cases that are not ours.
-TASKS = {"plain": "benchmarks.nothing", "bare": "benchmarks.bare"}
 
 _MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
 _ACTION = {
@@ -69,11 +65,13 @@ def measure(
     """Return tasks a second, and the CPU of one in milliseconds."""
     servers = empty(servers, "workers")
     app = Celery("benchmark", broker=servers.redis, set_as_current=False)
-    task = TASKS.get(case, EXECUTE_SCHEDULED_ACTION_QUICK)
-    ids = [uuid4() for _ in range(WARM + count)]
-    if case != "plain":
+    if case == "plain":
+        task, level = "benchmarks.nothing", "WARNING"
+        ids = [uuid4() for _ in range(WARM + count)]
+    else:
+        task, level = EXECUTE_SCHEDULED_ACTION_QUICK, "INFO"
         ids = record_operations(servers, WARM + count)
-    more = ("--prefetch-multiplier", "1", "-l", "WARNING" if case in TASKS else "INFO")
+    more = ("--prefetch-multiplier", "1", "-l", level)
     command = worker_command(Queue.QUICK, concurrency, *more)
     with run_worker(servers, case, command, log) as worker:
         client = redis.Redis.from_url(servers.redis)
@@ -132,7 +130,6 @@ def run_worker(
     servers: Servers, case: str, command: Sequence[str], log: Path
 ) -> Iterator[psutil.Process]:
     environment = {
-        **to_environment(servers),
         **servers.settings,
         "MINUTEHAND_HOME": str(log.parent),
         # the plain worker's queue has the same name

@@ -141,33 +141,21 @@ class RedBeat(BeatPeer):
     wakes_a_minute = 0.2
 
     def register(self) -> None:
-        from redbeat.decoder import RedBeatJSONEncoder
-        from redbeat.schedulers import RedBeatSchedulerEntry, get_redis
+        from redbeat.schedulers import RedBeatSchedulerEntry
 
         app = self.make_app()
         now = this_minute()
-        with get_redis(app).pipeline(transaction=False) as pipeline:
-            for each in self.schedules():
-                entry = RedBeatSchedulerEntry(
-                    each.name,
-                    TASK,
-                    crontab(minute=each.minute),
-                    kwargs=each.arguments,
-                    options={"queue": each.queue},
-                    app=app,
-                )
-                entry.last_run_at = long_ago() if each.is_due else now
-                names = ("name", "task", "args", "kwargs", "options", "schedule")
-                definition = {name: getattr(entry, name) for name in names}
-                stored = {
-                    "definition": definition | {"enabled": True},
-                    "meta": {"last_run_at": entry.last_run_at},
-                }
-                for name, value in stored.items():
-                    encoded = json.dumps(value, cls=RedBeatJSONEncoder)
-                    pipeline.hset(entry.key, name, encoded)
-                pipeline.zadd(app.redbeat_conf.schedule_key, {entry.key: entry.score})
-            pipeline.execute()
+        for each in self.schedules():
+            entry = RedBeatSchedulerEntry(
+                each.name,
+                TASK,
+                crontab(minute=each.minute),
+                kwargs=each.arguments,
+                options={"queue": each.queue},
+                app=app,
+            )
+            entry.last_run_at = long_ago() if each.is_due else now
+            entry.save()
 
     def load(self) -> None:
         service = Service(self.make_app(), scheduler_cls="redbeat.RedBeatScheduler")
