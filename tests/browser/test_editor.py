@@ -358,3 +358,42 @@ def test_without_script_a_button_checks(looker: Looker, own_site: Site):
     page.wait_for_url(f"{own_site.url}/actions/{uid}")
     page.goto(f"{own_site.url}/actions/{uid}/edit")
     expect(page.locator("#document")).to_have_value(before)
+
+
+def test_second_click_sends_nothing(looker: Looker, own_site: Site):
+    """Whoever clicks twice is led on, and not told that there is such an action."""
+    page = looker.open(own_site, NIGHTLY)
+    sent: list[str] = []
+
+    def note(route: Route) -> None:
+        sent.append(route.request.method)
+        route.continue_()
+
+    page.route(re.compile("/actions/new$"), note)
+
+    with leaving(page):
+        page.get_by_role("button", name="Save", exact=True).dblclick(delay=100)
+
+    expect(page.get_by_text("is saved as revision 1.")).to_be_visible()
+    assert ["POST"] == sent
+
+
+def test_session_that_ends_takes_nothing(looker: Looker, own_site: Site):
+    """Who was typing signs in beside the page, and goes on in it."""
+    looker.watch.expected = {401}
+    page = looker.open(own_site, NIGHTLY)
+    context, text, banner = page.context, page.locator("#document"), "#not-live"
+    cookies = context.cookies()
+    context.clear_cookies()
+
+    text.press("End")
+    page.keyboard.type(" ")
+
+    expect(page.locator(banner)).to_contain_text("what you typed stays here")
+    with context.expect_page() as beside:
+        page.get_by_role("link", name="Sign in again").click()
+    expect(beside.value.get_by_role("heading", name="Sign in")).to_be_visible()
+    context.add_cookies([{**each} for each in cookies])  # type: ignore[typeddict-item]
+    text.press("End")
+    page.keyboard.type(" ")
+    expect(page.locator(banner)).to_be_hidden()

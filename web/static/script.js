@@ -134,15 +134,13 @@
 
   function endSession() {
     stream?.close();
-    const href = `/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`;
-    const link = Object.assign(document.createElement("a"), { href, textContent: "Sign in again" });
-    warn("Your session has ended; this page does not follow any more.", link);
+    const way = isUnsaved ? { href: "/sign-in", target: "_blank" } : { href: `/sign-in?next=${encodeURIComponent(location.pathname + location.search)}` };
+    const link = Object.assign(document.createElement("a"), { ...way, textContent: "Sign in again" });
+    warn(`Your session has ended; ${isUnsaved ? "what you typed stays here." : "this page does not follow any more."}`, link);
   }
 
   // ------------------------------------------------------------------ 3 live
-  let stream = null;
-  let waiting = new Set();
-  let [timer, isRenewing] = [null, false];
+  let [stream, waiting, timer, isRenewing] = [null, new Set(), null, false];
 
   const KINDS = ["operation.state", "operation.progress", "operations.changed", "tick", "leader", "reset"];
 
@@ -241,8 +239,7 @@
   // ---------------------------------------------------------------- 6 checks
   /** Send a form while one types, and show the parts of the answer; no field is in any. */
   function check(form) {
-    let pending = null;
-    let typed = 0;
+    let [pending, typed] = [null, 0];
     const send = async () => {
       const number = typed;
       try {
@@ -251,6 +248,7 @@
         replacePart(find("#signs"), joinSigns(find("#signs", page)));
         for (const id of form.dataset.into.split(" ")) replacePart(document.getElementById(id), page.getElementById(id));
         delete form.dataset.stale;
+        warn("");  // the server answers, and knows who asks
       } catch {
         warn("What you type could not be checked; the server does not answer. Nothing is lost.");
       }
@@ -278,7 +276,6 @@
   }
 
   let placed = -1;
-
   function goToNextPlace() {
     const links = findAll("[data-goto]");
     if (links.length) goToPlace(links[placed = (placed + 1) % links.length]);
@@ -323,7 +320,6 @@
 
   function goToRow(from, step) {
     const rows = findAll("[data-row]");
-    if (rows.length === 0) return;
     const next = from ? rows[rows.indexOf(from) + step] : rows[step > 0 ? 0 : rows.length - 1];
     if (next) find("a[href]", next)?.focus();
   }
@@ -377,7 +373,13 @@
   });
   document.addEventListener("keydown", press);
   document.addEventListener("input", (event) => { isUnsaved ||= Boolean(event.target.closest("form[data-unsaved]")); });
-  document.addEventListener("submit", (event) => { isUnsaved &&= event.defaultPrevented; });
+  let sent = null;
+  document.addEventListener("submit", (event) => {
+    if (event.defaultPrevented || event.target.method !== "post") return;
+    if (sent === event.target) return event.preventDefault();  // clicked twice: the first is under way
+    [sent, isUnsaved] = [event.target, false];
+    setTimeout(() => { sent = null; }, 10_000);
+  });
   addEventListener("beforeunload", (event) => { if (isUnsaved) event.preventDefault(); });
 
   synchronize();
