@@ -9,6 +9,7 @@ Imports no other module of ours.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable, Hashable, MutableMapping, Sequence
@@ -22,6 +23,9 @@ from prometheus_client import Counter, Gauge, Histogram, start_http_server
 from structlog.typing import Processor
 
 LogFormat = Literal["auto", "json", "console"]
+
+#: What a terminal obeys instead of showing it, but for line ends and tabs.
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Event(StrEnum):
@@ -423,6 +427,8 @@ def _make_renderers(
         ]
     return [
         _write_instants,
+        structlog.processors.format_exc_info,
+        _drop_controls,
         structlog.dev.ConsoleRenderer(
             colors=color and on_terminal,
             # The other formatters print local variables, and with them passwords.
@@ -438,6 +444,16 @@ def _write_instants(
     for key, value in line.items():
         if isinstance(value, datetime):
             line[key] = value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return line
+
+
+def _drop_controls(
+    _logger: object, _method: str, line: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Leave a terminal to us alone; what is no text is shown with escapes."""
+    for key, value in line.items():
+        if isinstance(value, str):
+            line[key] = CONTROLS.sub("", value)
     return line
 
 

@@ -26,6 +26,7 @@ from rich.text import Text
 from models.errors import Problem
 from models.json_form import write_json
 from models.units import show_instant
+from telemetry import CONTROLS
 
 if TYPE_CHECKING:
     from actions.occurrences import Due
@@ -53,10 +54,6 @@ STATE_STYLES = {
 }
 
 
-#: What a terminal obeys instead of showing it, but for line ends and tabs.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
 class _Console(Console):
     """A console whose terminal obeys us alone, whoever wrote what is shown."""
 
@@ -65,7 +62,7 @@ class _Console(Console):
     ) -> Iterable[Segment]:
         """Yield what is shown, without the controls in its texts."""
         for segment in super().render(renderable, options):
-            text = segment.text if segment.control else _CONTROLS.sub("", segment.text)
+            text = segment.text if segment.control else CONTROLS.sub("", segment.text)
             yield segment._replace(text=text)
 
 

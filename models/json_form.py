@@ -8,6 +8,7 @@ and keys are only added. Instants, durations and ids become text here. Pure.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime
 from functools import cache
@@ -22,6 +23,9 @@ from models.fields.instants import format_instant
 #: The metadata of a field that faces need beside the documented object: JSON and the
 #: schema lack it. With ``serialization_alias``, a field has another name in both.
 ASIDE: Final = {"exclude": True}
+
+#: Controls that JSON may have as they are, though terminals obey them.
+_CONTROLS: Final = re.compile("[\x7f-\x9f]")
 
 
 class LocalTimeJson(TypedDict):
@@ -55,7 +59,7 @@ def make_local_time(at: datetime, zone: ZoneInfo) -> LocalTimeJson:
 
 def write_json(value: object, *, indent: int | None = None) -> str:
     """
-    Return *value* as JSON: instants as RFC 3339 in UTC, ids as text.
+    Return *value* as JSON: instants as RFC 3339 in UTC, ids as text, controls escaped.
 
     Args:
         value: Anything that JSON has, aware datetimes, UUIDs, and dataclasses.
@@ -67,7 +71,8 @@ def write_json(value: object, *, indent: int | None = None) -> str:
     >>> write_json({"by": "Zoë", "at": datetime.fromisoformat("2026-11-23T07:00+01")})
     '{"by": "Zoë", "at": "2026-11-23T06:00:00Z"}'
     """
-    return json.dumps(value, ensure_ascii=False, indent=indent, default=_as_text)
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=_as_text)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def get_members(value: object) -> dict[str, Any]:

@@ -157,6 +157,24 @@ def test_instants_and_ids_are_logged_as_text() -> None:
     assert json.loads(stream.getvalue().splitlines()[-1])["ids"] == [str(UUID(int=1))]
 
 
+def test_no_text_commands_a_terminal() -> None:
+    """Neither a name that a stranger sent, nor an error, nor a library's line."""
+    stream = io.StringIO()
+    configure_logging(stream=stream, log_format="console", color=False)
+    hostile = "a\x1b[2Jb\x1b]0;x\x07\x9b31m\rc"
+    structlog.get_logger().error(Event.MESSAGE_NOT_OURS, name=hostile, ids=[hostile])
+    logging.getLogger("celery.worker").warning("lost %s", hostile)
+    failed = ValueError(hostile)
+    structlog.get_logger().error(Event.OPERATION_CRASHED, exc_info=failed)
+    logging.getLogger("celery.worker").error("failed", exc_info=failed)
+    written = stream.getvalue()
+
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", written)
+    assert "name=a[2Jb]0;x31mc" in written
+    assert "lost a[2Jb]0;x31mc" in written
+    assert written.count("ValueError: a[2Jb") == 2
+
+
 def test_tracebacks_show_no_local_variables() -> None:
     """A password that is in a variable when something fails is not logged."""
     formats: tuple[LogFormat, ...] = ("json", "console")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
@@ -28,3 +30,13 @@ def test_members_are_those_of_the_schema():
 
     assert '{"from": "2026-11-23T06:00:00Z", "day": "2026-11-23"}' == written
     assert ["from", "day"] == schema["required"]
+
+
+def test_no_text_commands_a_terminal():
+    """JSON may have the controls above ASCII as they are; its value stays the same."""
+    text = "a\x1b[2J\x7f\x9b31mé\xa0"
+    written = write_json({text: [text]}, indent=2)
+
+    assert r"a\u001b[2J\u007f\u009b31mé" in written
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", written)
+    assert {text: [text]} == json.loads(written)
