@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from models.database.lists import fetch_latest
+from models.database.sql_time import was_there
 from models.database.tables import operations
 from models.errors import ConflictError, UsageError
 from models.paging import Page, Part
@@ -122,7 +123,7 @@ def match_selected(
         states &= wanted.states
     return [
         _run.state.in_(sorted(states)),
-        _run.recorded_at <= at,
+        was_there(_run.recorded_at, at),
         match_period(wanted.since, wanted.until),
         *find_place(wanted),
         *match(operations.c, replace(wanted, states=frozenset())),

@@ -31,7 +31,8 @@ from actions.pausing.pause_state import (
     write_target,
 )
 from actions.posting.revisions import lock_actions
-from models.database.engine import db_now, read_clock
+from models.database.engine import read_clock
+from models.database.sql_time import was_there
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.operation_state import Queue
 
@@ -127,9 +128,8 @@ def _spread(connection: sa.Connection, app: str | None) -> None:
         connection,
         *_select(app, is_paused=pause is not None),
         _action.uid > change["until"],
-        # What was posted since then is paused, or not, as it was posted. What seems to
-        # be posted later than now was so before the clock was set back.
-        sa.or_(_action.created_at <= at, _action.created_at > db_now()),
+        # What was posted since then is paused, or not, as it was posted.
+        was_there(_action.created_at, at),
         at_most=WRITTEN_AT_ONCE,
     )
     if pause is not None:

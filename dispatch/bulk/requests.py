@@ -21,6 +21,7 @@ from dispatch.stored_requests import RequestState, StoredRequests, make_shown
 from models.database.engine import db_now, read_clock
 from models.database.journal import find_author
 from models.database.lists import cut_part
+from models.database.sql_time import was_there
 from models.database.tables import OPEN_BULK_CHANGES, bulk_changes, scheduled_actions
 from models.errors import UsageError
 from models.fields.instants import format_instant
@@ -203,7 +204,7 @@ def count_actions(
     state = name_state()
     rows = connection.execute(
         sa.select(state, _action.app, sa.func.count())
-        .where(*match(connection, chosen), _action.created_at <= at)
+        .where(*match(connection, chosen), was_there(_action.created_at, at))
         .group_by(state, _action.app)
     )
     return tally(at, rows)
@@ -215,7 +216,7 @@ def fetch_action_page(
     """Return the next actions, by uid, each with the event that drives it."""
     query = (
         sa.select(_action.uid, _action.event)
-        .where(*match(connection, chosen), _action.created_at <= at)
+        .where(*match(connection, chosen), was_there(_action.created_at, at))
         .order_by(_action.uid)
         .limit(page.limit + 1)
     )

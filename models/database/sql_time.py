@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
-from models.database.engine import SqlWords, UtcDateTime
+from models.database.engine import SqlWords, UtcDateTime, db_now
 
 #: Characters of an instant in SQLite up to its second.
 _TO_SECOND = 19
@@ -31,6 +31,17 @@ def number_of(
         return sa.cast(sa.func.floor(epoch_s / float(length_s)), sa.BigInteger)
     second = sa.func.strftime("%s", sa.func.substr(instant, 1, _TO_SECOND))
     return sa.cast(second, sa.Integer).op("/")(length_s)
+
+
+def was_there(
+    written_at: sa.ColumnElement[datetime], at: datetime
+) -> sa.ColumnElement[bool]:
+    """
+    Tell whether a row that was written at *written_at* was there at the instant *at*.
+
+    What seems to be written later than now was so before the clock was set back.
+    """
+    return sa.or_(written_at <= at, written_at > db_now())
 
 
 class by_database(SqlWords[bool]):  # noqa: N801 - reads as SQL's own

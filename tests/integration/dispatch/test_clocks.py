@@ -18,10 +18,12 @@ from actions.leader import (
 from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.pausing.targets import pause_target, resume_target
 from actions.user_events import NewEvent, record_events
+from dispatch.bulk.requests import count_bulk
 from dispatch.clocks import follow_clock_set_back, notice_clock_set_back
 from models.back_off import LEASE
 from models.database.engine import make_engine, reading, writing
 from models.database.transaction import AtOnce
+from models.requests.bulk_changes import BulkChangeModel
 from operations.claiming.claim import await_task, retry_later
 from operations.claiming.claim import claim_operation as claim
 from operations.claiming.claimed import Claim
@@ -315,6 +317,25 @@ def test_app_is_paused_with_what_was_posted_in_the_future(
         resume_target(connection, "app")
 
     assert (SEVEN, None) == (paused, fetch_action(engine, "daily").paused_at)
+
+
+def test_many_are_changed_with_what_is_of_the_future(engine: sa.Engine, world: World):
+    """Actions and operations from before the clock was set back are among them."""
+    add_app(engine)
+    post(engine, uid="daily")
+    record_all(engine, make_operation())
+    world.fast_by = timedelta()
+
+    with reading(engine) as connection:
+        counted = [
+            count_bulk(connection, BulkChangeModel.model_validate(asked)).total
+            for asked in (
+                {"kind": kind, "filter": {}, "dry_run": True}
+                for kind in ("pause", "cancel")
+            )
+        ]
+
+    assert [1, 1] == counted
 
 
 def test_another_rule_misses_what_the_clock_leapt_over(engine: sa.Engine, world: World):
