@@ -181,7 +181,7 @@ def _open_postgresql(
         # SET takes no parameters. LOCAL, because a pooler may reuse the session.
         bounds = f"set local statement_timeout = '{seconds:d}s'"
         if connection.info.server_version >= 140000:
-            # The query ends soon after this process, however this process ends.
+            # The query ends soon after this process, unless it sets this itself.
             bounds += "; set local client_connection_check_interval = '2s'"
         connection.execute(bounds.encode())
         # A named cursor: the rows stay in the database until they are fetched, and only
@@ -191,7 +191,8 @@ def _open_postgresql(
             names = tuple(column.name for column in cursor.description or ())
 
             def fetch(count: int) -> list[Row]:
-                # Again: the query may have set them itself, for what follows.
+                # Again: the query may have set them itself. For the part at hand
+                # that leaves the time of a statement, which counts from its begin.
                 connection.execute(bounds.encode())
                 return [
                     [_simplify(value) for value in row]

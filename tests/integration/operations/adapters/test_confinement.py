@@ -50,6 +50,8 @@ tries = {
     "times": lambda: os.utime(secret, (1, 1)),
     "limit": lambda: resource.prlimit(os.getppid(), resource.RLIMIT_CORE, (0, 0)),
     "priority": lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19),
+    "idle": lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)),
+    "attribute": lambda: os.setxattr(secret, "user.a", b"1"),
     "network": lambda: socket.create_connection(("127.0.0.1", int(port)), 5),
 }
 may = {}
