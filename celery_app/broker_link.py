@@ -7,8 +7,8 @@ Each call has a deadline. RabbitMQ confirms many messages at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -182,19 +182,24 @@ class BrokerLink:
             self.confirms = Confirms(self.connection.default_channel)
         returned: set[str] = set()
         for start in range(0, len(items), SLICE):
-            for item in items[start : start + SLICE]:
-                self.confirms.expect()
-                publish(item)
-            returned |= self._wait(self.confirms)
+            with self._explaining_alarm():
+                for item in items[start : start + SLICE]:
+                    self.confirms.expect()
+                    publish(item)
+                returned |= self.confirms.wait(self._drain, timeout_s=self.timeout_s)
         return returned
 
-    def _wait(self, confirms: Confirms) -> set[str]:
+    def _drain(self, timeout_s: float) -> None:
+        self.connection.drain_events(timeout=timeout_s)
+
+    @contextmanager
+    def _explaining_alarm(self) -> Iterator[None]:
         try:
-            return confirms.wait(
-                lambda timeout_s: self.connection.drain_events(timeout=timeout_s),
-                timeout_s=self.timeout_s,
-            )
-        except (TimeoutError, BrokerUnreachableError) as error:
+            yield
+        except self.errors as error:
+            # While much was published, nobody read that it is blocked.
+            with suppress(*self.errors):
+                self._drain(0.1)
             if not self._is_blocked:
                 raise
             msg = (
