@@ -52,10 +52,11 @@ def get_schema_revision(engine: sa.Engine) -> str | None:
         UnreachableError: If the database is away.
     """
     with reading(engine) as connection:
-        return _get_revision(connection)
+        return fetch_revision(connection)
 
 
-def _get_revision(connection: sa.Connection) -> str | None:
+def fetch_revision(connection: sa.Connection) -> str | None:
+    """Return the revision of the database; None if it was never migrated."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(sa.select(_revision)).scalar_one_or_none()
@@ -99,7 +100,7 @@ def check_schema(engine: sa.Engine, versions: Path = VERSIONS) -> Schema:
     known = get_known_revisions(versions)
     wanted = known[-1]
     with reading(engine) as connection:
-        found = _get_revision(connection)
+        found = fetch_revision(connection)
         if found is not None and found not in known:
             _check_newer(connection, found, known)
             return Schema(found, wanted)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from migrations.schema_revisions import get_schema_revision
+from migrations.schema_revisions import fetch_revision
 from models.database.engine import TOLERATED_SKEW, measure_skew
 from models.units import format_age, format_bytes
 from operations.adapters.confinement import find_version
@@ -71,7 +71,7 @@ def look_at_settings(view: View) -> Iterator[Finding]:
 
 def look_at_programs(view: View) -> Iterator[Finding]:
     """Look for processes of another version, and for killed ones."""
-    schema = get_schema_revision(view.connection.engine)
+    schema = fetch_revision(view.connection)
     for each in view.alive:
         process = each.process
         if process.revision != schema:

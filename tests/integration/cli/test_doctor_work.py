@@ -19,6 +19,7 @@ from models.database.tables import breakers, deliveries, leases, operations
 from models.operation_state import Reason
 from operations.adapters.breaker import Breaker
 from operations.fleet.processes import Process, ProcessRole
+from overview.doctor.checks import hosts
 from overview.doctor.finding import LITTLE_SPACE, NO_SPACE
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker
@@ -168,12 +169,13 @@ def test_worker_of_another_schema_is_named(call: Call):
     assert "0000" in detail
 
 
-def test_program_as_new_as_the_database_is_right(call: Call):
+def test_program_as_new_as_the_database_is_right(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+):
     """The others are behind, also where the one that looks is among them."""
     sign(replace(make_worker("new"), revision="9999"))
     sign(make_worker("old"))
-    with writing(get_engine()) as connection:
-        connection.execute(sa.text("update alembic_version set version_num = '9999'"))
+    monkeypatch.setattr(hosts, "fetch_revision", lambda _connection: "9999")
 
     (detail,) = list_details(call("doctor", "--json"), "version")
 

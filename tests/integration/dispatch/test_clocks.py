@@ -23,7 +23,8 @@ from dispatch.clocks import follow_clock_set_back, notice_clock_set_back
 from models.back_off import LEASE
 from models.database.engine import make_engine, reading, writing
 from models.database.transaction import AtOnce
-from models.requests.bulk_changes import BulkChangeModel
+from models.requests.bulk_changes import BulkChangeModel, BulkKind, ChosenActionsModel
+from models.requests.operations import OperationFilterModel
 from operations.claiming.claim import await_task, retry_later
 from operations.claiming.claim import claim_operation as claim
 from operations.claiming.claimed import Claim
@@ -328,10 +329,12 @@ def test_many_are_changed_with_what_is_of_the_future(engine: sa.Engine, world: W
 
     with reading(engine) as connection:
         counted = [
-            count_bulk(connection, BulkChangeModel.model_validate(asked)).total
-            for asked in (
-                {"kind": kind, "filter": {}, "dry_run": True}
-                for kind in ("pause", "cancel")
+            count_bulk(
+                connection, BulkChangeModel(kind=kind, filter=every, dry_run=True)
+            ).total
+            for kind, every in (
+                (BulkKind.PAUSE, ChosenActionsModel()),
+                (BulkKind.CANCEL, OperationFilterModel()),
             )
         ]
 
