@@ -8,6 +8,7 @@ the script of the page reads; without script, one pastes it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from http import HTTPStatus
 
@@ -16,7 +17,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from models.errors import ForbiddenError, MinutehandError, UsageError
+from models.errors import ForbiddenError, MinutehandError, UnreachableError, UsageError
 from serving.access.keys import RefusedKey, note_use, recognize
 from serving.access.sign_ins import (
     LINK_COMMAND,
@@ -161,7 +162,8 @@ def _begin(request: Request, secret: str) -> Session:
             why = found.why
             raise ForbiddenError(f"{why[0].upper()}{why[1:]}.")
         session = begin_session(connection, found)
-    note_use(services.engine, found)
+    with suppress(UnreachableError):
+        note_use(services.engine, found)
     return session
 
 

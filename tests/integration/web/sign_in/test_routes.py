@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from cli.web_app import make_app
 from models.database.engine import reading, writing
 from models.database.tables import api_keys, sign_ins
+from models.errors import UnreachableError
 from models.role import Role
 from serving.access.manage_keys import revoke_key
 from serving.access.sign_ins import LINK_COMMAND
@@ -405,3 +406,17 @@ def test_signing_in_is_a_use_of_the_key(browser: TestClient, engine: sa.Engine):
     with reading(engine) as connection:
         (used,) = connection.scalars(sa.select(api_keys.c.last_used_at))
     assert used is not None
+
+
+def test_use_that_cannot_be_noted_refuses_nobody(
+    browser: TestClient, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """The session has begun by then, and the database was lost only since."""
+
+    def fail(*_: object) -> None:
+        raise UnreachableError("lost")
+
+    monkeypatch.setattr("web.sign_in.routes.note_use", fail)
+
+    assert 303 == enter(browser, new_key(engine)).status_code
+    assert "<b>ada</b>, admin of" in browser.get("/sign-in").text
