@@ -200,7 +200,7 @@ def _show_changes(
     with write_database() as connection:
         how = make_posting(replace=replace)
         foretold = foretell_post(connection, app, action, how)
-        told = name_former(connection, app, make_given(action, None))
+        told = name_former(connection, app, make_given(action, foretold.old))
     if json:
         print_json(foretold)
     else:

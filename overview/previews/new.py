@@ -55,6 +55,7 @@ class ForetoldPost(RunChanges):
     Args:
         uid: Null: it would be new.
         superseded: As of ``Posted``.
+        old: The row that it would replace.
         zone: In which the rule is read.
         doubts: What may be a mistake.
     """
@@ -62,6 +63,7 @@ class ForetoldPost(RunChanges):
     uid: str | None
     revision: int
     superseded: tuple[datetime, ...]
+    old: sa.Row[Any] | None = field(metadata=ASIDE)
     zone: ZoneInfo = field(metadata=ASIDE)
     doubts: list[Problem] = field(metadata=ASIDE)
 
@@ -97,6 +99,7 @@ def foretell_post(
         uid=None if posted.created else posted.uid,
         revision=posted.revision,
         superseded=posted.superseded,
+        old=old,
         zone=zone,
         doubts=find_doubts(known, action),
     )

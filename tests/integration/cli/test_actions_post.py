@@ -142,3 +142,16 @@ def test_what_it_follows_is_told_by_its_name(call: Call, shop: Path):
     call("actions", "post", first, "--app", "shop", "--replace")
     path = write_action(shop, name="after", uid="after", when={"after_action": "7f3a"})
     assert "After 'at night' succeeded" in call(*post, "--replace").out
+
+
+def test_dry_run_tells_what_is_followed_by_its_present_name(call: Call, shop: Path):
+    """Also where the document still has its former one, as the post itself does."""
+    call("actions", "post", write_action(shop, name="A", uid="a"), "--app", "shop")
+    after = {"name": "after", "when": {"after_action": "A"}}
+    call("actions", "post", write_action(shop, **after), "--app", "shop")
+    renamed = write_action(shop, name="B", uid="a")
+    call("actions", "post", renamed, "--app", "shop", "--replace")
+    edit = ("actions", "post", write_action(shop, **after), "--app", "shop")
+
+    assert "After 'B' succeeded" in call(*edit, "--replace", "--dry-run").out
+    assert "After 'B' succeeded" in call(*edit, "--replace").out
