@@ -139,9 +139,11 @@ def _fetch_told(view: View, uids: Sequence[str]) -> dict[str, str]:
 
 def look_at_monitors(view: View) -> Iterator[Finding]:
     """Report outside monitors that take no pings, and those that refuse some."""
-    findings = []
     pauses = fetch_pauses(view.connection, monitors=True)
     refused = view.connection.execute(_REFUSED, {"since": view.now - PINGS_FOR}).all()
+    rest = len(pauses) + len(refused) - _NAMED
+    pauses = pauses[:_NAMED]
+    refused = refused[: _NAMED - len(pauses)]
     places = [each.name.rpartition(" of ") for each in pauses]
     uids = [uid for *_, uid in places] + [row.action_uid for row in refused]
     named = _fetch_told(view, uids)
@@ -152,14 +154,13 @@ def look_at_monitors(view: View) -> Iterator[Finding]:
             f" ({pause.error}); runs and ticks go on, and pings are tried again"
         )
         title = "a monitor takes no pings"
-        findings.append(Finding("monitor", Health.DOUBTFUL, found, title, pause.since))
+        yield Finding("monitor", Health.DOUBTFUL, found, title, pause.since)
     for row in refused:
         found = f"{named[row.action_uid]}: its monitor refuses pings: {row.ping_error}"
         title = "a monitor refuses pings"
-        findings.append(Finding("monitor", Health.DOUBTFUL, found, title))
-    yield from findings[:_NAMED]
-    if len(findings) > _NAMED:
-        found = f"{len(findings) - _NAMED} more monitors: minutehand why ACTION"
+        yield Finding("monitor", Health.DOUBTFUL, found, title)
+    if rest > 0:
+        found = f"{rest:,} more monitors: minutehand why ACTION"
         yield Finding("monitor", Health.DOUBTFUL, found)
 
 

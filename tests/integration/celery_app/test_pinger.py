@@ -289,6 +289,29 @@ def test_refusal_is_told_once_and_named_until_one_is_taken(case: Case):
     assert [] == case.find()
 
 
+def test_so_many_refusals_are_named_and_the_others_counted(
+    engine: sa.Engine, case: Case
+):
+    """Only those that are named are looked up: a statement takes so many at most."""
+    case.monitor.answer = NO_SUCH
+    for number in range(7):
+        case.add(f"a{number}")
+        case.run(number, action_uid=f"a{number}")
+    case.look()
+    asked: list[int] = []
+
+    @sa.event.listens_for(engine, "before_cursor_execute")
+    def count(_c: Any, _cursor: Any, text: str, given: Any, *_: Any) -> None:
+        if "scheduled_actions" in text:
+            asked.append(len(given))
+
+    said = case.find()
+
+    assert 5 == sum("its monitor refuses pings" in each for each in said)
+    assert "2 more monitors: minutehand why ACTION" == said[-1]
+    assert 5 == max(asked)
+
+
 def test_process_that_dies_before_it_wrote_tells_again(
     engine: sa.Engine, case: Case, monkeypatch: pytest.MonkeyPatch
 ):
