@@ -383,9 +383,11 @@ class Repeats:
         """Tell whether to log a library's *record*; a filter of logging."""
         is_of_collector = record.name.startswith("opentelemetry.")
         # Celery adds a count of its attempts to connect after the broker and the cause.
-        if not (is_of_collector or str(record.msg).startswith("consumer: ")):
-            return True
         said = record.args[:2] if isinstance(record.args, tuple) else ()
+        texts = [each for each in (record.msg, *said[:1]) if isinstance(each, str)]
+        is_of_broker = any(each.startswith("consumer: ") for each in texts)
+        if not (is_of_collector or is_of_broker):
+            return True
         untold = self.count((record.name, record.msg, *map(str, said)))
         if untold:
             record.repeated = untold

@@ -81,6 +81,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         self._installation: str | None = None
         self._pace = Quota(every_s=PAUSE_S, most=MOST)
         self._told = Quota(every_s=_TELL_EVERY_S, most=_TOLD_MOST)
+        self._refused = Quota(every_s=_TELL_EVERY_S, most=_TOLD_MOST)
         self._is_paused = False
         self._beside: Any = None
         self._aside: Aside | None = None
@@ -138,12 +139,13 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         """
         Say why the connection is left; one that is refused again and again has to wait.
 
-        Celery would connect anew four times a second, and log everything but the reason
-        each time: a key of another type, a right that lacks, a replica.
+        Celery would connect anew four times a second: a key of another type, a right
+        that lacks, a replica. Its own warning, with the reason as Python writes it,
+        comes beside ours; each is logged once a minute.
         """
         error = describe(exc)
         log.warning(Event.BROKER_LOST, error=error)
-        is_again = self._told.ask(f"broker {error}", now=time.monotonic()) > 0
+        is_again = self._refused.ask(error, now=time.monotonic()) > 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CPendingDeprecationWarning)
             super().on_connection_error_after_connected(exc)

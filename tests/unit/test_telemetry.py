@@ -286,12 +286,15 @@ def test_attempts_of_celery_to_connect_are_one_line_a_minute() -> None:
         logging.getLogger("celery.worker.consumer.consumer").error(
             "consumer: Cannot connect to %s: %s.\n%s", "redis://", "refused", attempt
         )
+        logging.getLogger("celery.worker.consumer.consumer").warning(
+            "%s (%r)", "consumer: Connection to broker lost.", OSError("refused")
+        )
         logging.getLogger("celery.worker").warning("lost %s", attempt)
     logging.getLogger("celery.worker.consumer.consumer").error(
         "consumer: Cannot connect to %s: %s.\n%s", "redis://", "out of memory", 4
     )
 
-    assert len(stream.getvalue().splitlines()) == 1 + 3 + 1
+    assert len(stream.getvalue().splitlines()) == 2 + 3 + 1
 
 
 def test_collector_that_is_away_is_a_line_a_minute() -> None:

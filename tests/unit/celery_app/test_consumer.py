@@ -6,10 +6,12 @@ import json
 from typing import Any
 from uuid import UUID
 
+import pytest
 from celery import Celery
+from celery.worker import consumer as celery_consumer
 from celery.worker.request import Request
 
-from celery_app.consumer import Quota
+from celery_app.consumer import Consumer, Quota
 from celery_app.received import ReceivedMessage, make_anew, read_task
 
 
@@ -59,3 +61,24 @@ def test_so_many_things_at_most():
         quota.ask("d", now=0.75),
         quota.ask("c", now=1.0),
     ]
+
+
+def test_strangers_do_not_slow_a_worker_that_loses_its_broker_once(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """It waits only for what is refused again, whatever else was told meanwhile."""
+    worker: Any = object.__new__(Consumer)
+    told, refused = (Quota(every_s=60, most=20) for _ in range(2))
+    vars(worker).update(_told=told, _refused=refused, channel_errors=(OSError,))
+    for number in range(20):
+        told.ask(str(number), now=0.0)
+    waits: list[float] = []
+    monkeypatch.setattr("celery_app.consumer.time.monotonic", lambda: 1.0)
+    monkeypatch.setattr("celery_app.consumer.time.sleep", waits.append)
+    name = "on_connection_error_after_connected"
+    monkeypatch.setattr(celery_consumer.Consumer, name, lambda *_: None)
+
+    worker.on_connection_error_after_connected(OSError("NOPERM"))
+    assert [] == waits
+    worker.on_connection_error_after_connected(OSError("NOPERM"))
+    assert 1 == len(waits)
