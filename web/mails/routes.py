@@ -218,6 +218,8 @@ def show_mails(context: Viewer) -> Response:
 
 def _read_zones(context: Context, mails: Collection[ListedMail]) -> Mapping[UUID, str]:
     """Return the zones of the runs of *mails*, by the id of the operation."""
+    if not mails:
+        return {}
     ids = {each.operation_id for each in mails}
     zones = read_part(context, fetch_zones_of, ids)
     return {} if isinstance(zones, Unread) else {i: z.key for i, z in zones.items()}
