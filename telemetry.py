@@ -9,7 +9,6 @@ Imports no other module of ours.
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import time
 from collections.abc import Callable, Hashable, MutableMapping, Sequence
@@ -22,10 +21,9 @@ import structlog
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
 from structlog.typing import Processor
 
-LogFormat = Literal["auto", "json", "console"]
+from models.units import CONTROLS
 
-#: What a terminal obeys instead of showing it, but for line ends and tabs.
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+LogFormat = Literal["auto", "json", "console"]
 
 
 class Event(StrEnum):

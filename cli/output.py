@@ -25,8 +25,7 @@ from rich.text import Text
 
 from models.errors import Problem
 from models.json_form import write_json
-from models.units import show_instant
-from telemetry import CONTROLS
+from models.units import CONTROLS, show_instant
 
 if TYPE_CHECKING:
     from actions.occurrences import Due

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 _Word = TypeVar("_Word", bound=str)
+
+#: What a terminal obeys instead of showing it, but for line ends and tabs.
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def format_age(age: timedelta) -> str:

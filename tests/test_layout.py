@@ -188,7 +188,7 @@ def test_settings_and_telemetry_import_nothing_above_models() -> None:
     ours = {*PACKAGES, "settings", "telemetry", "tracing", "scheduler_server"}
 
     assert find_imports(ROOT / "settings.py") & ours == {"models"}
-    assert find_imports(ROOT / "telemetry.py") & ours == set()
+    assert find_imports(ROOT / "telemetry.py") & ours <= {"models"}
     assert find_imports(ROOT / "tracing.py") & ours == {"telemetry"}
 
 

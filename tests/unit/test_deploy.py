@@ -25,7 +25,21 @@ GIVEN_LABELS = {"instance", "job"}
 FUNCTIONS = {"abs", "absent", "histogram_quantile", "increase", "rate", "time"}
 AGGREGATIONS = {"sum", "max", "min", "avg", "count"}
 WORDS = {"by", "on", "and", "or", "unless"}
-OPERATORS = {">", "<", ">=", "<=", "==", "!=", "+", "-", "*", "/", "and", "or"}
+OPERATORS = {
+    ">",
+    "<",
+    ">=",
+    "<=",
+    "==",
+    "!=",
+    "+",
+    "-",
+    "*",
+    "/",
+    "and",
+    "or",
+    "unless",
+}
 
 _TOKEN = re.compile(
     r"""\s*(?:
