@@ -195,6 +195,8 @@ class _Life:
         self._scene = scene
         self._history = history
         self._heavy_free_at = scene.begin
+        #: When the last heavy one of each app ends: the next is not sent before.
+        self._app_free_at: dict[str, datetime] = {}
         self._ends: dict[str, datetime] = {}
         self._missed: dict[str, list[datetime]] = {}
         #: One for all: making another for each run would take longer than the rest.
@@ -291,7 +293,10 @@ class _Life:
             sent_at = self._heavy_free_at + 0.4 * _SECOND
         if sent_at > scene.now:
             self._ends[action.uid] = scene.now + _DAY
-            self._add(action, due, recorded_at, state=OperationState.PENDING)
+            row = self._add(action, due, recorded_at, state=OperationState.PENDING)
+            if self._app_free_at.get(row["app"], scene.begin) <= scene.now:
+                row |= {"state": OperationState.QUEUED, "sent_at": recorded_at}
+                row["sends"] = 1
             return
         if not is_heavy and sent_at > scene.quick_ended:
             row = self._add(action, due, recorded_at, state=OperationState.QUEUED)
@@ -310,3 +315,4 @@ class _Life:
         self._ends[action.uid] = finished_at
         if is_heavy:
             self._heavy_free_at = max(self._heavy_free_at, finished_at)
+            self._app_free_at[row["app"]] = finished_at

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -27,6 +26,9 @@ from tests.servers import wait_until
 UNLIMITED = RequestLimits(
     dict.fromkeys(RequestClass, Rate(10**9)), clock=time.monotonic
 )
+
+#: Looks of doctor at what is not there.
+_APART = ("clock", "broker", "tasks")
 
 
 def find_database(home: Path) -> str:
@@ -94,14 +96,14 @@ def serve(
     run = partial(server.run, sockets=[listener])
     thread = threading.Thread(target=run, name="seeded web", daemon=True)
     thread.start()
-    # The host's own clock is not part of the scene.
-    hosts = patch.object(checks.hosts, "measure_skew", lambda _: timedelta(0))
-    hosts.start()
+    # The host's own clock, and a broker, are not part of the scene.
+    scene = patch.dict(checks.LOOKS, dict.fromkeys(_APART, lambda _view: iter(())))
+    scene.start()
     try:
         wait_until(lambda: server.started or not thread.is_alive(), what="the pages")
         assert thread.is_alive(), "the pages did not start"
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        hosts.stop()
+        scene.stop()
         server.should_exit = True
         thread.join(30)
