@@ -181,12 +181,12 @@ def test_each_filter_leaves_out_the_others(engine: sa.Engine):
 
 def test_what_is_recorded_after_the_count_is_left_alone(engine: sa.Engine):
     """Nobody agreed to it."""
-    record_all(engine, make_operation(0))
-    counted = count(engine, "cancel", OperationFilter())
-    record_all(engine, make_operation(1))
-    edit(engine, make_operation(1).id, recorded_at=counted.at + timedelta(seconds=1))
+    record_all(engine, make_operation(0), make_operation(1))
+    at = count(engine, "cancel", OperationFilter()).at - timedelta(seconds=1)
+    edit(engine, make_operation(0).id, recorded_at=at)
+    edit(engine, make_operation(1).id, recorded_at=at + timedelta(milliseconds=1))
 
-    changed = change_all(engine, "cancel", OperationFilter(), at=counted.at)
+    changed = change_all(engine, "cancel", OperationFilter(), at=at)
 
     assert 1 == changed.done
     assert ["canceled", "pending"] == fetch_states(engine)
