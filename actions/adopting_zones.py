@@ -223,18 +223,12 @@ def _quarantine(connection: sa.Connection, row: sa.Row[Any], reason: str) -> Non
 
 
 def _find_next(
-    schedule: Schedule,
-    row: sa.Row[Any],
-    after: datetime,
-    older: Mapping[str, ZoneInfo],
+    schedule: Schedule, row: sa.Row[Any], after: datetime, older: Mapping[str, ZoneInfo]
 ) -> Due | None:
     """Return what is due first after *after*, but for what the older clocks had run."""
     before = read_in_older(schedule, older)
     dues = walk_due(
-        schedule,
-        row.uid,
-        start=after + _RESOLUTION,
-        effective_from=row.effective_from,
+        schedule, row.uid, start=after + _RESOLUTION, effective_from=row.effective_from
     )
     for due in dues:
         was = None if before is None else _find_former(schedule, before, due, older)

@@ -168,11 +168,7 @@ def decide(
 
 
 def decide_time(
-    action: DueAction,
-    *,
-    now: datetime,
-    lookback: timedelta,
-    memo: Memo,
+    action: DueAction, *, now: datetime, lookback: timedelta, memo: Memo
 ) -> Decision:
     """
     Decide every occurrence of a time-driven action in ``[next_due_at, now]``.

@@ -206,8 +206,7 @@ def fetch_watch(connection: sa.Connection) -> Watch:
             leases.outerjoin(
                 small_apps,
                 sa.and_(
-                    small_apps.c.notices.is_not(None),
-                    small_apps.c.deleted_at.is_(None),
+                    small_apps.c.notices.is_not(None), small_apps.c.deleted_at.is_(None)
                 ),
             )
         )

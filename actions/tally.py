@@ -185,9 +185,7 @@ def _find_missed(
     missed = []
     if first.occurrence < chosen[0].occurrence:
         before = find_last(
-            schedule,
-            first.occurrence - _SECOND,
-            chosen[0].occurrence - _SECOND,
+            schedule, first.occurrence - _SECOND, chosen[0].occurrence - _SECOND
         )
         assert before is not None  # first itself lies there
         missed.append(_count(schedule, first.occurrence, before, limit))

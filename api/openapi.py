@@ -115,10 +115,7 @@ def find_routes() -> Iterator[APIRoute]:
 
 
 def _complete(
-    described: dict[str, Any],
-    route: ApiRoute,
-    method: str,
-    schemas: dict[str, Any],
+    described: dict[str, Any], route: ApiRoute, method: str, schemas: dict[str, Any]
 ) -> None:
     described["security"] = [{"key": []}]
     described["x-role"] = route.role.value

@@ -145,11 +145,7 @@ RaiseEvents = Annotated[
 
 
 def apply_or_foresee(
-    context: Context,
-    model: SmallAppModel,
-    terms: ApplyTerms,
-    *,
-    dry_run: bool,
+    context: Context, model: SmallAppModel, terms: ApplyTerms, *, dry_run: bool
 ) -> Applied | AppDifference:
     """Apply *model* as ``apply_small_app`` does; with *dry_run* nothing is changed."""
     if dry_run:

@@ -57,10 +57,7 @@ EVERY_S = 600.0
 #: Samples are taken so long after a minute has begun.
 _OFFSET_S = 45.0
 
-_SHIFTS = {
-    "clock ahead": timedelta(minutes=3),
-    "clock back": -timedelta(hours=1),
-}
+_SHIFTS = {"clock ahead": timedelta(minutes=3), "clock back": -timedelta(hours=1)}
 _HAPPENINGS = (
     *("scheduler restarted", "worker restarted", "clock ahead", "scheduler killed"),
     *("web restarted", "worker killed", "clock back"),

@@ -58,10 +58,7 @@ class Draft:
 
 
 def write_migration(
-    message: str,
-    *,
-    target: sa.MetaData = metadata,
-    versions: Path = VERSIONS,
+    message: str, *, target: sa.MetaData = metadata, versions: Path = VERSIONS
 ) -> Draft:
     """
     Write the next migration into *versions*, and apply it to nothing.
@@ -133,9 +130,7 @@ def _read_compatible(versions: Path) -> str:
     return str(run_path(str(newest))["compatible_from"])
 
 
-def _flatten(
-    found: Sequence[ops.MigrateOperation],
-) -> Iterator[ops.MigrateOperation]:
+def _flatten(found: Sequence[ops.MigrateOperation]) -> Iterator[ops.MigrateOperation]:
     """Take changes out of the tables they are grouped by; their order is kept."""
     for each in found:
         if isinstance(each, ops.OpContainer):

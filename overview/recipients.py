@@ -112,13 +112,7 @@ def foresee_recipients(
 
     def find(*, inside: bool) -> tuple[Recipient, ...]:
         found = fetch_addressed(
-            connection,
-            app,
-            who,
-            now=now,
-            on_event=on_event,
-            inside=inside,
-            limit=most,
+            connection, app, who, now=now, on_event=on_event, inside=inside, limit=most
         )
         return tuple(judge_recipient(action, user, now=now) for user in found)
 

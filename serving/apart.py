@@ -229,10 +229,7 @@ def _answer(app: ASGIApp, connection: socket.socket) -> None:
 
 
 async def _run(
-    app: ASGIApp,
-    scope: MutableMapping[str, Any],
-    body: bytes,
-    told: list[Message],
+    app: ASGIApp, scope: MutableMapping[str, Any], body: bytes, told: list[Message]
 ) -> None:
     bodies = [body]
 

@@ -66,11 +66,7 @@ class Context:
         """
         if self.idempotency_key is None:
             return None
-        parts = (
-            self.caller.owner.encode(),
-            self.idempotency_key.encode(),
-            self.body,
-        )
+        parts = (self.caller.owner.encode(), self.idempotency_key.encode(), self.body)
         return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
     @property

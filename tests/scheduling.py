@@ -101,10 +101,7 @@ def post(
 
 
 def post_at(
-    engine: sa.Engine,
-    since: datetime = MONDAY,
-    app: str = "app",
-    **changes: Any,
+    engine: sa.Engine, since: datetime = MONDAY, app: str = "app", **changes: Any
 ) -> str:
     """Post an action as if it was done at *since*; return its uid."""
     uid = post(engine, app, **changes).uid

@@ -423,11 +423,7 @@ def find_postgres_programs() -> Path:
 def _can_run(program: Path, user: str | None) -> bool:
     try:
         done = subprocess.run(
-            [program, "--version"],
-            check=False,
-            capture_output=True,
-            cwd="/",
-            user=user,
+            [program, "--version"], check=False, capture_output=True, cwd="/", user=user
         )
     except PermissionError:
         return False

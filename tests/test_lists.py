@@ -101,11 +101,7 @@ def find_steps_that_use(name: str) -> set[str]:
             TRANSITIONS,
             {None, *OperationState},
         ),
-        (
-            "models/when.py: TIME_KINDS",
-            TIME_KINDS.values(),
-            get_args(TimeModel),
-        ),
+        ("models/when.py: TIME_KINDS", TIME_KINDS.values(), get_args(TimeModel)),
         ("models/when.py: EVENT_KINDS", EVENT_KINDS.values(), get_args(EventModel)),
         ("celery_app/routing.py: TASK_OF_QUEUE", TASK_OF_QUEUE, WORKER_QUEUES),
         ("operations/fleet/processes.py: AGREED", AGREED, ProcessRole),

@@ -83,11 +83,7 @@ class WarmProcess(subprocess.Popen[bytes]):
 
 
 def start_warm(
-    command: Sequence[str],
-    *,
-    log: Path,
-    environ: dict[str, str],
-    cwd: Path,
+    command: Sequence[str], *, log: Path, environ: dict[str, str], cwd: Path
 ) -> WarmProcess:
     """Start ``python -m module ...`` or ``python script.py ...``."""
     assert command[0] == sys.executable

@@ -170,10 +170,7 @@ def read_form(body: bytes) -> Form:
     try:
         text = body.decode("utf-8")
         pairs = parse_qsl(
-            text,
-            keep_blank_values=True,
-            max_num_fields=_MOST_FIELDS,
-            errors="strict",
+            text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"
         )
     except ValueError:
         msg = "This is not the form of the page. Load the page again."

@@ -30,11 +30,7 @@ from web.sign_in import routes as sign_in
 from web.timeline import routes as timeline
 from web.workers import routes as workers
 
-PUBLIC_ROUTERS = (
-    sign_in.router,
-    company.router,
-    static_files,
-)
+PUBLIC_ROUTERS = (sign_in.router, company.router, static_files)
 ROUTERS = (
     app_changes.router,  # before /apps/{app}: "_new" is no uid
     apps.router,

@@ -257,12 +257,7 @@ def fetch_occurrence_part(
         raise UsageError(msg)
     after = page.read_after(datetime, str)
     history = fetch_bounded_history(
-        connection,
-        uid,
-        app=app,
-        within=(begin, end),
-        after=after,
-        limit=page.limit + 1,
+        connection, uid, app=app, within=(begin, end), after=after, limit=page.limit + 1
     )
     found = list_moments(
         history, since=begin, until=end, after=after, limit=page.limit + 1

@@ -96,10 +96,7 @@ def pause_target(
 
 
 def resume_target(
-    connection: sa.Connection,
-    app: str | None,
-    *,
-    expected: str | None = None,
+    connection: sa.Connection, app: str | None, *, expected: str | None = None
 ) -> ResumedTarget:
     """
     Resume *app*, or with None all of the installation, from now on.

@@ -265,10 +265,7 @@ def _make_room(connection: sa.Connection, plan: _Plan) -> None:
 
 
 def _post(
-    connection: sa.Connection,
-    app: str,
-    plan: _Plan,
-    how: Posting,
+    connection: sa.Connection, app: str, plan: _Plan, how: Posting
 ) -> dict[str, Posted]:
     """Store the documents that differ, and return what became of each, by file."""
     actions = [each.action for each in plan.changed]

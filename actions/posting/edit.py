@@ -218,11 +218,7 @@ def replace_text(
 
 
 def patch_text(
-    connection: sa.Connection,
-    seen: SeenAction,
-    text: str | bytes,
-    *,
-    terms: Terms,
+    connection: sa.Connection, seen: SeenAction, text: str | bytes, *, terms: Terms
 ) -> OneOutcome:
     """
     Change a stored action by a JSON Merge Patch (RFC 7396).
@@ -247,11 +243,7 @@ def patch_text(
 
 
 def roll_back(
-    connection: sa.Connection,
-    seen: SeenAction,
-    revision: int,
-    *,
-    terms: Terms,
+    connection: sa.Connection, seen: SeenAction, revision: int, *, terms: Terms
 ) -> OneOutcome:
     """
     Give a stored action the document of an earlier revision, as a new revision.

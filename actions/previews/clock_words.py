@@ -28,14 +28,7 @@ _MOST_TIMES = 6
 #: Values that make a pattern; fewer are listed.
 _LEAST_RUN = 3
 
-_NTH = {
-    1: "first",
-    2: "second",
-    3: "third",
-    4: "fourth",
-    5: "fifth",
-    LAST_WEEK: "last",
-}
+_NTH = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", LAST_WEEK: "last"}
 
 #: The normalized form of a calendar rule for every year and second 0.
 _CALENDAR = re.compile(

@@ -155,10 +155,7 @@ def _format_offset(local: datetime) -> str:
 
 
 def _annotate(
-    schedule: Schedule,
-    found: list[datetime],
-    uid: str | None,
-    viewer_zone: ZoneInfo,
+    schedule: Schedule, found: list[datetime], uid: str | None, viewer_zone: ZoneInfo
 ) -> tuple[PreviewOccurrence, ...]:
     """Return *found* in each zone, with notes."""
     shown: list[PreviewOccurrence] = []

@@ -63,9 +63,7 @@ WAS = {
 ENDED = {"success": "succeeded", "failure": "failed", "end": "ended"}
 
 
-def describe(
-    action: ScheduledActionModel | TimingModel | SingleModel,
-) -> str:
+def describe(action: ScheduledActionModel | TimingModel | SingleModel) -> str:
     """
     Return when *action* is due, as one sentence without a full stop.
 
@@ -131,9 +129,7 @@ def _describe_rule(rule: SingleModel) -> str:
             assert_never(rule)
 
 
-def _describe_local_rule(
-    rule: CronModel | CalendarModel | WorkingDayModel,
-) -> str:
+def _describe_local_rule(rule: CronModel | CalendarModel | WorkingDayModel) -> str:
     """Return a rule of local times, and its zone."""
     match rule:
         case CronModel():

@@ -187,11 +187,7 @@ def make_cron_rule(model: CronModel) -> CronRule:
 
 
 def get_cron_last_occurrence(
-    rule: str,
-    timezone: ZoneInfo,
-    *,
-    now: datetime,
-    lookback: timedelta = LOOKBACK,
+    rule: str, timezone: ZoneInfo, *, now: datetime, lookback: timedelta = LOOKBACK
 ) -> datetime | None:
     """
     Return the latest moment in ``(now - lookback, now]`` at which *rule* was due.

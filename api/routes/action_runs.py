@@ -171,9 +171,7 @@ def run_action(
     )
     shown = context.fetch(fetch_shown_operation, operation_id)
     return answer(
-        shown,
-        status=HTTPStatus.ACCEPTED,
-        location=f"/operations/{operation_id}",
+        shown, status=HTTPStatus.ACCEPTED, location=f"/operations/{operation_id}"
     )
 
 
@@ -239,9 +237,5 @@ def list_recipients(
     found = context.fetch(
         fetch_recipient_part, uid, page, inside=is_in, app=context.app
     )
-    more = {
-        "count": found.count,
-        "on_event": found.on_event,
-        "unknown": found.unknown,
-    }
+    more = {"count": found.count, "on_event": found.on_event, "unknown": found.unknown}
     return answer_list(context, found.part, more=more)

@@ -82,11 +82,7 @@ def read_app(context: Viewer, app: str) -> Response:
 @Body(SmallAppBodyModel, examples={"shop": _EXAMPLE}, largest=LARGEST_BULK)
 @heavy
 def apply_app(
-    context: Editor,
-    app: str,
-    *,
-    dry_run: DryRun = False,
-    events: RaiseEvents = False,
+    context: Editor, app: str, *, dry_run: DryRun = False, events: RaiseEvents = False
 ) -> Response:
     """
     Make a small app what its document says; a key of the installation creates it.
@@ -209,8 +205,7 @@ def read_calendar_file(context: Viewer, app: str) -> Response:
     """
     found = context.fetch(make_calendar_file, app, web_url=_get_address(context))
     return CalendarFileResponse(
-        found.text,
-        headers={"Content-Disposition": f'inline; filename="{app}.ics"'},
+        found.text, headers={"Content-Disposition": f'inline; filename="{app}.ics"'}
     )
 
 

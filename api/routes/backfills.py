@@ -64,17 +64,11 @@ def make_backfill(context: Operator, uid: str) -> Response:
         return answer(plan)
     with context.writing() as connection:
         backfill_id = start_backfill(
-            connection,
-            uid,
-            asked,
-            retention=retention,
-            app=context.app,
+            connection, uid, asked, retention=retention, app=context.app
         )
         shown = fetch_shown_backfill(connection, backfill_id)
     return answer(
-        shown,
-        status=HTTPStatus.ACCEPTED,
-        location=f"/backfills/{backfill_id}",
+        shown, status=HTTPStatus.ACCEPTED, location=f"/backfills/{backfill_id}"
     )
 
 

@@ -61,9 +61,7 @@ def refresh_data(context: Editor, app: str) -> Response:
         request=context.repeatable,
     )
     return answer(
-        begun,
-        status=HTTPStatus.ACCEPTED,
-        location=f"/operations/{begun.operation_id}",
+        begun, status=HTTPStatus.ACCEPTED, location=f"/operations/{begun.operation_id}"
     )
 
 

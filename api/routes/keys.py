@@ -21,11 +21,7 @@ router = APIRouter(prefix=f"{ROOT}/keys", tags=["keys"], route_class=ApiRoute)
 
 
 @router.get("", response_model=ListJson[ShownKey])
-def list_keys(
-    context: Admin,
-    page: Paged,
-    app: OnlyApp,
-) -> Response:
+def list_keys(context: Admin, page: Paged, app: OnlyApp) -> Response:
     """
     List keys, also those that have ended, the latest first.
 

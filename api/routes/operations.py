@@ -132,8 +132,7 @@ def read_log(
     context: Viewer,
     operation_id: _Id,
     after: Annotated[
-        int,
-        Query(ge=0, le=2**31 - 1, description="`next_after` of the answer before."),
+        int, Query(ge=0, le=2**31 - 1, description="`next_after` of the answer before.")
     ] = 0,
     limit: Annotated[
         int, Query(ge=1, le=FIRST_KEPT + LAST_KEPT, description="The most lines.")
@@ -225,7 +224,5 @@ def retry_operation(context: Operator, operation_id: _Id) -> Response:
         )
         shown = fetch_shown_operation(connection, operation_id, app=context.app)
     return answer(
-        shown,
-        status=HTTPStatus.ACCEPTED,
-        location=f"/operations/{operation_id}",
+        shown, status=HTTPStatus.ACCEPTED, location=f"/operations/{operation_id}"
     )

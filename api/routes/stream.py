@@ -61,8 +61,7 @@ async def listen(
     context: Viewer,
     app: OnlyApp,
     last_event_id: Annotated[
-        str | None,
-        Header(description="The id of the last event that was received."),
+        str | None, Header(description="The id of the last event that was received.")
     ] = None,
     begin_after: Annotated[
         str | None,

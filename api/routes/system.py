@@ -41,10 +41,7 @@ _AUDIT_WITHIN = timedelta(seconds=25)
 
 
 @router.get(f"{ROOT}/status", response_model=Status | AppStatus)
-def read_status(
-    context: Viewer,
-    app: OnlyApp,
-) -> Response:
+def read_status(context: Viewer, app: OnlyApp) -> Response:
     """
     Tell who leads, what waits, what runs, what failed, and what is due next.
 
@@ -224,10 +221,7 @@ def read_load(
     ] = None,
     at: Annotated[
         Instant | None,
-        Query(
-            description="With `quiet`: what it costs from then on.",
-            examples=[],
-        ),
+        Query(description="With `quiet`: what it costs from then on.", examples=[]),
     ] = None,
 ) -> Response:
     """

@@ -82,11 +82,7 @@ def list_users(
 )
 @heavy
 def put_directory(
-    context: Editor,
-    app: str,
-    *,
-    dry_run: DryRun = False,
-    events: RaiseEvents = False,
+    context: Editor, app: str, *, dry_run: DryRun = False, events: RaiseEvents = False
 ) -> Response:
     """
     Make the users of a small app those of a directory; the others are removed.

@@ -541,11 +541,7 @@ def _make_operations() -> None:
     _index(
         "ix_operations_pending",
         "operations",
-        [
-            sa.text("CAST(overlap = 'queue' AS INTEGER)"),
-            "send_at",
-            "recorded_at",
-        ],
+        [sa.text("CAST(overlap = 'queue' AS INTEGER)"), "send_at", "recorded_at"],
         where="state = 'pending'",
     )
     _index(

@@ -59,9 +59,7 @@ class _Reader(Environment):
             self.at = end
 
 
-def find_template_problems(
-    templates: Mapping[str, TemplateModel],
-) -> Iterator[Problem]:
+def find_template_problems(templates: Mapping[str, TemplateModel]) -> Iterator[Problem]:
     """Yield what is wrong with the templates of a small app, by their names."""
     reader = _Reader()
     for name, template in templates.items():

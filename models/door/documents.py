@@ -73,10 +73,7 @@ def read_action(
 
 
 def read_action_object(
-    value: object,
-    *,
-    default_timezone: str = "UTC",
-    task_rules: TaskRules | None = None,
+    value: object, *, default_timezone: str = "UTC", task_rules: TaskRules | None = None
 ) -> ScheduledActionModel:
     """
     Return the action in the decoded JSON *value*; see ``read_action``.

@@ -218,8 +218,7 @@ class _Parser:
             )
         if macro.startswith("@every"):
             self.refuse(
-                "is not a cron rule.",
-                'Write an interval, such as {"every": "PT1M"}.',
+                "is not a cron rule.", 'Write an interval, such as {"every": "PT1M"}.'
             )
         near = difflib.get_close_matches(macro, MACROS, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(MACROS)}."

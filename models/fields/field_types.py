@@ -237,9 +237,7 @@ UserNames = Annotated[
     tuple[UserName, ...], Most(MOST_NAMES), AfterValidator(drop_repeated)
 ]
 Day = Annotated[
-    date,
-    PlainValidator(read_day),
-    WithJsonSchema({"type": "string", "format": "date"}),
+    date, PlainValidator(read_day), WithJsonSchema({"type": "string", "format": "date"})
 ]
 #: Why somebody does something, in their words.
 Note = Annotated[

@@ -161,8 +161,7 @@ def _unreadable(text: str, zone: ZoneInfo | None) -> RuleError:
     # Without a zone, the form without an offset would be refused next.
     local = "" if zone is None else "'2026-12-01T09:00:00' or "
     return RuleError(
-        f"{text!r} is not an ISO 8601 date and time.",
-        f"Write {local}'{EXAMPLE}'.",
+        f"{text!r} is not an ISO 8601 date and time.", f"Write {local}'{EXAMPLE}'."
     )
 
 

@@ -173,9 +173,7 @@ def complain(
         )
         if found["type"] == "model_type" and not found["loc"]
         else refuse(
-            make_complaint(found, model),
-            loc=(*at, *found["loc"]),
-            value=found["input"],
+            make_complaint(found, model), loc=(*at, *found["loc"]), value=found["input"]
         )
         for found in islice(error.errors(include_url=False), MOST_PROBLEMS)
     ]

@@ -42,9 +42,7 @@ class OperationFilterModel(DocumentModel):
         " the user, the reason or the error, in upper or lower case.",
     )
     since: Instant | None = Field(
-        default=None,
-        alias="from",
-        description="With an occurrence at or after this.",
+        default=None, alias="from", description="With an occurrence at or after this."
     )
     until: Instant | None = Field(
         default=None, description="With an occurrence before this."

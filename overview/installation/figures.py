@@ -154,10 +154,7 @@ def fetch_held(connection: sa.Connection) -> HeldOperations | None:
             sa.func.count(kept.app.distinct()),
             sa.func.min(kept.recorded_at, type_=kept.recorded_at.type),
             sa.func.max(sa.func.coalesce(kept.error, kept.reason)),
-        ).where(
-            PENDING.of(),
-            kept.reason.startswith(f"{Reason.PLATFORM}:"),
-        )
+        ).where(PENDING.of(), kept.reason.startswith(f"{Reason.PLATFORM}:"))
     ).one()
     return HeldOperations(count, apps, since, error) if count else None
 
@@ -192,9 +189,7 @@ def fetch_troubles(
         sa.func.count(),
         sa.func.max(operations.c.finished_at, type_=operations.c.finished_at.type),
     ).where(
-        TROUBLED.of(),
-        operations.c.finished_at >= db_now(-LATELY),
-        *belongs_to(app),
+        TROUBLED.of(), operations.c.finished_at >= db_now(-LATELY), *belongs_to(app)
     )
     uncertain = (
         sa.select(
@@ -342,9 +337,7 @@ def fetch_spread(
     }
 
 
-def count_finished(
-    connection: sa.Connection,
-) -> dict[tuple[OperationState, str], int]:
+def count_finished(connection: sa.Connection) -> dict[tuple[OperationState, str], int]:
     """
     Return how many operations became final lately, by state and reason.
 

@@ -69,10 +69,7 @@ class ForetoldPost(RunChanges):
 
 
 def foretell_post(
-    connection: sa.Connection,
-    app: str,
-    action: ScheduledActionModel,
-    how: Posting,
+    connection: sa.Connection, app: str, action: ScheduledActionModel, how: Posting
 ) -> ForetoldPost:
     """
     Return what storing *action* would change, without storing it.

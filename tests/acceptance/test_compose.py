@@ -223,9 +223,7 @@ def test_secrets_are_files_that_the_command_makes(
     assert not re.search(r"password\S*:-|PASSWORD: ", text, re.IGNORECASE)
 
 
-def test_containers_have_no_more_rights_than_they_need(
-    compose: dict[str, Any],
-) -> None:
+def test_containers_have_no_more_rights_than_they_need(compose: dict[str, Any]) -> None:
     """
     A root nobody can write to, no capabilities of ours, bounds on memory, processes
     and logs.

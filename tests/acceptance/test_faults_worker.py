@@ -95,9 +95,7 @@ def test_worker_that_was_killed_is_replaced(scheduled: Installation) -> None:
     assert row.worker.startswith("second@tests")
 
 
-def test_worker_frozen_past_its_lease_writes_nothing(
-    scheduled: Installation,
-) -> None:
+def test_worker_frozen_past_its_lease_writes_nothing(scheduled: Installation) -> None:
     """Another one has finished; what the first writes when it wakes is refused."""
     gate = scheduled.folder / "gate"
     scheduled.options |= SHORT

@@ -96,10 +96,7 @@ async def speak(installation: Installation, key_file: Path) -> AsyncIterator[Any
     server = StdioServerParameters(
         command=str(BIN / PASTED["command"]),
         args=PASTED["args"],
-        env={
-            **dict.fromkeys(PASTED["env"], str(key_file)),
-            **installation.environ,
-        },
+        env={**dict.fromkeys(PASTED["env"], str(key_file)), **installation.environ},
     )
     async with (
         stdio_client(server) as (incoming, outgoing),

@@ -270,10 +270,7 @@ DUE = {
 
 @pytest.mark.parametrize(("kind", "when"), read_when_table())
 def test_each_when_is_due_as_the_table_says(
-    kind: str,
-    when: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    kind: str, when: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``preview`` takes every example, and shows what stands beside it."""
     path = tmp_path / "action.json"

@@ -63,11 +63,7 @@ def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
         nobody.status_code,
     )
     assert "<b>ada</b>, admin of" in page.text
-    assert ("ada", "key", "created") == (
-        change["by"],
-        change["kind"],
-        change["change"],
-    )
+    assert ("ada", "key", "created") == (change["by"], change["kind"], change["change"])
     assert "web_signed_in" in log
     assert 0 == code, log
     assert "Traceback" not in log

@@ -130,13 +130,7 @@ class Looker:
             app: The only one that they see. None: all.
         """
         page = self.enter(
-            site,
-            width=width,
-            theme=theme,
-            script=script,
-            bare=bare,
-            role=role,
-            app=app,
+            site, width=width, theme=theme, script=script, bare=bare, role=role, app=app
         ).new_page()
         page.goto(f"{site.url}{path}")
         return page

@@ -112,9 +112,7 @@ class Installation:
     def scheduler(self, name: str = "scheduler") -> Iterator[subprocess.Popen[bytes]]:
         """Run a scheduler, whose log is *name*."""
         with run_warm(
-            SCHEDULER_COMMAND,
-            log=self.folder / f"{name}.log",
-            environ=self.environ,
+            SCHEDULER_COMMAND, log=self.folder / f"{name}.log", environ=self.environ
         ) as process:
             yield process
 

@@ -438,9 +438,7 @@ def judge_mails(
 
 
 def attribute(
-    broken: Sequence[Broken],
-    recorded: Mapping[UUID, datetime],
-    cases: Sequence[Case],
+    broken: Sequence[Broken], recorded: Mapping[UUID, datetime], cases: Sequence[Case]
 ) -> list[str]:
     """
     Tell each case what is *broken* of operations recorded while it was the last.

@@ -23,10 +23,7 @@ ILL = Said(["ok clock: good", "bad broker: does not answer"], 1.0)
 
 def make_cases() -> list[Case]:
     """Return two faults, a minute apart."""
-    return [
-        Case("a", begun_at=NOON),
-        Case("b", begun_at=NOON + MINUTE),
-    ]
+    return [Case("a", begun_at=NOON), Case("b", begun_at=NOON + MINUTE)]
 
 
 def make_case(seconds: Iterator[float]) -> Case:

@@ -202,9 +202,7 @@ def run_dripping_server(head: bytes) -> Iterator[tuple[int, Callable[[], bool]]]
 def test_webhook_that_drips_is_left(head: bytes):
     """Each byte comes in time, and the answer never does."""
     webhooks = RealWebhooks(
-        secret="abc",
-        allowed_hosts=("127.0.0.1",),
-        timeout=timedelta(seconds=1),
+        secret="abc", allowed_hosts=("127.0.0.1",), timeout=timedelta(seconds=1)
     )
     with run_dripping_server(head) as (port, is_left):
         url = f"http://127.0.0.1:{port}/"

@@ -91,10 +91,7 @@ def scheduler(slow_engine: sa.Engine, world: World) -> Scheduler:
         Leader(slow_engine, monotonic=world),
         sender,
         read_settings(
-            {
-                "MINUTEHAND_CHUNK": "1",
-                "MINUTEHAND_NOTICE_MAIL": "ops@example.org",
-            },
+            {"MINUTEHAND_CHUNK": "1", "MINUTEHAND_NOTICE_MAIL": "ops@example.org"},
             env_file=None,
         ),
         monotonic=world,

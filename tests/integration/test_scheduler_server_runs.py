@@ -78,9 +78,7 @@ def movable(sqlite_url: str) -> Iterator[tuple[sa.Engine, MovableClock]]:
     engine.dispose()
 
 
-def test_clock_that_is_set_back_keeps_ticking(
-    movable: tuple[sa.Engine, MovableClock],
-):
+def test_clock_that_is_set_back_keeps_ticking(movable: tuple[sa.Engine, MovableClock]):
     """The hour that comes again is looked at again, and nothing in it runs twice."""
     engine, clock = movable
     add_app(engine)

@@ -30,10 +30,7 @@ class Data:
 
 
 def make_data(
-    scene: Scene,
-    actions: list[SeededAction],
-    history: History,
-    workspace: Path | None,
+    scene: Scene, actions: list[SeededAction], history: History, workspace: Path | None
 ) -> Data:
     """
     Return the domains of every app.

@@ -138,10 +138,7 @@ def _find_times(scene: Scene, action: SeededAction) -> Iterator[_Due]:
     if not action.columns["active"] or action.schedule is None:
         return
     found = find_due(
-        action.schedule,
-        action.uid,
-        start=scene.begin,
-        now=_get_end(scene, action),
+        action.schedule, action.uid, start=scene.begin, now=_get_end(scene, action)
     )
     special = action.special
     for due in found:

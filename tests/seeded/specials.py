@@ -142,10 +142,7 @@ SPECIALS = (
         38,
         _cron("0 16 * * 1-5", "Europe/Stockholm"),
         {"send_email": {"template": "absence-letter"}},
-        more={
-            "recipients": {"groups": ["office"]},
-            "except": [{"calendar": "se"}],
-        },
+        more={"recipients": {"groups": ["office"]}, "except": [{"calendar": "se"}]},
     ),
     _make(
         "lumen-grid",

@@ -78,11 +78,7 @@ RATES: dict[Place, tuple[tuple[Fault, int], ...]] = {
         (Fault.FREEZE, 60),
     ),
     Place.ASK_BROKER: ((Fault.ERROR, 50), (Fault.HANG, 10), (Fault.FREEZE, 20)),
-    Place.MESSAGE: (
-        (Fault.DUPLICATE, 400),
-        (Fault.LOSS, 150),
-        (Fault.DELAY, 400),
-    ),
+    Place.MESSAGE: ((Fault.DUPLICATE, 400), (Fault.LOSS, 150), (Fault.DELAY, 400)),
     Place.BEFORE_MAIL: ((Fault.CRASH, 60), (Fault.FREEZE, 60), (Fault.DELAY, 200)),
     Place.AFTER_MAIL: ((Fault.CRASH, 80), (Fault.FREEZE, 60), (Fault.SUSPEND, 20)),
     Place.EFFECT: ((Fault.CRASH, 150), (Fault.FREEZE, 100), (Fault.ERROR, 300)),

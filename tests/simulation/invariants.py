@@ -319,8 +319,7 @@ class Invariants:
             or _lies_ahead(expires, now, 2 * LEASE)
         )
         _insist(
-            may_end,
-            f"{process.name} ended the lease of fence {fence} before its time",
+            may_end, f"{process.name} ended the lease of fence {fence} before its time"
         )
         if new_holder is not None:
             _insist(

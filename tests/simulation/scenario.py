@@ -55,10 +55,7 @@ ACTIONS: dict[str, dict[str, Any]] = {
         "overlap": "skip",
     },
     "welcome": {"operations": _MAIL, "when": {"on": SIGNUP}},
-    "absent": {
-        "operations": _MAIL,
-        "when": {"after": SEEN, "delay": "PT5M"},
-    },
+    "absent": {"operations": _MAIL, "when": {"after": SEEN, "delay": "PT5M"}},
     "once": {"operations": _TASK},
     "other": {
         "operations": {"refresh": True, **_TASK},
@@ -113,12 +110,7 @@ def make_document(uid: str, **changes: Any) -> dict[str, Any]:
 
 
 def set_up(
-    engine: sa.Engine,
-    start: datetime,
-    *,
-    seconds: bool,
-    follow: bool,
-    expects: bool,
+    engine: sa.Engine, start: datetime, *, seconds: bool, follow: bool, expects: bool
 ) -> None:
     """
     Make the small apps, their people and their actions; the clock shows *start*.

@@ -167,11 +167,7 @@ def _fetch_others(
     connection: sa.Connection, uid: str, since: datetime, until: datetime
 ) -> Sequence[sa.Row[Any]]:
     """Return when what did not succeed, or not yet, was due, the latest first."""
-    within = (
-        _run.action_uid == uid,
-        _run.occurrence >= since,
-        _run.occurrence < until,
-    )
+    within = (_run.action_uid == uid, _run.occurrence >= since, _run.occurrence < until)
     query = sa.select(_run.occurrence, _run.state).where(*within)
     rows: list[sa.Row[Any]] = []
     # The first is read from its index alone.
@@ -183,10 +179,7 @@ def _fetch_others(
 
 
 def _count(
-    connection: sa.Connection,
-    uid: str,
-    begins: Sequence[datetime],
-    first_day: int,
+    connection: sa.Connection, uid: str, begins: Sequence[datetime], first_day: int
 ) -> dict[int, int]:
     """Return how many operations there are, by number of the day."""
     given = json_rows(
@@ -232,10 +225,7 @@ def _divide(
 
 
 def _list_missed(
-    connection: sa.Connection,
-    action: sa.Row[Any],
-    since: datetime,
-    until: datetime,
+    connection: sa.Connection, action: sa.Row[Any], since: datetime, until: datetime
 ) -> list[Missed]:
     """Return what was missed from *since* until *until*, newest first."""
     query = sa.select(_run.id, _run.occurrence, _run.details)

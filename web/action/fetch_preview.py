@@ -22,11 +22,7 @@ from overview.recipients import read_stored
 
 
 def preview_stored(
-    connection: sa.Connection,
-    uid: str,
-    *,
-    count: int,
-    viewer_zone: ZoneInfo,
+    connection: sa.Connection, uid: str, *, count: int, viewer_zone: ZoneInfo
 ) -> Preview:
     """
     Return the next occurrences of a stored action, as the tick will find them.

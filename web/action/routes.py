@@ -382,11 +382,7 @@ def resume_action(context: Operator, form: Form, uid: str) -> Response:
         subject = _fetch(connection, context, uid)
         note = form.read(NoteModel, "note").note
         is_changed = pause_and_resume.resume_action(
-            connection,
-            uid,
-            note,
-            app=context.app,
-            bounds=context.services.terms.bounds,
+            connection, uid, note, app=context.app, bounds=context.services.terms.bounds
         )
     words = "is resumed" if is_changed else "was not paused on its own"
     return go_to(_path(uid), f"{subject.action.name} {words}.")

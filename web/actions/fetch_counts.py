@@ -205,9 +205,7 @@ def _fetch_cells(
     return cells, sum(row[-1] for row in rows) <= most
 
 
-def _name_kinds(
-    kept: ReadOnlyColumnCollection[str, Any],
-) -> list[sa.Label[bool]]:
+def _name_kinds(kept: ReadOnlyColumnCollection[str, Any]) -> list[sa.Label[bool]]:
     return [match_kind(kind, kept).label(f"is_{kind}") for kind in ActionKind]
 
 

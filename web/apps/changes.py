@@ -257,12 +257,7 @@ def _save_user(connection: sa.Connection, place: _Place, form: Form, name: str) 
             )
             return
         patch_user(
-            connection,
-            place.app,
-            name,
-            entry,
-            expected_tag=seen,
-            raise_events=raised,
+            connection, place.app, name, entry, expected_tag=seen, raise_events=raised
         )
     except InvalidDocumentError as error:
         raise place_problems(place.part, "", error) from None

@@ -89,12 +89,7 @@ def show_users(context: Viewer, app: str) -> Response:
     wanted = UserFilter(group=query.text("group"), text=query.text("text"))
     part = read_part(context, fetch_user_part, app, wanted, page)
     groups = read_part(context, fetch_group_part, app, Page(200))
-    values = {
-        "app": app,
-        "groups": groups,
-        "wanted": wanted,
-        **query.show(part),
-    }
+    values = {"app": app, "groups": groups, "wanted": wanted, **query.show(part)}
     return render(context, "apps/users.html", values)
 
 

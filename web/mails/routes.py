@@ -169,12 +169,7 @@ def _show_test(
 
 
 #: Those that wait for a decision first.
-_STATES = (
-    MailState.FAILED,
-    MailState.UNCERTAIN,
-    MailState.SENDING,
-    MailState.SENT,
-)
+_STATES = (MailState.FAILED, MailState.UNCERTAIN, MailState.SENDING, MailState.SENT)
 
 
 def select_mails(context: Context, query: Query) -> MailFilter:

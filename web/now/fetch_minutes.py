@@ -64,10 +64,7 @@ class Minutes:
 
 
 def fetch_minutes(
-    connection: sa.Connection,
-    *,
-    app: str | None = None,
-    most: int | None = None,
+    connection: sa.Connection, *, app: str | None = None, most: int | None = None
 ) -> Minutes:
     """
     Return what each minute around now had or will have.
@@ -125,11 +122,7 @@ def _count_recorded(
     )
     placed_at = sa.case((is_timely, kept.occurrence), else_=kept.recorded_at)
     looked_at = (
-        sa.select(
-            minute_of(placed_at).label("minute"),
-            kept.recorded_at,
-            kept.state,
-        )
+        sa.select(minute_of(placed_at).label("minute"), kept.recorded_at, kept.state)
         .where(kept.recorded_at >= since, *belongs_to(app))
         .order_by(kept.recorded_at.desc())
         .limit(most)

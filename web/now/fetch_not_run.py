@@ -340,10 +340,7 @@ class LateRuns(NamedTuple):
 
 
 def fetch_late(
-    connection: sa.Connection,
-    *,
-    since: datetime,
-    app: str | None = None,
+    connection: sa.Connection, *, since: datetime, app: str | None = None
 ) -> tuple[list[LateRuns], bool]:
     """
     Return what began more than BEGAN_LATE_AFTER after it was due, the latest first.
@@ -382,8 +379,7 @@ def fetch_late(
     has_jitter = revisions.timing.contains(_JITTER, autoescape=True)
     rows = connection.execute(
         sa.select(
-            looked_at,
-            sa.func.coalesce(has_jitter, sa.false()).label("has_jitter"),
+            looked_at, sa.func.coalesce(has_jitter, sa.false()).label("has_jitter")
         )
         .join_from(
             looked_at,

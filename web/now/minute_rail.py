@@ -153,10 +153,7 @@ def _draw_bars(minutes: Minutes, place: _Place) -> Iterator[tuple[str, str]]:
     for x, counts in columns:
         well, live = counts.get(OperationState.SUCCEEDED, 0), _sum(counts, _LIVE)
         planned, failed = counts.get(PLANNED, 0), counts.get(OperationState.FAILED, 0)
-        lost, left_out = (
-            counts.get(OperationState.MISSED, 0),
-            _sum(counts, _LEFT_OUT),
-        )
+        lost, left_out = (counts.get(OperationState.MISSED, 0), _sum(counts, _LEFT_OUT))
         if well:
             paths["succeeded"].append(f"M{x:.1f} {_ABOVE:g}v-{up.find(well):g}")
         if live:

@@ -160,11 +160,7 @@ def draw_gantt(
     )
 
 
-_NOTES = {
-    "skipped": "not begun",
-    "pending": "to come",
-    "failed": "not begun",
-}
+_NOTES = {"skipped": "not begun", "pending": "to come", "failed": "not begun"}
 
 _KINDS = {"succeeded": "ok", "failed": "bad", "running": "now"}
 
@@ -230,11 +226,7 @@ def _make_scale(
 
 
 def _draw_wait(
-    scale: _Scale,
-    y: int,
-    due_at: datetime,
-    recorded_at: datetime,
-    started_at: datetime,
+    scale: _Scale, y: int, due_at: datetime, recorded_at: datetime, started_at: datetime
 ) -> Bar:
     x, end = scale.place(due_at), scale.place(started_at)
     width = max(4.0, end - x)

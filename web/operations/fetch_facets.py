@@ -66,10 +66,7 @@ class Facets:
 
 
 def count_facets(
-    connection: sa.Connection,
-    wanted: OperationFilter,
-    *,
-    most: int = LOOKED_AT,
+    connection: sa.Connection, wanted: OperationFilter, *, most: int = LOOKED_AT
 ) -> Facets:
     """
     Count the operations that match *wanted*, by what each filter might ask.

@@ -251,9 +251,7 @@ async def _refuse(request: Request, error: MinutehandError, goal: str = "") -> R
     except MinutehandError as too_many:
         return await run_in_threadpool(refuse, _hide_query(request), too_many, goal)
     log.warning(
-        Event.WEB_SIGN_IN_REFUSED,
-        request_id=request.state.request_id,
-        error=str(error),
+        Event.WEB_SIGN_IN_REFUSED, request_id=request.state.request_id, error=str(error)
     )
     return await run_in_threadpool(refuse, _hide_query(request), error, goal)
 

@@ -61,9 +61,7 @@ def show_workers(context: Viewer) -> Response:
             "workers": read_part(context, fetch_workers),
             "leaders": read_part(context, fetch_leaders),
             "commands": tell_commands(
-                untaken,
-                prefix=settings.queue_prefix,
-                broker_url=settings.broker_url,
+                untaken, prefix=settings.queue_prefix, broker_url=settings.broker_url
             ),
         },
     )

@@ -161,8 +161,7 @@ def test_whatever_is_corrupt_stops_nobody(engine: sa.Engine, corrupt: dict[str, 
 
 
 @pytest.mark.parametrize(
-    "corrupt",
-    [{"zone": "Mars/Base"}, {"delay": "soon"}, {"queue": "fast lane"}],
+    "corrupt", [{"zone": "Mars/Base"}, {"delay": "soon"}, {"queue": "fast lane"}]
 )
 def test_corrupt_event_action_stops_nobody(engine: sa.Engine, corrupt: dict[str, Any]):
     """Also where it is read together with the others."""

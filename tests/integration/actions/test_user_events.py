@@ -274,9 +274,7 @@ def test_delayed_event_recorded_while_the_tick_decides_is_not_lost(engine: sa.En
     assert ["ann", "bob", "eve"] == ran(engine)
 
 
-def test_event_committed_while_the_tick_decides_is_not_lost(
-    postgres_engine: sa.Engine,
-):
+def test_event_committed_while_the_tick_decides_is_not_lost(postgres_engine: sa.Engine):
     """
     An event that is dated before the tick, but seen only after it, runs at the next.
     """
@@ -366,9 +364,7 @@ def test_event_of_long_ago_is_missed_and_says_so(engine: sa.Engine):
     assert {"ann": ("missed", "recorded late"), "bob": ("queued", None)} == rows
 
 
-def test_event_from_before_the_action_counts_if_its_delay_ends_after(
-    engine: sa.Engine,
-):
+def test_event_from_before_the_action_counts_if_its_delay_ends_after(engine: sa.Engine):
     """An action posted today reminds the users who were last seen six days ago."""
     now = get_now(engine)
     send(engine, SEEN, "ann", at=now - 6 * DAY)

@@ -242,9 +242,7 @@ def _apply(engine: sa.Engine, home: Path, made: Prepared, author: Author) -> Non
             for name in ("ada", "ben", "zoe")
         ],
         "domains": [{"name": "sales", "source": {"file": "sales.csv"}}],
-        "templates": {
-            "report": {"subject": f"Report {mark}", "text": f"Hello {mark}"},
-        },
+        "templates": {"report": {"subject": f"Report {mark}", "text": f"Hello {mark}"}},
         "documents": {"design": {"title": mark}, "permissions": {"title": mark}},
         "holidays": {"fr": ["2026-12-25"]},
         "notices": {"mail": [f"ops.{mark}@example.org"]},

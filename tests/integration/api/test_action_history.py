@@ -31,11 +31,7 @@ def test_occurrences_are_past_and_planned(web: Web):
         f"/actions/{uid}/occurrences?limit=200&cursor={part['next_cursor']}"
     ).json()
 
-    assert (2, 5, None) == (
-        len(part["items"]),
-        len(rest["items"]),
-        rest["next_cursor"],
-    )
+    assert (2, 5, None) == (len(part["items"]), len(rest["items"]), rest["next_cursor"])
     (first, _second) = part["items"]
     assert ("will run", None, "UTC", "+00:00") == (
         first["verdict"],

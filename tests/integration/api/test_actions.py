@@ -242,8 +242,7 @@ def run(web: Web, uid: str, state: str, ago: int) -> None:
     now = get_now(web.engine)
     occurrence = (now - ago * MINUTE).replace(microsecond=0)
     (made,) = record_all(
-        web.engine,
-        make_operation(ago, action_uid=uid, app=APP, occurrence=occurrence),
+        web.engine, make_operation(ago, action_uid=uid, app=APP, occurrence=occurrence)
     )
     ended = {"started_at": MONDAY, "finished_at": MONDAY + MINUTE}
     edit(web.engine, made, state=state, **ended)

@@ -142,10 +142,7 @@ def test_pause_is_begun_and_ended(web: Web, path: str):
     paused = web.put(path, pause, app=None, role=Role.OPERATOR, headers=_if("none"))
     stale = web.delete(path, app=None, headers=_if("none"))
     resumed = web.delete(
-        path,
-        app=None,
-        role=Role.OPERATOR,
-        headers={"If-Match": paused.headers["etag"]},
+        path, app=None, role=Role.OPERATOR, headers={"If-Match": paused.headers["etag"]}
     )
     twice = web.delete(path, app=None)
 

@@ -215,10 +215,7 @@ def test_head_that_never_ends_is_cut(text: bytes):
 
 def test_bytes_now_and_then_win_no_time():
     """The deadline is counted from the beginning, however much arrives since."""
-    with (
-        run(replace(PATIENT, head_within=SHORT)) as server,
-        server.connect() as client,
-    ):
+    with run(replace(PATIENT, head_within=SHORT)) as server, server.connect() as client:
         client.sendall(b"GET / HTTP/1.1\r\n")
         wait_until_closed(client, b"a: b\r\n")
 

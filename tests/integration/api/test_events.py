@@ -47,19 +47,12 @@ def test_the_same_event_in_each_form_is_one(web: Web):
     ]
 
     assert [202] * 5 == [answer.status_code for answer in answers]
-    assert [
-        ["recorded"],
-        ["known", "recorded"],
-        ["known"],
-        ["known"],
-        ["known"],
-    ] == [_outcomes(answer) for answer in answers]
+    assert [["recorded"], ["known", "recorded"], ["known"], ["known"], ["known"]] == [
+        _outcomes(answer) for answer in answers
+    ]
     ids = {answer.json()["events"][0]["id"] for answer in answers}
     assert 1 == len(ids)
-    assert (2, 1) == (
-        answers[1].json()["received"],
-        answers[1].json()["recorded"],
-    )
+    assert (2, 1) == (answers[1].json()["received"], answers[1].json()["recorded"])
 
 
 def test_our_own_form_is_taken(web: Web):

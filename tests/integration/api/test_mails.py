@@ -192,8 +192,5 @@ def test_test_mails_go_to_nobody_else(
     """Whoever may write templates cannot mail anything to anybody."""
     answer = web.post("/mails/test", {"template": template, "to": to})
 
-    assert (422, pointer) == (
-        answer.status_code,
-        answer.json()["errors"][0]["pointer"],
-    )
+    assert (422, pointer) == (answer.status_code, answer.json()["errors"][0]["pointer"])
     assert [] == [*tmp_path.glob("mails/**/*.eml")]

@@ -127,10 +127,7 @@ def test_metrics_are_those_of_work(web: Web):
     assert 200 == answer.status_code
     assert answer.headers["content-type"].startswith("text/plain")
     assert "minutehand_work_read 1.0" in answer.text
-    assert (401, 403) == (
-        web.client.get("/metrics").status_code,
-        refused.status_code,
-    )
+    assert (401, 403) == (web.client.get("/metrics").status_code, refused.status_code)
 
 
 def test_readiness_is_told_to_anybody(web: Web):

@@ -72,10 +72,7 @@ def test_worker_of_a_project_gets_its_task(
     with redis.Redis.from_url(other_redis_url) as theirs:
         assert {b"reports", b"celery"} == set(theirs.keys())
     with run_project(tmp_path, other_redis_url, *queues) as log:
-        wait_until(
-            lambda: len(log.read_text().splitlines()) == 4,
-            what="tasks to run",
-        )
+        wait_until(lambda: len(log.read_text().splitlines()) == 4, what="tasks to run")
 
     done = [json.loads(line) for line in log.read_text().splitlines()]
     assert ids == {task_id for task_id, *_ in done}
@@ -257,10 +254,7 @@ def test_queue_that_is_full_takes_no_more(redis_url: str):
     """
     What fits is sent, and the others are told why they wait; another queue is free.
     """
-    variables = {
-        "MINUTEHAND_BROKER_URL": redis_url,
-        "MINUTEHAND_TASK_QUEUE_MAX": "3",
-    }
+    variables = {"MINUTEHAND_BROKER_URL": redis_url, "MINUTEHAND_TASK_QUEUE_MAX": "3"}
     sender = CeleryTaskSender(read_settings(variables, env_file=None))
     full = [make_task(connection=None) for _ in range(5)]
     free = make_task(connection=None, queue="mails")

@@ -79,11 +79,7 @@ def reach_limit() -> None:
 
 
 def run(
-    engine: sa.Engine,
-    tmp_path: Path,
-    work: Callable[[], None],
-    *,
-    limited: bool = True,
+    engine: sa.Engine, tmp_path: Path, work: Callable[[], None], *, limited: bool = True
 ) -> None:
     """Run an operation that does *work*; *limited*: its time is up in the midst."""
     steps = {"call_webhook": {"url": "https://example.com/"}, "run_task": {"name": "t"}}

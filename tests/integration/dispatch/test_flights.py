@@ -249,9 +249,7 @@ def test_chunk_of_which_nothing_is_due_any_more_does_not_fly(engine: sa.Engine):
     assert_all_sent_once(engine, sender, 4)
 
 
-def test_stream_of_turns_that_is_closed_holds_no_connection(
-    postgres_engine: sa.Engine,
-):
+def test_stream_of_turns_that_is_closed_holds_no_connection(postgres_engine: sa.Engine):
     """As of a tick that fails."""
     make_due(postgres_engine, 10)
     turns = stream_turns(postgres_engine, now=NOW)

@@ -352,13 +352,7 @@ def test_retry_that_fails_again_counts_again(engine: sa.Engine):
     noticer.look(now=now)
     with writing(engine) as connection:
         assert reopen(connection, ids[0])
-    end(
-        engine,
-        ids,
-        at=now + MINUTE,
-        error=REFUSED,
-        state=OperationState.FAILED,
-    )
+    end(engine, ids, at=now + MINUTE, error=REFUSED, state=OperationState.FAILED)
 
     assert 1 == noticer.look(now=now + HOUR)
     assert 2 == fetch_notices(engine)[-1]["total"]

@@ -89,10 +89,7 @@ def test_resume_begins_anew(engine: sa.Engine, rester: Rester):
 
 @pytest.mark.parametrize(
     ("number", "changes"),
-    [
-        (2, {"trigger": Trigger.MANUAL}),
-        (2, {"trigger": Trigger.BACKFILL}),
-    ],
+    [(2, {"trigger": Trigger.MANUAL}), (2, {"trigger": Trigger.BACKFILL})],
 )
 def test_what_somebody_asked_for_does_not_count(
     engine: sa.Engine, rester: Rester, number: int, changes: dict[str, Any]

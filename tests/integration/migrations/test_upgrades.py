@@ -295,9 +295,7 @@ def test_newer_schema_that_lets_this_program_work_is_accepted(
 
 @pytest.mark.parametrize("compatible_from", ["9998", None])
 def test_newer_schema_that_does_not_is_refused(
-    engine: sa.Engine,
-    newer: Callable[[str | None], None],
-    compatible_from: str | None,
+    engine: sa.Engine, newer: Callable[[str | None], None], compatible_from: str | None
 ):
     """The program is to blame, not the database: to migrate would not help."""
     newer(compatible_from)
@@ -455,9 +453,7 @@ WORKER = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-P", "s
 
 
 @ON_POSTGRESQL
-def test_worker_of_celery_refuses_a_schema_that_is_not_its_own(
-    environ: dict[str, str],
-):
+def test_worker_of_celery_refuses_a_schema_that_is_not_its_own(environ: dict[str, str]):
     """At once, with exit code 2 and one line."""
     done = subprocess.run(
         WORKER, cwd=ROOT, env=environ, capture_output=True, check=False, timeout=60
@@ -490,8 +486,7 @@ def test_worker_outlives_a_database_that_is_away_but_no_wrong_schema(
     allow("false")
     with run_process(WORKER, log=log, environ=environ) as worker:
         wait_until(
-            lambda: log.read_text().count("database_unreachable") > 1,
-            what="a start",
+            lambda: log.read_text().count("database_unreachable") > 1, what="a start"
         )
         was_running = worker.poll() is None
         allow("true")

@@ -234,8 +234,7 @@ def run_canceled(
     add_revision(engine)
     record_all(engine, HEAVY)
     ports = replace(
-        World(folder).make_context().ports,
-        tasks=CancelingTasks(engine, retry, breaks),
+        World(folder).make_context().ports, tasks=CancelingTasks(engine, retry, breaks)
     )
     minute = timedelta(minutes=1)
     heart = Heart(engine, lease=minute, every=minute)

@@ -44,11 +44,7 @@ def wait(engine: sa.Engine, clock: Clock, seconds: float | None = None) -> str |
     """Wait for DAILY on *clock*."""
     timeout = None if seconds is None else timedelta(seconds=seconds)
     return wait_for_state(
-        engine,
-        DAILY.id,
-        timeout=timeout,
-        sleep=clock.sleep,
-        monotonic=clock.monotonic,
+        engine, DAILY.id, timeout=timeout, sleep=clock.sleep, monotonic=clock.monotonic
     )
 
 

@@ -91,11 +91,7 @@ def get_token(engine: sa.Engine, attempt: int = 1) -> str:
 
 
 def answer(
-    engine: sa.Engine,
-    attempt: int = 1,
-    *,
-    succeeded: bool = True,
-    returned: object = 7,
+    engine: sa.Engine, attempt: int = 1, *, succeeded: bool = True, returned: object = 7
 ) -> bool:
     """Let the task end."""
     told = TaskAnswer(get_token(engine, attempt), succeeded, returned)  # type: ignore[arg-type]

@@ -208,10 +208,7 @@ FORGED = {
     ),
     "all removed": (forge(sa.delete(changes)), (1, "cut")),
     "head removed": (forge(sa.delete(change_head)), (5, "head")),
-    "head set back": (
-        forge(sa.update(change_head).values(number=3)),
-        (4, "head"),
-    ),
+    "head set back": (forge(sa.update(change_head).values(number=3)), (4, "head")),
     "head with another hash": (
         forge(sa.update(change_head).values(hash=GENESIS)),
         (4, "head"),

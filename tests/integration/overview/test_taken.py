@@ -54,10 +54,7 @@ def add_steps(engine: sa.Engine, operation_id: UUID, *steps: dict[str, Any]) -> 
 
 
 def make_step(
-    name: str,
-    began: datetime,
-    seconds: int,
-    state: StepState = StepState.SUCCEEDED,
+    name: str, began: datetime, seconds: int, state: StepState = StepState.SUCCEEDED
 ) -> dict[str, Any]:
     ended = began + seconds * SECOND
     return {"name": name, "state": state, "started_at": began, "finished_at": ended}
@@ -74,10 +71,7 @@ def test_hours_in_which_it_lay_failed_do_not_count(engine: sa.Engine):
     post(engine, uid="daily")
     made = record(engine, attempt=4)
     add_steps(
-        engine,
-        made,
-        make_step("refresh", MONDAY, 60),
-        make_step("publish", NOON, 2),
+        engine, made, make_step("refresh", MONDAY, 60), make_step("publish", NOON, 2)
     )
 
     with reading(engine) as connection:

@@ -118,10 +118,7 @@ def make_worker(engine: sa.Engine, folder: Path) -> Worker:
 def test_revoked_right_ends_no_scheduler(role: Role, logs: io.StringIO, right: str):
     """It says so once a minute, without a traceback, and goes on when it is granted."""
     scheduler = Scheduler(
-        role.engine,
-        Leader(role.engine),
-        FakeSender(),
-        read_settings({}, env_file=None),
+        role.engine, Leader(role.engine), FakeSender(), read_settings({}, env_file=None)
     )
     role.tell(f"revoke {right} from {{}}")
     for _ in range(5):

@@ -95,8 +95,7 @@ def ran(operations: Iterable[NewOperation]) -> list[datetime]:
 
 
 def missed(
-    operations: Iterable[NewOperation],
-    state: OperationState = OperationState.MISSED,
+    operations: Iterable[NewOperation], state: OperationState = OperationState.MISSED
 ) -> list[tuple[datetime, datetime, int, bool]]:
     """Return first, last, count and "more" of the rows for several occurrences."""
     return [

@@ -118,8 +118,7 @@ def test_months_step_the_calendar_of_the_zone():
     seen = datetime(2026, 1, 31, 9, tzinfo=zone).astimezone(UTC)
     due = datetime(2026, 2, 28, 9, tzinfo=zone).astimezone(UTC)
     action = make_action(
-        {"after": "app.x", "delay": "P1M", "timezone": "Europe/Paris"},
-        next_due_at=due,
+        {"after": "app.x", "delay": "P1M", "timezone": "Europe/Paris"}, next_due_at=due
     )
 
     early = decide_on(action, due - MINUTE, event("ann", seen))
@@ -142,8 +141,7 @@ def test_late_arrival_runs_when_it_is_recorded():
 
 
 @pytest.mark.parametrize(
-    ("behind", "late"),
-    [(DAY, False), (DAY + RESOLUTION, True), (400 * DAY, True)],
+    ("behind", "late"), [(DAY, False), (DAY + RESOLUTION, True), (400 * DAY, True)]
 )
 def test_recorded_more_than_a_day_late_is_missed(behind: timedelta, *, late: bool):
     """History, not news: the user's own row says so."""
@@ -283,10 +281,7 @@ ZONES = st.sampled_from(["UTC", "Europe/Paris", "Pacific/Apia", "Africa/Casablan
     st.lists(st.integers(min_value=1, max_value=300), min_size=1, max_size=40),
 )
 def test_any_ticks_decide_each_event_once(
-    delay: str,
-    zone: str,
-    made: list[tuple[int, int]],
-    gaps: list[int],
+    delay: str, zone: str, made: list[tuple[int, int]], gaps: list[int]
 ):
     """Whenever events happen and are recorded, each that falls due runs once."""
     length, clocks = Delay.parse(delay), ZoneInfo(zone)

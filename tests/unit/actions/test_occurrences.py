@@ -42,10 +42,7 @@ rules = st.builds(
     zone=st.sampled_from([ZoneInfo("UTC"), PARIS, TOKYO]),
 )
 day_ranges = st.tuples(st.integers(-2, 3), st.integers(0, 1)).map(
-    lambda pair: (
-        NOON.date() + pair[0] * DAY,
-        NOON.date() + (pair[0] + pair[1]) * DAY,
-    )
+    lambda pair: (NOON.date() + pair[0] * DAY, NOON.date() + (pair[0] + pair[1]) * DAY)
 )
 instants = st.integers(-100_000, 100_000).map(lambda n: NOON + n * SECOND)
 bounds = st.none() | instants
@@ -274,11 +271,7 @@ def test_next_dispatch_is_the_first_of_all(
     ]
 
     found = find_due(
-        schedule,
-        str(uid),
-        start=after + SECOND,
-        now=end,
-        effective_from=effective_from,
+        schedule, str(uid), start=after + SECOND, now=end, effective_from=effective_from
     )
     first = next_due(schedule, str(uid), after=after, effective_from=effective_from)
 

@@ -20,10 +20,7 @@ OURS = {
 
 def make(prefix: str = "minutehand", broker_url: str = "redis://x/0") -> Celery:
     """Return an application whose names begin with *prefix*."""
-    environ = {
-        "MINUTEHAND_BROKER_URL": broker_url,
-        "MINUTEHAND_QUEUE_PREFIX": prefix,
-    }
+    environ = {"MINUTEHAND_BROKER_URL": broker_url, "MINUTEHAND_QUEUE_PREFIX": prefix}
     return make_app(read_settings(environ, env_file=None))
 
 

@@ -36,9 +36,7 @@ call_command("migrate", verbosity=0)
 
 @pytest.fixture
 def importing(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Call]:
     """Give a function that runs ``import`` in an empty folder, beside a broker."""
     folder = tmp_path / "project"

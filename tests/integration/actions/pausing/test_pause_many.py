@@ -190,9 +190,7 @@ def test_action_alone_is_not_resumed_out_of_its_app(engine: sa.Engine):
     assert {"app-1": APP} == scopes(engine)
 
 
-def test_pause_of_all_leaves_the_maintenance_and_the_pauses_of_apps(
-    engine: sa.Engine,
-):
+def test_pause_of_all_leaves_the_maintenance_and_the_pauses_of_apps(engine: sa.Engine):
     """Resuming all brings back what was paused with it, and nothing else."""
     ensure_maintenance(engine, Settings.model_construct())
     call(engine, pause_target, "app")

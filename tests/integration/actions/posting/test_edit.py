@@ -61,10 +61,7 @@ def patch(
 ) -> OneOutcome:
     with writing(engine) as connection:
         return patch_text(
-            connection,
-            SeenAction(uid, None, expected),
-            json.dumps(given),
-            terms=TERMS,
+            connection, SeenAction(uid, None, expected), json.dumps(given), terms=TERMS
         )
 
 
@@ -107,12 +104,7 @@ def delete(engine: sa.Engine, uid: str, *, expected: int | None = None) -> None:
 
 def go_back(engine: sa.Engine, uid: str, *, expected: int | None = None) -> None:
     with writing(engine) as connection:
-        roll_back(
-            connection,
-            SeenAction(uid, "app", expected),
-            1,
-            terms=TERMS,
-        )
+        roll_back(connection, SeenAction(uid, "app", expected), 1, terms=TERMS)
 
 
 @pytest.mark.parametrize(
@@ -256,12 +248,7 @@ def test_rolling_back_to_what_never_was_is_refused(engine: sa.Engine):
 
     for app, revision in (("app", 7), ("other", 1)):
         with writing(engine) as connection, pytest.raises(NotFoundError):
-            roll_back(
-                connection,
-                SeenAction(uid, app),
-                revision,
-                terms=TERMS,
-            )
+            roll_back(connection, SeenAction(uid, app), revision, terms=TERMS)
 
 
 def test_actions_of_other_apps_are_unknown(engine: sa.Engine):

@@ -28,20 +28,10 @@ def test_change_of_something_else_does_not_make_it_wait(
     add_app(engine)
     uid = post(engine, operations={"run_task": TASK}).uid
     with writing(engine) as connection:
-        patch_text(
-            connection,
-            SeenAction(uid),
-            json.dumps(given),
-            terms=TERMS,
-        )
+        patch_text(connection, SeenAction(uid), json.dumps(given), terms=TERMS)
     patched = fetch_action(engine, uid).document["operations"]["run_task"]
     with writing(engine) as connection:
-        roll_back(
-            connection,
-            SeenAction(uid),
-            1,
-            terms=TERMS,
-        )
+        roll_back(connection, SeenAction(uid), 1, terms=TERMS)
     rolled_back = fetch_action(engine, uid).document["operations"]["run_task"]
 
     assert {**TASK, "wait": False} == patched == rolled_back

@@ -273,11 +273,9 @@ def test_changed_holidays_move_the_actions_that_name_them(engine: sa.Engine):
     assert due["fr"] is None
     assert datetime(2099, 12, 25, 7, tzinfo=UTC) == due["de"]
     kept = scheduled_action_revisions.c
-    assert [
-        ("de", 1, "posted"),
-        ("fr", 1, "posted"),
-        ("fr", 2, "holidays"),
-    ] == _fetch(engine, kept.uid, kept.revision, kept.change)
+    assert [("de", 1, "posted"), ("fr", 1, "posted"), ("fr", 2, "holidays")] == _fetch(
+        engine, kept.uid, kept.revision, kept.change
+    )
 
 
 def test_only_actions_that_name_a_changed_calendar_are_locked(engine: sa.Engine):

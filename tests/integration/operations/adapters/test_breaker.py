@@ -145,10 +145,7 @@ def test_server_that_hangs_over_the_content_costs_one_mail(server: Server):
         first, second = (send(MAIL, now=NOW) for _ in range(2))
 
     assert Fate.UNCERTAIN is first.outcome
-    assert (Fate.UNREACHABLE, True) == (
-        second.outcome,
-        second.retry_in is not None,
-    )
+    assert (Fate.UNREACHABLE, True) == (second.outcome, second.retry_in is not None)
 
 
 @contextmanager

@@ -140,9 +140,7 @@ def test_confirmed_mails_count_as_sent(engine: sa.Engine, mailer: FakeMailer):
     assert "succeeded" == get(engine, DAILY.id).state
     with reading(engine) as connection:
         (row,) = fetch_mails(
-            connection,
-            MailFilter(state=None, recipients=frozenset({"cat"})),
-            Page(2),
+            connection, MailFilter(state=None, recipients=frozenset({"cat"})), Page(2)
         ).entries
     assert "ada" == row.resolved_by
     assert row.resolved_at is not None

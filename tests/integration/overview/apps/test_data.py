@@ -64,12 +64,7 @@ def test_domains_have_their_versions(engine: sa.Engine, tmp_path: Path):
     assert a.staged.age.startswith("P")
     assert a.is_changed
     assert {"url": "https://example.com/a.csv?key=***"} == a.source
-    assert (None, None, None, False) == (
-        b.staged,
-        b.live,
-        b.former,
-        b.is_changed,
-    )
+    assert (None, None, None, False) == (b.staged, b.live, b.former, b.is_changed)
 
 
 def test_parts_are_the_whole(engine: sa.Engine):

@@ -38,10 +38,7 @@ def test_last_success_and_last_data_are_told(engine: sa.Engine):
             for uid in ("shop", "books", "new")
         }
 
-    assert (MONDAY + hour, MONDAY) == (
-        whole.last_success_at,
-        whole.data_updated_at,
-    )
+    assert (MONDAY + hour, MONDAY) == (whole.last_success_at, whole.data_updated_at)
     told = {
         uid: (each.last_success_at, each.data_updated_at) for uid, each in apps.items()
     }

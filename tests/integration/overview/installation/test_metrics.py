@@ -173,8 +173,7 @@ def test_start_lag_and_run_time_are_told_by_bounds(
 
 
 @pytest.mark.parametrize(
-    ("asked", "shop", "other"),
-    [("shop", 2, 1), ("all", 2, 0), ("", None, None)],
+    ("asked", "shop", "other"), [("shop", 2, 1), ("all", 2, 0), ("", None, None)]
 )
 def test_apps_have_series_where_asked(
     engine: sa.Engine,

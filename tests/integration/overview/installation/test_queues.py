@@ -59,18 +59,9 @@ def test_what_waits_is_counted_with_its_age(engine: sa.Engine):
 
     shown, empty = fetch(engine), fetch(engine, Queue.HEAVY)
 
-    assert (2, 1, 1, 1) == (
-        shown.waiting,
-        shown.pending,
-        shown.queued,
-        shown.running,
-    )
+    assert (2, 1, 1, 1) == (shown.waiting, shown.pending, shown.queued, shown.running)
     assert shown.oldest_s == pytest.approx(180, abs=30)
-    assert (0, None, 0.0) == (
-        empty.waiting,
-        empty.oldest_s,
-        empty.empty_in_s,
-    )
+    assert (0, None, 0.0) == (empty.waiting, empty.oldest_s, empty.empty_in_s)
 
 
 def test_pace_tells_when_it_is_empty(engine: sa.Engine):

@@ -179,11 +179,7 @@ def test_warnings_have_a_place_and_what_was_meant(engine: sa.Engine):
 
     (_template, user) = ask(engine, document).warnings
 
-    assert ("/recipients/users/0", 1, "ann") == (
-        user.pointer,
-        user.line,
-        user.instead,
-    )
+    assert ("/recipients/users/0", 1, "ann") == (user.pointer, user.line, user.instead)
 
 
 def test_users_who_are_left_out_are_counted(engine: sa.Engine):

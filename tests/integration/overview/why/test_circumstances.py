@@ -138,11 +138,7 @@ def test_a_long_backlog_does_not_hide_that_workers_take(engine: sa.Engine):
 
 @pytest.mark.parametrize(
     ("given", "hindered"),
-    [
-        ({"queue": "heavy"}, 1),
-        ({"overlap": Overlap.QUEUE}, 1),
-        ({"queue": "quick"}, 0),
-    ],
+    [({"queue": "heavy"}, 1), ({"overlap": Overlap.QUEUE}, 1), ({"queue": "quick"}, 0)],
 )
 def test_it_agrees_with_the_sender(
     engine: sa.Engine, given: dict[str, object], hindered: int

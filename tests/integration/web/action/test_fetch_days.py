@@ -138,11 +138,7 @@ def test_an_outage_that_began_before_is_not_forgotten(engine: sa.Engine):
     first, last = begin_of(monday) - DAY, begin_of(monday) + HOUR
     details = {"first": first.isoformat(), "last": last.isoformat(), "count": 2}
     record(
-        engine,
-        first,
-        OperationState.MISSED,
-        details=details,
-        finished_at=last + HOUR,
+        engine, first, OperationState.MISSED, details=details, finished_at=last + HOUR
     )
 
     found = ask(engine)

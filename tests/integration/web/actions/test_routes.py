@@ -333,8 +333,7 @@ def test_runs_that_did_not_go_well_say_why(page: TestClient, engine: sa.Engine):
     """In a sentence with both clocks, and with what can be done."""
     occurrence = get_now(engine) - timedelta(hours=1)
     (made,) = record_all(
-        engine,
-        make_operation(action_uid="nightly", app="shop", occurrence=occurrence),
+        engine, make_operation(action_uid="nightly", app="shop", occurrence=occurrence)
     )
     details = dict.fromkeys(("first", "last"), occurrence.isoformat()) | {"count": 1}
     edit(

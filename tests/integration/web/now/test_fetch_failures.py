@@ -52,12 +52,7 @@ def test_what_varies_makes_no_cause_of_its_own(engine: sa.Engine):
 
     assert (4, True) == (found.count, found.is_whole)
     first, second = found.causes
-    assert (
-        "call_webhook: shop answered 410 for order 19",
-        3,
-        latest,
-        False,
-    ) == (
+    assert ("call_webhook: shop answered 410 for order 19", 3, latest, False) == (
         first.text,
         first.count,
         first.operation_id,

@@ -47,9 +47,7 @@ def test_missed_occurrences_are_counted(engine: sa.Engine):
     """A row is for a whole outage; its action goes by the clocks of Paris."""
     add_app(engine)
     post(
-        engine,
-        uid="daily",
-        when={"cron_rule": "0 7 * * *", "timezone": "Europe/Paris"},
+        engine, uid="daily", when={"cron_rule": "0 7 * * *", "timezone": "Europe/Paris"}
     )
     now = get_now(engine)
     id_ = put(

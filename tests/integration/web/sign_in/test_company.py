@@ -170,10 +170,7 @@ def test_cookies_behind_tls(staff: Callable[..., TestClient], provider: RealProv
     ],
 )
 def test_groups_are_roles(
-    staff: Callable[..., TestClient],
-    provider: RealProvider,
-    groups: object,
-    told: str,
+    staff: Callable[..., TestClient], provider: RealProvider, groups: object, told: str
 ):
     """The greatest counts."""
     provider.add("zoe", groups=groups)
@@ -516,9 +513,7 @@ def test_provider_that_hangs_is_given_up(
 
 
 def test_answer_counts_once_and_in_its_browser(
-    staff: Callable[..., TestClient],
-    rogue: Rogue,
-    engine: sa.Engine,
+    staff: Callable[..., TestClient], rogue: Rogue, engine: sa.Engine
 ):
     """Even if the provider takes the code again."""
     browser, other = staff(rogue.issuer), staff(rogue.issuer)
@@ -599,9 +594,7 @@ def test_whoever_signed_in_stays_here(
 
 
 def test_logs_have_no_secret(
-    staff: Callable[..., TestClient],
-    rogue: Rogue,
-    capfd: pytest.CaptureFixture[str],
+    staff: Callable[..., TestClient], rogue: Rogue, capfd: pytest.CaptureFixture[str]
 ):
     """Neither of those who came in, nor of those who did not."""
     browser = staff(rogue.issuer)

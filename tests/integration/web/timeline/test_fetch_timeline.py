@@ -116,10 +116,9 @@ def test_runs_of_one_action_that_overlap_are_told(engine: sa.Engine):
 
     found = ask(engine)
 
-    assert [
-        (third, at("00:20"), at("01:00")),
-        (second, at("00:10"), at("00:15")),
-    ] == [(e.operation_id, e.at, e.until) for e in found.overlaps]
+    assert [(third, at("00:20"), at("01:00")), (second, at("00:10"), at("00:15"))] == [
+        (e.operation_id, e.at, e.until) for e in found.overlaps
+    ]
     assert 2 == found.overlaps_in_all
 
 

@@ -93,9 +93,7 @@ def make_history(
 
 
 def find(
-    timing: str,
-    decided: Sequence[RecordedOperation],
-    *later: Revision,
+    timing: str, decided: Sequence[RecordedOperation], *later: Revision
 ) -> list[tuple[Fault, datetime]]:
     """Return fault and occurrence of each finding."""
     history = make_history([make_revision(timing), *later], decided)

@@ -56,9 +56,7 @@ def test_two_readings_agree(
     """Whatever the clocks do around the period, both find the same instants."""
     instant = anchor.replace(tzinfo=load_zone(zone)).astimezone(UTC)
     model = IntervalModel(
-        every=every,
-        anchor=instant.replace(microsecond=0).isoformat(),
-        timezone=zone,
+        every=every, anchor=instant.replace(microsecond=0).isoformat(), timezone=zone
     )
     since = begin.replace(tzinfo=UTC)
     rule = make_interval_rule(model)

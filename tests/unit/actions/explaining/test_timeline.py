@@ -55,12 +55,7 @@ def ask(
 def change(number: int, what: Change, at: datetime, **changes: Any) -> Revision:
     """Return a later revision, made *at* an instant."""
     return replace(
-        FIRST,
-        number=number,
-        change=what,
-        recorded_at=at,
-        undecided_from=at,
-        **changes,
+        FIRST, number=number, change=what, recorded_at=at, undecided_from=at, **changes
     )
 
 

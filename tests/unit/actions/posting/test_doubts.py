@@ -38,11 +38,7 @@ def test_expectation_that_jitter_uses_up_is_told(
 
 @pytest.mark.parametrize(
     ("members", "told"),
-    [
-        ({"retries": 5}, ["/retries"]),
-        ({"retries": 0}, []),
-        ({}, []),
-    ],
+    [({"retries": 5}, ["/retries"]), ({"retries": 0}, []), ({}, [])],
 )
 def test_retries_that_no_task_has_are_told(members: dict[str, object], told: list[str]):
     """Its own worker tries a task again, or nobody does."""

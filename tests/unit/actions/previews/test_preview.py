@@ -207,10 +207,7 @@ def test_date_that_never_came_is_not_made_up_for() -> None:
 def test_each_rule_of_a_list_has_its_own_zone() -> None:
     """An occurrence is shown in the zone of the rule that is due."""
     shown = preview(
-        [
-            in_paris("0 7 * * *"),
-            {"cron_rule": "0 7 * * *", "timezone": "Asia/Tokyo"},
-        ],
+        [in_paris("0 7 * * *"), {"cron_rule": "0 7 * * *", "timezone": "Asia/Tokyo"}],
         count=2,
     )
 

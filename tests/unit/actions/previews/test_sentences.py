@@ -58,10 +58,7 @@ SEVEN = CronModel(cron_rule="0 7 * * 1", timezone="Europe/Paris")
         ("0 9 * 6-8 *", "every day in June to August at 09:00"),
         # both day fields: either is enough, unless one starts with a star
         ("0 9 13 * 5", "on day 13 of the month and also Fridays at 09:00"),
-        (
-            "0 9 25 12 5",
-            "on day 25 of the month and also Fridays in December at 09:00",
-        ),
+        ("0 9 25 12 5", "on day 25 of the month and also Fridays in December at 09:00"),
         (
             "0 9 */2 * 1",
             "every 2 days of the month from day 1 on, but only Mondays at 09:00",
@@ -83,10 +80,7 @@ def test_cron_rule_reads_as_it_runs(rule: str, words: str) -> None:
         ("hourly", "every hour, on the hour"),
         ("*:0/15", "every 15 minutes"),
         ("*-12-25", "on 25 December at 00:00"),
-        (
-            "Mon *-7-1..7 9:00",
-            "on 1 to 7 July, but only Mondays at 09:00",
-        ),
+        ("Mon *-7-1..7 9:00", "on 1 to 7 July, but only Mondays at 09:00"),
         ("*-*-1/10 9:00", "every 10 days of the month from day 1 on at 09:00"),
         # what has no words is quoted
         ("2026-12-25 10:00", "as the calendar rule '2026-12-25 10:00' says"),
@@ -142,10 +136,7 @@ def test_calendar_rule_reads_as_it_runs(rule: str, words: str) -> None:
             IntervalModel(every="P1WT12H", anchor="2026-10-01T16:00:00Z"),
             "Every 1 week and 12 hours from 2026-10-01 16:00 UTC",
         ),
-        (
-            IntervalModel(every="PT36H"),
-            "Every 36 hours, counted from its creation",
-        ),
+        (IntervalModel(every="PT36H"), "Every 36 hours, counted from its creation"),
         (IntervalModel(every="P7D"), "Every 7 days, counted from its creation"),
         (
             IntervalModel(every="P1Y", anchor="2026-01-01T00:00:30Z"),
@@ -163,10 +154,7 @@ def test_calendar_rule_reads_as_it_runs(rule: str, words: str) -> None:
         (OnEventModel(on="instance.user.activated"), "When a user is activated"),
         (OnEventModel(on="instance.user.last_seen"), "When a user is seen"),
         (OnEventModel(on="app.order"), "When the event app.order is sent for a user"),
-        (
-            AfterActionModel(after_action="nightly"),
-            "After 'nightly' succeeded",
-        ),
+        (AfterActionModel(after_action="nightly"), "After 'nightly' succeeded"),
         (
             AfterActionModel(after_action="nightly", on="end", delay="PT10M"),
             "10 minutes after 'nightly' ended",

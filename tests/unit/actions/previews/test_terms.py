@@ -13,10 +13,7 @@ from actions.previews.sentences import describe_terms
         ({}, []),
         ({"retries": 0}, ["No retries: what fails once has failed."]),
         ({"retries": 1}, ["At most 1 retry."]),
-        (
-            {"retries": 1, "retry_after": "PT1H"},
-            ["At most 1 retry, after 1 hour."],
-        ),
+        ({"retries": 1, "retry_after": "PT1H"}, ["At most 1 retry, after 1 hour."]),
         ({"retries": 5}, ["Up to 5 retries."]),
         (
             {"retries": 5, "retry_after": "PT90S"},

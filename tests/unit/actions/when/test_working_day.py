@@ -142,11 +142,7 @@ def test_search_ends(free: DaysOff, year: int | None) -> None:
 )
 @settings(max_examples=8)
 def test_search_finds_what_counting_finds(
-    number: int,
-    zone: str,
-    at: str,
-    spans: list[tuple[int, int]],
-    weekdays: set[int],
+    number: int, zone: str, at: str, spans: list[tuple[int, int]], weekdays: set[int]
 ) -> None:
     """Ahead and back, month by month, in several zones."""
     first = date(2026, 1, 1)

@@ -355,12 +355,4 @@ BOUNDS = [
     ),
 ]
 
-ACTIONS = [
-    *NOT_JSON,
-    *NOT_OURS,
-    *FIELDS,
-    *BOUNDS,
-    *WHEN,
-    *STEPS,
-    *RECIPIENTS,
-]
+ACTIONS = [*NOT_JSON, *NOT_OURS, *FIELDS, *BOUNDS, *WHEN, *STEPS, *RECIPIENTS]

@@ -26,11 +26,7 @@ VALIDATOR = jsonschema.Draft202012Validator(
 
 FIELDS = get_keys(ScheduledActionModel)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FOLDERS = [
-    ROOT / "cli/examples",
-    ROOT / "docs/examples",
-    ROOT / "tests/examples",
-]
+FOLDERS = [ROOT / "cli/examples", ROOT / "docs/examples", ROOT / "tests/examples"]
 
 
 def is_accepted(document: Any) -> bool:
@@ -112,10 +108,7 @@ def test_examples_are_accepted(example: Any):
         {"overlap": "queue", "jitter": "PT5M", "catch_up": {"runs": "latest"}},
         {"retries": 0, "rest_after": 3, "ping": "https://hc-ping.com/x"},
         {"expect": {"within": "PT30M"}},
-        {
-            "operations": {"refresh": True, "publish": True},
-            "if": {"refreshed": "yes"},
-        },
+        {"operations": {"refresh": True, "publish": True}, "if": {"refreshed": "yes"}},
         {"retries": "5", "retry_after": "PT1M"},
     ],
 )

@@ -91,9 +91,7 @@ def test_elapsed_time_is_written_with_days() -> None:
     ],
 )
 def test_what_is_no_duration_is_refused_with_the_right_one(
-    text: Any,
-    message: str,
-    hint: str,
+    text: Any, message: str, hint: str
 ) -> None:
     """The message has the value, and the hint what to write instead."""
     with pytest.raises(RuleError) as caught:

@@ -33,16 +33,8 @@ def test_filter_is_kept_as_it_was_written():
     ("given", "pointer", "words"),
     [
         ({"kind": "pauze"}, "/kind", "Did you mean 'pause'"),
-        (
-            {"kind": "pause", "filter": {"aap": "x"}},
-            "/filter/aap",
-            "mean 'app'",
-        ),
-        (
-            {"kind": "pause", "filter": {"reason": "x"}},
-            "/filter/reason",
-            "known",
-        ),
+        ({"kind": "pause", "filter": {"aap": "x"}}, "/filter/aap", "mean 'app'"),
+        ({"kind": "pause", "filter": {"reason": "x"}}, "/filter/reason", "known"),
         ({"kind": "cancel", "filter": {"state": ["gone"]}}, "/filter/state/0", "gone"),
         (
             {"kind": "pause", "filter": {"state": "deleted"}},

@@ -250,10 +250,7 @@ def test_mail_lists_the_actions():
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        (
-            NoticeKind.MISSED,
-            "minutehand why weekly --at 2026-11-23T06:00:00Z",
-        ),
+        (NoticeKind.MISSED, "minutehand why weekly --at 2026-11-23T06:00:00Z"),
         (
             NoticeKind.UNCERTAIN,
             "minutehand mails confirm 00000000-0000-0000-0000-000000000000",

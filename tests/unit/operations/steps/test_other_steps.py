@@ -71,11 +71,7 @@ def test_webhook_body_is_the_same_in_each_attempt(world: World):
 
 @pytest.mark.parametrize(
     ("outcome", "permanent"),
-    [
-        (Fate.REFUSED, True),
-        (Fate.DEFERRED, False),
-        (Fate.UNREACHABLE, False),
-    ],
+    [(Fate.REFUSED, True), (Fate.DEFERRED, False), (Fate.UNREACHABLE, False)],
 )
 def test_webhook_failure_says_whether_to_retry(
     world: World, outcome: Fate, *, permanent: bool

@@ -93,12 +93,7 @@ def test_what_a_builder_shows_changes_nothing(text: str, name: str) -> None:
         ),
         (
             {"after": "app.paid", "delay": "P7D", "at": "09:00"},
-            {
-                "kind": "event",
-                "event": "app.paid",
-                "delay": "7 days",
-                "time": "09:00",
-            },
+            {"kind": "event", "event": "app.paid", "delay": "7 days", "time": "09:00"},
         ),
         ({"on": "app.paid"}, {"kind": "event", "event": "app.paid"}),
         ({"after_action": "nightly"}, {"kind": "after", "former": "nightly"}),

@@ -65,8 +65,7 @@ def test_steps_follow_each_other():
 def test_attempts_have_brackets_and_the_wait_between_them_is_told():
     """A step that is tried again has one lane."""
     drawn = draw(
-        make("refresh", 1, 41, state="failed"),
-        make("refresh", 71, 171, attempt=2),
+        make("refresh", 1, 41, state="failed"), make("refresh", 71, 171, attempt=2)
     )
 
     assert [1, 2] == [each.number for each in drawn.brackets]

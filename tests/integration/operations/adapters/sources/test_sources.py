@@ -203,9 +203,7 @@ def test_query_on_postgres(reader_url: str, tmp_path: Path, sources: Reader):
     )
     with pytest.raises(StepError, match="does not exist") as caught:
         sources.read(
-            {"sql": "select * from nope", "connection": "pg"},
-            known=None,
-            target=target,
+            {"sql": "select * from nope", "connection": "pg"}, known=None, target=target
         )
 
     assert reading is not None
@@ -285,12 +283,7 @@ def test_address_without_any_sign_is_read(
     [(404, True), (403, True), (429, False), (503, False), (204, True)],
 )
 def test_answers_that_are_no_data(
-    sources: Reader,
-    web: WebServer,
-    tmp_path: Path,
-    status: int,
-    *,
-    permanent: bool,
+    sources: Reader, web: WebServer, tmp_path: Path, status: int, *, permanent: bool
 ):
     """4xx stays, 5xx passes; keys in the query are not in the message."""
     web.status, web.body = status, b""
@@ -420,10 +413,7 @@ def test_webhook_to_loopback_is_refused_unless_listed(web: WebServer):
         url, message_id="1", body=b"", now=NOW
     )
 
-    assert (Fate.REFUSED, Fate.SENT) == (
-        refused.outcome,
-        taken.outcome,
-    )
+    assert (Fate.REFUSED, Fate.SENT) == (refused.outcome, taken.outcome)
     assert [url.removeprefix("http://")] == [each["host"] for each in web.requests]
 
 

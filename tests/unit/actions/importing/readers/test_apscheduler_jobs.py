@@ -50,8 +50,7 @@ def test_dates_and_zones_are_read(protocol: int):
 
 
 @pytest.mark.parametrize(
-    "function",
-    [os.system, subprocess.call, eval, exec, __import__, Path.touch, open],
+    "function", [os.system, subprocess.call, eval, exec, __import__, Path.touch, open]
 )
 def test_nothing_that_a_pickle_names_is_called(function: Any, tmp_path: Path):
     """What would run a program is a record of its name."""

@@ -45,11 +45,7 @@ class Dripping(io.BytesIO):
     ascii_only=st.booleans(),
 )
 def test_records_are_those_of_the_library(
-    records: list[dict[str, object]],
-    size: int,
-    indent: int | None,
-    *,
-    ascii_only: bool,
+    records: list[dict[str, object]], size: int, indent: int | None, *, ascii_only: bool
 ):
     """Wherever the text is cut, also within a character; each record fits on a line."""
     text = json.dumps(records, indent=indent, ensure_ascii=ascii_only)
