@@ -167,12 +167,13 @@ licenses: $(RUNTIME)/.installed ## Write docs/licenses.md: the licence of each r
 			--ignore-packages pip setuptools; } > docs/licenses.md
 
 .PHONY: check
-check: $(STAMP) ## Lint, types, import directions, spelling: what CI checks
+check: $(STAMP) ## Lint, types, import directions, spelling, workflows: what CI checks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 .PHONY: format
 format: $(STAMP) ## Format the code and fix what can be fixed

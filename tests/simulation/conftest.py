@@ -4,7 +4,8 @@ Worlds are lived through anew only where they may be others than before.
 A seed is the same world as long as the core, and the simulation, are what they were.
 `make simulate ARGS=--record` lives through all worlds of the tests and, if each went as
 it must, writes the fingerprint of that core into a file beside this one. While it is
-still that of the core, the tests live through one seed, to show that it replays.
+still that of the core, the tests live through one seed, to show that it replays; all
+are lived through if the command names the simulation.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def pytest_collection_modifyitems(
         for item in items
         if item.path.is_relative_to(_HERE) and item.get_closest_marker("world")
     ]
-    if not worlds or os.environ.get("MINUTEHAND_TEST_ALL"):
+    named = any(_HERE.name in argument for argument in config.args)
+    if not worlds or named or os.environ.get("MINUTEHAND_TEST_ALL"):
         return
     if RECORD.read_text().strip() == fingerprint_core():
         config.hook.pytest_deselected(items=worlds)
