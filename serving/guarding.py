@@ -119,15 +119,17 @@ class GuardedRoute(APIRoute):
             began_ns = time.time_ns()
             try:
                 context = await self._admit(request)
-                with _trace(request, began_ns) as span:
+            except MinutehandError as error:
+                return await self._tell(request, error)
+            with _trace(request, began_ns) as span:
+                try:
                     response = await _answer_apart(request, context)
                     if response is None:
                         request.state.context = context
                         response = await self.answer(handle, request, context)
-                    span.note(status=response.status_code)
-            except MinutehandError as error:
-                tell_unserved(request, error)
-                return await self.refuse(request, error)
+                except MinutehandError as error:
+                    response = await self._tell(request, error)
+                span.note(status=response.status_code)
             response.headers.update(request.state.limit_headers)
             if context.caller.use_is_due:
                 await run_in_threadpool(_note_use, context)
@@ -153,6 +155,10 @@ class GuardedRoute(APIRoute):
         Raises:
             HttpError: 422.
         """
+
+    async def _tell(self, request: Request, error: MinutehandError) -> Response:
+        tell_unserved(request, error)
+        return await self.refuse(request, error)
 
     async def _admit(self, request: Request) -> Context:
         services: Services = request.app.state.services
@@ -195,7 +201,6 @@ def _trace(
         f"{request.method} {request.scope['route'].path}",
         request.headers.get(tracing.HEADER),
         since_ns=began_ns,
-        calm=(MinutehandError,),
         request_id=request.state.request_id,
     )
 

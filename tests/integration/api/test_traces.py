@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http import HTTPStatus
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 import tracing
+from serving.apart import LARGEST_HERE, Apart
+from serving.refusals import HttpError
 from settings import find_collector
 from tests.collector import Collector, collecting
 from tests.integration.api.conftest import Web
@@ -50,3 +55,26 @@ def test_request_that_is_refused_is_traced_if_it_was_let_in(
 
     (asked,) = collector.find("GET /api/v1/actions/{uid}")
     assert (404, "", "") == (asked.facts["status"], asked.parent, asked.error)
+
+
+class Ending(Apart):
+    """Processes that end before they have answered."""
+
+    async def answer(self, request: Request, tenant: str, body: bytes) -> Response:
+        """Raise what is raised of them."""
+        del request, tenant, body
+        raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "it has ended")
+
+
+def test_large_request_without_an_answer_is_traced_with_what_it_was_told(
+    web: Web, collector: Collector
+):
+    """It is no error of the span, and its limits are those of any other."""
+    web.client.app.state.services.apart = Ending(lambda: web.client.app)  # type: ignore[attr-defined]
+    answer = web.post("/actions", {"name": "n" * LARGEST_HERE}, headers=HEADERS)
+    tracing.stop()
+
+    assert 503 == answer.status_code, answer.text
+    assert "ratelimit" in answer.headers
+    (asked,) = collector.find("POST /api/v1/actions")
+    assert (503, "") == (asked.facts["status"], asked.error)
