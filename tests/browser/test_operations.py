@@ -68,7 +68,7 @@ def test_operation_is_retried_without_script(looker: Looker, own_site: Site):
     page.get_by_label("Why, for the record").fill("the host works again")
     page.get_by_role("button", name="Retry 1 operation").click()
 
-    expect(page.get_by_text("It runs again, under the same id.")).to_be_visible()
+    expect(page.get_by_text("Retried, under the same id.")).to_be_visible()
     expect(page.get_by_text("the host works again").first).to_be_visible()
 
 
@@ -136,6 +136,14 @@ def test_run_is_followed_to_its_end(looker: Looker, own_site: Site, ends: str):
     expect(page.locator("#failure")).to_be_visible()
     expect(keys).to_contain_text("retry")
     expect(keys).not_to_contain_text("cancel")
+
+
+def test_foot_has_no_gap_for_keys_that_there_are_not(looker: Looker, site: Site):
+    """Of a run that went well, which nobody cancels or retries."""
+    page = looker.open(site, f"/operations/{find(site, 'succeeded')}")
+
+    expect(page.locator("#own-keys")).to_be_hidden()
+    expect(page.locator(".foot .keys")).to_contain_text("search")
 
 
 def test_list_that_is_read_does_not_move(looker: Looker, own_site: Site):

@@ -328,10 +328,7 @@ def run_action(context: Operator, form: Form, uid: str) -> Response | None:
         app=context.app,
         author=context.author,
     )
-    return go_to(
-        f"/operations/{operation_id}",
-        "It is recorded, and sent within a second while a scheduler leads.",
-    )
+    return go_to(f"/operations/{operation_id}", "This is the run that you asked for.")
 
 
 def _read_run(form: Form) -> RunModel:

@@ -247,7 +247,7 @@ def _go_on(context: Context, outcome: OneOutcome, *, is_run: bool) -> Response:
         )
     except MinutehandError as error:
         return go_to(goal, f"{told} It does not run now: {error}")
-    return go_to(f"/operations/{operation}", f"{told} It runs once now.")
+    return go_to(f"/operations/{operation}", f"{told} This is its run.")
 
 
 def _show(

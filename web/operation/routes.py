@@ -199,4 +199,4 @@ def retry(context: Operator, form: Form, operation_id: UUID) -> Response:
         app=context.app,
         note=asked.note,
     )
-    return go_to(f"/operations/{operation_id}", "It runs again, under the same id.")
+    return go_to(f"/operations/{operation_id}", "Retried, under the same id.")

@@ -266,10 +266,13 @@ def test_chosen_steps_run_now(page: TestClient, engine: sa.Engine):
     assert "It would: publish; leave out refresh." in read(told)
     assert "No step is chosen." in read(none, 422)
     assert "fly" in read(strange, 422)
-    assert done.headers["location"].startswith("/operations/")
+    run = done.headers["location"]
+    assert run.startswith("/operations/")
+    # Told above whatever has become of it by then, and for as long as it is looked at.
+    assert "This is the run that you asked for." in read(page.get(run))
     with reading(engine) as connection:
         (row,) = connection.execute(sa.select(operations)).all()
-    assert str(row.id) in done.headers["location"]
+    assert str(row.id) in run
     assert ["publish"] == row.details["steps"]
 
 
