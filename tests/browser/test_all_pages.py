@@ -25,6 +25,7 @@ from tests.browser.looking import (
 )
 from tests.browser.test_content_pages import Named
 from tests.browser.test_operations import find
+from tests.scheduling import add_app, post
 from tests.seeded.sites import Site
 from web.rendering import SECTIONS
 from web.routes import ROUTERS
@@ -172,25 +173,44 @@ def test_contrast_is_looked_at_wherever_it_differs(looker: Looker, site: Site):
         check_axe(page, only="color-contrast")
 
 
+#: The longest uid of a small app, and where what is long stands.
+_LONG_APP = "w" * 128
+_LONG = (
+    *(section.path for section in SECTIONS),
+    *(f"/actions/{_NAMED['uid']}{each}" for each in ("", "/edit", "/backfill")),
+    *(f"/apps/{_LONG_APP}{each}" for each in ("", "/users", "/pause")),
+    *(f"/{each}?app={_LONG_APP}" for each in ("calendar", "timeline", "actions/new")),
+    *("/settings/changes", "/search?q=WWW", "/bulk/new?change=pause&all=1"),
+    "/calendar/planned?from=2026-10-20T03:00:00Z&until=2026-10-20T04:00:00Z",
+)
+
+
 def test_long_names_widen_no_page(looker: Looker, own_site: Site):
-    """Two hundred letters without a space, of an action and of a small app."""
-    action, app = f"/actions/{_NAMED['uid']}", f"/apps/{_NAMED['app']}"
-    with writing(own_site.engine) as connection:
-        for table, uid in ((scheduled_actions, "uid"), (small_apps, "app")):
-            is_it = table.c.uid == _NAMED[uid]
-            connection.execute(sa.update(table).where(is_it).values(name="W" * 200))
+    """
+    Whatever is called so: two hundred letters without a space, of all actions and apps,
+    whose names stand in rules, too, and the longest uid of an app.
+    """
+    engine, follower = own_site.engine, "X" + "W" * 199
+    add_app(engine, _LONG_APP, ["W" * 100])
+    post(engine, _LONG_APP, name=follower, operations={"publish": True})
+    after = {"after_action": follower}
+    last = post(
+        engine, _LONG_APP, name="last", operations={"publish": True}, when=after
+    )
+    with writing(engine) as connection:
+        for kept in (scheduled_actions.c, small_apps.c):
+            name = sa.func.substr("W" * 150 + kept.uid, 1, 200)
+            other = sa.update(kept.uid.table).where(kept.name != follower)
+            connection.execute(other.values(name=name))
     run = own_site.find_latest(_NAMED["uid"], OperationState.SUCCEEDED)
 
-    for path in (
-        *(section.path for section in SECTIONS),
-        *(f"{action}{each}" for each in ("", "/edit", "/revisions", "/backfill")),
-        *(app, f"{app}/pause", f"/operations/{run}", "/search?q=WWW"),
-    ):
-        page = looker.open(own_site, path)
+    page = looker.open(own_site, f"/operations/{run}")
+    for path in (f"/operations/{run}", f"/actions/{last.uid}", *_LONG):
+        page.goto(f"{own_site.url}{path}")
+        page.evaluate(_OPEN_ALL)
         for width in (WIDE, NARROW):
             page.set_viewport_size({"width": width, "height": 800})
             check_width(page)
-        page.close()
 
 
 @pytest.mark.parametrize(
