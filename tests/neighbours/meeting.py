@@ -20,6 +20,9 @@ from tests.servers import PATIENCE_S, wait_until
 #: Tasks of each side.
 MANY = 200
 
+#: Of ours, where each waits for strangers, which are put back once in a second.
+SOME = 6
+
 
 def record_many(installation: Installation, count: int = MANY) -> list[UUID]:
     """Record so many runs of one quick action; return their ids."""

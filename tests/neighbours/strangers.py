@@ -19,7 +19,7 @@ from models.database.engine import reading
 from models.operation_state import Queue
 from operations.fleet.strangers import StrangerReason, fetch_strangers
 from tests.chaos.installation import Installation
-from tests.neighbours.meeting import count_effects, count_states, record_many
+from tests.neighbours.meeting import SOME, count_effects, count_states, record_many
 from tests.servers import wait_until
 
 QUICK = find_broker_names(Queue.QUICK, "minutehand")[0]
@@ -98,7 +98,7 @@ def check_that_strangers_stay(installation: Installation) -> None:
     theirs, unreadable = make_strangers()
     send(app, theirs + unreadable)
     with installation.scheduler(), installation.worker(concurrency=1) as worker:
-        ids = record_many(installation, 20)
+        ids = record_many(installation, SOME)
         wait_until(
             lambda: (
                 len(count_effects(installation)) == len(ids)
@@ -119,7 +119,7 @@ def check_that_strangers_stay(installation: Installation) -> None:
     assert theirs == take_all(app)
     with open_aside(installation.settings) as aside:
         assert len(unreadable) == aside.count()
-    assert {"succeeded": 20} == count_states(installation)
+    assert {"succeeded": SOME} == count_states(installation)
     told = installation.read_log("worker").count('"message_not_ours"')
     assert told == 5
     reasons = [StrangerReason.OTHER_INSTALLATION, StrangerReason.UNKNOWN_TASK]
