@@ -249,3 +249,29 @@ def test_back_leaves_the_question_and_not_the_page(looker: Looker, site: Site):
         expect(page).to_have_url(place)
     page.go_back()
     expect(page).to_have_url(f"{site.url}/actions")
+
+
+@pytest.mark.parametrize("way", ["two clicks", "two presses", "a press that rests"])
+def test_question_is_asked_once_and_answered_by_none_in_haste(
+    looker: Looker, site: Site, way: str
+):
+    """Who clicks or presses twice has not read it yet, and has agreed to nothing."""
+    page = looker.open(site, f"/actions/{_NAMED['uid']}")
+    link, dialog = page.get_by_role("link", name="Delete"), page.locator("dialog[open]")
+    sent: list[str] = []
+    page.on("request", lambda each: sent.append(each.method))
+
+    if way == "two clicks":
+        link.dblclick()
+    else:
+        link.press("Enter")
+    if way == "two presses":
+        page.keyboard.press("Enter")
+    dialog.wait_for()
+    if way == "a press that rests":
+        page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+
+    expect(dialog.get_by_label("Why")).to_be_focused()
+    expect(dialog).to_have_count(1)
+    assert {"GET"} == {*sent}

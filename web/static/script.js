@@ -206,9 +206,14 @@
   }
 
   // ------------------------------------------------------------- 5 questions
+  let isAsking = false;
+
   /** Open what a link leads to as a dialog; if that fails, go there. */
   async function ask(link) {
+    if (isAsking) return;  // clicked twice: the first is under way
+    isAsking = true;
     const page = await read(link.href).catch(() => null);
+    isAsking = false;
     const inner = page && find("#dialog", page);
     if (!inner) { location.href = link.href; return; }
     replacePart(find("#signs"), joinSigns(find("#signs", page)));
@@ -218,14 +223,15 @@
     history.pushState({ asking: true }, "");  // whoever goes back leaves the question, not its page
     dialog.addEventListener("close", () => { dialog.remove(); link.focus(); if (history.state?.asking) history.back(); });
     dialog.addEventListener("click", (event) => {
-      if (event.target === dialog || event.target.closest("[data-close]")) { event.preventDefault(); dialog.close(); }
+      const isBeside = event.target === dialog && event.detail < 2;  // not the second click on the link
+      if (isBeside || event.target.closest("[data-close]")) { event.preventDefault(); dialog.close(); }
     });
     document.body.append(dialog);
     prepare(dialog);
     dialog.showModal();
     const title = find("h1, h2", dialog);
     title.tabIndex = -1;
-    (find("input:not([type=hidden]), textarea, select", dialog) ?? title).focus();
+    title.focus();  // no field, in which the second Enter of somebody in haste would answer
     dialog.scrollTop = 0;
   }
 
