@@ -104,6 +104,20 @@ test-time: $(STAMP) ## Compare every clock change of every zone with the oracles
 test-rabbit: $(STAMP) ## Run the tests that need rabbitmq-server (Debian: apt-get install rabbitmq-server)
 	$(PYTEST) tests/conformance tests/neighbours tests/rabbit -m rabbit $(ARGS)
 
+# SQL and messages; the extras that our tests need are those of the lock.
+LOWEST := build/lowest
+.PHONY: test-lowest
+test-lowest: private PIP_INSTALL := $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check
+test-lowest: $(STAMP) ## Run tests with the least versions that pyproject.toml allows (ARGS=tests/unit)
+	$(BIN)/python -m venv $(LOWEST)
+	$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	$(PIP_INSTALL) uv
+	$(LOWEST)/bin/uv pip compile --quiet --resolution lowest-direct --python-version 3.11 --no-header --no-annotate \
+		--extra build --extra mcp --extra oidc --extra otel --output-file $(LOWEST)/requirements.txt pyproject.toml
+	$(PIP_INSTALL) -r $(LOWEST)/requirements.txt
+	$(INSTALL_THIS)
+	$(LOWEST)/bin/pytest -n $(WORKERS) --dist worksteal $(or $(ARGS),tests/conformance tests/integration/celery_app tests/integration/dispatch)
+
 .PHONY: chaos
 chaos: $(STAMP) ## Do each fault to a whole installation, and storms of all, ten minutes and more (ARGS="--faults disk")
 	$(BIN)/python -m tests.chaos $(ARGS)
