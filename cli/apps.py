@@ -35,7 +35,7 @@ from cli.output import (
     print_table,
     print_warning,
 )
-from dispatch.notice_operations import send_test_notice
+from dispatch.noticer import send_test_notice
 from operations.notices.grouping import INSTALLATION, Scope
 from overview.apps.small_apps import (
     AppMail,

@@ -3,43 +3,135 @@ Make sure that nothing runs twice after a backup of the database was restored.
 
 One transaction, while no scheduler and no worker is alive: live operations are
 canceled, and an operator decides about them; occurrences that were due since the backup
-are recorded as missed; every action starts anew. restore_actions and
-restore_operations do the part of actions/ and of operations/.
+are recorded as missed; every action starts anew (actions/restore_actions.py).
+
+An operation that was live in the backup may have ended since, in the history that was
+lost. Nobody can know, so none of them runs by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
 
+from actions import restore_actions
 from actions.leader import fetch_leader
-from actions.restore_actions import (
-    decide_as_missed,
-    fetch_living,
-    get_last_beat_at,
-    lock_lease,
-    start_anew,
-    void_lease,
-)
 from dispatch.backfills.requests import OccurrenceOutcome, end_backfills
 from dispatch.bulk.requests import end_bulk_changes
-from models.database.engine import read_clock, reading, writing
+from models.database.engine import db_now, read_clock, reading, writing
+from models.database.journal import rolled_back
+from models.database.tables import (
+    LIVE,
+    NO_CLAIM,
+    deliveries,
+    domain_versions,
+    domains,
+    operation_steps,
+    operations,
+)
 from models.errors import ConflictError, UsageError
 from models.fields.instants import format_instant
-from models.operation_state import Reason
+from models.operation_state import (
+    OPEN_STEPS,
+    DeliveryState,
+    OperationState,
+    Reason,
+    StepState,
+)
 from models.units import format_age
 from operations.record import record
-from operations.restore_operations import (
-    LostFile,
-    count_held,
-    find_lost_files,
-    get_last_recorded_at,
-    settle_live,
-)
+
+_version = domain_versions.c
+
+_step = operation_steps.c
+
+_run = operations.c
+
+
+def _settle_live(
+    connection: sa.Connection, *, reason: str, error: str
+) -> tuple[dict[str, int], int]:
+    """
+    Cancel all live operations, and mark mails that were being sent as uncertain.
+
+    Returns:
+        How many operations were live, by their state, and how many mails.
+    """
+    live = LIVE.of()
+    counted = sa.select(_run.state, sa.func.count()).where(live)
+    by_state = counted.group_by(_run.state).order_by(_run.state)
+    counts: dict[str, int] = dict(connection.execute(by_state).all())
+    open_steps = _step.state.in_(sorted(OPEN_STEPS))
+    connection.execute(
+        sa.update(operation_steps)
+        .where(open_steps, _step.operation_id.in_(sa.select(_run.id).where(live)))
+        .values(state=StepState.SKIPPED, finished_at=db_now())
+    )
+    connection.execute(
+        sa.update(operations)
+        .where(live)
+        .values(
+            state=OperationState.CANCELED,
+            reason=reason,
+            error=error,
+            finished_at=db_now(),
+        )
+    )
+    # Also for operations that were canceled before, while their workers ran on.
+    connection.execute(
+        sa.update(operations).where(_run.claim_token.is_not(None)).values(**NO_CLAIM)
+    )
+    marked = connection.execute(
+        sa.update(deliveries)
+        .where(deliveries.c.state == DeliveryState.SENDING)
+        .values(state=DeliveryState.UNCERTAIN, updated_at=db_now())
+    )
+    return counts, marked.rowcount
+
+
+@dataclass(frozen=True, slots=True)
+class LostFile:
+    """A version in use whose file is missing in the workspace."""
+
+    app: str
+    domain: str
+    use: str
+    version: int
+
+
+def _find_lost_files(connection: sa.Connection, root: Path) -> list[LostFile]:
+    """
+    Return the versions in use without a file below *root*.
+
+    The backup may be older than the workspace: versions pruned since are gone.
+    """
+    found = []
+    for use in ("live", "staged", "previous"):
+        rows = connection.execute(
+            sa.select(_version.app, _version.domain, _version.version, _version.path)
+            .join_from(
+                domains,
+                domain_versions,
+                sa.and_(
+                    _version.app == domains.c.app,
+                    _version.domain == domains.c.name,
+                    _version.version == domains.c[f"{use}_version"],
+                ),
+            )
+            .order_by(_version.app, _version.domain)
+        )
+        found += [
+            LostFile(row.app, row.domain, use, row.version)
+            for row in rows
+            if not (root / row.path).is_file()
+        ]
+    return found
+
 
 #: For the engine of ``settle_restored``: nobody else uses the database then, and all
 #: the work is one transaction.
@@ -119,29 +211,26 @@ def settle_restored(
         UsageError: The backup cannot have been made at *as_of*.
     """
     with writing(engine) as connection:
-        lock_lease(connection)
+        restore_actions.lock_lease(connection)
         _refuse_life(connection)
         now = read_clock(connection)
         _check_instant(connection, as_of, now)
-        savepoint = connection.begin_nested()
-        restored = _settle(connection, as_of, now, workspace, by)
-        if dry_run:
-            savepoint.rollback()
-        else:
-            savepoint.commit()
+        with rolled_back(connection) if dry_run else nullcontext():
+            restored = _settle(connection, as_of, now, workspace, by)
     return replace(restored, dry_run=dry_run)
 
 
 def _refuse_life(connection: sa.Connection) -> None:
     """Refuse while a worker or a standby could continue what is settled here."""
-    living = fetch_living(connection)
+    living = restore_actions.fetch_living(connection)
     if living:
         others = f" and {len(living) - 1} more" if len(living) > 1 else ""
         raise ConflictError(
             f"{living[0]}{others} gave a sign of life less than a minute ago. Stop all "
             "schedulers and workers first. If they are dead, try again in a minute."
         )
-    held = count_held(connection)
+    is_held = _run.claim_token.is_not(None), _run.lease_expires_at > db_now()
+    held = connection.scalar(sa.select(sa.func.count()).where(*is_held))
     if held:
         raise ConflictError(
             f"workers still have claims on operations ({held}). Stop all workers "
@@ -154,7 +243,16 @@ def _check_instant(connection: sa.Connection, instant: datetime, now: datetime) 
     """Refuse a time at which the backup cannot have been made."""
     if instant > now:
         raise UsageError(f"--as-of: {format_instant(instant)} is later than now.")
-    signs = [get_last_beat_at(connection), get_last_recorded_at(connection)]
+    # What this very command has recorded before does not count.
+    is_ours = sa.and_(
+        _run.state == OperationState.MISSED,
+        _run.reason.startswith(Reason.RESTORED.value),
+    )
+    recorded_at = sa.select(sa.func.max(_run.recorded_at)).where(~is_ours)
+    signs = [
+        restore_actions.get_last_beat_at(connection),
+        connection.scalar(recorded_at),
+    ]
     last = max((at for at in signs if at is not None), default=None)
     if last is not None and last > instant:
         raise UsageError(
@@ -174,34 +272,28 @@ def _settle(
 ) -> Restored:
     stamp = format_instant(as_of)
     reason = f"{Reason.RESTORED}: as of {stamp}"
-    settled = settle_live(
+    canceled, mails = _settle_live(
         connection,
         reason=reason,
         error=f"the database was restored as of {stamp}: this operation may have run "
         "since, and its mails may have left, even those without a delivery mark. Find "
         "out, then run it again (minutehand operations retry) or leave it",
     )
-    missed = decide_as_missed(connection, now=now, reason=reason)
+    missed = restore_actions.decide_as_missed(connection, now=now, reason=reason)
     for start in range(0, len(missed), _CHUNK):
         record(connection, missed[start : start + _CHUNK])
     end_backfills(connection, OccurrenceOutcome.RESTORED)
     end_bulk_changes(connection, OccurrenceOutcome.RESTORED)
-    restarted = start_anew(connection, as_of=as_of, now=now, by=by)
-    void_lease(connection)
+    restarted = restore_actions.start_anew(connection, as_of=as_of, now=now, by=by)
+    restore_actions.void_lease(connection)
     return Restored(
         as_of=as_of,
         now=now,
         dry_run=False,
-        canceled=settled.operations,
-        uncertain_mails=settled.mails,
+        canceled=canceled,
+        uncertain_mails=mails,
         missed_actions=len({row.action_uid for row in missed}),
-        missed_occurrences=sum(_count(row.details) for row in missed),
+        missed_occurrences=sum((row.details or {}).get("count", 1) for row in missed),
         restarted_actions=restarted,
-        lost_files=find_lost_files(connection, workspace),
+        lost_files=_find_lost_files(connection, workspace),
     )
-
-
-def _count(details: Mapping[str, object] | None) -> int:
-    count = (details or {}).get("count", 1)
-    assert isinstance(count, int)  # as make_missed wrote it
-    return count

@@ -88,13 +88,9 @@ class Leading:
             holder = get_holder(self.engine)
             if holder is None or holder.is_stale or holder.fence == self._stood_by_for:
                 return
-            log.info(
-                Event.STANDING_BY,
-                leader=holder.hostname,
-                pid=holder.pid,
-                since=holder.acquired_at,
-                fence=holder.fence,
-            )
+            whose = {"leader": holder.hostname, "pid": holder.pid}
+            led = {"since": holder.acquired_at, "fence": holder.fence}
+            log.info(Event.STANDING_BY, **whose, **led)
             self._stood_by_for = holder.fence
 
 

@@ -12,23 +12,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 import structlog
 from pydantic import ValidationError
 
+from actions import own_actions
 from actions.leader import Leader
-from actions.own_actions import (
-    Watch,
-    ensure_notices,
-    fetch_watch,
-    find_idle,
-    record_watch,
-)
-from dispatch.notice_operations import make_notice_operation
-from models.database.engine import writing
+from actions.lookup import SYSTEM_APP, fetch_app
+from models.database.engine import read_clock, writing
 from models.decision import NewOperation
+from models.errors import ConflictError
+from models.operation_state import Overlap, Queue, Trigger
 from models.small_app import NoticesModel
+from operations.notices import stored
 from operations.notices.grouping import (
     CALM,
     INSTALLATION,
@@ -39,21 +37,82 @@ from operations.notices.grouping import (
     Unreported,
     sort_in,
 )
-from operations.notices.stored import (
-    ENDLESS,
-    OVERLAP,
-    close_notice,
-    fetch_open,
-    fetch_unreported,
-    find_succeeded,
-    forget_old_notices,
-    has_late,
-    is_stale,
-    mark_noticed,
-    store_notice,
-)
+from operations.notices.wording import DETAILS_KEY, make_headline
 from operations.record import record
 from telemetry import Event
+
+_LONGEST_TITLE = 120
+
+
+def send_test_notice(
+    connection: sa.Connection, app: str | None, scope: Scope | None = None
+) -> UUID:
+    """
+    Record a notice that tells of nothing, to see whether such a one arrives.
+
+    Args:
+        app: Uid of a small app, whose people it is for. None: the operator.
+        scope: Who the operator is. None: nobody, or not wanted.
+
+    Returns:
+        The id of the operation that sends it.
+
+    Raises:
+        NotFoundError: No such small app.
+        ConflictError: Nobody hears of failures, or notices are paused.
+    """
+    if app is not None:
+        row = fetch_app(connection, app)
+        asked = NoticesModel.model_validate(row.notices or {})
+        scope = Scope(app, row.timezone or "UTC", asked.mail, asked.webhook)
+    if scope is None or not (scope.mail or scope.webhook):
+        where = "MINUTEHAND_NOTICE_MAIL or MINUTEHAND_NOTICE_WEBHOOK"
+        if app is not None:
+            where = f"'notices' of the app.json of {app!r}"
+        raise ConflictError(f"nobody hears of failures. Name somebody in {where}.")
+    revision = own_actions.ensure_notices(connection)
+    if revision is None:
+        msg = f"notices are paused: minutehand actions resume {own_actions.NOTICES_UID}"
+        raise ConflictError(msg)
+    now = read_clock(connection)
+    facts: dict[str, Any] = {
+        **dict.fromkeys(("kind", "was"), str(NoticeKind.TEST)),
+        "app": scope.app or None,
+        "zone": scope.zone,
+        "cause": "",
+        "more": False,
+        **dict.fromkeys(("count", "total", "action_count"), 0),
+        **dict.fromkeys(("first_at", "last_at"), now.isoformat()),
+        "actions": [],
+        "operations": [],
+        "mail": list(scope.mail),
+        "webhook": scope.webhook,
+    }
+    new = _make_operation(uuid4(), facts, revision, now)
+    record(connection, [new])
+    return new.id
+
+
+def _make_operation(
+    id_: UUID, facts: dict[str, Any], revision: int, now: datetime
+) -> NewOperation:
+    """Return the operation that sends *facts*, of a *revision* of its action."""
+    title = f"Notice to {facts['app'] or 'the operator'}: {make_headline(facts)}"
+    if len(title) > _LONGEST_TITLE:
+        title = f"{title[: _LONGEST_TITLE - 1]}…"
+    return NewOperation(
+        id=id_,
+        action_uid=own_actions.NOTICES_UID,
+        action_revision=revision,
+        app=SYSTEM_APP,
+        trigger=Trigger.NOTICE,
+        triggered_by=title,
+        occurrence=now,
+        queue=Queue.DEFAULT,
+        overlap=Overlap.ALLOW,
+        details={DETAILS_KEY: facts},
+    )
+
 
 log = structlog.get_logger()
 
@@ -99,12 +158,12 @@ class Noticer:
         """
         self.is_behind = False
         with writing(self.engine) as connection:
-            watch = fetch_watch(connection)
+            watch = own_actions.fetch_watch(connection)
             scopes = self._find_scopes(watch)
             if not scopes:
                 if watch.noticed_until is not None:
                     self.leader.check(connection)
-                    record_watch(connection, None)
+                    own_actions.record_watch(connection, None)
                 return 0
             fence = self.leader.check(connection)
             now = now or watch.now
@@ -130,16 +189,16 @@ class Noticer:
             troubles: Each only once.
             now: Aware UTC.
         """
-        scopes = self._find_scopes(fetch_watch(connection))
+        scopes = self._find_scopes(own_actions.fetch_watch(connection))
         if not scopes or not troubles:
             return
-        opened = fetch_open(connection)
+        opened = stored.fetch_open(connection)
         sort_in(opened, scopes, troubles, now)
         for notice in opened.values():
             if notice.untold:
-                store_notice(connection, notice)
+                stored.store_notice(connection, notice)
 
-    def _find_scopes(self, watch: Watch) -> list[Scope]:
+    def _find_scopes(self, watch: own_actions.Watch) -> list[Scope]:
         scopes = []
         if self.mail or self.webhook:
             mail = tuple(dict.fromkeys(self.mail))
@@ -159,31 +218,31 @@ class Noticer:
         self,
         connection: sa.Connection,
         scopes: Sequence[Scope],
-        watch: Watch,
+        watch: own_actions.Watch,
         now: datetime,
     ) -> list[tuple[Notice, dict[str, Any]]]:
         """Add new failures to their causes; return the notices that are due now."""
         everybody = any(scope.app == INSTALLATION for scope in scopes)
         # A clock that was set back must not hide failures until it has caught up.
         since = min(watch.noticed_until or watch.now, watch.now)
-        troubles = fetch_unreported(
+        troubles = stored.fetch_unreported(
             connection,
             since=since,
             apps=None if everybody else [scope.app for scope in scopes],
             limit=MOST_AT_ONCE,
         )
-        opened = fetch_open(connection)
+        opened = stored.fetch_open(connection)
         if troubles:
-            mark_noticed(connection, troubles)
+            stored.mark_noticed(connection, troubles)
             sort_in(opened, scopes, troubles, now)
         told = _tell_each(connection, opened, scopes, now)
         self.is_behind = len(troubles) >= MOST_AT_ONCE
         until = watch.noticed_until
         # Not every minute: the next look goes back further than that anyway.
         if not self.is_behind and (
-            until is None or abs(watch.now - until) >= OVERLAP / 2
+            until is None or abs(watch.now - until) >= stored.OVERLAP / 2
         ):
-            record_watch(connection, watch.now)
+            own_actions.record_watch(connection, watch.now)
         return told
 
     def _make_operations(
@@ -194,12 +253,12 @@ class Noticer:
     ) -> list[NewOperation]:
         if not told:
             return []
-        forget_old_notices(connection, now=now)
-        revision = ensure_notices(connection)
+        stored.forget_old_notices(connection, now=now)
+        revision = own_actions.ensure_notices(connection)
         if revision is None:
             return []
         return [
-            make_notice_operation(notice.operation_id, facts, revision, now)
+            _make_operation(notice.operation_id, facts, revision, now)
             for notice, facts in told
         ]
 
@@ -213,29 +272,29 @@ def _tell_each(
     for notice in opened.values():
         scope = by_app.get(notice.scope)
         if scope is None:  # nobody asks for these notices any more
-            close_notice(connection, notice, now=now)
+            stored.close_notice(connection, notice, now=now)
         elif _is_over(connection, notice, now):
             told.append((notice, notice.tell(scope, NoticeKind.RECOVERED, now=now)))
-            store_notice(connection, notice)
-            close_notice(connection, notice, now=now)
-        elif is_stale(notice, now=now):
-            close_notice(connection, notice, now=now)
+            stored.store_notice(connection, notice)
+            stored.close_notice(connection, notice, now=now)
+        elif stored.is_stale(notice, now=now):
+            stored.close_notice(connection, notice, now=now)
         elif notice.untold:
             if notice.is_due(now):
                 told.append((notice, notice.tell(scope, notice.kind, now=now)))
-            store_notice(connection, notice)
+            stored.store_notice(connection, notice)
     return told
 
 
 def _is_over(connection: sa.Connection, notice: Notice, now: datetime) -> bool:
-    if notice.kind in ENDLESS or notice.told_at is None:
+    if notice.kind in stored.ENDLESS or notice.told_at is None:
         return False
     if now - notice.last_at < CALM:
         return False
     if notice.kind is NoticeKind.LATE:
-        return not has_late(connection, notice)
-    succeeded = find_succeeded(connection, notice)
+        return not stored.has_late(connection, notice)
+    succeeded = stored.find_succeeded(connection, notice)
     if not succeeded:
         return False
-    idle = find_idle(connection, sorted(notice.actions.keys() - succeeded))
+    idle = own_actions.find_idle(connection, sorted(notice.actions.keys() - succeeded))
     return notice.is_over(succeeded=succeeded, idle=idle, now=now)

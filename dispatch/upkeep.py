@@ -28,9 +28,8 @@ from dispatch.backfills.progress import Backfiller
 from dispatch.clocks import ZoneAdopter, follow_clock_set_back
 from dispatch.dispatcher import Dispatcher
 from dispatch.due_pauses import end_due_pauses
-from dispatch.expectations import LateLook
 from dispatch.noticer import Noticer
-from dispatch.rests import Rester
+from dispatch.watching import LateLook, Rester
 from models.database.engine import writing
 from models.errors import UnreachableError
 from telemetry import LAST_TICK, TICK_SECONDS, TICKS, Event
@@ -208,11 +207,6 @@ class Upkeep:
 
 def log_tick(report: TickReport) -> None:
     """Log what a tick did."""
-    log.info(
-        Event.TICK_DONE,
-        due=report.due,
-        recorded=report.recorded,
-        sent=report.sent,
-        quarantined=len(report.quarantined),
-        is_cut=report.is_cut,
-    )
+    told = {name: getattr(report, name) for name in ("due", "recorded", "sent")}
+    quarantined = len(report.quarantined)
+    log.info(Event.TICK_DONE, **told, quarantined=quarantined, is_cut=report.is_cut)

@@ -46,7 +46,7 @@ class NewOperation(NamedTuple):
     reason: str | None = None
     user_id: str | None = None
     event_at: datetime | None = None
-    details: dict[str, object] | None = None
+    details: dict[str, Any] | None = None
 
 
 class Decision(NamedTuple):

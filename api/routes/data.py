@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
-from dispatch.refresh_now import BegunRefresh, refresh_now
+from dispatch.manual_runs import BegunRefresh, refresh_now
 from models.requests.apps import MoveRequestModel, RefreshRequestModel
 from operations.publish_now import Moved, publish_now, roll_back_now
 from overview.apps.data import (

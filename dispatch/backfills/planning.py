@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -154,8 +154,21 @@ def plan_backfill(
             f" most that many. The last of the first {MOST_OCCURRENCES:,} is at"
             f" {format_instant(found[-2])}: do it in parts."
         )
-    judge = _Judge(connection, row, schedule, now=now, retention=retention)
-    occurrences = judge.judge(found, asked.which)
+    if schedule.is_below_minute:
+        retention = min(retention, _KNOWN_BELOW_MINUTE)
+    # What a tick is going to decide is left to it.
+    is_ticked = row.next_due_at is not None and get_action_state(row) == "active"
+    recorded = _fetch_recorded(connection, row.uid, found)
+    occurrences = []
+    for each in found:
+        word, reason = recorded.get(each, (Recorded.NOTHING, None))
+        if each not in recorded:
+            if is_ticked and schedule.due_at(each, row.uid) >= row.next_due_at:
+                word = Recorded.UNDECIDED
+            elif row.created_at <= each < now - retention:
+                word = Recorded.PRUNED
+        id_, runs = make_operation_id(row.uid, each), word in RUNS[asked.which]
+        occurrences.append(PlannedOccurrence(each, id_, word, reason, runs))
     counts = Counter(each.recorded for each in occurrences)
     return Plan(
         action_uid=row.uid,
@@ -165,7 +178,7 @@ def plan_backfill(
         which=asked.which,
         total=sum(each.runs for each in occurrences),
         by_recorded={each: counts[each] for each in Recorded if counts[each]},
-        occurrences=occurrences,
+        occurrences=tuple(occurrences),
         action_name=row.name,
     )
 
@@ -202,114 +215,52 @@ def _refuse_period(since: datetime, until: datetime, now: datetime) -> None:
         )
 
 
-class _Judge:
-    """Says what is recorded of occurrences of one action."""
-
-    def __init__(
-        self,
-        connection: sa.Connection,
-        row: sa.Row[Any],
-        schedule: Schedule,
-        *,
-        now: datetime,
-        retention: timedelta,
-    ) -> None:
-        self._connection = connection
-        self._action = row
-        self._schedule = schedule
-        if schedule.is_below_minute:
-            retention = min(retention, _KNOWN_BELOW_MINUTE)
-        self._known_from = now - retention
-        is_ticked = get_action_state(row) == "active"
-        # What a tick is going to decide is left to it.
-        self._undecided_from = row.next_due_at if is_ticked else None
-
-    def judge(
-        self, found: Sequence[datetime], which: Which
-    ) -> tuple[PlannedOccurrence, ...]:
-        uid = self._action.uid
-        ids = [make_operation_id(uid, each) for each in found]
-        recorded = self._fetch_recorded(ids)
-        missed = self._fetch_missed(found)
-        planned = []
-        for occurrence, operation_id in zip(found, ids, strict=True):
-            known = recorded.get(operation_id)
-            word, reason = known or self._judge_absent(occurrence, missed)
-            runs = word in RUNS[which]
-            planned.append(
-                PlannedOccurrence(occurrence, operation_id, word, reason, runs)
-            )
-        return tuple(planned)
-
-    def _judge_absent(
-        self, occurrence: datetime, missed: Mapping[datetime, str | None]
-    ) -> tuple[Recorded, str | None]:
-        if occurrence in missed:
-            return Recorded.MISSED, missed[occurrence]
-        undecided_from = self._undecided_from
-        if undecided_from is not None:
-            due_at = self._schedule.due_at(occurrence, self._action.uid)
-            if due_at >= undecided_from:
-                return Recorded.UNDECIDED, None
-        if self._action.created_at <= occurrence < self._known_from:
-            return Recorded.PRUNED, None
-        return Recorded.NOTHING, None
-
-    def _fetch_recorded(
-        self, ids: Sequence[UUID]
-    ) -> dict[UUID, tuple[Recorded, str | None]]:
-        rows = self._connection.execute(
-            sa.select(_run.id, _run.state, _run.reason).where(
-                _run.id.in_(select_given(self._connection, ids))
-            )
+def _fetch_recorded(
+    connection: sa.Connection, uid: str, found: Sequence[datetime]
+) -> dict[datetime, tuple[Recorded, str | None]]:
+    """Return what is recorded of those of *found* of which something is, and why."""
+    if not found:
+        return {}
+    was_missed = sa.or_(
+        _run.state == OperationState.MISSED, _run.reason == Reason.OVERTAKEN
+    )
+    rows = connection.execute(
+        sa.select(_run.details, _run.reason).where(
+            _run.action_uid == uid, was_missed, _run.occurrence <= found[-1]
         )
-        return {row.id: (Recorded(row.state), row.reason) for row in rows}
-
-    def _fetch_missed(self, found: Sequence[datetime]) -> dict[datetime, str | None]:
-        """Return those of *found* that are recorded as missed, each with its reason."""
-        if not found:
-            return {}
-        rows = self._connection.execute(
-            sa.select(_run.details, _run.reason).where(
-                _run.action_uid == self._action.uid,
-                sa.or_(
-                    _run.state == OperationState.MISSED, _run.reason == Reason.OVERTAKEN
-                ),
-                _run.occurrence <= found[-1],
-            )
+    )
+    ranges = [
+        (
+            datetime.fromisoformat(details["first"]),
+            datetime.fromisoformat(details["last"]),
+            reason,
         )
-        ranges = [
-            _MissedRange(
-                datetime.fromisoformat(row.details["first"]),
-                datetime.fromisoformat(row.details["last"]),
-                row.reason,
-            )
-            for row in rows
-            if row.details
-        ]
-        return _find_missed(found, [each for each in ranges if each.last >= found[0]])
-
-
-class _MissedRange(NamedTuple):
-    first: datetime
-    last: datetime
-    reason: str | None
+        for details, reason in rows
+        if details
+    ]
+    missed = _find_missed(found, [each for each in ranges if each[1] >= found[0]])
+    ids = {make_operation_id(uid, each): each for each in found}
+    among = _run.id.in_(select_given(connection, ids))
+    kept = connection.execute(sa.select(_run.id, _run.state, _run.reason).where(among))
+    return {
+        **{each: (Recorded.MISSED, reason) for each, reason in missed.items()},
+        **{ids[id_]: (Recorded(state), reason) for id_, state, reason in kept},
+    }
 
 
 def _find_missed(
-    found: Sequence[datetime], ranges: Sequence[_MissedRange]
+    found: Sequence[datetime], ranges: Iterable[tuple[datetime, datetime, str | None]]
 ) -> dict[datetime, str | None]:
     """
     Return those of *found*, oldest first, that lie in a range, each with its reason.
 
     Both are walked once, since each may have thousands.
     """
-    ranges = sorted(ranges, key=lambda each: each[:2])
+    left = deque(sorted(ranges, key=lambda each: each[:2]))
     missed = {}
-    place = 0
     for occurrence in found:
-        while place < len(ranges) and ranges[place].last < occurrence:
-            place += 1
-        if place < len(ranges) and ranges[place].first <= occurrence:
-            missed[occurrence] = ranges[place].reason
+        while left and left[0][1] < occurrence:
+            left.popleft()
+        if left and left[0][0] <= occurrence:
+            missed[occurrence] = left[0][2]
     return missed

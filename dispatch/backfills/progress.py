@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -39,7 +38,7 @@ from models.database.tables import (
     operations,
     scheduled_actions,
 )
-from models.decision import NewOperation, make_backfilled_by
+from models.decision import make_backfilled_by
 from models.operation_state import OperationState, Overlap, Trigger
 from models.requests.actions import Which
 from operations.cancel_and_retry import reopen_each
@@ -114,16 +113,26 @@ def advance_backfill(
     ).one_or_none()
     if row is None:
         return 0  # it ended meanwhile
-    action = _lock_action(connection, row.action_uid)
-    if action is None and _is_stored(connection, row.action_uid):
-        return 0  # somebody changes it; its turn comes at the next look
+    whose = scheduled_actions.c.uid == row.action_uid
+    # The leader waits for nobody who changes it.
+    free = sa.select(scheduled_actions).where(whose).with_for_update(skip_locked=True)
+    action = connection.execute(free).one_or_none()
+    if action is None and connection.scalar(sa.select(sa.exists().where(whose))):
+        return 0  # its turn comes at the next look
     if gone := _find_end(action):
         settle_waiting(connection, row.id, f"{LEFT}{gone}")
     live = _count_live(connection, row)
-    following = _fetch_following(connection, row)
+    waiting = _noted.backfill_id == row.id, BACKFILL_WAITING.of("backfill_occurrences")
+    first = sa.select(_noted.occurrence, _noted.operation_id).where(*waiting)
+    following: Any = connection.execute(
+        first.order_by(_noted.occurrence).limit(row.at_once)
+    ).all()
     if not following:
         if live == 0:
-            _end(connection, row)
+            ended = sa.update(backfills).where(backfills.c.id == row.id)
+            connection.execute(ended.values(finished_at=db_now()))
+            whose_end = {"backfill": str(row.id), "action_uid": row.action_uid}
+            log.info(Event.BACKFILL_ENDED, **whose_end)
         return 0
     if action is None or find_wait(connection, action) is not None:
         return 0
@@ -131,20 +140,6 @@ def advance_backfill(
     if room <= 0:
         return 0
     return _take(connection, row, action, following[:room], fence)
-
-
-def _lock_action(connection: sa.Connection, uid: str) -> sa.Row[Any] | None:
-    """Lock an action, unless another transaction does: the leader does not wait."""
-    return connection.execute(
-        sa.select(scheduled_actions)
-        .where(scheduled_actions.c.uid == uid)
-        .with_for_update(skip_locked=True)
-    ).one_or_none()
-
-
-def _is_stored(connection: sa.Connection, uid: str) -> bool:
-    stored = sa.select(scheduled_actions.c.uid).where(scheduled_actions.c.uid == uid)
-    return connection.execute(stored).first() is not None
 
 
 def _find_end(action: sa.Row[Any] | None) -> OccurrenceOutcome | None:
@@ -169,21 +164,6 @@ def _count_live(connection: sa.Connection, row: sa.Row[Any]) -> int:
     ).scalar_one()
 
 
-def _fetch_following(
-    connection: sa.Connection, row: sa.Row[Any]
-) -> Sequence[sa.Row[Any]]:
-    waiting = _noted.backfill_id == row.id, BACKFILL_WAITING.of("backfill_occurrences")
-    following = sa.select(_noted.occurrence, _noted.operation_id).where(*waiting)
-    first: Any = following.order_by(_noted.occurrence).limit(row.at_once)
-    return connection.execute(first).all()
-
-
-def _end(connection: sa.Connection, row: sa.Row[Any]) -> None:
-    ended = sa.update(backfills).where(backfills.c.id == row.id)
-    connection.execute(ended.values(finished_at=db_now()))
-    log.info(Event.BACKFILL_ENDED, backfill=str(row.id), action_uid=row.action_uid)
-
-
 def _take(
     connection: sa.Connection,
     row: sa.Row[Any],
@@ -192,7 +172,17 @@ def _take(
     fence: int,
 ) -> int:
     """Record the operations of *chosen*, or make them pending again."""
-    new = [_make_operation(row, action, each) for each in chosen]
+    new = [
+        make_operation(
+            action,
+            id=each.operation_id,
+            trigger=Trigger.BACKFILL,
+            triggered_by=make_backfilled_by(action.name, row.id, row.requested_by),
+            # It is expected at once: it is the leader that finds out when it began.
+            occurrence=each.occurrence,
+        )
+        for each in chosen
+    ]
     outcomes: dict[UUID, str] = dict.fromkeys(
         record(connection, new, fence=fence), OccurrenceOutcome.RECORDED
     )
@@ -200,21 +190,15 @@ def _take(
     if known:
         outcomes |= _reopen(connection, known, Which(row.which))
     told = {each.occurrence: outcomes[each.operation_id] for each in chosen}
-    _note_outcomes(connection, row.id, told)
-    return sum(outcome in TAKEN for outcome in outcomes.values())
-
-
-def _make_operation(
-    row: sa.Row[Any], action: sa.Row[Any], each: sa.Row[Any]
-) -> NewOperation:
-    return make_operation(
-        action,
-        id=each.operation_id,
-        trigger=Trigger.BACKFILL,
-        triggered_by=make_backfilled_by(action.name, row.id, row.requested_by),
-        # It is expected at once: it is the leader that finds out when it began.
-        occurrence=each.occurrence,
+    given = json_rows(
+        connection.dialect.name,
+        {"occurrence": UtcDateTime, "outcome": sa.Text()},
+        given=[{"occurrence": at, "outcome": word} for at, word in told.items()],
     )
+    here = _noted.backfill_id == row.id, _noted.occurrence == given.c.occurrence
+    noted = sa.update(backfill_occurrences).where(*here)
+    connection.execute(noted.values(outcome=given.c.outcome))
+    return sum(outcome in TAKEN for outcome in outcomes.values())
 
 
 def _reopen(
@@ -232,20 +216,3 @@ def _reopen(
         # Maintenance took it meanwhile, so nobody knows whether it ran.
         outcomes.setdefault(operation_id, f"{LEFT}it is {Recorded.PRUNED}")
     return outcomes
-
-
-def _note_outcomes(
-    connection: sa.Connection, backfill_id: UUID, outcomes: Mapping[datetime, str]
-) -> None:
-    given = json_rows(
-        connection.dialect.name,
-        {"occurrence": UtcDateTime, "outcome": sa.Text()},
-        given=[{"occurrence": at, "outcome": word} for at, word in outcomes.items()],
-    )
-    connection.execute(
-        sa.update(backfill_occurrences)
-        .where(
-            _noted.backfill_id == backfill_id, _noted.occurrence == given.c.occurrence
-        )
-        .values(outcome=given.c.outcome)
-    )

@@ -20,7 +20,7 @@ from actions.occurrences import parse_timing
 from actions.posting.revisions import require_action
 from actions.read_actions import get_action_state
 from actions.read_rules import find_problem, find_zone
-from dispatch.backfills.planning import Plan, PlannedOccurrence, plan_backfill
+from dispatch.backfills.planning import plan_backfill
 from dispatch.stored_requests import RequestState, StoredRequests, make_shown
 from models.database.engine import (
     Identifier,
@@ -89,7 +89,13 @@ def _leaves_room(connection: sa.Connection, action: sa.Row[Any]) -> bool:
     """
     if action.next_due_at is None or find_problem(action) is not None:
         return True
-    longest = _find_longest(connection, action.uid)
+    latest = connection.scalars(
+        sa.select(seconds_taken())
+        .where(_run.action_uid == action.uid)
+        .order_by(_run.occurrence.desc())
+        .limit(_RUNS)
+    )
+    longest = max(filter(None, map(read_taken, latest)), default=timedelta(0))
     due_at = action.next_due_at
     if read_clock(connection) + longest < due_at:
         return True
@@ -97,17 +103,6 @@ def _leaves_room(connection: sa.Connection, action: sa.Row[Any]) -> bool:
     first = schedule.next_from(due_at)
     second = None if first is None else schedule.next_from(first + _SECOND)
     return first is not None and second is not None and second - first <= longest
-
-
-def _find_longest(connection: sa.Connection, uid: str) -> timedelta:
-    latest = connection.execute(
-        sa.select(seconds_taken())
-        .where(_run.action_uid == uid)
-        .order_by(_run.occurrence.desc())
-        .limit(_RUNS)
-    )
-    took = map(read_taken, latest.scalars())
-    return max(filter(None, took), default=timedelta(0))
 
 
 #: Occurrences that wait for their turn, those that were left as they were, and those
@@ -376,13 +371,19 @@ def start_backfill(
         ConflictError: The rule cannot be read, nothing would run, or not the number
             that was expected.
     """
-    _refuse_at_once(asked.at_once)
+    if not 1 <= asked.at_once <= MOST_AT_ONCE:
+        msg = f"--at-once: {asked.at_once} is not between 1 and {MOST_AT_ONCE}"
+        raise UsageError(msg)
     plan = plan_backfill(connection, uid, asked, retention=retention, app=app)
     # it is not deleted until this is committed
     require_action(connection, uid, lock=True)
     chosen = plan.chosen
     refuse_other_count(len(chosen), asked.expected_count)
-    _refuse_nothing(plan)
+    if not chosen:
+        raise ConflictError(
+            f"nothing of action {uid!r} is to run from {format_instant(plan.since)} to"
+            f" {format_instant(plan.until)} (--which {plan.which})"
+        )
     told: dict[str, Any] = {
         "action_uid": uid,
         "from_at": plan.since,
@@ -394,27 +395,6 @@ def start_backfill(
     values = told | {"app": plan.app, "note": asked.note}
     values["created_at"] = read_clock(connection)
     backfill_id = BACKFILLS.store(connection, values, told=told, note=asked.note)
-    _insert_occurrences(connection, backfill_id, chosen)
-    return backfill_id
-
-
-def _refuse_at_once(at_once: int) -> None:
-    if not 1 <= at_once <= MOST_AT_ONCE:
-        raise UsageError(f"--at-once: {at_once} is not between 1 and {MOST_AT_ONCE}")
-
-
-def _refuse_nothing(plan: Plan) -> None:
-    if not plan.chosen:
-        raise ConflictError(
-            f"nothing of action {plan.action_uid!r} is to run from"
-            f" {format_instant(plan.since)} to {format_instant(plan.until)}"
-            f" (--which {plan.which})"
-        )
-
-
-def _insert_occurrences(
-    connection: sa.Connection, backfill_id: UUID, chosen: list[PlannedOccurrence]
-) -> None:
     rows = [
         {"occurrence": each.occurrence, "operation_id": each.operation_id}
         for each in chosen
@@ -430,6 +410,7 @@ def _insert_occurrences(
             sa.select(sa.literal(backfill_id, Identifier), *given.c),
         )
     )
+    return backfill_id
 
 
 def cancel_backfill(
@@ -459,7 +440,10 @@ def cancel_backfill(
     left = settle_waiting(
         connection, backfill_id, f"{LEFT}{OccurrenceOutcome.CANCELED}"
     )
-    canceled = _cancel_pending(connection, backfill_id)
+    taken = _noted.backfill_id == backfill_id, _noted.outcome.in_(TAKEN)
+    ids = connection.scalars(sa.select(_noted.operation_id).where(*taken)).all()
+    waiting = {OperationState.PENDING, OperationState.QUEUED}
+    canceled = len(cancel_each(connection, ids, states=waiting))
     BACKFILLS.cancel(
         connection,
         row,
@@ -467,13 +451,3 @@ def cancel_backfill(
         told={"canceled_operations": canceled, "never_recorded": left},
     )
     return canceled
-
-
-def _cancel_pending(connection: sa.Connection, backfill_id: UUID) -> int:
-    taken = sa.select(backfill_occurrences.c.operation_id).where(
-        backfill_occurrences.c.backfill_id == backfill_id,
-        backfill_occurrences.c.outcome.in_(TAKEN),
-    )
-    ids = connection.execute(taken).scalars().all()
-    waiting = {OperationState.PENDING, OperationState.QUEUED}
-    return len(cancel_each(connection, ids, states=waiting))

@@ -29,23 +29,17 @@ from models.paging import Page, Part
 from models.requests.actions import ActionFilterModel
 from models.requests.bulk_changes import BulkChangeModel, BulkKind
 from models.requests.operations import OperationFilterModel
+from operations import selecting
 from operations.cancel_and_retry import OperationChange
 from operations.operation_filter import OperationFilter
 from operations.reasons import CausePattern
-from operations.selecting import (
-    Counted,
-    count_selected,
-    refuse_other_count,
-    refuse_unfit_states,
-    tally,
-)
 
 BULK_CHANGES = StoredRequests(bulk_changes, "bulk", "bulk change")
 
 
 def count_bulk(
     connection: sa.Connection, asked: BulkChangeModel, *, app: str | None = None
-) -> Counted:
+) -> selecting.Counted:
     """
     Count what a bulk change would change.
 
@@ -66,20 +60,21 @@ def count_bulk(
 
 def _count(
     connection: sa.Connection, asked: BulkChangeModel, app: str | None, at: datetime
-) -> tuple[Counted, CausePattern | None]:
+) -> tuple[selecting.Counted, CausePattern | None]:
     if asked.until is not None and asked.until <= at:
         msg = f"--until: {format_instant(asked.until)} has passed. Write a later time."
         raise UsageError(msg)
     if isinstance(asked.filter, OperationFilterModel):
         wanted = choose_operations(connection, asked.kind, asked.filter, app=app)
         change = OperationChange(asked.kind.value)
-        counted = count_selected(connection, wanted, change=change, at=at)
+        counted = selecting.count_selected(connection, wanted, change=change, at=at)
         cause = wanted.cause
     else:
-        chosen = choose_actions(connection, asked.filter, app)
-        counted = count_actions(connection, chosen, at=at)
+        own = app or asked.filter.app
+        find_filtered(connection, app=own, action=None)
+        counted = _count_actions(connection, asked.filter.but(app=own), at)
         cause = None
-    refuse_other_count(counted.total, asked.expected_count)
+    selecting.refuse_other_count(counted.total, asked.expected_count)
     return counted, cause
 
 
@@ -179,27 +174,13 @@ def choose_operations(
         UsageError: The change does not apply to operations in one of these states.
     """
     wanted = resolve_filter(connection, asked, app=app, cause=cause)
-    refuse_unfit_states(wanted, OperationChange(kind.value))
+    selecting.refuse_unfit_states(wanted, OperationChange(kind.value))
     return wanted
 
 
-def choose_actions(
-    connection: sa.Connection, wanted: ActionFilterModel, app: str | None
-) -> ActionFilterModel:
-    """
-    Return which actions *wanted* means, of *app* alone if it is given.
-
-    Raises:
-        NotFoundError: There is no such small app.
-    """
-    app = app or wanted.app
-    find_filtered(connection, app=app, action=None)
-    return wanted.but(app=app)
-
-
-def count_actions(
-    connection: sa.Connection, chosen: ActionFilterModel, *, at: datetime
-) -> Counted:
+def _count_actions(
+    connection: sa.Connection, chosen: ActionFilterModel, at: datetime
+) -> selecting.Counted:
     """Count the actions that there were at the instant *at*, aware UTC."""
     state = name_state()
     rows = connection.execute(
@@ -207,7 +188,7 @@ def count_actions(
         .where(*match(connection, chosen), was_there(_action.created_at, at))
         .group_by(state, _action.app)
     )
-    return tally(at, rows)
+    return selecting.tally(at, rows)
 
 
 def fetch_action_page(

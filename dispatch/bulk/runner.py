@@ -44,7 +44,6 @@ from models.requests.bulk_changes import BulkKind
 from models.requests.notes import PauseModel
 from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import Changed, OperationChange, change_page
-from operations.operation_filter import OperationFilter
 from operations.reasons import CausePattern
 from operations.selecting import fetch_page
 from telemetry import Event
@@ -116,9 +115,9 @@ class BulkRunner:
                 time.sleep(self.clock() - began if is_busy else PAUSE_S)
 
     def _is_over(self, bulk_id: UUID) -> bool:
+        query = sa.select(_bulk.finished_at).where(_bulk.id == bulk_id)
         with reading(self.engine) as connection:
-            query = sa.select(_bulk.finished_at).where(_bulk.id == bulk_id)
-            return connection.execute(query).scalar_one() is not None
+            return connection.scalar(query) is not None
 
     def look(self) -> bool:
         """
@@ -173,32 +172,22 @@ class BulkRunner:
 
     def _hold(self, connection: sa.Connection, bulk_id: UUID) -> bool:
         """Lock a bulk change if it is still ours to do: not canceled, not taken."""
-        held = connection.execute(
-            sa.select(_bulk.id)
-            .where(
-                _bulk.id == bulk_id,
-                _bulk.claim_token == self._token,
-                _bulk.finished_at.is_(None),
-            )
-            .with_for_update()
-        )
-        return held.one_or_none() is not None
+        is_ours = _bulk.claim_token == self._token, _bulk.finished_at.is_(None)
+        held = sa.select(_bulk.id).where(_bulk.id == bulk_id, *is_ours)
+        return connection.scalar(held.with_for_update()) is not None
 
     def _do_batch(self, row: sa.Row[Any]) -> None:
         kind = BulkKind(row.kind)
         with reading(self.engine) as connection:
             page = _fetch_page(connection, row, kind)
-        if kind is BulkKind.RUN:
-            changed = self._run_page(row, page)
-            with writing(self.engine, author=_get_author(row)) as connection:
-                if self._hold(connection, row.id):
-                    _note(connection, row, page, changed)
-            return
+        changed = self._run_page(row, page) if kind is BulkKind.RUN else None
         with writing(self.engine, author=_get_author(row)) as connection:
-            # The leader's transactions lock the lease first, and many rows after it.
-            keep_leader_out(connection)
+            if changed is None:
+                # The leader's transactions lock the lease first, and many rows after.
+                keep_leader_out(connection)
             if self._hold(connection, row.id):
-                changed = _change_page(connection, row, kind, page, self.bounds)
+                if changed is None:
+                    changed = _change_page(connection, row, kind, page, self.bounds)
                 _note(connection, row, page, changed)
 
     def _run_page(self, row: sa.Row[Any], page: Part[Any]) -> Changed:
@@ -256,18 +245,6 @@ def _read_filter(model: type[_Filter], row: sa.Row[Any]) -> _Filter:
         ) from error
 
 
-def _read_operations(connection: sa.Connection, row: sa.Row[Any]) -> OperationFilter:
-    asked = _read_filter(OperationFilterModel, row)
-    cause = (row.arguments or {}).get("cause")
-    return choose_operations(
-        connection,
-        BulkKind(row.kind),
-        asked,
-        app=row.app,
-        cause=None if cause is None else CausePattern(**cause),
-    )
-
-
 def _fetch_page(
     connection: sa.Connection, row: sa.Row[Any], kind: BulkKind
 ) -> Part[Any]:
@@ -280,7 +257,10 @@ def _fetch_page(
         return fetch_action_page(connection, chosen, page, at=at)
     after = last and (datetime.fromisoformat(last["recorded_at"]), UUID(last["id"]))
     page, change = Page(OPERATIONS_AT_ONCE, after), OperationChange(kind.value)
-    wanted = _read_operations(connection, row)
+    asked = _read_filter(OperationFilterModel, row)
+    kept = (row.arguments or {}).get("cause")
+    cause = None if kept is None else CausePattern(**kept)
+    wanted = choose_operations(connection, kind, asked, app=row.app, cause=cause)
     return fetch_page(connection, wanted, change, at=at, page=page)
 
 

@@ -19,8 +19,8 @@ import pytest
 import sqlalchemy as sa
 
 from api.answers import ROOT
-from dispatch.expectations import LateLook
 from dispatch.noticer import Noticer
+from dispatch.watching import LateLook
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import operations
 from models.database.transaction import AtOnce

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 import actions.due_rows
 import actions.leader
 import actions.tick
-import dispatch.expectations
+import dispatch.watching
 import operations.cancel_and_retry
 import operations.claiming.claim
 import operations.claiming.statements
@@ -33,10 +33,10 @@ from actions.leader import Leader
 from actions.tally import Tally, tally
 from actions.tick import Dispatched, TickReport
 from dispatch.dispatcher import Dispatcher
-from dispatch.expectations import LateLook
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import TaskOutbox
 from dispatch.upkeep import Upkeep
+from dispatch.watching import LateLook
 from models.database.engine import Identifier, db_now, read_clock, writing
 from models.database.tables import (
     AWAITING,
@@ -499,7 +499,7 @@ def drop_nothing(
 
 # -- lateness ------------------------------------------------------------------
 
-_mark_late = dispatch.expectations._judged_statement
+_mark_late = dispatch.watching._judged_statement
 _look_for_late = LateLook.look
 
 

@@ -18,8 +18,8 @@ import actions.decide
 import actions.leader
 import actions.tick
 import dispatch.dispatcher
-import dispatch.expectations
 import dispatch.outbox
+import dispatch.watching
 import operations.cancel_and_retry
 import operations.claiming.claim
 import operations.mail.delivery_marks
@@ -31,10 +31,10 @@ import operations.task_ends
 import scheduler_server
 import tests.simulation.actors
 from actions.leader import Leader
-from dispatch.expectations import LateLook
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import TaskOutbox
 from dispatch.upkeep import Upkeep
+from dispatch.watching import LateLook
 from operations.mail.delivery_marks import DeliveryMarks
 from tests.simulation import mistakes
 from tests.simulation.world import Emphasis
@@ -319,7 +319,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "late told again",
         "notice",
-        _with(dispatch.expectations, "_judged_statement", mistakes.look_again),
+        _with(dispatch.watching, "_judged_statement", mistakes.look_again),
         emphasis=Emphasis(clock_jumps=False, expects=True),
         first=3,
     ),

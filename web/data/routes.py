@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from dispatch.refresh_now import refresh_now
+from dispatch.manual_runs import refresh_now
 from models.paging import Page
 from models.requests.apps import MoveRequestModel, RefreshRequestModel
 from operations.publish_now import Moved, publish_now, roll_back_now

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError, expire_lease
-from dispatch import expectations
-from dispatch.expectations import LateLook
+from dispatch import watching
 from dispatch.noticer import Noticer
+from dispatch.watching import LateLook
 from models.database.engine import writing
 from models.database.tables import notices
 from models.operation_state import OperationState
@@ -176,7 +176,7 @@ def test_many_are_judged_in_parts(
     engine: sa.Engine, look: LateLook, monkeypatch: pytest.MonkeyPatch
 ):
     """A part tells that others may follow; each cause is a notice."""
-    monkeypatch.setattr(expectations, "_SELECT_DUE", expectations._SELECT_DUE.limit(1))
+    monkeypatch.setattr(watching, "_SELECT_DUE", watching._SELECT_DUE.limit(1))
     run(engine, due=HOUR, started=MINUTE)
     run(engine, due=20 * MINUTE, started=12 * MINUTE, number=1)
 

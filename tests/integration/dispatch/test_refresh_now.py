@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from dispatch.refresh_now import REFRESH_NAME, refresh_now
+from dispatch.manual_runs import REFRESH_NAME, refresh_now
 from dispatch.upkeep import do_all
 from models.database.engine import Author, reading, writing
 from models.database.tables import changes, scheduled_actions

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError, expire_lease
 from actions.pausing.pause_and_resume import pause_action, resume_action
-from dispatch import rests
+from dispatch import watching
 from dispatch.noticer import Noticer
-from dispatch.rests import Rester
+from dispatch.watching import Rester
 from models.database.engine import writing
 from models.operation_state import Trigger
 from models.requests.notes import PauseModel
@@ -141,9 +141,9 @@ def test_many_are_paused_in_parts(
     engine: sa.Engine, rester: Rester, monkeypatch: pytest.MonkeyPatch
 ):
     """A part tells that others may follow."""
-    statement = rests._TIRED.limit(1)
-    monkeypatch.setattr(rests, "_TIRED", statement)
-    monkeypatch.setattr(rests, "PAUSED_AT_ONCE", 1)
+    statement = watching._TIRED.limit(1)
+    monkeypatch.setattr(watching, "_TIRED", statement)
+    monkeypatch.setattr(watching, "PAUSED_AT_ONCE", 1)
     post(engine, uid="other", name="other", rest_after=1)
     fail(engine, 0, 1, 2)
     fail(engine, 0, action_uid="other")
