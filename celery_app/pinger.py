@@ -37,10 +37,9 @@ from models.database.tables import (
 from models.errors import MinutehandError
 from models.fields.ping import PingSign, make_ping, name_monitor
 from models.operation_state import OperationState
-from operations.adapters.breaker import Breaker
+from operations.adapters.breaker import MONITOR, Breaker, ServerPause
 from operations.adapters.webhooks import RealWebhooks
 from operations.mail.message import Fate, Sending
-from operations.mail.server_pauses import MONITOR, ServerPause
 from settings import Settings
 from telemetry import Event
 

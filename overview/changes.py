@@ -177,7 +177,7 @@ def fetch_action_names(
     uids = {each.subject for each in found if each.kind == "action"}
     kept = scheduled_actions.c
     query = sa.select(kept.uid, kept.name).where(kept.uid.in_(uids))
-    return {row.uid: row.name for row in connection.execute(query)}
+    return dict(connection.execute(query).all())
 
 
 def export_changes(engine: sa.Engine, wanted: ChangeFilter) -> Iterator[RecordedChange]:

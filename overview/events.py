@@ -127,14 +127,12 @@ def fetch_event_part(
         NotFoundError: No such small app.
     """
     kept = events.c
-    query = sa.select(*_COLUMNS)
     if app is not None:
         fetch_app(connection, app)
-        query = query.where(kept.app == app)
-    if wanted.name is not None:
-        query = query.where(kept.name == wanted.name)
-    if wanted.user_id is not None:
-        query = query.where(kept.user_id == wanted.user_id)
+    equal = (kept.app, app), (kept.name, wanted.name), (kept.user_id, wanted.user_id)
+    query = sa.select(*_COLUMNS).where(
+        *(column == value for column, value in equal if value is not None)
+    )
     if wanted.since is not None:
         query = query.where(kept.recorded_at >= wanted.since)
     if wanted.until is not None:
@@ -230,12 +228,10 @@ def fetch_detailed_event(
         refuse_event(app, event_id)
     event = _make_event(row)
     query = _waiting(app, event.name)
-    count = connection.execute(
-        sa.select(sa.func.count()).select_from(query.subquery())
-    ).scalar_one()
-    waiting = connection.execute(
-        query.order_by(_action.name, _action.uid).limit(MOST_MATCHED)
-    ).all()
+    counted = sa.select(sa.func.count()).select_from(query.subquery())
+    count = connection.execute(counted).scalar_one()
+    first = query.order_by(_action.name, _action.uid).limit(MOST_MATCHED)
+    waiting = connection.execute(first).all()
     matched = _match(connection, [(event, each) for each in waiting])
     return DetailedEvent(
         **asdict(event),
@@ -259,13 +255,11 @@ def _match(
         occurrence = event_occurrence(event.at, delay, zone)
         operation_id = make_operation_id(row.uid, occurrence, event.user_id)
         ids.append((event, row, zone, occurrence, operation_id))
+    kept = operations.c
+    among = kept.id.in_([each[-1] for each in ids])
+    rows = connection.execute(sa.select(kept.id, kept.state, kept.reason).where(among))
     recorded = {
-        found.id: found
-        for found in connection.execute(
-            sa.select(operations.c.id, operations.c.state, operations.c.reason).where(
-                operations.c.id.in_([each[-1] for each in ids])
-            )
-        )
+        id_: (id_, OperationState(state), reason) for id_, state, reason in rows
     }
     now = read_clock(connection)
     decided_until = get_last_tick_at(connection) or now
@@ -279,18 +273,9 @@ def _match(
         outcome: Literal["planned", "recorded", "none"] = "recorded"
         if found is None:
             outcome = "planned" if due_at > decided_until else "none"
-        match = MatchedAction(
-            row.uid,
-            row.name,
-            outcome,
-            occurrence,
-            due_at,
-            None if found is None else found.id,
-            None if found is None else OperationState(found.state),
-            None if found is None else found.reason,
-            note,
-            zone,
-        )
+        what = row.uid, row.name, outcome, occurrence, due_at
+        run_id, state, reason = found or (None, None, None)
+        match = MatchedAction(*what, run_id, state, reason, note, zone)
         matched.append((event, match))
     return matched
 

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NoReturn, get_args
+from uuid import uuid4
 
 import sqlalchemy as sa
+from pydantic import Field
 
 from actions.lookup import fetch_app
 from actions.posting.references import fetch_references, find_unknown
-from models.database.engine import read_clock, reading
-from models.errors import MinutehandError, NotFoundError, Problem
+from models import errors
+from models.database.engine import Author, read_clock, reading, writing
+from models.database.journal import note_change
+from models.database.tables import small_apps
+from models.fields.field_types import Name, Uid
+from models.fields.strict_model import DocumentModel, suggest
 from models.json_form import ASIDE
 from models.operation import MAILING_STEPS
 from models.scheduled_action import ScheduledActionModel
@@ -35,8 +41,8 @@ from operations.mail.compose import (
     imagine_occasion,
     summarize,
 )
-from operations.mail.message import Mail, Senders
-from operations.ports import Directory, Renderer, Workspace
+from operations.mail.message import Fate, Mail, Senders
+from operations.ports import Directory, Mailer, Renderer, Workspace
 from operations.recipients import User
 from overview.recipients import (
     ForeseenRecipients,
@@ -163,7 +169,15 @@ class MailPreviews:
             fetch_app(connection, app)
             now = read_clock(connection)
             found = foresee_recipients(connection, app, action, most=most)
-            asked = self._judge(connection, app, action, user, now)
+            asked: Recipient | None = None
+            if user is not None:
+                whoever = find_user(connection, app, user)
+                if whoever is None:
+                    raise errors.NotFoundError(
+                        f"small app {app!r} has no user {user!r}. Write the id or the"
+                        " mail address of one"
+                    )
+                asked = judge_recipient(action, whoever, now=now)
             unknown = find_unknown(fetch_references(connection, app, [action]), action)
         chosen = [asked] if asked else list(found.first)
         users = [each.account for each in chosen if each.is_in and each.email]
@@ -183,7 +197,7 @@ class MailPreviews:
         for step, make in self._find_steps(action, occasion, problems):
             try:
                 made = make(users)
-            except MinutehandError as error:
+            except errors.MinutehandError as error:
                 if step not in {each.step for each in problems}:
                     problems.append(MailProblem(step, str(error)))
                 continue
@@ -193,24 +207,6 @@ class MailPreviews:
                 except ValueError as error:  # the address, which nothing checked
                     problems.append(MailProblem(step, str(error)))
         return MailPreview(app, action.name, found, asked, mails, problems)
-
-    def _judge(
-        self,
-        connection: sa.Connection,
-        app: str,
-        action: ScheduledActionModel,
-        user: str | None,
-        now: datetime,
-    ) -> Recipient | None:
-        if user is None:
-            return None
-        found = find_user(connection, app, user)
-        if found is None:
-            raise NotFoundError(
-                f"small app {app!r} has no user {user!r}. Write the id or the mail"
-                " address of one"
-            )
-        return judge_recipient(action, found, now=now)
 
     def _find_steps(
         self,
@@ -274,7 +270,7 @@ class MailPreviews:
         )
 
 
-def _find_step(problem: Problem) -> MailStep | None:
+def _find_step(problem: errors.Problem) -> MailStep | None:
     """Return the step that a problem is about; None: the whole action."""
     steps: tuple[MailStep, ...] = get_args(MailStep)
     at = problem.pointer
@@ -312,3 +308,126 @@ def write_files(folder: Path, found: MailPreview) -> list[Path]:
             path.write_bytes(content)
             written.append(path)
     return written
+
+
+#: Begins the subject, so that nobody takes it for the real one.
+_MARK = "[Test] "
+
+
+class TestMailModel(DocumentModel):
+    """A mail that somebody wants to look at."""
+
+    __test__ = False  # its name means no test of ours
+
+    app: Uid | None = Field(
+        default=None, description="The small app; absent: that of the key."
+    )
+    template: Name = Field(
+        description="Name of a template of the app.", examples=["report"]
+    )
+    to: Name = Field(
+        description="Id or address of a user of the app, or an address that gets its"
+        " notices.",
+        examples=["ada"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TestedMail:
+    """What became of a test mail, and what it said."""
+
+    __test__ = False  # its name means no test of ours
+
+    recipient: str
+    template: str
+    outcome: Fate
+    detail: str
+    message_id: str
+    subject: str
+    text: str | None
+    html: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """
+    Sends such mails; what it uses is that of the workers.
+
+    Args:
+        engine: Only what is asked is written, to the record of changes.
+    """
+
+    engine: sa.Engine
+    directory: Directory
+    renderer: Renderer
+    mailer: Mailer
+
+    def send(self, app: str, asked: TestMailModel, *, by: Author) -> TestedMail:
+        """
+        Render the template for one user as a step would, and send it.
+
+        Args:
+            app: Uid of the small app, which exists.
+            asked: Which template, and to whom.
+            by: Who asks; it is in the record of changes.
+
+        Raises:
+            InvalidDocumentError: There is no such template or user, or the template
+                cannot be rendered.
+        """
+        if self.directory.get_template(app, asked.template) is None:
+            names = self.directory.fetch_template_names(app)
+            none = "The app has no templates."
+            hint = suggest(asked.template, names) if names else none
+            msg = f"{asked.template!r} is not a template of {app!r}."
+            _refuse("/template", msg, hint)
+        with reading(self.engine) as connection:
+            now = read_clock(connection)
+            user = _find_user(connection, app, asked.to)
+        mail = self._make(app, asked.template, user, now)
+        with writing(self.engine, author=by) as connection:
+            note_change(
+                connection,
+                "mail",
+                mail.message_id,
+                "tested",
+                app=app,
+                after={"template": asked.template, "to": user.id},
+            )
+        with self.mailer.session() as send:
+            sending = send(mail, now=now)
+        return TestedMail(
+            *(user.id, asked.template, sending.outcome, sending.detail),
+            *(mail.message_id, mail.subject, mail.text, mail.html),
+        )
+
+    def _make(self, app: str, template: str, user: User, now: datetime) -> Mail:
+        try:
+            ((_, mail),) = compose_templates(
+                imagine_occasion(app, "test", "Test", now=now),
+                template,
+                [user],
+                directory=self.directory,
+                renderer=self.renderer,
+            )
+        except errors.StepError as error:
+            _refuse("/template", f"{error}.".replace("..", "."), "Correct it.")
+        return replace(
+            mail, message_id=f"{uuid4()}@minutehand", subject=f"{_MARK}{mail.subject}"
+        )
+
+
+def _find_user(connection: sa.Connection, app: str, to: str) -> User:
+    found = find_user(connection, app, to)
+    noticed = sa.select(small_apps.c.notices).where(small_apps.c.uid == app)
+    notices = connection.execute(noticed).scalar_one_or_none() or {}
+    if found is not None and found.email:
+        return found
+    if to not in notices.get("mail", ()):
+        hint = "Write the id or address of one, or an address of the app's notices."
+        _refuse("/to", f"{to!r} is not a user of {app!r} with an address.", hint)
+    return User(id=to, email=to)
+
+
+def _refuse(pointer: str, message: str, hint: str) -> NoReturn:
+    raise errors.InvalidDocumentError((errors.Problem(pointer, message, hint),))

@@ -116,17 +116,11 @@ def foresee_recipients(
         )
         return tuple(judge_recipient(action, user, now=now) for user in found)
 
-    return ForeseenRecipients(
-        count,
-        on_event,
-        tuple(
-            LeftOut(each, left_out[each], _WORDS[each])
-            for each in Standing
-            if each in left_out
-        ),
-        find(inside=True) if count else (),
-        find(inside=False) if left_out else (),
-    )
+    told = (each for each in Standing if each in left_out)
+    without = tuple(LeftOut(each, left_out[each], _WORDS[each]) for each in told)
+    first = find(inside=True) if count else ()
+    first_without = find(inside=False) if left_out else ()
+    return ForeseenRecipients(count, on_event, without, first, first_without)
 
 
 def foresee_stored(
@@ -157,15 +151,9 @@ def judge_recipient(
     """Return whether *user* would get the mails of *action* at *now*, and why."""
     who, on_event = action.recipients, isinstance(action.when, EventModel)
     standing = judge(who, user, now=now, on_event=on_event)
-    return Recipient(
-        account=user,
-        user=user.id,
-        name=user.name,
-        email=user.email,
-        is_in=standing in INSIDE,
-        standing=standing,
-        reason=say_standing(standing, who, user),
-    )
+    whose = user, user.id, user.name, user.email
+    told = say_standing(standing, who, user)
+    return Recipient(*whose, standing in INSIDE, standing, told)
 
 
 def fetch_recipient_part(
@@ -193,19 +181,12 @@ def fetch_recipient_part(
     action = read_stored(uid, row.document)
     on_event = isinstance(action.when, EventModel)
     now = read_clock(connection)
-    part = fetch_judged(
-        connection,
-        row.app,
-        page,
-        partial(judge_recipient, action, now=now),
-        None if inside is None else lambda each: each.is_in is inside,
-    )
-    return RecipientPart(
-        part,
-        count_inside(connection, row.app, action),
-        on_event,
-        _find_unknown(connection, row.app, action),
-    )
+    look = partial(judge_recipient, action, now=now)
+    is_wanted = None if inside is None else lambda each: each.is_in is inside
+    part = fetch_judged(connection, row.app, page, look, is_wanted)
+    count = count_inside(connection, row.app, action)
+    unknown = _find_unknown(connection, row.app, action)
+    return RecipientPart(part, count, on_event, unknown)
 
 
 def _find_unknown(

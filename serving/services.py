@@ -29,12 +29,12 @@ from operations.adapters.identity_provider import IdentityProvider, Registration
 from operations.adapters.renderer import ChildRenderer
 from operations.adapters.smtp import make_mailer
 from operations.mail.message import Senders
-from operations.mail.trial import Trials
 from operations.state import LOOK_EVERY_S, read_operation_states
 from overview.doctor.checks import FAR, NEAR
 from overview.doctor.examine import find_obstacle, find_trouble
 from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.metrics import WorkMetrics
+from overview.mail_preview import Trials
 from serving.apart import AT_ONCE, Apart
 from serving.limits import RequestLimits, Turns
 from serving.stream import make_hub

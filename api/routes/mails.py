@@ -30,7 +30,7 @@ from operations.mail.resolve_mails import (
     foresee_mails,
     resolve_asked,
 )
-from operations.mail.trial import TestedMail, TestMailModel
+from overview.mail_preview import TestedMail, TestMailModel
 from serving.context import Context, Operator, Viewer
 from serving.cursors import Paged
 from serving.guarding import Body, heavy

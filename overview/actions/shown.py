@@ -13,22 +13,13 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 from pydantic import JsonValue, ValidationError
 
+from actions import read_actions
 from actions.list_actions import WHEN_KEYS, Order, fetch_schedules, select_part
 from actions.lookup import fetch_app, find_action, get_action
 from actions.occurrences import Due
 from actions.pausing.pause_state import Pause, get_pause
 from actions.posting.revisions import fetch_document_revisions
 from actions.previews.sentences import describe
-from actions.read_actions import (
-    FollowingAction,
-    LastRun,
-    RevisionNote,
-    fetch_actions,
-    fetch_followers,
-    fetch_last_runs,
-    fetch_revisions,
-    get_action_state,
-)
 from actions.read_rules import find_next_due, find_problem, find_zone
 from models.database.tables import scheduled_actions
 from models.errors import MinutehandError
@@ -106,7 +97,7 @@ class ShownAction:
 class ListedAction(ShownAction):
     """The same, with its latest operation, and when it last succeeded."""
 
-    last: LastRun | None
+    last: read_actions.LastRun | None
     last_succeeded_at: datetime | None
 
 
@@ -126,8 +117,8 @@ class DetailedAction(ListedAction):
         followers: What starts after it.
     """
 
-    followers: tuple[FollowingAction, ...]
-    revisions: list[RevisionNote]
+    followers: tuple[read_actions.FollowingAction, ...]
+    revisions: list[read_actions.RevisionNote]
     document: Mapping[str, JsonValue]
 
 
@@ -160,7 +151,7 @@ def fetch_listed_actions(
     """
     if app is not None:
         fetch_app(connection, app)
-    rows = fetch_actions(connection, app=app, deleted=deleted)
+    rows = read_actions.fetch_actions(connection, app=app, deleted=deleted)
     documents = {row.uid: row.document for row in rows}
     return [ListedAction(**each) for each in _list(connection, rows, documents, 1)]
 
@@ -226,8 +217,8 @@ def fetch_detailed_action(
     find = get_action if is_uid else find_action
     row = find(connection, given, app=app)
     (listed,) = _list(connection, [row], {row.uid: row.document}, count)
-    notes = fetch_revisions(connection, row.uid, limit=revisions)
-    followers = fetch_followers(connection, row.uid)
+    notes = read_actions.fetch_revisions(connection, row.uid, limit=revisions)
+    followers = read_actions.fetch_followers(connection, row.uid)
     return DetailedAction(
         **listed, followers=followers, revisions=notes, document=row.document
     )
@@ -240,7 +231,7 @@ def _list(
     count: int,
 ) -> list[dict[str, Any]]:
     """Return the members of ``ListedAction`` of each row."""
-    last = fetch_last_runs(connection, [row.uid for row in rows])
+    last = read_actions.fetch_last_runs(connection, [row.uid for row in rows])
     found = _describe_all(connection, rows, documents, count)
     for each in found:
         run = last.get(each["uid"])
@@ -307,7 +298,7 @@ def _describe_row(
             sentence += "; that is deleted, so it never starts"
     return {
         **{name: getattr(row, name) for name in _COLUMNS},
-        "state": get_action_state(row),
+        "state": read_actions.get_action_state(row),
         "delay": delay,
         "at": at,
         "sentence": sentence,
@@ -340,7 +331,11 @@ _NAMED = 5
 def describe_deletion(connection: sa.Connection, found: Sequence[ShownAction]) -> str:
     """Return what is asked before actions are deleted, without the question mark."""
     uids = [each.uid for each in found]
-    left = [each for each in fetch_followers(connection, *uids) if each.uid not in uids]
+    left = [
+        each
+        for each in read_actions.fetch_followers(connection, *uids)
+        if each.uid not in uids
+    ]
     stops = f", and after which {_name(left)} will never start" if left else ""
     if len(found) == 1:
         return (
@@ -353,6 +348,6 @@ def describe_deletion(connection: sa.Connection, found: Sequence[ShownAction]) -
     )
 
 
-def _name(found: Sequence[ShownAction] | Sequence[FollowingAction]) -> str:
+def _name(found: Sequence[ShownAction] | Sequence[read_actions.FollowingAction]) -> str:
     names = ", ".join(repr(each.name) for each in found[:_NAMED])
     return f"{names}, ..." if len(found) > _NAMED else names

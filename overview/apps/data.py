@@ -222,16 +222,9 @@ def _add_versions(
     now = read_clock(connection)
     found = {
         (each.domain, each.version): DataVersion(
-            number=each.version,
-            rows=each.rows,
-            size=each.bytes,
-            sha256=each.sha256,
-            created_at=each.created_at,
-            age=_tell_age(now - each.created_at),
-            etag=each.etag,
-            last_modified=each.last_modified,
-            operation_id=each.operation_id,
-            path=each.path,
+            *(each.version, each.rows, each.bytes, each.sha256, each.created_at),
+            _tell_age(now - each.created_at),
+            *(each.etag, each.last_modified, each.operation_id, each.path),
         )
         for each in connection.execute(
             sa.select(domain_versions).where(
@@ -297,22 +290,15 @@ def fetch_touched(connection: sa.Connection, app: str) -> dict[str, Touched]:
         .limit(LATEST)
         .subquery()
     )
+    step = operation_steps.c
     rows = connection.execute(
         sa.select(
-            latest.c.id,
-            latest.c.action_uid,
-            operation_steps.c.finished_at,
-            operation_steps.c.name,
-            operation_steps.c.result,
+            *(latest.c.id, latest.c.action_uid),
+            *(step.finished_at, step.name, step.result),
         )
-        .join_from(
-            latest, operation_steps, operation_steps.c.operation_id == latest.c.id
-        )
-        .where(
-            operation_steps.c.name.in_(_NAMED),
-            operation_steps.c.state == StepState.SUCCEEDED,
-        )
-        .order_by(operation_steps.c.finished_at)
+        .join_from(latest, operation_steps, step.operation_id == latest.c.id)
+        .where(step.name.in_(_NAMED), step.state == StepState.SUCCEEDED)
+        .order_by(step.finished_at)
     )
     # Later ones replace earlier ones.
     return {row.name: _make_touched(row) for row in rows}

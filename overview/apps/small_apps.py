@@ -17,13 +17,7 @@ import sqlalchemy as sa
 
 from actions.lookup import fetch_app
 from actions.pausing.pause_state import Pause, get_pause
-from actions.small_apps.export import (
-    count_users,
-    fetch_apps,
-    fetch_domains,
-    fetch_groups,
-    fetch_names,
-)
+from actions.small_apps import export
 from models.database.engine import db_now
 from models.database.lists import belongs_to, cut_part
 from models.database.tables import (
@@ -308,7 +302,7 @@ class DetailedApp:
 
 def fetch_listed_apps(connection: sa.Connection) -> list[ListedApp]:
     """Return the small apps, sorted by uid."""
-    return _list(connection, fetch_apps(connection), fetch_working(connection))
+    return _list(connection, export.fetch_apps(connection), fetch_working(connection))
 
 
 def fetch_app_part(
@@ -323,7 +317,7 @@ def fetch_app_part(
     """
     start = page.read_after(str)
     after = start and start[0]
-    rows = fetch_apps(connection, app=app, after=after, limit=page.limit + 1)
+    rows = export.fetch_apps(connection, app=app, after=after, limit=page.limit + 1)
     part = cut_part(rows, page, [small_apps.c.uid])
     working = fetch_working(connection, app)
     return Part(_list(connection, part.entries, working), part.following)
@@ -353,33 +347,35 @@ def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
         NotFoundError: No such small app.
     """
     row = fetch_app(connection, uid)
+    mail = row.mail or {}
+    kept: dict[str, Any] = {name: getattr(row, name) for name in _COLUMNS}
+    kept |= export.fetch_names(connection, uid)
     return DetailedApp(
-        uid=row.uid,
-        name=row.name,
-        timezone=row.timezone,
-        revision=row.revision,
-        source_folder=row.source_folder,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
+        **kept,
         pause=get_pause(row),
         working=fetch_working(connection, uid).get(uid),
         notices=_make_notices(row.notices),
-        users=count_users(connection, uid),
-        groups=fetch_groups(connection, uid),
+        users=export.count_users(connection, uid),
+        groups=export.fetch_groups(connection, uid),
         domains=tuple(
             ShownDomain(
-                each.name,
-                hide_source(each.source),
-                each.staged_version,
-                each.live_version,
-                each.published_at,
+                *(each.name, hide_source(each.source)),
+                *(each.staged_version, each.live_version, each.published_at),
                 *get_labels(each),
             )
-            for each in fetch_domains(connection, uid)
+            for each in export.fetch_domains(connection, uid)
         ),
-        **fetch_names(connection, uid),
-        mail=_make_mail(row.mail),
+        mail=AppMail(*(mail.get(each.name) for each in fields(AppMail)))
+        if mail
+        else None,
     )
+
+
+#: What it has of its row as it is.
+_COLUMNS = (
+    *("uid", "name", "timezone", "revision"),
+    *("source_folder", "created_at", "updated_at"),
+)
 
 
 def get_labels(domain: sa.Row[Any]) -> tuple[str | None, str | None]:
@@ -414,12 +410,6 @@ def hide_source(source: Mapping[str, Any]) -> dict[str, Any]:
     if "url" in shown:
         shown["url"] = hide_secrets(shown["url"])
     return shown
-
-
-def _make_mail(mail: Mapping[str, Any] | None) -> AppMail | None:
-    if not mail:
-        return None
-    return AppMail(**{each.name: mail.get(each.name) for each in fields(AppMail)})
 
 
 def _make_notices(notices: Mapping[str, Any] | None) -> ShownNotices | None:

@@ -90,28 +90,21 @@ def fetch_backlog(
     # message was lost and sent again in between.
     since = sa.case((kept.attempt == 0, kept.recorded_at), else_=kept.send_at)
     waits = sa.and_(kept.state != OperationState.RUNNING, kept.send_at <= db_now())
+    key = kept.queue, kept.app, kept.state
     rows = connection.execute(
         sa.select(
-            kept.queue,
-            kept.app,
-            kept.state,
-            sa.func.count(),
+            *(*key, sa.func.count()),
             sa.func.min(sa.case((waits, since)), type_=kept.send_at.type),
             sa.func.sum(sa.case((waits, 1), else_=0)),
         )
         .where(LIVE.of(), *belongs_to(app))
-        .group_by(kept.queue, kept.app, kept.state)
-        .order_by(kept.queue, kept.app, kept.state)
+        .group_by(*key)
+        .order_by(*key)
     )
     return [
         Backlog(
-            app,
-            Queue(queue),
-            OperationState(state),
-            count,
-            since,
-            find_age_s(now, since),
-            int(waiting),
+            *(app, Queue(queue), OperationState(state), count),
+            *(since, find_age_s(now, since), int(waiting)),
         )
         for queue, app, state, count, since, waiting in rows
     ]
@@ -125,6 +118,29 @@ def find_age_s(now: datetime, since: datetime | None) -> float | None:
 def find_oldest(backlog: Iterable[Backlog]) -> datetime | None:
     """Return since when the oldest operation has waited; None if none is waiting."""
     return min((b.waiting_since for b in backlog if b.waiting_since), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueNow:
+    """
+    A queue: its living workers, and how many operations they run at a time.
+
+    ``waiting_since`` and ``oldest_s`` are of the oldest operation that no worker has
+    taken; null: none waits.
+    """
+
+    workers: int
+    slots: int
+    waiting_since: datetime | None
+    oldest_s: float | None
+
+
+def find_queue_now(
+    queue: Queue, backlog: Iterable[Backlog], seen: Sequence[Seen], now: datetime
+) -> QueueNow:
+    """Return how *queue* is, by its *backlog* and all processes that are *seen*."""
+    takers, since = find_takers(seen, queue), find_oldest(backlog)
+    return QueueNow(len(takers), count_slots(takers), since, find_age_s(now, since))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,38 +198,24 @@ def fetch_troubles(
     connection: sa.Connection, *, app: str | None = None
 ) -> list[RecentTrouble]:
     """Return what went wrong lately (in *app*), by reason, the most first."""
-    failed = sa.select(
-        operations.c.app,
-        operations.c.state,
-        sa.func.coalesce(operations.c.reason, ""),
-        sa.func.count(),
-        sa.func.max(operations.c.finished_at, type_=operations.c.finished_at.type),
-    ).where(
-        TROUBLED.of(), operations.c.finished_at >= db_now(-LATELY), *belongs_to(app)
-    )
-    uncertain = (
-        sa.select(
-            operations.c.app,
-            deliveries.c.state,
-            deliveries.c.step,
-            sa.func.count(),
-            sa.func.max(deliveries.c.updated_at, type_=deliveries.c.updated_at.type),
+    kept, marks = operations.c, deliveries.c
+    mailed = operations.join(deliveries, kept.id == marks.operation_id)
+    found: list[RecentTrouble] = []
+    for source, state, reason, at, is_trouble in (
+        (operations, kept.state, kept.reason, kept.finished_at, TROUBLED.of()),
+        (mailed, marks.state, marks.step, marks.updated_at, UNCERTAIN.of("deliveries")),
+    ):
+        latest = sa.func.max(at, type_=at.type)
+        rows = connection.execute(
+            sa.select(
+                *(kept.app, state, sa.func.coalesce(reason, "")),
+                *(sa.func.count(), latest),
+            )
+            .select_from(source)
+            .where(is_trouble, at >= db_now(-LATELY), *belongs_to(app))
+            .group_by(kept.app, state, reason)
         )
-        .join(operations, operations.c.id == deliveries.c.operation_id)
-        .where(
-            UNCERTAIN.of("deliveries"),
-            deliveries.c.updated_at >= db_now(-LATELY),
-            *belongs_to(app),
-        )
-    )
-    found = [
-        RecentTrouble(*row)
-        for query in (
-            failed.group_by(operations.c.app, operations.c.state, operations.c.reason),
-            uncertain.group_by(operations.c.app, deliveries.c.state, deliveries.c.step),
-        )
-        for row in connection.execute(query)
-    ]
+        found += [RecentTrouble(*row) for row in rows]
     return sorted(found, key=lambda each: (-each.count, each.app, each.reason))
 
 
@@ -267,9 +269,7 @@ def fetch_running(
     return [Running(*row) for row in rows]
 
 
-def fetch_last_success(
-    connection: sa.Connection, *, app: str | None = None
-) -> datetime | None:
+def fetch_last_success(connection: sa.Connection, app: str | None) -> datetime | None:
     """Return when an operation (of *app*) last succeeded, among the latest thousand."""
     kept = operations.c
     latest = (
@@ -287,14 +287,11 @@ def fetch_last_success(
     return found
 
 
-def fetch_data_updated(
-    connection: sa.Connection, *, app: str | None = None
-) -> datetime | None:
+def fetch_data_updated(connection: sa.Connection, app: str | None) -> datetime | None:
     """Return when data (of *app*) were last published; None: never."""
-    query = sa.select(sa.func.max(domains.c.published_at)).where(
-        *belongs_to(app, domains.c.app)
-    )
-    found: datetime | None = connection.execute(query).scalar_one()
+    last = sa.select(sa.func.max(domains.c.published_at))
+    owned = last.where(*belongs_to(app, domains.c.app))
+    found: datetime | None = connection.execute(owned).scalar_one()
     return found
 
 
@@ -361,9 +358,7 @@ def count_finished(connection: sa.Connection) -> dict[tuple[OperationState, str]
     return counted
 
 
-def find_scheduled_queues(
-    connection: sa.Connection, *, app: str | None = None
-) -> set[Queue]:
+def find_scheduled_queues(connection: sa.Connection, app: str | None) -> set[Queue]:
     """Return our workers' queues of actions (of *app*) that will run as they are."""
     kept = scheduled_actions.c
     will_run = (
@@ -377,14 +372,13 @@ def find_scheduled_queues(
     # Nothing else is on that queue, and in most installations one action is: an index
     # finds it, while all the others would be looked at.
     owned = {Queue.DEFAULT: [kept.app == SYSTEM_APP]}
+    runs = sa.exists().where(*will_run)
     return {
         queue
         for queue in WORKER_QUEUES
-        if connection.execute(
-            sa.select(
-                sa.exists().where(kept.queue == queue, *will_run, *owned.get(queue, ()))
-            )
-        ).scalar()
+        if connection.scalar(
+            sa.select(runs.where(kept.queue == queue, *owned.get(queue, ())))
+        )
     }
 
 

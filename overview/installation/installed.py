@@ -31,7 +31,8 @@ from models.database.tables import (
 )
 from operations.ports import Retention
 from overview.doctor.finding import Finding
-from overview.installation.status import QueueNow, ShownLeader, fetch_status
+from overview.installation.figures import QueueNow
+from overview.installation.status import ShownLeader, fetch_status
 from overview.installation.workers import ShownProcess
 from settings import Settings, describe_settings
 
@@ -99,7 +100,7 @@ def _fetch_versions(connection: sa.Connection, settings: Settings) -> dict[str, 
 
 def _fetch_retention(connection: sa.Connection, settings: Settings) -> list[Retained]:
     """Return how long what is kept; each of the oldest is found by an index."""
-    long = settings.retention
+    long, instant = settings.retention, operations.c.recorded_at.type
     usual = Retention(operations=long)
     oldest_event = (
         sa.select(events.c.recorded_at)
@@ -120,14 +121,10 @@ def _fetch_retention(connection: sa.Connection, settings: Settings) -> list[Reta
         Retained(
             what,
             None if kept_for is None else kept_for.total_seconds(),
-            connection.execute(sa.select(_find_least(at))).scalar(),
+            connection.scalar(sa.select(sa.func.min(at, type_=instant))),
         )
         for what, kept_for, at in told
     ]
-
-
-def _find_least(at: sa.ColumnElement[datetime]) -> sa.ColumnElement[datetime]:
-    return sa.func.min(at, type_=operations.c.recorded_at.type)
 
 
 #: The most failures and processes.
@@ -200,18 +197,12 @@ def make_bundle(
     installed = fetch_installed(connection, settings)
     paused = status.paused
     return Bundle(
+        **{name: getattr(status, name) for name in _OF_STATUS},
         made_at=status.now,
         installation=replace(
             installed, settings=[_hide_names(each) for each in installed.settings]
         ),
         doctor=[_strip(each) for each in findings],
-        leader=status.leader,
-        leaderships=status.leaderships,
-        last_tick_at=status.last_tick_at,
-        tick_age_s=status.tick_age_s,
-        lag_s=status.lag_s,
-        backlog=status.backlog,
-        queues=status.queues,
         paused={
             "all": paused.all is not None,
             "apps": len(paused.apps),
@@ -221,9 +212,15 @@ def make_bundle(
         processes=[
             replace(each, drain_asked_by=None) for each in status.processes[:_MOST]
         ],
-        uncertain_mails=status.uncertain_mails,
         failures=_fetch_failures(connection),
     )
+
+
+#: What it has of the status as it is.
+_OF_STATUS = (
+    *("leader", "leaderships", "last_tick_at", "tick_age_s", "lag_s"),
+    *("backlog", "queues", "uncertain_mails"),
+)
 
 
 def _hide_names(setting: SettingInEffect) -> SettingInEffect:

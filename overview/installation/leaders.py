@@ -81,7 +81,7 @@ def fetch_leaders(connection: sa.Connection) -> Leaders:
     now = read_clock(connection)
     since = led[-1].acquired_at if led else now
     unled = fetch_unled(connection, since=since)
-    return Leaders(holder, find_reigns(led, holder, unled, now=now), standbys)
+    return Leaders(holder, list(_find_reigns(led, holder, unled, now)), standbys)
 
 
 def find_standbys(seen: Iterable[Seen], holder: Holder | None) -> list[Seen]:
@@ -96,52 +96,29 @@ def find_standbys(seen: Iterable[Seen], holder: Holder | None) -> list[Seen]:
     ]
 
 
-def find_reigns(
+def _find_reigns(
     led: Sequence[Leadership],
     holder: Holder | None,
-    unled: Iterable[Unled] = (),
-    *,
-    now: datetime,
-) -> list[Reign]:
-    """
-    Return what *led* (the latest first) tells, with the times at which nobody led.
-
-    Args:
-        led: As recorded.
-        holder: Who has the lease.
-        unled: When nobody led, as far as that is known of leaders that were killed.
-        now: Aware UTC.
-    """
-    ends = {each.until: each.since for each in unled}
-    reigns: list[Reign] = []
-    following: Leadership | None = None
-    for each in led:
-        reigns += _tell(each, following, holder, ends, now)
-        following = each
-    return reigns
-
-
-def _tell(
-    each: Leadership,
-    following: Leadership | None,
-    holder: Holder | None,
-    ends: Mapping[datetime | None, datetime],
+    unled: Iterable[Unled],
     now: datetime,
 ) -> Iterator[Reign]:
-    """Yield the time after *each* without a leader, if there was one, then *each*."""
-    end, ended, is_exact = each.released_at, "released its lease", True
-    begun = None if following is None else following.acquired_at
-    if end is None:
-        ended = "its lease ran out"
-        if begun is not None:
-            end, is_exact = ends.get(begun, begun), begun in ends
-        elif holder is not None and holder.fence == each.fence:
-            end = holder.expires_at if holder.is_stale else None
-            ended = ended if holder.is_stale else ""
-    if end is not None and is_exact and (begun or now) - end > _AT_ONCE:
-        why = "no other scheduler took over" if begun else "start a scheduler"
-        yield Reign(None, end, begun, None, why)
-    yield Reign(each.hostname, each.acquired_at, end, each.fence, ended, is_exact)
+    """Yield who *led* (the latest first), and before each when nobody did after it."""
+    ends = {each.until: each.since for each in unled}
+    begun: datetime | None = None
+    for each in led:
+        end, ended, is_exact = each.released_at, "released its lease", True
+        if end is None:
+            ended = "its lease ran out"
+            if begun is not None:
+                end, is_exact = ends.get(begun, begun), begun in ends
+            elif holder is not None and holder.fence == each.fence:
+                end = holder.expires_at if holder.is_stale else None
+                ended = ended if holder.is_stale else ""
+        if end is not None and is_exact and (begun or now) - end > _AT_ONCE:
+            why = "no other scheduler took over" if begun else "start a scheduler"
+            yield Reign(None, end, begun, None, why)
+        yield Reign(each.hostname, each.acquired_at, end, each.fence, ended, is_exact)
+        begun = each.acquired_at
 
 
 @dataclass(frozen=True, slots=True)

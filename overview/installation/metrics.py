@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,53 +22,20 @@ from prometheus_client import REGISTRY
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+import telemetry
 import tracing
 from models.database.engine import make_engine, read_clock, reading
 from models.database.tables import small_apps
 from models.errors import MinutehandError, UnreachableError
-from models.operation_state import (
-    FINAL_STATES,
-    LIVE_STATES,
-    OperationState,
-    Queue,
-    Reason,
-)
+from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
 from operations.fleet.processes import fetch_processes
 from overview.doctor.checks import NEAR
 from overview.doctor.examine import look
 from overview.doctor.finding import Health, View, find_worst
-from overview.installation.figures import (
-    Backlog,
-    RecentTrouble,
-    Spread,
-    count_finished,
-    count_slots,
-    count_uncertain,
-    fetch_backlog,
-    fetch_spread,
-    fetch_troubles,
-    find_age_s,
-    find_oldest,
-    find_takers,
-)
+from overview.installation import figures
+from overview.installation.queues import LIVE_IN_ORDER
 from settings import Settings, find_collector
-from telemetry import (
-    APP_DEPTH,
-    APP_OLDEST,
-    APP_TROUBLES,
-    FINISHED_LATELY,
-    HEALTH,
-    MAILS_UNCERTAIN,
-    METRICS_OF_WORK,
-    QUEUE_DEPTH,
-    QUEUE_OLDEST,
-    QUEUE_SLOTS,
-    QUEUE_WORKERS,
-    RUN_TIME,
-    START_LAG,
-    WORK_READ,
-    Event,
-)
+from telemetry import Event
 
 log = structlog.get_logger()
 
@@ -94,9 +61,6 @@ OTHERS = "other"
 _TROUBLES = ("failed", "missed", "uncertain")
 
 _WORST_LAST = (Health.GOOD, Health.DOUBTFUL, Health.BAD)
-
-_LIVE = tuple(state for state in OperationState if state in LIVE_STATES)
-
 
 #: The gauges are those of the process, which may serve them in two places.
 _READING = threading.Lock()
@@ -135,7 +99,7 @@ class WorkMetrics(Collector):
 
     def describe(self) -> Iterator[Metric]:
         """Yield the metrics without values; the database is not read."""
-        for gauge in METRICS_OF_WORK.values():
+        for gauge in telemetry.METRICS_OF_WORK.values():
             yield from gauge.describe()
 
     def collect(self) -> Iterator[Metric]:
@@ -158,49 +122,60 @@ class WorkMetrics(Collector):
 
     def _read(self) -> list[Metric]:
         give_up_at = self._monotonic() + GIVE_UP_S
-        for gauge in METRICS_OF_WORK.values():
+        for gauge in telemetry.METRICS_OF_WORK.values():
             gauge.clear()
         try:
             with reading(self._engine) as connection:
                 fills = self._fill_health, _fill_queues, _fill_ends, self._fill_apps
                 for fill in fills:
-                    self._check_time(give_up_at)
+                    if self._monotonic() > give_up_at:
+                        msg = f"the metrics could not be read within {GIVE_UP_S:g} s"
+                        raise UnreachableError(msg)
                     fill(connection)
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
             text = str(getattr(error, "orig", None) or error)
             log.warning(Event.METRICS_NOT_READ, error=text)
-            WORK_READ.set(0)
-            return list(WORK_READ.collect())
-        WORK_READ.set(1)
+            telemetry.WORK_READ.set(0)
+            return list(telemetry.WORK_READ.collect())
+        telemetry.WORK_READ.set(1)
         return [
-            metric for gauge in METRICS_OF_WORK.values() for metric in gauge.collect()
+            metric
+            for gauge in telemetry.METRICS_OF_WORK.values()
+            for metric in gauge.collect()
         ]
-
-    def _check_time(self, give_up_at: float) -> None:
-        if self._monotonic() > give_up_at:
-            msg = f"the metrics could not be read within {GIVE_UP_S:g} s"
-            raise UnreachableError(msg)
 
     def _fill_health(self, connection: sa.Connection) -> None:
         view = View(connection, self._settings, read_clock(connection))
         for name in NEAR:
             worst = find_worst(look(view, [name]))
-            HEALTH.labels(name).set(_WORST_LAST.index(worst))
+            telemetry.HEALTH.labels(name).set(_WORST_LAST.index(worst))
 
     def _fill_apps(self, connection: sa.Connection) -> None:
         if not self._apps:
             return
         named = self._apps
         if named == ALL_APPS:
-            query = (
-                sa.select(small_apps.c.uid)
-                .where(small_apps.c.deleted_at.is_(None))
-                .order_by(small_apps.c.uid)
-            )
-            named = tuple(connection.execute(query.limit(MOST_APPS)).scalars())
+            kept = small_apps.c
+            living = sa.select(kept.uid).where(kept.deleted_at.is_(None))
+            first = living.order_by(kept.uid).limit(MOST_APPS)
+            named = tuple(connection.scalars(first))
+        # those in *named*, and the sum of all others
         now = read_clock(connection)
-        backlog = fetch_backlog(connection, now=now)
-        _fill_apps(set(named), now, backlog, fetch_troubles(connection))
+        by_app: dict[str, list[figures.Backlog]] = defaultdict(list)
+        for each in figures.fetch_backlog(connection, now=now):
+            by_app[each.app if each.app in named else OTHERS].append(each)
+        for app in sorted({*named, OTHERS}):
+            for queue in Queue:
+                of_queue = [each for each in by_app[app] if each.queue is queue]
+                count = sum(each.count for each in of_queue)
+                telemetry.APP_DEPTH.labels(app, queue.value).set(count)
+                age_s = figures.find_age_s(now, figures.find_oldest(of_queue)) or 0.0
+                telemetry.APP_OLDEST.labels(app, queue.value).set(max(0.0, age_s))
+            for state in _TROUBLES:
+                telemetry.APP_TROUBLES.labels(app, state).set(0)
+        for trouble in figures.fetch_troubles(connection):
+            app = trouble.app if trouble.app in named else OTHERS
+            telemetry.APP_TROUBLES.labels(app, trouble.state).inc(trouble.count)
 
 
 @contextmanager
@@ -234,60 +209,36 @@ def _send_by_otlp() -> Any:
 
 def _fill_queues(connection: sa.Connection) -> None:
     now = read_clock(connection)
-    backlog = fetch_backlog(connection, now=now)
+    backlog = figures.fetch_backlog(connection, now=now)
     seen = fetch_processes(connection)
-    spread = fetch_spread(connection, BOUNDS)
+    spread = figures.fetch_spread(connection, BOUNDS)
     for queue in Queue:
         of_queue = [each for each in backlog if each.queue is queue]
-        for state in _LIVE:
+        for state in LIVE_IN_ORDER:
             count = sum(each.count for each in of_queue if each.state is state)
-            QUEUE_DEPTH.labels(queue.value, state.value).set(count)
-        QUEUE_OLDEST.labels(queue.value).set(_age_s(now, of_queue))
-        takers = find_takers(seen, queue)
-        QUEUE_WORKERS.labels(queue.value).set(len(takers))
-        QUEUE_SLOTS.labels(queue.value).set(count_slots(takers))
+            telemetry.QUEUE_DEPTH.labels(queue.value, state.value).set(count)
+        is_now = figures.find_queue_now(queue, of_queue, seen, now)
+        telemetry.QUEUE_OLDEST.labels(queue.value).set(max(0.0, is_now.oldest_s or 0.0))
+        telemetry.QUEUE_WORKERS.labels(queue.value).set(is_now.workers)
+        telemetry.QUEUE_SLOTS.labels(queue.value).set(is_now.slots)
         nothing = (0,) * (len(BOUNDS) + 1)
-        found = spread.get(queue, Spread(nothing, nothing))
-        for gauge, counts in (START_LAG, found.start_lag), (RUN_TIME, found.run_time):
+        found = spread.get(queue, figures.Spread(nothing, nothing))
+        for gauge, counts in (
+            (telemetry.START_LAG, found.start_lag),
+            (telemetry.RUN_TIME, found.run_time),
+        ):
             for bound, count in zip((*BOUNDS, "+Inf"), counts, strict=True):
                 gauge.labels(queue.value, f"{bound}").set(count)
 
 
 def _fill_ends(connection: sa.Connection) -> None:
     known = {reason.value for reason in Reason}
-    FINISHED_LATELY.labels(OperationState.SUCCEEDED.value, "").set(0)
+    telemetry.FINISHED_LATELY.labels(OperationState.SUCCEEDED.value, "").set(0)
     for state in sorted(FINAL_STATES - {OperationState.SUCCEEDED}):
         for reason in sorted(known):
-            FINISHED_LATELY.labels(state.value, reason).set(0)
-    MAILS_UNCERTAIN.set(count_uncertain(connection))
-    for (state, reason), count in count_finished(connection).items():
+            telemetry.FINISHED_LATELY.labels(state.value, reason).set(0)
+    telemetry.MAILS_UNCERTAIN.set(figures.count_uncertain(connection))
+    for (state, reason), count in figures.count_finished(connection).items():
         # Free text must not become a series of its own each time.
         label = reason if reason in known or not reason else OTHERS
-        FINISHED_LATELY.labels(state.value, label).inc(count)
-
-
-def _fill_apps(
-    named: set[str],
-    now: datetime,
-    backlog: Sequence[Backlog],
-    troubles: Sequence[RecentTrouble],
-) -> None:
-    """Fill the series of the apps in *named*, and one for the sum of all others."""
-    by_app: dict[str, list[Backlog]] = defaultdict(list)
-    for each in backlog:
-        by_app[each.app if each.app in named else OTHERS].append(each)
-    for app in sorted({*named, OTHERS}):
-        for queue in Queue:
-            of_queue = [each for each in by_app[app] if each.queue is queue]
-            count = sum(each.count for each in of_queue)
-            APP_DEPTH.labels(app, queue.value).set(count)
-            APP_OLDEST.labels(app, queue.value).set(_age_s(now, of_queue))
-        for state in _TROUBLES:
-            APP_TROUBLES.labels(app, state).set(0)
-    for trouble in troubles:
-        app = trouble.app if trouble.app in named else OTHERS
-        APP_TROUBLES.labels(app, trouble.state).inc(trouble.count)
-
-
-def _age_s(now: datetime, backlog: Sequence[Backlog]) -> float:
-    return max(0.0, find_age_s(now, find_oldest(backlog)) or 0.0)
+        telemetry.FINISHED_LATELY.labels(state.value, label).inc(count)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,11 +25,9 @@ from operations.fleet.processes import fetch_processes, find_node
 from operations.turns import find_queued
 from overview.installation.figures import (
     Backlog,
-    count_slots,
+    QueueNow,
     fetch_backlog,
-    find_age_s,
-    find_oldest,
-    find_takers,
+    find_queue_now,
 )
 
 #: How far the history of a queue goes back, in minutes.
@@ -47,7 +45,7 @@ LIVE_IN_ORDER = (OperationState.PENDING, OperationState.QUEUED, OperationState.R
 
 
 @dataclass(frozen=True, slots=True)
-class ShownQueue:
+class ShownQueue(QueueNow):
     """
     A queue, and how it gets on.
 
@@ -56,10 +54,6 @@ class ShownQueue:
         waiting: Operations that no worker has taken yet: those that are *pending*, and
             those that were sent, *queued*.
         later: So many of them are to be sent later, such as between two attempts.
-        waiting_since: When the oldest that is due was to be sent. None: none is.
-        oldest_s: How many seconds ago that was.
-        workers: How many living workers take from it.
-        slots: How many operations these run at a time.
         taken_15_min: Begun by workers within that time.
         taken_1_h: The same.
         empty_in_s: How long what waits would take at the pace of the last 15 minutes if
@@ -75,10 +69,6 @@ class ShownQueue:
     queued: int
     later: int
     running: int
-    waiting_since: datetime | None
-    oldest_s: float | None
-    workers: int
-    slots: int
     taken_15_min: int
     taken_1_h: int
     empty_in_s: float | None
@@ -115,11 +105,10 @@ def fetch_queues(connection: sa.Connection) -> list[ShownQueue]:
         ours = [each for each in backlog if each.queue is queue]
         counts = count_live(ours)
         pace = paces.get(queue, QueuePace())
-        takers = find_takers(seen, queue)
+        is_now = find_queue_now(queue, ours, seen, now)
         pause = pauses.get(queue)
         waiting = counts[OperationState.PENDING] + counts[OperationState.QUEUED]
-        since = find_oldest(ours)
-        served = bool(takers) and pause is None
+        served = bool(is_now.workers) and pause is None
         history = [pace.waited.get(ago, 0) for ago in range(HISTORY, 0, -1)]
         shown = ShownQueue(
             queue=queue,
@@ -129,10 +118,7 @@ def fetch_queues(connection: sa.Connection) -> list[ShownQueue]:
             queued=counts[OperationState.QUEUED],
             later=waiting - sum(each.waiting for each in ours),
             running=counts[OperationState.RUNNING],
-            waiting_since=since,
-            oldest_s=find_age_s(now, since),
-            workers=len(takers),
-            slots=count_slots(takers),
+            **asdict(is_now),
             taken_15_min=pace.count_taken(LATELY),
             taken_1_h=pace.count_taken(HISTORY),
             empty_in_s=_find_end_s(waiting, pace, served=served),
@@ -167,10 +153,8 @@ def fetch_paces(connection: sa.Connection, *, now: datetime) -> dict[Queue, Queu
     instant = sa.literal(now, kept.recorded_at.type)  # a call for each row costs more
     rows = connection.execute(
         sa.select(
-            kept.queue,
-            minutes_ago(kept.recorded_at, instant),
-            minutes_ago(left_at, instant),
-            kept.started_at.is_not(None),
+            *(kept.queue, minutes_ago(kept.recorded_at, instant)),
+            *(minutes_ago(left_at, instant), kept.started_at.is_not(None)),
             sa.func.count(),
         )
         .where(

@@ -35,20 +35,7 @@ from overview.apps.data import Touched, fetch_touched
 from overview.doctor.checks import FOR_APPS, NEAR
 from overview.doctor.examine import look
 from overview.doctor.finding import Finding, Health, View, find_worst
-from overview.installation.figures import (
-    Backlog,
-    RecentTrouble,
-    Running,
-    count_slots,
-    count_uncertain,
-    fetch_data_updated,
-    fetch_last_success,
-    fetch_running,
-    fetch_troubles,
-    find_age_s,
-    find_oldest,
-    find_takers,
-)
+from overview.installation import figures
 from overview.installation.queues import count_live
 from overview.installation.workers import ShownProcess, make_process
 from settings import Settings
@@ -76,21 +63,6 @@ class ShownLeader:
     heartbeat_age_s: float
     expires_at: datetime
     stale: bool
-
-
-@dataclass(frozen=True, slots=True)
-class QueueNow:
-    """
-    A queue: its living workers, and how many operations they run at a time.
-
-    ``waiting_since`` and ``oldest_s`` are of the oldest operation that no worker has
-    taken; null: none waits.
-    """
-
-    workers: int
-    slots: int
-    waiting_since: datetime | None
-    oldest_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +97,11 @@ class _AnyStatus:
     backlog: Mapping[str, Mapping[str, int]]
     quarantined: Sequence[Quarantined]
     next_due: Sequence[NextDue]
-    queues: Mapping[str, QueueNow]
-    running: Sequence[Running]
+    queues: Mapping[str, figures.QueueNow]
+    running: Sequence[figures.Running]
     last_success_at: datetime | None
     data_updated_at: datetime | None
-    last_hour: Sequence[RecentTrouble]
+    last_hour: Sequence[figures.RecentTrouble]
     uncertain_mails: int
 
 
@@ -149,7 +121,7 @@ class Status(_AnyStatus):
     leader: ShownLeader | None
     send_failure: SendFailure | None
     paused: Paused
-    backlog_by_app: Sequence[Backlog]
+    backlog_by_app: Sequence[figures.Backlog]
     processes: Sequence[ShownProcess]
     leaderships: Sequence[Leadership]
 
@@ -198,13 +170,12 @@ def fetch_app_status(
     """
     fetch_app(connection, app)
     view = View(connection, settings, read_clock(connection), app)
-    touched = fetch_touched(connection, app)
     return AppStatus(
         **_fetch_any(view),
         app=app,
         is_led=view.holder is not None and not view.holder.is_stale,
         working=fetch_working(connection, app).get(app),
-        touched=touched,
+        touched=fetch_touched(connection, app),
         paused=fetch_app_paused(connection, app),
     )
 
@@ -220,28 +191,23 @@ def _fetch_any(view: View) -> dict[str, Any]:
         "health": find_worst(findings),
         "findings": findings,
         "last_tick_at": ticked_at,
-        "tick_age_s": find_age_s(view.now, ticked_at),
-        "lag_s": find_age_s(view.now, find_oldest(view.backlog)) or 0.0,
+        "tick_age_s": figures.find_age_s(view.now, ticked_at),
+        "lag_s": figures.find_age_s(view.now, figures.find_oldest(view.backlog)) or 0.0,
         "backlog": {queue: count_live(each) for queue, each in by_queue.items()},
         "quarantined": fetch_quarantined(connection, app=app),
         "next_due": fetch_next_due(
             connection, limit=_NEXT_OF_APP if app else _NEXT, app=app
         ),
         "queues": {
-            queue: _make_queue(view, queue, each) for queue, each in by_queue.items()
+            queue: figures.find_queue_now(queue, each, view.seen, view.now)
+            for queue, each in by_queue.items()
         },
-        "running": fetch_running(connection, limit=_RUNNING, app=app),
-        "last_success_at": fetch_last_success(connection, app=app),
-        "data_updated_at": fetch_data_updated(connection, app=app),
-        "last_hour": fetch_troubles(connection, app=app),
-        "uncertain_mails": count_uncertain(connection, app=app),
+        "running": figures.fetch_running(connection, limit=_RUNNING, app=app),
+        "last_success_at": figures.fetch_last_success(connection, app),
+        "data_updated_at": figures.fetch_data_updated(connection, app),
+        "last_hour": figures.fetch_troubles(connection, app=app),
+        "uncertain_mails": figures.count_uncertain(connection, app=app),
     }
-
-
-def _make_queue(view: View, queue: Queue, backlog: Sequence[Backlog]) -> QueueNow:
-    takers, since = find_takers(view.seen, queue), find_oldest(backlog)
-    age_s = find_age_s(view.now, since)
-    return QueueNow(len(takers), count_slots(takers), since, age_s)
 
 
 def _make_leader(holder: Holder) -> ShownLeader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -123,9 +123,10 @@ def fetch_workers(connection: sa.Connection) -> list[ShownWorker]:
     running: defaultdict[str, list[Running]] = defaultdict(list)
     for each in fetch_running(connection, limit=_MOST):
         running[find_node(each.worker or "")].append(each)
-    taken = count_taken(connection)
+    taken, kept = count_taken(connection), scheduled_actions.c
     uids = {each.action_uid for several in running.values() for each in several}
-    names = _fetch_names(connection, uids)
+    named = sa.select(kept.uid, kept.name).where(kept.uid.in_(sorted(uids)))
+    names = dict(connection.execute(named).all())
     found = []
     for seen in fetch_processes(connection):
         if seen.process.role is not ProcessRole.WORKER:
@@ -154,14 +155,6 @@ def _judge(seen: Seen, running: Sequence[AtWork]) -> WorkerState:
         is_done = not seen.process.queues and not running
         return WorkerState.DRAINED if is_done else WorkerState.DRAINING
     return WorkerState.WORKING if running else WorkerState.IDLE
-
-
-def _fetch_names(connection: sa.Connection, uids: Collection[str]) -> dict[str, str]:
-    kept = scheduled_actions.c
-    rows = connection.execute(
-        sa.select(kept.uid, kept.name).where(kept.uid.in_(sorted(uids)))
-    )
-    return {row.uid: row.name for row in rows}
 
 
 def fetch_worker(connection: sa.Connection, worker_id: UUID) -> ShownWorker:

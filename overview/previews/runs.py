@@ -96,23 +96,15 @@ def preview_run(
     action = read_stored(uid, row.document)
     names = action.operations.step_names
     chosen = names if steps is None else choose_steps(row.document, steps)
-    beside: tuple[UUID, ...] = ()
-    if row.overlap == Overlap.SKIP:
-        beside = fetch_live_ids(connection, uid, user_id)
+    is_alone = row.overlap == Overlap.SKIP
+    states = dict.fromkeys(names, StepState.SKIPPED)
+    states |= dict.fromkeys(chosen, StepState.PENDING)
+    # a run without a user is for all
+    on_event, count = user_id is not None, count_inside(connection, row.app, action)
     return RunPreview(
-        action_uid=uid,
-        queue=Queue(row.queue),
-        user=user_id,
-        steps=tuple(
-            ForeseenStep(
-                name, StepState.PENDING if name in chosen else StepState.SKIPPED
-            )
-            for name in order_steps({*chosen, *names})
-        ),
-        # a run without a user is for all
-        recipients=RecipientCount(
-            count_inside(connection, row.app, action), on_event=user_id is not None
-        ),
-        refused_by=beside,
-        leads=fetch_leader(connection) is not None,
+        *(uid, Queue(row.queue), user_id),
+        tuple(ForeseenStep(name, states[name]) for name in order_steps(states)),
+        RecipientCount(count, on_event),
+        fetch_live_ids(connection, uid, user_id) if is_alone else (),
+        fetch_leader(connection) is not None,
     )

@@ -72,18 +72,11 @@ def fetch_circumstances(
         _add_hindrances(connection, due, found, now)
     if queued := by_state[OperationState.QUEUED]:
         _add_places(connection, queued, found)
-    overlapped = [
-        row.id
-        for row in by_state[OperationState.SKIPPED]
-        if row.reason == Reason.OVERLAP
-    ]
-    if overlapped:
+    skipped, missed = by_state[OperationState.SKIPPED], by_state[OperationState.MISSED]
+    if overlapped := [row.id for row in skipped if row.reason == Reason.OVERLAP]:
         for id_, blocker, at in _fetch_overlapped(connection, overlapped):
             found[id_] = Circumstances(blocker=blocker, blocker_at=at)
-    missed = [
-        row for row in by_state[OperationState.MISSED] if row.reason == Reason.OUTAGE
-    ]
-    if missed:
+    if missed := [row for row in missed if row.reason == Reason.OUTAGE]:
         _add_outages(connection, missed, found)
     for id_, count in count_uncertain_mails(connection, [r.id for r in rows]).items():
         found[id_] = replace(found[id_], uncertain=count)
@@ -96,11 +89,11 @@ def count_uncertain_mails(
     """Return how many mails of each of these operations are uncertain, if any are."""
     marks = deliveries.c
     rows = connection.execute(
-        sa.select(marks.operation_id, sa.func.count().label("mails"))
+        sa.select(marks.operation_id, sa.func.count())
         .where(UNCERTAIN.of("deliveries"), marks.operation_id.in_(ids))
         .group_by(marks.operation_id)
     )
-    return {row.operation_id: row.mails for row in rows}
+    return dict(rows.all())
 
 
 def _add_hindrances(
@@ -119,7 +112,11 @@ def _add_hindrances(
     heavy = {row.app for row in waiting if row.queue == Queue.HEAVY}
     in_line = [row.id for row in waiting if row.overlap == Overlap.QUEUE]
     resting = fetch_resting(connection)
-    of_app = {row.app: row for row in _fetch_heavy(connection, heavy)}
+    of_app: dict[str, Any] = {}
+    if heavy:
+        of_heavy = UNDER_WAY_HEAVY.of(), _run.app.in_(heavy)
+        working = sa.select(_run.app, _run.id, _run.occurrence).where(*of_heavy)
+        of_app = {row.app: row for row in connection.execute(working)}
     ahead = {row.behind: row for row in _fetch_ahead(connection, in_line)}
     program: Parts = ()
     for row in waiting:
@@ -153,19 +150,6 @@ def describe_rest(queue: Queue, rest: Rest) -> Parts:
     note = () if rest.note is None else (f": {rest.note}",)
     begin = f"queue {queue.value} has been paused since "
     return (begin, rest.since, *until, *note)
-
-
-def _fetch_heavy(
-    connection: sa.Connection, apps: Collection[str]
-) -> Sequence[sa.Row[Any]]:
-    if not apps:
-        return ()
-    rows: Sequence[Any] = connection.execute(
-        sa.select(_run.id, _run.app, _run.occurrence).where(
-            UNDER_WAY_HEAVY.of(), _run.app.in_(apps)
-        )
-    ).all()
-    return rows
 
 
 def _fetch_ahead(
@@ -311,12 +295,10 @@ def _fetch_overlapped(
         .where(skipped.c.id.in_(ids))
         .subquery("pairs")
     )
-    rows = connection.execute(
-        sa.select(pairs.c.id, _run.id, _run.occurrence).join_from(
-            pairs, operations, _run.id == pairs.c.blocker
-        )
-    )
-    return [(id_, blocker, at) for id_, blocker, at in rows]
+    found = sa.select(pairs.c.id, _run.id, _run.occurrence)
+    blocked = found.join_from(pairs, operations, _run.id == pairs.c.blocker)
+    rows: Sequence[Any] = connection.execute(blocked).all()
+    return rows
 
 
 def _add_outages(

@@ -31,7 +31,7 @@ from operations.mail.list_mails import (
     fetch_mails,
 )
 from operations.mail.resolve_mails import resolve_asked
-from operations.mail.trial import TestedMail, TestMailModel
+from overview.mail_preview import TestedMail, TestMailModel
 from overview.operations import fetch_shown_operation, fetch_zones_of
 from serving.context import Context, Operator, Viewer
 from serving.guarding import heavy

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 
@@ -24,7 +23,7 @@ from models.fields.app_bounds import AppBounds, get_bounds
 from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
 from models.units import format_age, show_instant
-from operations.mail.server_pauses import fetch_pauses
+from operations.adapters.breaker import fetch_pauses
 from overview.doctor.finding import (
     MAIL_FORGOTTEN_AFTER,
     PINGS_FOR,
@@ -45,20 +44,16 @@ def look_at_senders(view: View) -> Iterator[Finding]:
         .where(kept.mail.is_not(None), kept.deleted_at.is_(None))
         .order_by(kept.uid)
     )
+    allowed = view.settings.mail_sender_hosts
     doubts = [
         Finding("sender", Health.DOUBTFUL, f"app {uid}: {doubt}")
         for uid, mail in rows
-        if (doubt := _find_doubt(view, mail)) is not None
+        if (doubt := find_sender_doubt(mail.get("from_address"), allowed)) is not None
     ]
     yield from doubts[:_NAMED]
     if len(doubts) > _NAMED:
         found = f"{len(doubts) - _NAMED} more apps: see minutehand apps show APP"
         yield Finding("sender", Health.DOUBTFUL, found)
-
-
-def _find_doubt(view: View, mail: Mapping[str, Any]) -> str | None:
-    allowed = view.settings.mail_sender_hosts
-    return find_sender_doubt(mail.get("from_address"), allowed)
 
 
 def look_at_sign_in(view: View) -> Iterator[Finding]:

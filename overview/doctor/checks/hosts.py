@@ -58,7 +58,7 @@ def look_at_settings(view: View) -> Iterator[Finding]:
     differing = {name: found for name, found in values.items() if len(found) > 1}
     for name, found in sorted(differing.items()):
         each_value = "; ".join(
-            f"{value} ({_enumerate(names)})" for value, names in sorted(found.items())
+            f"{value} ({_list_first(names)})" for value, names in sorted(found.items())
         )
         detail = (
             f"{name} differs: {each_value}. Give all processes the same value, and"
@@ -145,9 +145,8 @@ def look_at_space(view: View) -> Iterator[Finding]:
         yield Finding("space", Health.GOOD, found)
 
 
-def _enumerate(names: Iterable[str], *, at_most: int = 3) -> str:
-    """Return the first *at_most* names, and the number of the others."""
-    unique = sorted(set(names))
-    others = len(unique) - at_most
-    shown = ", ".join(unique[:at_most])
+def _list_first(names: Iterable[str]) -> str:
+    """Return the first three names, and the number of the others."""
+    first, others = sorted(set(names))[:3], len(set(names)) - 3
+    shown = ", ".join(first)
     return f"{shown} and {others} more" if others > 0 else shown

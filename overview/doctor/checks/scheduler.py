@@ -34,7 +34,7 @@ def look_at_leader(view: View) -> Iterator[Finding]:
         detail = f"no scheduler leads. Start one: {_name_starter(view)}. {_UNLED}"
         yield Finding("leader", Health.BAD, detail, "no scheduler leads")
         return
-    name = f" {describe_leader(holder)}" if view.app is None else ""
+    name = f" {holder.hostname} (pid {holder.pid})" if view.app is None else ""
     age = format_age(holder.heartbeat_age)
     found = f"the leader{name} gave its last heartbeat {age} ago"
     # One second more, since writing a heartbeat takes a moment.
@@ -65,11 +65,6 @@ def look_at_leader(view: View) -> Iterator[Finding]:
             f" {format_age(left)}. {_UNLED}"
         )
     yield Finding("leader", health, f"{dead} {then}", title, holder.heartbeat_at)
-
-
-def describe_leader(holder: Holder) -> str:
-    """Name the process that leads."""
-    return f"{holder.hostname} (pid {holder.pid})"
 
 
 def _name_starter(view: View) -> str:

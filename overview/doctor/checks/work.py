@@ -17,16 +17,7 @@ from operations.fleet.processes import ProcessRole, Seen
 from operations.list_operations import fetch_stuck
 from operations.sending.order import Message, fetch_sendable
 from overview.doctor.finding import UNSENT_AFTER, UNTAKEN_AFTER, Finding, Health, View
-from overview.installation.figures import (
-    Backlog,
-    count_slots,
-    count_uncertain,
-    fetch_held,
-    fetch_troubles,
-    find_oldest,
-    find_scheduled_queues,
-    find_takers,
-)
+from overview.installation import figures
 
 #: Operations that are examined for overdue ones.
 _LOOKED_AT = 1000
@@ -88,7 +79,7 @@ def look_at_queues(view: View) -> Iterator[Finding]:
             connection, older_than=UNTAKEN_AFTER, app=view.app
         )
     }
-    scheduled = find_scheduled_queues(connection, app=view.app)
+    scheduled = figures.find_scheduled_queues(connection, view.app)
     pauses = fetch_queue_pauses(connection)
     for queue in Queue:
         waiting = [
@@ -97,7 +88,7 @@ def look_at_queues(view: View) -> Iterator[Finding]:
             if each.queue is queue and each.state is not OperationState.RUNNING
         ]
         found = _describe_waiting(view, waiting)
-        takers = find_takers(view.seen, queue)
+        takers = figures.find_takers(view.seen, queue)
         subject = f"queue {queue.value}"
         if queue in pauses:
             pause = pauses[queue].seen_by(view.app)
@@ -139,32 +130,28 @@ def _describe_pause(view: View, queue: Queue, pause: Pause) -> str:
 
 
 def _judge_untaken(
-    view: View, queue: Queue, waiting: Sequence[Backlog], *, is_scheduled: bool
+    view: View, queue: Queue, waiting: Sequence[figures.Backlog], *, is_scheduled: bool
 ) -> Finding:
     """Judge a queue without a worker: bad if anything waits or is scheduled there."""
     subject = f"queue {queue.value}"
-    if not waiting and not is_scheduled:
-        found = "no worker takes it, and no action needs it"
-        return Finding(subject, Health.GOOD, found)
     found = "no worker takes it"
+    if not waiting and not is_scheduled:
+        return Finding(subject, Health.GOOD, f"{found}, and no action needs it")
     if waiting:
         found += f"; {_describe_waiting(view, waiting)}"
-    last = min(
-        (
-            each.age
-            for each in view.seen
-            if each.process.role is ProcessRole.WORKER
-            and queue.value in each.process.queues
-        ),
-        default=None,
-    )
-    if last is not None:
-        found += f"; the last worker gave a sign of life {format_age(last)} ago"
+    ages = [
+        each.age
+        for each in view.seen
+        if each.process.role is ProcessRole.WORKER
+        and queue.value in each.process.queues
+    ]
+    if ages:
+        found += f"; the last worker gave a sign of life {format_age(min(ages))} ago"
     starter = view.settings.name_starter(f"minutehand worker -Q {queue.value}")
+    resting = [each for each in view.alive if each.drain_asked_at and not view.app]
     todo = (
         f"Start one: {starter}. (A worker that cannot reach its broker counts as none.)"
     )
-    resting = [each for each in view.alive if each.drain_asked_at and not view.app]
     if resting:
         names = ", ".join(sorted(each.process.name for each in resting)[:_NAMED])
         todo = (
@@ -173,24 +160,24 @@ def _judge_untaken(
         )
     detail = f"{found}. {_SAFE} {todo}" if waiting else f"{found}. {todo}"
     title = f"no worker takes {queue.value}"
-    return Finding(subject, Health.BAD, detail, title, find_oldest(waiting), queue)
+    return Finding(
+        subject, Health.BAD, detail, title, figures.find_oldest(waiting), queue
+    )
 
 
 _SAFE = "Nothing is lost: each is recorded, and is sent again under the same id."
 
-_NOTHING = "nothing waits"
 
-
-def _describe_waiting(view: View, waiting: Sequence[Backlog]) -> str:
-    count = sum(each.count for each in waiting)
-    if not count:
-        return _NOTHING
-    oldest = find_oldest(waiting)
-    if oldest is None:
-        return f"{count} wait for their next attempt"
+def _describe_waiting(view: View, waiting: Sequence[figures.Backlog]) -> str:
     by_app: Counter[str] = Counter()
     for each in waiting:
         by_app[each.app] += each.count
+    count = by_app.total()
+    if not count:
+        return "nothing waits"
+    oldest = figures.find_oldest(waiting)
+    if oldest is None:
+        return f"{count} wait for their next attempt"
     (app, most), *others = by_app.most_common(2)
     share = f"all of app {app}" if not others else f"{most} of app {app}"
     return f"{count} wait, {share}, the oldest for {format_age(view.now - oldest)}"
@@ -198,12 +185,12 @@ def _describe_waiting(view: View, waiting: Sequence[Backlog]) -> str:
 
 def _describe_takers(takers: Sequence[Seen]) -> str:
     workers = format_count(len(takers), "worker", "workers")
-    return f"{workers}, {count_slots(takers)} at a time"
+    return f"{workers}, {figures.count_slots(takers)} at a time"
 
 
 def look_at_held(view: View) -> Iterator[Finding]:
     """Look for operations that wait for the platform, and report one's error."""
-    held = fetch_held(view.connection)
+    held = figures.fetch_held(view.connection)
     if held is not None:
         many = format_count(held.count, "operation waits", "operations wait")
         apps = format_count(held.apps, "app", "apps")
@@ -216,7 +203,7 @@ def look_at_held(view: View) -> Iterator[Finding]:
 
 def look_at_troubles(view: View) -> Iterator[Finding]:
     """Report what failed, was missed or became uncertain within the last hour."""
-    troubles = fetch_troubles(view.connection)
+    troubles = figures.fetch_troubles(view.connection)
     for each in troubles[:_NAMED]:
         many = format_count(each.count, each.state, each.state)
         if each.state == "uncertain":
@@ -235,7 +222,7 @@ def look_at_troubles(view: View) -> Iterator[Finding]:
 
 def look_at_uncertain(view: View) -> Iterator[Finding]:
     """Look for mails that somebody has to decide about, however old."""
-    uncertain = count_uncertain(view.connection, app=view.app)
+    uncertain = figures.count_uncertain(view.connection, app=view.app)
     if uncertain:
         many = format_count(uncertain, "mail is", "mails are")
         found = f"{many} uncertain: sent, or perhaps not. Decide: minutehand mails list"
