@@ -247,18 +247,10 @@ APP_TROUBLES = _work(
 TOLD_AGAIN_S = 60.0
 
 #: What is tried about once a second, and may keep failing for the same cause.
-_REPEATING = frozenset(
-    {
-        Event.SYSTEMD_UNREACHABLE,
-        Event.SCHEMA_REFUSED,
-        Event.DATABASE_UNREACHABLE,
-        Event.CLOCK_SKEWED,
-        Event.SEND_FAILED,
-        Event.BROKER_LOST,
-        Event.HEARTBEAT_FAILED,
-        Event.PRESENCE_NOT_TOLD,
-        Event.METRICS_NOT_READ,
-    }
+_REPEATING = (
+    *(Event.SYSTEMD_UNREACHABLE, Event.SCHEMA_REFUSED, Event.DATABASE_UNREACHABLE),
+    *(Event.CLOCK_SKEWED, Event.SEND_FAILED, Event.BROKER_LOST),
+    *(Event.HEARTBEAT_FAILED, Event.PRESENCE_NOT_TOLD, Event.METRICS_NOT_READ),
 )
 
 #: Libraries that log every connection, migration and message at "info", which is not
@@ -419,22 +411,15 @@ def is_json(log_format: LogFormat, *, on_terminal: bool) -> bool:
 def _make_renderers(
     log_format: LogFormat, *, color: bool, on_terminal: bool
 ) -> list[Processor]:
+    first: list[Processor] = [_write_instants, structlog.processors.format_exc_info]
     if is_json(log_format, on_terminal=on_terminal):
-        return [
-            _write_instants,
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(default=str),
-        ]
-    return [
-        _write_instants,
-        structlog.processors.format_exc_info,
-        _drop_controls,
-        structlog.dev.ConsoleRenderer(
-            colors=color and on_terminal,
-            # The other formatters print local variables, and with them passwords.
-            exception_formatter=structlog.dev.plain_traceback,
-        ),
-    ]
+        return [*first, structlog.processors.JSONRenderer(default=str)]
+    for_people = structlog.dev.ConsoleRenderer(
+        colors=color and on_terminal,
+        # The other formatters print local variables, and with them passwords.
+        exception_formatter=structlog.dev.plain_traceback,
+    )
+    return [*first, _drop_controls, for_people]
 
 
 def _write_instants(

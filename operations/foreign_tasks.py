@@ -221,20 +221,19 @@ def name_task(operation_id: UUID, asked: RunTaskModel) -> ForeignTask:
 def outline_task(asked: RunTaskModel) -> ForeignTask:
     """Return what all tasks that *asked* means have in common."""
     return ForeignTask(
-        name=asked.name,
+        **{name: getattr(asked, name) for name in _AS_ASKED},
         id="",
-        args=asked.args,
-        kwargs=asked.kwargs,
-        queue=asked.queue,
-        exchange=asked.exchange,
-        routing_key=asked.routing_key,
-        connection=asked.connection,
-        priority=asked.priority,
         limits_s=(_read_limit(asked.time_limit), _read_limit(asked.soft_time_limit)),
-        headers=asked.headers,
         with_value=asked.returned,
         written=asked.given,
     )
+
+
+#: What a task has as it was asked for.
+_AS_ASKED = (
+    *("name", "args", "kwargs", "headers", "queue", "exchange", "routing_key"),
+    *("connection", "priority"),
+)
 
 
 def make_task(

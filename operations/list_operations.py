@@ -271,18 +271,11 @@ def _read(
 
 
 def _add(columns: Columns) -> Iterator[sa.Label[Any]]:
-    yield _action_name(columns)
+    # to the few rows that are returned: a join might do it for all
+    action = scheduled_actions.c
+    name = sa.select(action.name).where(action.uid == columns.action_uid)
+    yield name.scalar_subquery().label("action_name")
     yield seconds_taken(columns).label("taken_s")
-
-
-def _action_name(columns: Columns) -> sa.Label[str | None]:
-    # for the few rows that are returned: a join might do it for all
-    return (
-        sa.select(scheduled_actions.c.name)
-        .where(scheduled_actions.c.uid == columns.action_uid)
-        .scalar_subquery()
-        .label("action_name")
-    )
 
 
 def _make_part(

@@ -18,6 +18,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import Identifier, UtcDateTime, json_rows, make_rows_json
+from models.database.plain_json import make_plain_text
 from models.database.tables import operation_log
 from models.operation_state import FINAL_STATES
 from operations.list_operations import require_operation
@@ -87,10 +88,7 @@ def shorten(text: str, longest: int = LONGEST) -> str:
     >>> shorten("a" * 2_000)[-10:], len(shorten("a" * 2_000))
     ('aa … (cut)', 1000)
     """
-    # No database stores a lone surrogate, which is how Python reads a file's name that
-    # is not UTF-8; nor does PostgreSQL store NUL.
-    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
-    clean = clean.encode(errors="replace").decode()
+    clean = make_plain_text(text)
     return clean if len(clean) <= longest else clean[: longest - len(_CUT)] + _CUT
 
 

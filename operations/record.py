@@ -16,14 +16,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import Insert, insert
 
-from models.database.engine import (
-    Identifier,
-    Json,
-    UtcDateTime,
-    db_now,
-    json_rows,
-    make_rows_json,
-)
+from models.database.engine import db_now, json_rows, make_rows_json
 from models.database.lists import select_given
 from models.database.tables import LIVE, PINGING_ACTIONS, operations, scheduled_actions
 from models.database.transaction import Transaction
@@ -45,24 +38,7 @@ _run = operations.c
 #: ones are skipped.
 QUEUE_LIMIT = 100
 
-_COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
-    "id": Identifier,
-    "action_uid": sa.Text(),
-    "action_revision": sa.Integer(),
-    "app": sa.Text(),
-    "trigger": sa.Text(),
-    "triggered_by": sa.Text(),
-    "occurrence": UtcDateTime,
-    "user_id": sa.Text(),
-    "event_at": UtcDateTime,
-    "queue": sa.Text(),
-    "overlap": sa.Text(),
-    "attempts_allowed": sa.Integer(),
-    "expected_at": UtcDateTime,
-    "state": sa.Text(),
-    "reason": sa.Text(),
-    "details": Json,
-}
+_COLUMNS = {name: _run[name].type for name in NewOperation._fields}
 
 
 def make_operation(action: sa.Row[Any], **given: Any) -> NewOperation:

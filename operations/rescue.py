@@ -292,21 +292,16 @@ def resend_lost_messages(
     found = connection.execute(_newest_running_statement()).all()
     newest = {(queue, lane): sent_at for queue, lane, sent_at in found}
     now = read_clock(connection)
-    bounds: dict[str, datetime | None] = {}
+    old_before = now - RESEND_AFTER
+    bounds: dict[str, Any] = {"at_most": RESENT_AT_ONCE}
     for queue, lane in EACH_LANE:
-        lost_before = newest.get((queue, lane))
-        if queue in empty_queues:
-            lost_before = now
+        lost_before = now if queue in empty_queues else newest.get((queue, lane))
         if lost_before is not None:
             lost_before -= LOST_AFTER
         bounds[_name_bound("lost", queue, lane)] = lost_before
-        old_before = now - RESEND_AFTER
-        bounds[_name_bound("seen", queue, lane)] = max(
-            old_before, lost_before or old_before
-        )
-    return connection.execute(
-        _lost_statement(), {"at_most": RESENT_AT_ONCE, **bounds}
-    ).rowcount
+        seen_before = max(old_before, lost_before or old_before)
+        bounds[_name_bound("seen", queue, lane)] = seen_before
+    return connection.execute(_lost_statement(), bounds).rowcount
 
 
 def _name_bound(kind: str, queue: Queue, lane: int) -> str:

@@ -30,19 +30,11 @@ from models.database.tables import (
 from models.operation import RUN_TASK, order_steps
 from models.operation_state import OperationState
 from models.run_task import RunTaskModel
+from operations import task_marks
 from operations.fleet.processes import fetch_secret
 from operations.following import record_following
 from operations.foreign_tasks import ForeignTask, TaskAnswer, name_task, read_token
 from operations.operation_log import LONGEST_ERROR, shorten
-from operations.task_marks import (
-    Condition,
-    TaskMark,
-    given_marks,
-    make_end,
-    make_values,
-    mark_statement,
-    step_statement,
-)
 
 _run = operations.c
 _revision = scheduled_action_revisions.c
@@ -97,13 +89,13 @@ class Awaited:
     late: timedelta
     remark: str | None
 
-    def end(self, error: str | None = None, **told: JsonValue) -> TaskMark:
+    def end(self, error: str | None = None, **told: JsonValue) -> task_marks.TaskMark:
         """Return the mark with which it ends, with *told* in its step's result."""
         if error is not None:
             error = shorten(f"{error} (task id {self.task.id})", LONGEST_ERROR)
         result = {**self.task.describe(), **told}
         whose = self.operation_id, self.attempt
-        return make_end(*whose, error, position=self.position, result=result)
+        return task_marks.make_end(*whose, error, position=self.position, result=result)
 
 
 def _select_awaited(attempt: sa.ColumnElement[int]) -> sa.Select[Any]:
@@ -155,12 +147,14 @@ def record_answers(
                 told.setdefault(whose, answer)  # the first to a token counts
         if not told:
             return 0
-        asked = [make_end(*whose) for whose in told]
-        given = given_marks(connection.dialect.name)
+        asked = [task_marks.make_end(*whose) for whose in told]
+        given = task_marks.given_marks(connection.dialect.name)
         statement = _select_awaited(given.c.attempt).join(
             given, sa.and_(given.c.operation_id == _run.id, _is_answered(given))
         )
-        found = map(_read, connection.execute(statement, make_values(asked)).all())
+        found = map(
+            _read, connection.execute(statement, task_marks.make_values(asked)).all()
+        )
     ends = [_judge(each, told, fetch_failure) for each in found]
     return _end(engine, ends, _is_answered)
 
@@ -169,7 +163,7 @@ def _judge(
     awaited: Awaited,
     told: Mapping[tuple[UUID, int], TaskAnswer],
     fetch_failure: Callable[[str | None, str], str | None],
-) -> TaskMark:
+) -> task_marks.TaskMark:
     answer, task = told[awaited.operation_id, awaited.attempt], awaited.task
     if not answer.succeeded:
         why = answer.note or fetch_failure(task.connection, task.id)
@@ -180,20 +174,24 @@ def _judge(
     return awaited.end(None, returned=answer.returned, **note)
 
 
-def _end(engine: sa.Engine, ends: Sequence[TaskMark], condition: Condition) -> int:
+def _end(
+    engine: sa.Engine,
+    ends: Sequence[task_marks.TaskMark],
+    condition: task_marks.Condition,
+) -> int:
     """End those of *ends* that *condition* matches; return how many."""
     if not ends:
         return 0
-    ended: list[TaskMark] = []
+    ended: list[task_marks.TaskMark] = []
     with writing(engine) as connection:
         # No two transactions may wait for each other: what is locked is left for later.
-        given = given_marks(connection.dialect.name)
+        given = task_marks.given_marks(connection.dialect.name)
         locked = connection.execute(
             sa.select(_run.id)
             .where(_run.id.in_(sa.select(given.c.operation_id)))
             .order_by(_run.id)
             .with_for_update(of=operations, skip_locked=True),
-            make_values(ends),
+            task_marks.make_values(ends),
         )
         ids = set(locked.scalars())
         mine = [end for end in ends if end.operation_id in ids]
@@ -207,7 +205,7 @@ def _end(engine: sa.Engine, ends: Sequence[TaskMark], condition: Condition) -> i
     return len(ended)
 
 
-def _trace(end: TaskMark) -> None:
+def _trace(end: task_marks.TaskMark) -> None:
     tracing.begin(
         "task ended",
         at=tracing.find_operation(end.operation_id),
@@ -219,14 +217,18 @@ def _trace(end: TaskMark) -> None:
 
 
 def _write(
-    connection: sa.Connection, ends: Sequence[TaskMark], condition: Condition
-) -> list[TaskMark]:
+    connection: sa.Connection,
+    ends: Sequence[task_marks.TaskMark],
+    condition: task_marks.Condition,
+) -> list[task_marks.TaskMark]:
     dialect = connection.dialect.name
-    statement = mark_statement(dialect, condition).returning(_run.id)
-    ended = set(connection.execute(statement, make_values(ends)).scalars())
+    statement = task_marks.mark_statement(dialect, condition).returning(_run.id)
+    ended = set(connection.execute(statement, task_marks.make_values(ends)).scalars())
     mine = [end for end in ends if end.operation_id in ended]
     if mine:
-        connection.execute(step_statement(dialect), make_values(mine))
+        connection.execute(
+            task_marks.step_statement(dialect), task_marks.make_values(mine)
+        )
         record_following(connection, ended)
     return mine
 

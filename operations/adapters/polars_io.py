@@ -401,21 +401,13 @@ def _explaining(subject: str, kind: str) -> Iterator[None]:
     # A panic in Polars' Rust code derives from BaseException; a damaged file must not
     # end the worker.
     except (
-        pl.exceptions.PolarsError,
-        pl.exceptions.PanicException,
-        TypeError,
-        ValueError,
-        OverflowError,
+        *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
+        *(TypeError, ValueError, OverflowError),
     ) as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        _raise_for_system(reason)
+        # The file system's, such as a full disk, is no matter of the content.
+        if found := re.search(r"\(os error (\d+)\)", reason):
+            number = int(found[1])
+            raise OSError(number, os.strerror(number)) from error
         msg = f"{subject} cannot be read as {kind}: {reason}"
         raise StepError(msg, permanent=True) from error
-
-
-def _raise_for_system(reason: str) -> None:
-    """Raise OSError if Polars reports a file system error, such as a full disk."""
-    found = re.search(r"\(os error (\d+)\)", reason)
-    if found is not None:
-        number = int(found[1])
-        raise OSError(number, os.strerror(number))

@@ -302,8 +302,11 @@ class _SmtpSession:
             code, reply = smtp.getreply()
         except (OSError, smtplib.SMTPException) as error:
             self._drop()
-            detail = self._explain(error)
-            return Sending(fate, detail, blames_server=_is_timeout(error))
+            # Whether it hangs, as opposed to breaking off at this mail; smtplib wraps
+            # errors that occur while it reads in an error of its own.
+            causes = error, error.__context__
+            hangs = any(isinstance(each, TimeoutError) for each in causes)
+            return Sending(fate, self._explain(error), blames_server=hangs)
         if code >= 400:
             return _refuse(code, reply)
         return Sending(Fate.SENT, _describe(code, reply))
@@ -322,12 +325,6 @@ class _SmtpSession:
             with suppress(OSError, smtplib.SMTPException):
                 self._smtp.quit()
             self._drop()
-
-
-def _is_timeout(error: Exception) -> bool:
-    """Tell whether the server hangs, as opposed to breaking off at this mail."""
-    # smtplib wraps errors that occur while it reads in an error of its own
-    return any(isinstance(e, TimeoutError) for e in (error, error.__context__))
 
 
 def _refuse(code: int, reply: bytes) -> Sending:

@@ -19,15 +19,7 @@ from functools import cached_property
 import httpx2
 
 from models.errors import UsageError
-from operations.adapters.guarded_http import (
-    BoundedClient,
-    ForbiddenUrlError,
-    HostGuard,
-    Resolve,
-    make_context,
-    resolve_host,
-    tell_status,
-)
+from operations.adapters import guarded_http
 from operations.mail.message import Fate, Sending
 
 #: For connecting, sending and the head of the answer, together.
@@ -80,7 +72,7 @@ class RealWebhooks:
         secret: str | None,
         allowed_hosts: Sequence[str] = (),
         timeout: timedelta = TIMEOUT,
-        resolve: Resolve = resolve_host,
+        resolve: guarded_http.Resolve = guarded_http.resolve_host,
     ) -> None:
         """
         Make it; nothing is opened.
@@ -94,13 +86,13 @@ class RealWebhooks:
         """
         self._secret = None if secret is None else decode_secret(secret)
         self._timeout = timeout
-        self._guard = HostGuard(
+        self._guard = guarded_http.HostGuard(
             allowed_hosts, setting="MINUTEHAND_WEBHOOK_ALLOWED_HOSTS", resolve=resolve
         )
 
     @cached_property
     def _context(self) -> ssl.SSLContext:
-        return make_context()
+        return guarded_http.make_context()
 
     def post(
         self,
@@ -148,7 +140,7 @@ class RealWebhooks:
         body: bytes | None,
     ) -> Sending:
         try:
-            with BoundedClient(
+            with guarded_http.BoundedClient(
                 self._timeout, whole=self._timeout, context=self._context
             ) as client:
                 # The body of the answer is not read, however long it is.
@@ -156,7 +148,7 @@ class RealWebhooks:
                     client, method, target, headers=headers, content=body
                 )
                 response.close()
-        except ForbiddenUrlError as error:
+        except guarded_http.ForbiddenUrlError as error:
             return Sending(Fate.REFUSED, str(error))
         except (OSError, httpx2.HTTPError) as error:
             reason = str(error) or type(error).__name__
@@ -165,7 +157,7 @@ class RealWebhooks:
 
 
 def _judge(response: httpx2.Response) -> Sending:
-    detail, may_pass = tell_status(response)
+    detail, may_pass = guarded_http.tell_status(response)
     if response.is_success:
         return Sending(Fate.SENT, detail)
     if may_pass:

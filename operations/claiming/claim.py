@@ -227,14 +227,9 @@ def finish(
     Args:
         is_end: Whether other actions follow. False: it had ended before.
     """
-    values = {
-        **_ours(claim),
-        "final_state": state,
-        "final_reason": reason,
-        "final_error": error,
-    }
+    values = {"final_state": state, "final_reason": reason, "final_error": error}
     is_followed = connection.execute(
-        _told_finish_statement(), values
+        _told_finish_statement(), {**_ours(claim), **values}
     ).scalar_one_or_none()
     if is_followed and is_end:
         record_following(connection, [claim.operation_id])
@@ -293,14 +288,9 @@ def postpone(
     Returns:
         False if it is no longer ours, and nothing changed.
     """
-    return _leave(
-        connection,
-        claim,
-        attempt=_run.attempt - 1,
-        send_at=db_now(delay),
-        reason=reason,
-        error=error,
-    )
+    why = {"reason": reason, "error": error}
+    uncounted = _run.attempt - 1
+    return _leave(connection, claim, attempt=uncounted, send_at=db_now(delay), **why)
 
 
 def await_task(
@@ -317,14 +307,9 @@ def await_task(
     Returns:
         False if it is no longer ours, and nothing changed.
     """
-    return _leave(
-        connection,
-        claim,
-        send_at=db_now(within),
-        sent_at=db_now(),
-        reason=f"{Reason.TASK}: {what}",
-        error=None,
-    )
+    why = {"reason": f"{Reason.TASK}: {what}", "error": None}
+    times = {"send_at": db_now(within), "sent_at": db_now()}
+    return _leave(connection, claim, **times, **why)
 
 
 def find_end(connection: sa.Connection, claim: Claim) -> OperationState:

@@ -19,15 +19,7 @@ from pydantic import BaseModel
 
 from migrations.schema_revisions import get_newest_revision
 from models.errors import MinutehandError, UnreachableError
-from operations.fleet.processes import (
-    RENEW_EVERY,
-    Process,
-    ProcessRole,
-    describe_settings,
-    measure_free,
-    record_end,
-    record_sign,
-)
+from operations.fleet import processes
 from telemetry import Event
 
 log = structlog.get_logger()
@@ -37,21 +29,21 @@ Connect = Callable[[], AbstractContextManager[sa.Connection]]
 
 def make_process(
     settings: BaseModel,
-    role: ProcessRole,
+    role: processes.ProcessRole,
     *,
     name: str | None = None,
     concurrency: int | None = None,
-) -> Process:
+) -> processes.Process:
     """Return this process; without *name*, its name is its role and its host."""
     hostname = socket.gethostname()
-    return Process(
+    return processes.Process(
         role=role,
         name=name or f"{role.value}@{hostname}",
         hostname=hostname,
         pid=os.getpid(),
         version=version("minutehand"),
         revision=get_newest_revision(),
-        settings=describe_settings(settings, role),
+        settings=processes.describe_settings(settings, role),
         concurrency=concurrency,
     )
 
@@ -68,7 +60,7 @@ class Presence:
         monotonic: Returns seconds that never jump.
     """
 
-    process: Process
+    process: processes.Process
     connect: Connect
     workspace: Path | None = None
     monotonic: Callable[[], float] = time.monotonic
@@ -83,7 +75,7 @@ class Presence:
         """Give a sign of life if one is due; called in a loop, never raises."""
         if self.monotonic() >= self._renew_at:
             self.renew()
-            self._renew_at = self.monotonic() + RENEW_EVERY.total_seconds()
+            self._renew_at = self.monotonic() + processes.RENEW_EVERY.total_seconds()
 
     def renew(self, queues: Sequence[str] = ()) -> bool:
         """
@@ -110,12 +102,12 @@ class Presence:
         return self._is_drained
 
     def _sign(self, connection: sa.Connection) -> None:
-        self._is_drained = record_sign(connection, self.process)
+        self._is_drained = processes.record_sign(connection, self.process)
 
     def end(self) -> None:
         """Say that this process stops; never raises."""
         self._has_ended = True
-        self._write(partial(record_end, process=self.process))
+        self._write(partial(processes.record_end, process=self.process))
 
     def _write(self, statement: Callable[[sa.Connection], None]) -> bool:
         try:
@@ -136,7 +128,7 @@ class Presence:
             return
 
         def look() -> None:
-            self._free_bytes = measure_free(folder)
+            self._free_bytes = processes.measure_free(folder)
 
         self._measuring = threading.Thread(target=look, name="free-space", daemon=True)
         self._measuring.start()

@@ -201,14 +201,9 @@ def fetch_processes(connection: sa.Connection) -> list[Seen]:
 def _read(row: sa.RowMapping) -> Seen:
     told = {each.name: row[each.name] for each in fields(Process)}
     told |= {"role": ProcessRole(row["role"]), "queues": tuple(row["queues"])}
-    return Seen(
-        Process(**told),
-        row["started_at"],
-        row["heartbeat_at"],
-        row["now"] - row["heartbeat_at"],
-        row["drain_asked_at"],
-        row["drain_asked_by"],
-    )
+    signs = row["started_at"], row["heartbeat_at"], row["now"] - row["heartbeat_at"]
+    asked = row["drain_asked_at"], row["drain_asked_by"]
+    return Seen(Process(**told), *signs, *asked)
 
 
 #: The settings that all processes of a role must share. The database is missing here: a

@@ -23,17 +23,10 @@ from operations.mail.message import (
     Mail,
     MailingApp,
     Rendered,
-    Template,
     compute_message_id,
 )
+from operations.mail.summary import content
 from operations.mail.summary.as_mail import make_html, make_text
-from operations.mail.summary.content import (
-    HEAD,
-    Summary,
-    get_title,
-    make_part,
-    read_former,
-)
 from operations.mail.summary.wording import write_summary
 from operations.mail.words import Words, find_words
 from operations.ports import Directory, Renderer, Workspace
@@ -107,7 +100,14 @@ def compose_templates(
     Raises:
         StepError: Permanent: there is no such template, or it is wrong.
     """
-    template = _get_template(directory, occasion.app, template_name)
+    template = directory.get_template(occasion.app, template_name)
+    if template is None:
+        names = directory.fetch_template_names(occasion.app)
+        known = ", ".join(map(repr, names)) or "none"
+        whose = f"small app {occasion.app!r}"
+        msg = f"{whose} has no template {template_name!r}; it has {known}."
+        raise StepError(msg, permanent=True)
+
     app = get_mailing_app(directory, occasion.app)
     rendered = renderer.render(
         template, [_make_values(occasion, user, app) for user in users]
@@ -116,17 +116,6 @@ def compose_templates(
         (user, make_mail(occasion, "send_email", user, app, parts))
         for user, parts in zip(users, rendered, strict=True)
     ]
-
-
-def _get_template(directory: Directory, app: str, name: str) -> Template:
-    template = directory.get_template(app, name)
-    if template is None:
-        names = directory.fetch_template_names(app)
-        known = ", ".join(map(repr, names)) or "none"
-        msg = f"small app {app!r} has no template {name!r}; it has {known}."
-        raise StepError(msg, permanent=True)
-
-    return template
 
 
 def _make_values(
@@ -150,7 +139,7 @@ def summarize(
     *,
     directory: Directory,
     workspace: Workspace,
-) -> Summary:
+) -> content.Summary:
     """
     Return the executive summary of what is live.
 
@@ -165,27 +154,29 @@ def summarize(
     """
     domains = workspace.fetch_domains(occasion.app)
     app = get_mailing_app(directory, occasion.app)
-    return Summary(
+    return content.Summary(
         app_name=app.name,
         action_name=occasion.action_name,
         now=occasion.now,
         zone=app.zone,
         parts=tuple(
-            make_part(
+            content.make_part(
                 domain,
-                workspace.summarize(domain, head=HEAD),
-                read_former(former.get(domain.name)),
+                workspace.summarize(domain, head=content.HEAD),
+                content.read_former(former.get(domain.name)),
             )
             for domain in domains
             if domain.live is not None
         ),
-        unpublished=tuple(get_title(each) for each in domains if each.live is None),
+        unpublished=tuple(
+            content.get_title(each) for each in domains if each.live is None
+        ),
     )
 
 
 def compose_summaries(
     occasion: TaskOccasion,
-    summary: Summary,
+    summary: content.Summary,
     users: Sequence[User],
     *,
     directory: Directory,
@@ -204,7 +195,7 @@ def compose_summaries(
     return mails
 
 
-def _write(summary: Summary, words: Words) -> tuple[Rendered, Attachment]:
+def _write(summary: content.Summary, words: Words) -> tuple[Rendered, Attachment]:
     """Return *summary* in one language."""
     text = write_summary(summary, words)
     # Readable in any mail program and on any disk.

@@ -143,13 +143,13 @@ def deliver(
     _say_what_became(context, len(mails), report)
     context.progress(len(mails), len(mails))
 
-    if report.deferred:
+    if count := len(report.deferred):
         # Raised after the last mail: one full mailbox must not delay the others.
         user_id, reason = report.deferred[0]
         msg = (
-            f"{len(report.deferred)} of {format_count(len(mails), 'mail', 'mails')}"
-            f" {'was' if len(report.deferred) == 1 else 'were'} put off; "
-            f"the first is to {user_id!r}: {reason}"
+            f"{count} of {format_count(len(mails), 'mail', 'mails')}"
+            f" {'was' if count == 1 else 'were'} put off;"
+            f" the first is to {user_id!r}: {reason}"
         )
         raise StepError(msg, permanent=False)
     if report.failed and len(report.failed) == len(mails):

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import Insert, insert
 
 from models.database.engine import db_now, writing
+from models.database.plain_json import make_plain_text
 from models.database.tables import deliveries, mail_contents
 from models.operation_state import DeliveryState
 from operations.claiming.claim import guard
@@ -35,56 +36,21 @@ LARGEST = 256 << 10
 TOO_LARGE = "too large"
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+def make_content(mail: Mail) -> dict[str, str | None]:
     """
-    What a mail said.
+    Return what *mail* says, as far as a database can keep it, by columns.
 
-    Args:
-        digest: SHA-256 of the rest, in hexadecimal.
-        text: The plain text part. None: there was none.
-        html: The HTML part. None: there was none.
+    Its digest is TOO_LARGE if it is not kept; else SHA-256 of the rest, in hexadecimal.
     """
-
-    digest: str
-    subject: str
-    text: str | None
-    html: str | None
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it is kept."""
-        parts = (self.subject, self.text or "", self.html or "")
-        return sum(len(part.encode()) for part in parts) <= LARGEST
-
-
-def make_content(mail: Mail) -> Content:
-    """Return what *mail* says, as far as a database can keep it."""
-    subject = _make_storable(mail.subject)
-    text = None if mail.text is None else _make_storable(mail.text)
-    html = None if mail.html is None else _make_storable(mail.html)
-    parts = json.dumps([subject, text, html], ensure_ascii=False)
-    return Content(hashlib.sha256(parts.encode()).hexdigest(), subject, text, html)
-
-
-def _make_storable(text: str) -> str:
-    """Replace what PostgreSQL takes in no text: NUL, and halves of characters."""
-    whole = text.encode(errors="replace").decode()
-    return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
-def keep_content(content: Content) -> Insert:
-    """
-    Return the statement that stores *content*.
-
-    If it is stored already, it is said to be in use: maintenance, which may be removing
-    it at this moment because no other mail has it, looks at that again.
-    """
-    return (
-        insert(mail_contents)
-        .values(**asdict(content), used_at=db_now())
-        .on_conflict_do_update(index_elements=["digest"], set_={"used_at": db_now()})
-    )
+    parts = {
+        name: text if text is None else make_plain_text(text)
+        for name in ("subject", "text", "html")
+        for text in (getattr(mail, name),)
+    }
+    if sum(len(text.encode()) for text in parts.values() if text) > LARGEST:
+        return {"digest": TOO_LARGE}
+    told = json.dumps([*parts.values()], ensure_ascii=False)
+    return {"digest": hashlib.sha256(told.encode()).hexdigest(), **parts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +66,12 @@ class DeliveryMarks:
     claim: Claim
     step: str
     keeps_content: bool = True
-    #: Digests that this step has stored; equal mails need not be stored again.
-    _stored: set[str] = field(default_factory=set)
+    #: Digests that this step has stored, or need not store.
+    _stored: set[str | None] = field(default_factory=lambda: {None, TOO_LARGE})
 
     def start(self, recipient_id: str, mail: Mail | None = None) -> DeliveryState:
         """Commit ``sending``, and return what was found: NEW, SENT or UNCERTAIN."""
-        content = None
-        if mail is not None and self.keeps_content:
-            content = make_content(mail)
+        content = make_content(mail) if mail and self.keeps_content else {}
         with writing(self.engine) as connection:
             guard(connection, self.claim)
             found = connection.execute(
@@ -124,8 +88,7 @@ class DeliveryMarks:
                 connection.execute(mark)
                 return DeliveryState.UNCERTAIN
             self._begin(connection, recipient_id, content)
-        if content is not None and content.is_small:
-            self._stored.add(content.digest)
+        self._stored.add(content.get("digest"))
         return DeliveryState.NEW
 
     def sent(self, recipient_id: str) -> None:
@@ -148,18 +111,23 @@ class DeliveryMarks:
             connection.execute(self._make_mark(recipient_id, state, error=error))
 
     def _begin(
-        self, connection: sa.Connection, recipient_id: str, content: Content | None
+        self,
+        connection: sa.Connection,
+        recipient_id: str,
+        content: dict[str, str | None],
     ) -> None:
-        kept, store = None, None
-        if content is not None:
-            kept = content.digest if content.is_small else TOO_LARGE
-            if content.is_small and kept not in self._stored:
-                store = keep_content(content)
+        kept = content.get("digest")
         mark = self._make_mark(recipient_id, DeliveryState.SENDING, content=kept)
-        if store is not None and connection.dialect.name == "postgresql":
-            mark = mark.add_cte(store.cte("stored"))
-        elif store is not None:
-            connection.execute(store)
+        if kept not in self._stored:
+            # One that is there is said to be in use: maintenance, which may be removing
+            # it at this moment because no other mail has it, looks at that again.
+            used = {"used_at": db_now()}
+            store = insert(mail_contents).values(**content, **used)
+            store = store.on_conflict_do_update(index_elements=["digest"], set_=used)
+            if connection.dialect.name == "postgresql":
+                mark = mark.add_cte(store.cte("stored"))
+            else:
+                connection.execute(store)
         connection.execute(mark)
 
     def _make_mark(

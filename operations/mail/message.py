@@ -47,13 +47,8 @@ class Letterhead:
 
 def make_letterhead(stored: Mapping[str, str] | None) -> Letterhead:
     """Return the letterhead of an app whose ``mail`` is *stored*; None: it has none."""
-    mail = stored or {}
-    return Letterhead(
-        name=mail.get("from_name", ""),
-        address=mail.get("from_address", ""),
-        reply_to=mail.get("reply_to", ""),
-        unsubscribe=mail.get("unsubscribe", ""),
-    )
+    names = "from_name", "from_address", "reply_to", "unsubscribe"
+    return Letterhead(*((stored or {}).get(name, "") for name in names))
 
 
 @dataclass(frozen=True, slots=True)

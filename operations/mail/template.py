@@ -36,15 +36,8 @@ _LONGEST_ERROR = 500
 #: Errors that a template may raise: those of Jinja2, and those of Python for a wrong
 #: operand, index, filter argument or format, deep nesting, or a number that is too big.
 _MISTAKES = (
-    TemplateError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    ArithmeticError,
-    LookupError,
-    AttributeError,
-    RecursionError,
-    MemoryError,
+    *(TemplateError, SyntaxError, TypeError, ValueError, ArithmeticError),
+    *(LookupError, AttributeError, RecursionError, MemoryError),
 )
 
 
@@ -63,23 +56,17 @@ class MailTemplate:
             raise StepError(msg, permanent=True)
 
         self._name = template.name
-        plain = ImmutableSandboxedEnvironment(
-            undefined=StrictUndefined, autoescape=False
-        )
-        escaping = ImmutableSandboxedEnvironment(
-            undefined=StrictUndefined, autoescape=True
-        )
         self._parts = {
-            "subject": self._compile(plain, "subject", template.subject),
-            "text": self._compile(plain, "text", template.text),
-            "html": self._compile(escaping, "html", template.html),
+            part: self._compile(part, getattr(template, part))
+            for part in ("subject", "text", "html")
         }
 
-    def _compile(
-        self, sandbox: ImmutableSandboxedEnvironment, part: str, source: str | None
-    ) -> Any:
+    def _compile(self, part: str, source: str | None) -> Any:
         if source is None:
             return None
+        sandbox = ImmutableSandboxedEnvironment(
+            undefined=StrictUndefined, autoescape=part == "html"
+        )
         try:
             return sandbox.from_string(source)
         except _MISTAKES as error:

@@ -83,7 +83,7 @@ def make_text(facts: Mapping[str, Any], words: Words = ENGLISH) -> str:
         words.say("notice.cause", cause=facts["cause"]),
         _tell_when(facts, words),
         _list_actions(facts, words),
-        _tell_commands(facts, kind, words),
+        _tell_commands(facts, words),
         _tell_why_you(facts, kind, words),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -106,7 +106,7 @@ def make_event(facts: Mapping[str, Any], *, operation_id: UUID) -> bytes:
         ],
         "action_count": facts["action_count"],
         "operations": facts["operations"],
-        "commands": find_commands(facts, kind),
+        "commands": find_commands(facts),
     }
     event = {"type": EVENT_TYPES[kind], "timestamp": facts["last_at"], "data": data}
     return json.dumps(event, ensure_ascii=False).encode()
@@ -128,8 +128,9 @@ _COMMANDS = {
 }
 
 
-def find_commands(facts: Mapping[str, Any], kind: NoticeKind) -> list[str]:
+def find_commands(facts: Mapping[str, Any]) -> list[str]:
     """Return the commands that tell more or help, the most useful one first."""
+    kind = NoticeKind(facts["kind"])
     if kind in {NoticeKind.RECOVERED, NoticeKind.TEST}:
         return []
     action = facts["actions"][0]
@@ -182,12 +183,9 @@ def _list_actions(facts: Mapping[str, Any], words: Words) -> str:
     return "\n".join([words.say("notice.list"), *lines])
 
 
-def _tell_commands(facts: Mapping[str, Any], kind: NoticeKind, words: Words) -> str:
-    commands = find_commands(facts, kind)
-    if not commands:
-        return ""
-    lines = [f"    {command}" for command in commands]
-    return "\n".join([words.say("notice.commands"), *lines])
+def _tell_commands(facts: Mapping[str, Any], words: Words) -> str:
+    lines = [f"    {command}" for command in find_commands(facts)]
+    return "\n".join([words.say("notice.commands"), *lines]) if lines else ""
 
 
 def _tell_why_you(facts: Mapping[str, Any], kind: NoticeKind, words: Words) -> str:

@@ -50,24 +50,11 @@ from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import RETURN_KEY, find_obstacle
 from operations.operation_log import LONGEST_ERROR, LogLevel, shorten
 from operations.ports import Ports, StepFunction
+from operations.running import step_records
 from operations.running.news import goes_on
 from operations.running.past_attempts import AttemptOutcome, PastAttempt, note_attempt
 from operations.running.platform_errors import describe_ours
 from operations.running.step_context import call_step, make_context
-from operations.running.step_records import (
-    KeptStep,
-    SpokenLines,
-    describe_crash,
-    end_resend,
-    finish_last_step,
-    finish_step,
-    has_succeeded,
-    prepare_steps,
-    remember,
-    skip_open_steps,
-    start_step,
-    suspend_step,
-)
 from operations.steps import STEPS
 from telemetry import Event
 
@@ -105,12 +92,12 @@ class Attempt:
     _action: ScheduledActionModel | None = None
     _is_overdue: Callable[[], bool] = lambda: False
     _memo: dict[str, JsonValue] = field(default_factory=dict)
-    _spoken: SpokenLines = field(init=False)
+    _spoken: step_records.SpokenLines = field(init=False)
     _began_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Remember when the attempt began, for the times of its lines."""
-        self._spoken = SpokenLines(self.claim.attempt)
+        self._spoken = step_records.SpokenLines(self.claim.attempt)
         self._began_at = self.monotonic()
 
     def run(
@@ -202,7 +189,7 @@ class Attempt:
             FAILED; None if the claim was lost meanwhile.
         """
         error = shorten(error, LONGEST_ERROR)
-        told = error if crash is None else describe_crash(crash)
+        told = error if crash is None else step_records.describe_crash(crash)
         self.say(told, level=LogLevel.ERROR)
         claim, failed = self.claim, OperationState.FAILED
         with writing(self.engine) as connection:
@@ -210,10 +197,10 @@ class Attempt:
                 let_go(connection, claim)
                 return None
             if self._step is not None:
-                finish_step(
+                step_records.finish_step(
                     connection, claim, self._step, StepState.FAILED, error=error
                 )
-            skip_open_steps(connection, [claim.operation_id])
+            step_records.skip_open_steps(connection, [claim.operation_id])
             self._note(connection, AttemptOutcome.FAILED, error)
             self._spoken.write(connection, claim.operation_id)
         return failed
@@ -225,7 +212,7 @@ class Attempt:
                 obstacle = find_obstacle(connection, self.claim)
                 if obstacle is None:
                     names = self._read_action().operations.step_names
-                    todo = prepare_steps(connection, self.claim, names)
+                    todo = step_records.prepare_steps(connection, self.claim, names)
             if obstacle is not None:
                 return self._finish(*obstacle)
         if not todo:  # its last worker died between the last step and the end
@@ -236,14 +223,14 @@ class Attempt:
                 return state
         return OperationState.SUCCEEDED
 
-    def _find_begun(self) -> list[KeptStep] | None:
+    def _find_begun(self) -> list[step_records.KeptStep] | None:
         """Return the steps, if all of them were inserted together with the claim."""
         if self.claim.begun == 0:
             return None
         names = self._read_action().operations.step_names
         if self.claim.begun != len(names):
             return None
-        return [KeptStep(name) for name in names]
+        return [step_records.KeptStep(name) for name in names]
 
     def _read_action(self) -> ScheduledActionModel:
         if self._action is None:
@@ -253,7 +240,9 @@ class Attempt:
             self._action = _parse(json.dumps(self.claim.document))
         return self._action
 
-    def _run_step(self, step: KeptStep, following: str | None) -> OperationState | None:
+    def _run_step(
+        self, step: step_records.KeptStep, following: str | None
+    ) -> OperationState | None:
         """
         Run one step, and start the *following* one in the transaction that ends it.
 
@@ -308,7 +297,7 @@ class Attempt:
             # Perhaps it is this session alone that is gone, for the database was
             # restarted: what the step did is not to be done again for that.
             with reading(self.engine) as connection:
-                is_written = has_succeeded(connection, self.claim, name)
+                is_written = step_records.has_succeeded(connection, self.claim, name)
             if not is_written:  # else it was only the answer to the commit that is gone
                 self._spoken = spoken
                 self._end_step(name, following, result)
@@ -330,15 +319,19 @@ class Attempt:
             with self.holding() as connection:
                 # In this order: each reads the clock, and a step must not start before
                 # the one before it has ended.
-                finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
+                step_records.finish_step(
+                    connection, claim, name, StepState.SUCCEEDED, result=result
+                )
                 if following is None:
-                    end_resend(connection, claim)
+                    step_records.end_resend(connection, claim)
                 else:
-                    start_step(connection, claim, following)
+                    step_records.start_step(connection, claim, following)
             return
         if self._spoken.says_no_more_than_the_result:
             self._spoken.forget()
-        if not finish_last_step(self.engine, claim, name, result, self._spoken):
+        if not step_records.finish_last_step(
+            self.engine, claim, name, result, self._spoken
+        ):
             with reading(self.engine) as connection:
                 raise_lost(connection, claim)
 
@@ -352,14 +345,16 @@ class Attempt:
         self.say(text, level=LogLevel.ERROR)
         told, failed = f"{name}: {text}", OperationState.FAILED
         with self.holding() as connection:
-            finish_step(connection, claim, name, StepState.FAILED, error=text)
+            step_records.finish_step(
+                connection, claim, name, StepState.FAILED, error=text
+            )
             self._note(connection, AttemptOutcome.FAILED, text)
             if again:
                 back_off = read_back_off(claim.document)
                 delay = back_off.find_pause(RETRY_DELAY, left=left)
                 retry_later(connection, claim, delay=delay, error=told)
                 return OperationState.PENDING
-            skip_open_steps(connection, [claim.operation_id])
+            step_records.skip_open_steps(connection, [claim.operation_id])
             reason = f"{Reason.STEP_FAILED}: {name}"
             finish(connection, claim, failed, reason=reason, error=told)
         return failed
@@ -379,9 +374,9 @@ class Attempt:
         why = {"reason": error.reason, "error": f"{name}: {text}"}
         with self.holding() as connection:
             self._note(connection, AttemptOutcome.POSTPONED, text)
-            suspend_step(connection, self.claim, name, text)
+            step_records.suspend_step(connection, self.claim, name, text)
             if memo is not None:
-                remember(connection, self.claim, name, memo)
+                step_records.remember(connection, self.claim, name, memo)
             postpone(connection, self.claim, delay=error.delay, **why)
         return OperationState.PENDING
 
@@ -392,11 +387,15 @@ class Attempt:
             what = shorten(str(awaited), LONGEST_ERROR)
             if await_task(connection, self.claim, within=awaited.within, what=what):
                 self._spoken.write(connection, self.claim.operation_id)
-                suspend_step(connection, self.claim, name, result=dict(awaited.result))
+                step_records.suspend_step(
+                    connection, self.claim, name, result=dict(awaited.result)
+                )
                 return OperationState.PENDING
             return find_end(connection, self.claim)
 
-    def _wait_for_platform(self, step: KeptStep, text: str) -> OperationState:
+    def _wait_for_platform(
+        self, step: step_records.KeptStep, text: str
+    ) -> OperationState:
         """Make the operation pending until the platform may work again."""
         waits = step.memo.get(_WAITS, 0)
         assert isinstance(waits, int)  # written below
@@ -429,10 +428,12 @@ class Attempt:
         with self.holding() as connection:
             if done is not None:
                 name, result = done
-                finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
+                step_records.finish_step(
+                    connection, claim, name, StepState.SUCCEEDED, result=result
+                )
             if reason is not None:
                 self.say(f"{state}: {reason}", level=LogLevel.WARNING)
-            skip_open_steps(connection, [claim.operation_id])
+            step_records.skip_open_steps(connection, [claim.operation_id])
             finish(connection, claim, state, reason=reason)
         return state
 

@@ -50,11 +50,8 @@ def _brings_news(
     mine = [] if names is None else [domains.c.name.in_(names)]
     rows = connection.execute(
         sa.select(
-            domains.c.name,
-            domains.c.staged_version,
-            _version.version,
-            _version.sha256,
-            _version.created_at,
+            *(domains.c.name, domains.c.staged_version),
+            *(_version.version, _version.sha256, _version.created_at),
         )
         .join(
             domain_versions,

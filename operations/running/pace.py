@@ -101,22 +101,15 @@ def fetch_working(
     running = sa.and_(
         _step.operation_id == operations.c.id, _step.state == StepState.RUNNING
     )
-    query = (
-        sa.select(
-            operations.c.app,
-            operations.c.id,
-            operations.c.action_uid,
-            _step.name,
-            _step.started_at,
-        )
+    kept = operations.c
+    rows = connection.execute(
+        sa.select(kept.app, kept.id, kept.action_uid, _step.name, _step.started_at)
         .join_from(operations, operation_steps, running, isouter=True)
         .where(CLAIMED_HEAVY.of(), *belongs_to(app))
     )
     return {
-        row.app: Working(
-            row.id, row.action_uid, _VERBS.get(row.name, "at work"), row.started_at
-        )
-        for row in connection.execute(query)
+        owner: Working(id_, uid, _VERBS.get(name, "at work"), since)
+        for owner, id_, uid, name, since in rows
     }
 
 
@@ -167,21 +160,15 @@ def fetch_usual(
             for uid in chosen
         )
     ).subquery("latest")
+    times = _step.started_at, _step.finished_at
     rows = connection.execute(
         sa.select(
-            latest.c.action_uid,
-            latest.c.id,
-            latest.c.state,
-            latest.c.taken_s,
-            _step.name,
-            sa.type_coerce(_step.started_at, UtcDateTime),
-            sa.type_coerce(_step.finished_at, UtcDateTime),
+            *(latest.c.action_uid, latest.c.id, latest.c.state, latest.c.taken_s),
+            *(_step.name, *(sa.type_coerce(each, UtcDateTime) for each in times)),
         )
         .join_from(latest, operation_steps, _step.operation_id == latest.c.id)
         .where(
-            _step.state == StepState.SUCCEEDED,
-            _step.started_at.is_not(None),
-            _step.finished_at.is_not(None),
+            _step.state == StepState.SUCCEEDED, *(each.is_not(None) for each in times)
         )
     )
     took: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -243,7 +230,8 @@ class Pace:
             self._part, self._began_at = part, at
             self._began_done = self._done = reached.done
         self._done = max(self._done, reached.done)
-        rate = self._find_rate(at)
+        took, read = at - self._began_at, self._done - self._began_done
+        rate = None if took < _FIRST_RATE_S else read / took
         left = None
         if rate and reached.total is not None:
             seconds = max(0, reached.total - self._done) / rate
@@ -256,12 +244,6 @@ class Pace:
             "per_second": None if rate is None else round(rate, 1),
             "seconds_left": left,
         }
-
-    def _find_rate(self, at: float) -> float | None:
-        took = at - self._began_at
-        if took < _FIRST_RATE_S:
-            return None
-        return (self._done - self._began_done) / took
 
 
 def describe_part(note: str, reached: Reached, measured: dict[str, JsonValue]) -> str:

@@ -9,7 +9,7 @@ rare, and what succeeds pays nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -58,16 +58,11 @@ class PastAttempt:
 
     def as_details(self) -> dict[str, Any]:
         """Return it as the details of an operation hold it."""
-        began = self.step_began_at
-        return {
-            "attempt": self.number,
-            "outcome": str(self.outcome),
-            "step": self.step,
-            "began_at": self.began_at.isoformat(),
-            "step_began_at": None if began is None else began.isoformat(),
-            "ended_at": self.ended_at.isoformat(),
-            "error": self.error,
+        told = {
+            name: each.isoformat() if isinstance(each, datetime) else each
+            for name, each in asdict(self).items()
         }
+        return {"attempt": told.pop("number"), **told}
 
 
 def note_attempt(connection: sa.Connection, claim: Claim, ended: PastAttempt) -> None:

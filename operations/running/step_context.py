@@ -56,19 +56,13 @@ def make_context(
 
     event = action.when.event if isinstance(action.when, EventModel) else None
     return StepContext(
-        operation_id=claim.operation_id,
-        app=claim.app,
-        action_uid=claim.action_uid,
+        **{name: getattr(claim, name) for name in _OF_CLAIM},
         action_name=action.name,
         occurrence=None if claim.trigger == Trigger.MANUAL else claim.occurrence,
         scheduled_for=claim.occurrence,
-        user_id=claim.user_id,
         trigger=Trigger(claim.trigger),
-        triggered_by=claim.triggered_by,
-        attempt=claim.attempt,
         now=claim.claimed_at,
         event=event,
-        event_at=claim.event_at,
         recipients=action.recipients,
         memo=memo,
         remember=keep,
@@ -80,8 +74,14 @@ def make_context(
         ),
         ports=ports,
         make_token=sign,
-        details=claim.details,
     )
+
+
+#: What a step is told of its claim as it is.
+_OF_CLAIM = (
+    *("operation_id", "app", "action_uid", "user_id", "triggered_by", "attempt"),
+    *("event_at", "details"),
+)
 
 
 #: With which a step ends that did not fail.

@@ -25,19 +25,12 @@ from models.database.engine import db_now, execute_at_once, writing
 from models.database.lists import select_given
 from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import OPEN_STEPS, DeliveryState, OperationState, StepState
+from operations import operation_log
 from operations.claiming.claim import finish, finish_statement
 from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import RESENT_KEY, RETURN_KEY, STEPS_KEY
 from operations.claiming.statements import begin_statement
 from operations.following import IS_FOLLOWED
-from operations.operation_log import (
-    FIRST_KEPT,
-    LAST_KEPT,
-    LogLevel,
-    LogLine,
-    shorten,
-    write_lines,
-)
 
 _step = operation_steps.c
 
@@ -60,8 +53,10 @@ class SpokenLines:
     """
 
     attempt: int
-    _first: list[LogLine] = field(default_factory=list)
-    _last: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LAST_KEPT))
+    _first: list[operation_log.LogLine] = field(default_factory=list)
+    _last: deque[operation_log.LogLine] = field(
+        default_factory=lambda: deque(maxlen=operation_log.LAST_KEPT)
+    )
     _count: int = 0
     _has_written: bool = False
 
@@ -84,16 +79,23 @@ class SpokenLines:
             self._count == 1
             and not self._has_written
             and self.attempt == 1
-            and self._first[0].level is LogLevel.INFO
+            and self._first[0].level is operation_log.LogLevel.INFO
         )
 
     def add(
-        self, text: str, *, at: datetime, step: str | None, level: LogLevel
+        self,
+        text: str,
+        *,
+        at: datetime,
+        step: str | None,
+        level: operation_log.LogLevel,
     ) -> None:
         """Keep a line until ``write``, if it is among the first or the last."""
         self._count += 1
-        line = LogLine(self._count, at, self.attempt, step, level, shorten(text))
-        if len(self._first) < FIRST_KEPT:
+        line = operation_log.LogLine(
+            self._count, at, self.attempt, step, level, operation_log.shorten(text)
+        )
+        if len(self._first) < operation_log.FIRST_KEPT:
             self._first.append(line)
         else:
             self._last.append(line)
@@ -101,7 +103,9 @@ class SpokenLines:
     def write(self, connection: sa.Connection, operation_id: UUID) -> None:
         """Write what was said, if anything was; call ``guard`` first."""
         if self._count:
-            write_lines(connection, operation_id, [*self._first, *self._last])
+            operation_log.write_lines(
+                connection, operation_id, [*self._first, *self._last]
+            )
             self.forget()
             self._has_written = True
 
@@ -109,7 +113,7 @@ class SpokenLines:
         """Drop what was said."""
         # new lists, for a copy has the old ones
         self._first, self._count = [], 0
-        self._last = deque(maxlen=LAST_KEPT)
+        self._last = deque(maxlen=operation_log.LAST_KEPT)
 
 
 def describe_crash(error: BaseException) -> str:
@@ -194,16 +198,9 @@ def _fetch_kept(connection: sa.Connection, claim: Claim) -> list[KeptStep]:
 
 def start_step(connection: sa.Connection, claim: Claim, name: str) -> None:
     """Mark a step running; call ``guard`` first in the same transaction."""
-    _write_step(
-        connection,
-        claim,
-        name,
-        "started_at",
-        state=StepState.RUNNING,
-        attempt=claim.attempt,
-        finished_at=None,
-        error=None,
-    )
+    begun = {"state": StepState.RUNNING, "attempt": claim.attempt}
+    undone = {"finished_at": None, "error": None}
+    _write_step(connection, claim, name, "started_at", **begun, **undone)
 
 
 def finish_step(
@@ -304,19 +301,10 @@ def end_resend(connection: sa.Connection, claim: Claim) -> None:
                 .values(state=kept["state"], error=kept["error"], memo=memo)
             )
     details = {key: each for key, each in claim.details.items() if key != RETURN_KEY}
-    connection.execute(
-        sa.update(operations)
-        .where(operations.c.id == claim.operation_id)
-        .values(details=details or None)
-    )
-    finish(
-        connection,
-        claim,
-        OperationState(former["state"]),
-        reason=former["reason"],
-        error=former["error"],
-        is_end=False,
-    )
+    ours = sa.update(operations).where(operations.c.id == claim.operation_id)
+    connection.execute(ours.values(details=details or None))
+    state, why = OperationState(former["state"]), (former["reason"], former["error"])
+    finish(connection, claim, state, reason=why[0], error=why[1], is_end=False)
 
 
 def record_progress(
@@ -400,12 +388,8 @@ def reset_steps(
         .values(
             state=StepState.PENDING,
             attempt=0,
-            started_at=None,
-            finished_at=None,
-            progress=None,
-            memo=None,
-            result=None,
-            error=None,
+            **dict.fromkeys(("started_at", "finished_at", "progress")),
+            **dict.fromkeys(("memo", "result", "error")),
         )
     )
 

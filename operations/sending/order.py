@@ -163,13 +163,8 @@ def _select_sendable(*rows: Any) -> sa.Select[Any]:
     other = operations.alias("other")
     heavy_apps = sa.select(other.c.app).where(UNDER_WAY_HEAVY.of("other"))
     return sa.select(
-        _run.id,
-        _run.queue,
-        _run.triggered_by,
-        _run.attempt,
-        _run.send_at,
-        _run.app,
-        _run.trigger,
+        *(_run.id, _run.queue, _run.triggered_by, _run.attempt),
+        *(_run.send_at, _run.app, _run.trigger),
         sa.case((_run.overlap == Overlap.QUEUE, find_line("operations"))),
     ).where(
         *rows,

@@ -31,15 +31,8 @@ from models.fields.strict_model import say
 from models.operation import RUN_TASK
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.run_task import RunTaskModel
+from operations import foreign_tasks
 from operations.claiming.obstacles import Stoppable, can_nothing_stop, find_obstacle
-from operations.foreign_tasks import (
-    LOOKED_UP,
-    ForeignTask,
-    TaskOccasion,
-    make_task,
-    make_token,
-    outline_task,
-)
 from operations.sending.order import Message
 from operations.task_marks import TaskMark, make_end
 
@@ -68,7 +61,7 @@ class TaskRevision(NamedTuple):
     error: str | None = None
     back_off: BackOff = BackOff()
     asks_nobody: bool = False
-    outline: ForeignTask | None = None
+    outline: foreign_tasks.ForeignTask | None = None
     within: timedelta | None = None
 
 
@@ -136,11 +129,16 @@ def _read(document: dict[str, Any]) -> TaskRevision:
         # It was read when it was posted, by another program.
         return TaskRevision(document, None, say(error))
     # Kept with what it gives as JSON, on which a tick would spend a tenth of its time.
-    asks_nobody = asked.is_constant or asked.placeholders.isdisjoint(LOOKED_UP)
+    asks_nobody = asked.is_constant or asked.placeholders.isdisjoint(
+        foreign_tasks.LOOKED_UP
+    )
     kept = {key: document[key] for key in ("name", "when")}
     return TaskRevision(
         *(kept, asked, None, read_back_off(document), asks_nobody),
-        *(outline_task(asked), asked.longest_wait if asked.wait else None),
+        *(
+            foreign_tasks.outline_task(asked),
+            asked.longest_wait if asked.wait else None,
+        ),
     )
 
 
@@ -156,7 +154,7 @@ class Ready(NamedTuple):
     """
 
     message: Message
-    task: ForeignTask
+    task: foreign_tasks.ForeignTask
     within: timedelta | None
     left: int
     back_off: BackOff = BackOff()
@@ -334,7 +332,7 @@ def _make(
     if asked is None:
         return mark_failed(message, f"its action cannot be read: {revision.error}")
     when = document["when"]
-    occasion = TaskOccasion(
+    occasion = foreign_tasks.TaskOccasion(
         operation_id=id_,
         app=app,
         action_uid=action_uid,
@@ -349,10 +347,12 @@ def _make(
         now=now,
     )
     names = app_name, email, user_name or None, locale or None
-    looked_up = dict(zip(LOOKED_UP, names, strict=True))
-    token = make_token(secret, id_, occasion.attempt) if asked.wait else None
+    looked_up = dict(zip(foreign_tasks.LOOKED_UP, names, strict=True))
+    token = (
+        foreign_tasks.make_token(secret, id_, occasion.attempt) if asked.wait else None
+    )
     try:
-        task = make_task(
+        task = foreign_tasks.make_task(
             occasion, asked, looked_up, token=token, outline=revision.outline
         )
     except StepError as unfit:

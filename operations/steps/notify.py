@@ -19,15 +19,8 @@ from models.occurrence import str_to_uuid
 from operations.mail.deliver import deliver
 from operations.mail.message import Fate, Mail, compute_message_id
 from operations.mail.words import find_words
+from operations.notices import wording
 from operations.notices.grouping import NoticeKind
-from operations.notices.wording import (
-    DETAILS_KEY,
-    find_commands,
-    make_event,
-    make_headline,
-    make_subject,
-    make_text,
-)
 from operations.ports import StepContext, StepResult
 from operations.reasons import make_cause_key
 from operations.recipients import User
@@ -49,7 +42,7 @@ def notify(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: A
         PostponedError: The mail server is unavailable.
         StepError: Temporary if the cause may pass; permanent if nobody was reached.
     """
-    told: Any = context.details[DETAILS_KEY]
+    told: Any = context.details[wording.DETAILS_KEY]
     facts: Mapping[str, Any] = told
     # First, because an unavailable mail server ends the attempt.
     answer, failure = _post(context, facts)
@@ -111,8 +104,8 @@ def _make_mails(
             message_id=compute_message_id(context.operation_id, "notify", address),
             address=address,
             name="",
-            subject=make_subject(facts, words),
-            text=make_text(facts, words),
+            subject=wording.make_subject(facts, words),
+            text=wording.make_text(facts, words),
         )
         mails.append((User(id=address, email=address), mail))
     return mails
@@ -176,7 +169,9 @@ def make_request(facts: Mapping[str, Any], *, operation_id: UUID) -> NoticeReque
     form = find_form(facts["webhook"])
     url = urlunsplit(parts._replace(fragment=""))
     if form is NoticeForm.OWN:
-        return NoticeRequest(form, url, make_event(facts, operation_id=operation_id))
+        return NoticeRequest(
+            form, url, wording.make_event(facts, operation_id=operation_id)
+        )
     if form is NoticeForm.PAGERDUTY:
         url = urlunsplit(parts._replace(fragment="", query=""))
     body = _BODIES[form](facts, operation_id)
@@ -184,8 +179,8 @@ def make_request(facts: Mapping[str, Any], *, operation_id: UUID) -> NoticeReque
 
 
 def _make_slack(facts: Mapping[str, Any], _operation_id: UUID) -> dict[str, Any]:
-    lines = [f"*{_escape(make_headline(facts))}*"]
-    lines += [f"`{_escape(command)}`" for command in _find_commands(facts)]
+    lines = [f"*{_escape(wording.make_headline(facts))}*"]
+    lines += [f"`{_escape(command)}`" for command in wording.find_commands(facts)]
     return {"text": "\n".join(lines)}
 
 
@@ -195,8 +190,8 @@ def _escape(text: str) -> str:
 
 
 def _make_teams(facts: Mapping[str, Any], _operation_id: UUID) -> dict[str, Any]:
-    headline = {"text": make_headline(facts), "weight": "Bolder"}
-    told = _find_commands(facts)
+    headline = {"text": wording.make_headline(facts), "weight": "Bolder"}
+    told = wording.find_commands(facts)
     commands = [{"text": each, "fontType": "Monospace"} for each in told]
     blocks = [
         {"type": "TextBlock", "wrap": True, **each} for each in (headline, *commands)
@@ -217,14 +212,14 @@ def _make_pagerduty(facts: Mapping[str, Any], operation_id: UUID) -> dict[str, A
     # The same for all notices of one cause, so that what recovers is resolved.
     cause = (facts["app"] or "", facts["was"], make_cause_key(facts["cause"]))
     is_over = facts["kind"] == NoticeKind.RECOVERED
-    event = json.loads(make_event(facts, operation_id=operation_id))
+    event = json.loads(wording.make_event(facts, operation_id=operation_id))
     is_test = facts["kind"] == NoticeKind.TEST
     return {
         "routing_key": key,
         "event_action": "resolve" if is_over else "trigger",
         "dedup_key": str(str_to_uuid(f"notice | {json.dumps(cause)}")),
         "payload": {
-            "summary": make_headline(facts)[:_LONGEST_SUMMARY],
+            "summary": wording.make_headline(facts)[:_LONGEST_SUMMARY],
             "source": facts["app"] or "minutehand",
             "severity": "info" if is_test else "error",
             "timestamp": facts["last_at"],
@@ -232,10 +227,6 @@ def _make_pagerduty(facts: Mapping[str, Any], operation_id: UUID) -> dict[str, A
             "custom_details": event["data"],
         },
     }
-
-
-def _find_commands(facts: Mapping[str, Any]) -> list[str]:
-    return find_commands(facts, NoticeKind(facts["kind"]))
 
 
 _BODIES: Mapping[NoticeForm, Callable[[Mapping[str, Any], UUID], dict[str, Any]]] = {

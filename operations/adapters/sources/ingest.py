@@ -25,14 +25,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from models.errors import StepError
+from operations.adapters import polars_io
 from operations.adapters.confinement import confine
-from operations.adapters.polars_io import (
-    convert_to_parquet,
-    explain_too_large,
-    make_scratch,
-    read_schema,
-    write_batches,
-)
 from operations.domains import DomainLimits, Drift, Reached, Tell, find_drift
 
 GZIP = b"\x1f\x8b"
@@ -82,7 +76,7 @@ def gunzip(
         while part := plain.read(_CHUNK):
             written += len(part)
             if written > limits.bytes:
-                raise explain_too_large(shown, limits)
+                raise polars_io.explain_too_large(shown, limits)
             target.write(part)
             tell(Reached("unpack", source.tell(), size, "bytes"))
 
@@ -178,7 +172,7 @@ def _answer(job: Mapping[str, Any]) -> dict[str, object]:
         else:
             tell = _Reporter()
             plain = _undo_compression(Path(job["path"]), target, shown, limits, tell)
-            rows = convert_to_parquet(
+            rows = polars_io.convert_to_parquet(
                 plain, job["kind"], target, shown=shown, limits=limits, tell=tell
             )
     except StepError as error:
@@ -194,7 +188,7 @@ def _answer(job: Mapping[str, Any]) -> dict[str, object]:
 
 def _compare(before: Path, target: Path) -> Drift | None:
     try:
-        return find_drift(read_schema(before), read_schema(target))
+        return find_drift(polars_io.read_schema(before), polars_io.read_schema(target))
     except (StepError, OSError, MemoryError):
         return None  # whatever became of the version before, the new one is good
 
@@ -208,7 +202,7 @@ def _query(
     seconds = int(limits.time.total_seconds())
     with open_query(job["url"], job["sql"], seconds=seconds, shown=shown) as query:
         _on_end.append(query.cancel)
-        return write_batches(
+        return polars_io.write_batches(
             query.names,
             _count(query.iterate(), _Reporter()),
             target,
@@ -241,7 +235,7 @@ def _undo_compression(
                 raise StepError(msg, permanent=True)
             if not head.startswith(GZIP):
                 return path
-            plain = make_scratch(target, _PLAIN + layer)
+            plain = polars_io.make_scratch(target, _PLAIN + layer)
             try:
                 with plain.open("wb") as draft:
                     gunzip(file, draft, shown, limits, tell)

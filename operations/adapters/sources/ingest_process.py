@@ -11,14 +11,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 import operations
 from models.errors import StepError
 from models.units import format_bytes
-from operations.domains import DomainLimits, Drift, Fingerprint, Reached, Reading, Tell
+from operations.domains import DomainLimits, Drift, Reached, Tell
 
 #: Finds our packages where this one is, whether they are installed or not.
 _PROGRAM = (
@@ -40,23 +40,9 @@ _LONGEST_ANSWER = 1 << 16
 
 #: Parts of the messages of an allocator, or of a thread that cannot be started.
 _OUT_OF_MEMORY = (
-    "memory allocation",
-    "out of memory",
-    "Cannot allocate",
-    "MemoryError",
+    *("memory allocation", "out of memory"),
+    *("Cannot allocate", "MemoryError"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """How many rows were written, and how the columns differ from those before."""
-
-    rows: int
-    drift: Drift | None
-
-    def identified_by(self, fingerprint: Fingerprint) -> Reading:
-        """Return it as the reading of a source of *fingerprint*."""
-        return Reading(self.rows, fingerprint, self.drift)
 
 
 def run_job(
@@ -66,7 +52,7 @@ def run_job(
     environment: Mapping[str, str] | None,
     descriptors: Sequence[int] = (),
     tell: Tell | None = None,
-) -> Written:
+) -> tuple[int, Drift | None]:
     """
     Read a source in a process of its own, and write its rows to a file.
 
@@ -81,6 +67,9 @@ def run_job(
         descriptors: Open files that *job* names as ``/dev/fd/N``.
         tell: Called about once a second; what it raises ends the process. None: nobody
             listens.
+
+    Returns:
+        How many rows were written, and how the columns differ from those before.
 
     Raises:
         StepError: Permanent if the content is bad or exceeds *limits*, temporary if the
@@ -105,7 +94,7 @@ def run_job(
             )
     found: dict[str, Any] = json.loads(answer)
     if "rows" in found:
-        return Written(int(found["rows"]), _read_drift(found["drift"]))
+        return int(found["rows"]), _read_drift(found["drift"])
     if "permanent" in found:
         raise StepError(str(found["error"]), permanent=bool(found["permanent"]))
     if "memory" in found:

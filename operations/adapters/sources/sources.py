@@ -28,8 +28,8 @@ from models.fields.sql_connection import SqlConnection
 from operations.adapters.guarded_http import HostGuard, Resolve, resolve_host
 from operations.adapters.polars_io import explain_too_large
 from operations.adapters.sources.http_source import HttpSource, explaining, hide_secrets
-from operations.adapters.sources.ingest_process import Written, run_job
-from operations.domains import Domain, DomainLimits, Fingerprint, Reading, Tell
+from operations.adapters.sources.ingest_process import run_job
+from operations.domains import Domain, DomainLimits, Drift, Fingerprint, Reading, Tell
 
 #: Symbolic links in one path: as many as Linux follows.
 _MOST_LINKS = 40
@@ -94,8 +94,7 @@ class _Walk:
                 continue
             # Kubernetes gives its mounts names that begin with two dots.
             if name.startswith(".") and not name.startswith(".."):
-                reason = f"leads to {name!r}, which is hidden"
-                raise self._refuse(reason)
+                raise self._refuse(f"leads to {name!r}, which is hidden")
             status = os.stat(name, dir_fd=above[-1], follow_symlinks=False)
             self._check_private(status)
             if stat.S_ISLNK(status.st_mode):
@@ -354,13 +353,13 @@ class RealSources:
             if os.fstat(descriptor).st_size > self._limits.bytes:
                 raise explain_too_large(shown, self._limits)
             kind = find_format(domain.source, file, shown=shown)
-            written = self._convert(asked, descriptor, kind, shown)
+            rows, drift = self._convert(asked, descriptor, kind, shown)
             after = _fingerprint_file(descriptor, digest)
 
         # If it was written to while we read, or just before, the next refresh must read
         # it again.
         stable = before if before == after else None
-        return written.identified_by(stable or Fingerprint(source=digest))
+        return Reading(rows, stable or Fingerprint(source=digest), drift)
 
     def _read_url(self, asked: _Asked, url: str) -> Reading | None:
         domain, target = asked.domain, asked.target
@@ -372,8 +371,8 @@ class RealSources:
             return None
         kind = find_format(domain.source, found.name, found.media_type, shown=shown)
         with explaining(shown), download.open("rb") as content:
-            written = self._convert(asked, content.fileno(), kind, shown)
-        return written.identified_by(found.fingerprint)
+            rows, drift = self._convert(asked, content.fileno(), kind, shown)
+        return Reading(rows, found.fingerprint, drift)
 
     def _read_query(self, asked: _Asked, query: str) -> Reading:
         domain = asked.domain
@@ -396,13 +395,13 @@ class RealSources:
             raise StepError(msg, permanent=True)
         job = {"work": "query", "url": connection.url.get_secret_value(), "sql": query}
         with explaining(shown):
-            written = self._run(asked, job, shown)
+            rows, drift = self._run(asked, job, shown)
         # Nothing tells cheaply whether a result has changed: the query always runs.
-        return written.identified_by(Fingerprint(source=asked.digest))
+        return Reading(rows, Fingerprint(source=asked.digest), drift)
 
     def _convert(
         self, asked: _Asked, descriptor: int, kind: str, shown: str
-    ) -> Written:
+    ) -> tuple[int, Drift | None]:
         # By its descriptor: the file that was checked is the file that is read.
         job = {"work": "convert", "path": f"/dev/fd/{descriptor}", "kind": kind}
         return self._run(asked, job, shown, [descriptor])
@@ -413,12 +412,10 @@ class RealSources:
         job: dict[str, str],
         shown: str,
         descriptors: Sequence[int] = (),
-    ) -> Written:
+    ) -> tuple[int, Drift | None]:
         staged = asked.domain.staged
-        places = {
-            "target": str(asked.target),
-            "before": None if staged is None else str(staged.path),
-        }
+        before = None if staged is None else str(staged.path)
+        places = {"target": str(asked.target), "before": before}
         return run_job(
             {**job, **places, "shown": shown},
             limits=self._limits,

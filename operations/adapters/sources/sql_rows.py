@@ -36,29 +36,21 @@ _NO_ROOM = ("out of memory", "received 2 results")
 
 #: If all of these tables are in one schema, the database is Minutehand's own.
 OUR_TABLES = (
-    "scheduled_action_revisions",
-    "operation_steps",
-    "domain_versions",
-    "leases",
+    *("scheduled_action_revisions", "operation_steps"),
+    *("domain_versions", "leases"),
 )
 
 #: Roles of PostgreSQL whose members reach beyond the rows of a database: the sessions
 #: of others, files and programs of the server.
 _POWERS = (
-    "pg_signal_backend",
-    "pg_read_server_files",
-    "pg_write_server_files",
-    "pg_execute_server_program",
+    *("pg_signal_backend", "pg_read_server_files"),
+    *("pg_write_server_files", "pg_execute_server_program"),
 )
 
 #: The actions of SQLite that a read-only query needs.
-_ALLOWED = frozenset(
-    {
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_RECURSIVE,
-    }
+_ALLOWED = (
+    *(sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ),
+    *(sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE),
 )
 #: Functions of SQLite that reach beyond the database.
 _FORBIDDEN_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer"})

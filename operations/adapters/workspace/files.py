@@ -273,14 +273,10 @@ def keep_figures(
         .with_for_update()
     ).all()
     for name, stored in rows:
-        kept = {**(stored or {}), action_uid: figures[name]}
+        kept: dict[str, Any] = {**(stored or {}), action_uid: figures[name]}
+        latest = sorted(kept.items(), key=lambda entry: entry[1]["at"], reverse=True)
         connection.execute(
             sa.update(domains)
             .where(domains.c.app == app, domains.c.name == name)
-            .values(summarized=_keep_latest(kept))
+            .values(summarized=dict(latest[:MOST_ACTIONS]))
         )
-
-
-def _keep_latest(kept: dict[str, Any]) -> dict[str, Any]:
-    latest = sorted(kept.items(), key=lambda entry: entry[1]["at"], reverse=True)
-    return dict(latest[:MOST_ACTIONS])

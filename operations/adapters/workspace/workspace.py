@@ -22,18 +22,7 @@ from models.database.engine import reading, writing
 from models.database.tables import domain_versions, domains, small_apps
 from models.errors import PlatformError, StepError, UnreachableError
 from operations.adapters.polars_io import read_figures
-from operations.adapters.workspace.files import (
-    YOUNG,
-    count_bytes,
-    encode_name,
-    explain_nothing_staged,
-    has_staged,
-    keep_figures,
-    move_live,
-    prune_drafts,
-    prune_files,
-    prune_versions,
-)
+from operations.adapters.workspace import files
 from operations.domains import (
     Domain,
     DomainDraft,
@@ -126,31 +115,22 @@ class RealWorkspace:
         )
 
     def _make_version(self, row: sa.RowMapping, side: str) -> Version | None:
-        found = {name: row[f"{side}_{name}"] for name in _COLUMNS}
-        if found["version"] is None:
+        number, path, *told = (row[f"{side}_{name}"] for name in _COLUMNS)
+        if number is None:
             return None
-        return Version(
-            number=found["version"],
-            path=self._root / found["path"],
-            rows=found["rows"],
-            size=found["bytes"],
-            created_at=found["created_at"],
-            fingerprint=Fingerprint(
-                source=found["source_digest"] or "",
-                etag=found["etag"],
-                last_modified=found["last_modified"],
-            ),
-        )
+        rows, size, created_at, digest, etag, modified = told
+        identity = Fingerprint(digest or "", etag, modified)
+        return Version(number, self._root / path, rows, size, created_at, identity)
 
     def draft_path(self, app: str, domain: str) -> Path:
         """Return a new temporary path, in the folder of the domain's versions."""
-        folder = self._root / encode_name(app) / encode_name(domain)
+        folder = self._root / files.encode_name(app) / files.encode_name(domain)
         if not folder.is_dir():
             self._refuse_if_gone()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # Drafts of killed workers could fill the disk before the daily maintenance.
-            prune_drafts(folder, before=datetime.now(UTC) - YOUNG)
+            files.prune_drafts(folder, before=datetime.now(UTC) - files.YOUNG)
         except OSError as error:
             raise self._blame(error) from error
         return folder / f".{uuid4()}.part"
@@ -195,28 +175,22 @@ class RealWorkspace:
         # Prune here, too, not only once a day: a refresh each minute would leave 1,440
         # versions. Maintenance removes what cannot be removed now.
         with suppress(OSError, UnreachableError):
-            self._prune_app(app, keep=self._keep, before=now - YOUNG)
+            self._prune_app(app, keep=self._keep, before=now - files.YOUNG)
         return numbers
 
     def _prune_app(self, app: str, *, keep: int, before: datetime) -> None:
-        prune_versions(
-            self._engine,
-            self._root,
-            keep=keep,
-            before=before,
-            limit=_PRUNED_AT_ONCE,
-            app=app,
-        )
+        bounds = {"keep": keep, "limit": _PRUNED_AT_ONCE}
+        files.prune_versions(self._engine, self._root, before=before, app=app, **bounds)
 
     def _check_room(
         self, app: str, drafts: Sequence[DomainDraft], now: datetime
     ) -> None:
         """Refuse *drafts* that exceed the limit of the app, after removing old data."""
         added = sum(draft.path.stat().st_size for draft in drafts)
-        used = count_bytes(self._engine, app)
+        used = files.count_bytes(self._engine, app)
         if used + added > self._most_bytes:
             self._prune_app(app, keep=0, before=now - _BARELY_READ)
-            used = count_bytes(self._engine, app)
+            used = files.count_bytes(self._engine, app)
         if used + added > self._most_bytes:
             msg = (
                 f"small app {app!r} has {used:,} bytes of data versions in use, "
@@ -287,7 +261,9 @@ class RealWorkspace:
     def fetch_staged(self, app: str, kinds: Sequence[str]) -> tuple[str, ...]:
         """Return those of *kinds* for which *app* has something staged."""
         with reading(self._engine) as connection:
-            return tuple(kind for kind in kinds if has_staged(connection, app, kind))
+            return tuple(
+                kind for kind in kinds if files.has_staged(connection, app, kind)
+            )
 
     def publish(
         self,
@@ -305,9 +281,9 @@ class RealWorkspace:
         with writing(self._engine) as connection:
             guard(connection)
             for kind in kinds:
-                if not has_staged(connection, app, kind):
-                    raise explain_nothing_staged(app, kind)
-                moves += move_live(connection, app, kind, now)
+                if not files.has_staged(connection, app, kind):
+                    raise files.explain_nothing_staged(app, kind)
+                moves += files.move_live(connection, app, kind, now)
         return tuple(moves)
 
     def _check_files(self, app: str) -> None:
@@ -349,7 +325,7 @@ class RealWorkspace:
         """Keep what a summary said, for the next one of its action."""
         with writing(self._engine) as connection:
             guard(connection)
-            keep_figures(connection, app, action_uid, figures)
+            files.keep_figures(connection, app, action_uid, figures)
 
     def _refuse_if_gone(self) -> None:
         """
@@ -385,14 +361,20 @@ class RealWorkspace:
     def prune_versions(self, *, keep: int, now: datetime, limit: int) -> int:
         """Remove unused versions beyond the newest *keep* of each domain."""
         with blaming_platform(self._root, "workspace"):
-            return prune_versions(
-                self._engine, self._root, keep=keep, before=now - YOUNG, limit=limit
+            return files.prune_versions(
+                self._engine,
+                self._root,
+                keep=keep,
+                before=now - files.YOUNG,
+                limit=limit,
             )
 
     def prune_files(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* files without a version, unchanged since *before*."""
         with blaming_platform(self._root, "workspace"):
-            return prune_files(self._engine, self._root, before=before, limit=limit)
+            return files.prune_files(
+                self._engine, self._root, before=before, limit=limit
+            )
 
 
 def _is_version(side: sa.FromClause, pointer: str) -> sa.ColumnElement[bool]:

@@ -260,8 +260,7 @@ class SummaryPart:
         return tuple(
             Figure(column, role, self.get_title(column), self._get(column).unit)
             for column in self.data.columns
-            if column.minimum is not None
-            and (role := self._find_role(column)) is not ColumnRole.NAME
+            if (role := self.find_role(column)) not in {None, ColumnRole.NAME}
         )
 
     def get_title(self, column: Column) -> str:
@@ -275,7 +274,12 @@ class SummaryPart:
 
     def find_role(self, column: Column) -> ColumnRole | None:
         """Return what the numbers of *column* are; None: it has none."""
-        return None if column.minimum is None else self._find_role(column)
+        if column.minimum is None:
+            return None
+        label = self._get(column)
+        if label.sum is not None:
+            return ColumnRole.QUANTITY if label.sum else ColumnRole.RATE
+        return find_role(column, unit=label.unit)
 
     def find_warnings(self) -> list[str]:
         """Return a sentence for each column of app.json that the data do not have."""
@@ -289,12 +293,6 @@ class SummaryPart:
 
     def _get(self, column: Column) -> ColumnLabel:
         return self.labels.get(column.name, ColumnLabel())
-
-    def _find_role(self, column: Column) -> ColumnRole:
-        label = self._get(column)
-        if label.sum is not None:
-            return ColumnRole.QUANTITY if label.sum else ColumnRole.RATE
-        return find_role(column, unit=label.unit)
 
 
 @dataclass(frozen=True, slots=True)

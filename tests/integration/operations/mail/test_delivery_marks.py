@@ -124,7 +124,7 @@ def test_characters_that_no_database_takes_stop_no_mail(
     """NUL and halves of surrogate pairs are replaced in what is kept."""
     marks.start("ann", make_mail("a\0b\ud800c", html=None))
 
-    assert "a\N{REPLACEMENT CHARACTER}b?c" == read(engine, "ann").text
+    assert "a\ufffdb\ufffdc" == read(engine, "ann").text
 
 
 def test_nothing_is_kept_if_the_settings_say_so(engine: sa.Engine):
