@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from actions.occurrences import Schedule, parse_timing
-from actions.tally import CatchUp, Tally, tally
+from actions.tally import CatchUp, RangeTally, Tally, tally
 from actions.when.event import (
     earliest_occurrence,
     event_due_at,
@@ -110,39 +110,20 @@ def make_operation(
     )
 
 
-def make_missed(
-    action: DueAction,
-    first: datetime,
-    last: datetime,
-    count: int,
-    more: bool,  # noqa: FBT001 - one of the four figures of a missed row
-) -> NewOperation:
-    """Return the one row that records *count* missed occurrences as a range."""
-    return make_operation(action, first)._replace(
-        id=make_missed_id(action.uid, first),
+def make_missed(action: DueAction, lost: RangeTally) -> NewOperation:
+    """Return the one row that records missed occurrences as a range."""
+    return make_operation(action, lost.first)._replace(
+        id=make_missed_id(action.uid, lost.first),
         attempts_allowed=ATTEMPTS,
         expected_at=None,
         state=OperationState.MISSED,
         reason=Reason.OUTAGE,
         details={
-            "first": first.isoformat(),
-            "last": last.isoformat(),
-            "count": count,
-            "more": more,
+            "first": lost.first.isoformat(),
+            "last": lost.last.isoformat(),
+            "count": lost.number,
+            "more": lost.more,
         },
-    )
-
-
-def make_overtaken(
-    action: DueAction,
-    first: datetime,
-    last: datetime,
-    count: int,
-    more: bool,  # noqa: FBT001 - as above
-) -> NewOperation:
-    """Return the one row that records occurrences overtaken by a later one."""
-    return make_missed(action, first, last, count, more)._replace(
-        state=OperationState.SKIPPED, reason=Reason.OVERTAKEN
     )
 
 
@@ -189,9 +170,11 @@ def decide_time(
         found = _sort_out(action, parse_timing(action.timing), now, lookback)
         if found.is_plain:
             memo[key] = found
-    missed = tuple(make_missed(action, *each) for each in found.missed)
+    missed = tuple(make_missed(action, each) for each in found.missed)
     if found.overtaken is not None:
-        missed += (make_overtaken(action, *found.overtaken),)
+        row = make_missed(action, found.overtaken)
+        overtaken = {"state": OperationState.SKIPPED, "reason": Reason.OVERTAKEN}
+        missed += (row._replace(**overtaken),)
     run = tuple(make_operation(action, each) for each in found.run)
     return Decision(action.uid, action.revision, found.next_due_at, missed + run)
 
@@ -315,7 +298,8 @@ def _sort_out_events(
         occurrences = [each[1] for each in lost]
         first, last = min(occurrences), max(occurrences)
         count = min(len(lost), CATCH_UP_LIMIT)
-        row = make_missed(action, first, last, count, len(lost) > CATCH_UP_LIMIT)
+        more = len(lost) > CATCH_UP_LIMIT
+        row = make_missed(action, RangeTally(first, last, count, more))
         # Two outages may begin with the same occurrence (if its event was recorded
         # between them), but never with the same due_at.
         operations.append(row._replace(id=make_missed_id(action.uid, lost[0][0])))

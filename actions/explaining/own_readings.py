@@ -286,7 +286,7 @@ def move_occurrence(
     if (after - before).days > _TOO_MANY:
         return None
     goal = before if timing.instead == "before" else after
-    return find_first_instant(datetime.combine(goal, wall.time()), zone)
+    return _find_on(datetime.combine(goal, wall.time()), zone)[0]
 
 
 def widen(
@@ -325,28 +325,10 @@ def read_working_days(
         if len(working) >= abs(rule.working_day):
             day = working[rule.working_day - (rule.working_day > 0)]
             local = datetime.combine(day, time(hour, minute))
-            at = find_first_instant(local, zone)
-            leap = at.astimezone(zone).replace(tzinfo=None) - local
-            if leap < _LARGEST and begin <= at < end:
+            at, leap = _find_on(local, zone)
+            if leap < SET and begin <= at < end:
                 yield at
         month = days[-1] + _DAY
-
-
-def find_first_instant(local: datetime, zone: ZoneInfo) -> datetime:
-    """Return when the clocks of *zone* first show *local* or later, aware UTC."""
-    earlier = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    later = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
-    # In a gap, fold 0 comes after fold 1, and neither shows *local*.
-    if earlier <= later:
-        return earlier
-    low, high = later, earlier
-    while high - low > _SECOND:
-        middle = low + (high - low) // _SECOND // 2 * _SECOND
-        if middle.astimezone(zone).replace(tzinfo=None) < local:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 def _is_working_day(timing: TimingModel, day: date) -> bool:

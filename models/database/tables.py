@@ -7,10 +7,11 @@ these tables; a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from secrets import token_hex
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Index
@@ -70,17 +71,31 @@ class Rows:
 
 
 def _partial(
-    name: str, *columns: object, where: Rows | str, unique: bool = False
+    name: str, *columns: str | sa.TextClause, where: Rows | str, unique: bool = False
 ) -> Index:
-    """Make a partial index; SQLAlchemy has an argument for each database."""
+    """Make a partial index of expressions, and of columns, several in one text."""
     rows = where if isinstance(where, Rows) else Rows(where)
     return Index(
         name,
-        *columns,  # type: ignore[arg-type]  # columns or expressions, as Index takes
+        *(part for c in columns for part in (c.split() if isinstance(c, str) else [c])),
         unique=unique,
         postgresql_where=sa.text(str(rows)),
         sqlite_where=sa.text(rows.of_sqlite),
     )
+
+
+def _pause(*, nullable: bool = True) -> Iterator[Column[Any]]:
+    """Make the columns of what is paused: since and until when, by whom, and why."""
+    yield Column("paused_at", UtcDateTime, nullable=nullable)
+    yield Column("paused_until", UtcDateTime)
+    yield Column("paused_by", sa.Text)
+    yield Column("pause_note", sa.Text)
+
+
+def _owner(table: str) -> Column[Any]:
+    """Make the part of a key that names the row of *table* with which this one goes."""
+    owner = sa.ForeignKey(f"{table}.id", ondelete="CASCADE")
+    return Column(f"{table.removesuffix('s')}_id", owner, primary_key=True)
 
 
 def _of_row(expression: str) -> sa.TextClause:
@@ -105,10 +120,7 @@ installation = sa.Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("compatible_from", sa.Text),  # the oldest schema whose programs may go on
     # while all of its small apps are paused
-    Column("paused_at", UtcDateTime),
-    Column("paused_until", UtcDateTime),
-    Column("paused_by", sa.Text),
-    Column("pause_note", sa.Text),
+    *_pause(),
     # how far that, or its end, is written into their actions; null: into all of them
     Column("spread", Json),
 )
@@ -171,10 +183,7 @@ queue_pauses = sa.Table(
     metadata,
     # as people name it: quick, heavy, celery
     Column("queue", sa.Text, primary_key=True),
-    Column("paused_at", UtcDateTime, nullable=False),
-    Column("paused_until", UtcDateTime),
-    Column("paused_by", sa.Text),
-    Column("pause_note", sa.Text),
+    *_pause(nullable=False),
 )
 
 #: Who led when: a row for each fence.
@@ -197,10 +206,7 @@ small_apps = sa.Table(
     Column("timezone", sa.Text),
     # the folder of the app's source files; only an operator's apps apply sets it
     Column("source_folder", sa.Text),
-    Column("paused_at", UtcDateTime),
-    Column("paused_until", UtcDateTime),
-    Column("paused_by", sa.Text),
-    Column("pause_note", sa.Text),
+    *_pause(),
     # how far that, or its end, is written into its actions; null: into all of them
     Column("spread", Json),
     # who gets notices of failures, and how; null: nobody
@@ -240,7 +246,7 @@ users = sa.Table(
     Column("activated_at", UtcDateTime),
     Column("last_seen_at", UtcDateTime),
     # recipients: how many are left out, and why
-    _partial("ix_users_may_be_left_out", "app", "id", where=MAY_BE_LEFT_OUT),
+    _partial("ix_users_may_be_left_out", "app id", where=MAY_BE_LEFT_OUT),
 )
 
 memberships = sa.Table(
@@ -344,10 +350,7 @@ scheduled_actions = sa.Table(
     # while it decided, notices by the count and does not pass over them.
     Column("wakes", sa.Integer, nullable=False, server_default="0"),
     Column("woken_for", UtcDateTime),
-    Column("paused_at", UtcDateTime),
-    Column("paused_until", UtcDateTime),
-    Column("paused_by", sa.Text),
-    Column("pause_note", sa.Text),
+    *_pause(),
     # what was paused: app, installation; null: the action itself
     Column("pause_scope", sa.Text),
     Column("quarantined_at", UtcDateTime),
@@ -357,7 +360,7 @@ scheduled_actions = sa.Table(
     Column("deleted_at", UtcDateTime),
     # the tick: what is due, oldest first, at a cost that ignores what is not due;
     # actions list: the next due first
-    _partial("ix_scheduled_actions_due", "next_due_at", "app", where=DUE_ACTIONS),
+    _partial("ix_scheduled_actions_due", "next_due_at app", where=DUE_ACTIONS),
     # the tick: pauses that are over
     _partial(
         "ix_scheduled_actions_paused_until",
@@ -367,22 +370,18 @@ scheduled_actions = sa.Table(
     # posting: a name is unique among the actions of an app that are not deleted
     _partial(
         "uq_scheduled_actions_app_name",
-        "app",
-        "name",
+        "app name",
         where="deleted_at IS NULL",
         unique=True,
     ),
     # actions list: those that do not run; now: how many are paused, or in quarantine
     _partial(
         "ix_scheduled_actions_idle",
-        "app",
-        "name",
-        "paused_at",
-        "quarantined_at",
+        "app name paused_at quarantined_at",
         where=f"deleted_at IS NULL AND {IDLE_ACTIONS}",
     ),
     # actions list: those that were deleted
-    _partial("ix_scheduled_actions_deleted", "app", "name", where=DELETED_ACTIONS),
+    _partial("ix_scheduled_actions_deleted", "app name", where=DELETED_ACTIONS),
     # resting: those that are paused if they fail again and again
     _partial("ix_scheduled_actions_resting", "uid", where=RESTING_ACTIONS),
     # recording: the actions whose runs an outside monitor hears of
@@ -390,8 +389,7 @@ scheduled_actions = sa.Table(
     # recording an event: the actions of the app that wait for it
     _partial(
         "ix_scheduled_actions_event",
-        "app",
-        "event",
+        "app event",
         where="event IS NOT NULL AND deleted_at IS NULL",
     ),
     # ending an operation: the actions that follow it
@@ -441,9 +439,7 @@ events = sa.Table(
     # recording: an event that is sent again is not a new one
     _partial(
         "uq_events_source",
-        "app",
-        "source",
-        "source_id",
+        "app source source_id",
         where="source IS NOT NULL",
         unique=True,
     ),
@@ -606,8 +602,7 @@ operations = sa.Table(
     _partial(
         "ix_operations_pending",
         _of_row(STANDS_IN_LINE),
-        "send_at",
-        "recorded_at",
+        "send_at recorded_at",
         where=PENDING,
     ),
     # sending: the lines in which something is pending
@@ -619,7 +614,7 @@ operations = sa.Table(
     # answers: tasks whose end is waited for, by their deadline
     _partial("ix_operations_awaiting", "send_at", where=AWAITING),
     # sending: how much of its share each app is using, read from the index alone
-    _partial("ix_operations_first_lane", "app", "trigger", where=UNDER_WAY_FIRST),
+    _partial("ix_operations_first_lane", "app trigger", where=UNDER_WAY_FIRST),
     # overlap, sending, claiming: the live operations of an action (and user), by place
     _partial(
         "ix_operations_live",
@@ -638,33 +633,28 @@ operations = sa.Table(
     # claiming: the same of a user's line; in an index no null equals another
     _partial(
         "uq_operations_user_line_claimed",
-        "action_uid",
-        "user_id",
+        "action_uid user_id",
         where=CLAIMED_IN_LINE,
         unique=True,
     ),
     # rescue: leases that ran out
     _partial("ix_operations_claimed", "state", where=CLAIMED),
     # rescue: messages that were lost, lane by lane
-    _partial("ix_operations_queued", "queue", "lane", "sent_at", where=QUEUED),
+    _partial("ix_operations_queued", "queue lane sent_at", where=QUEUED),
     # operations list, why, audit: the operations of an action, by occurrence
     Index("ix_operations_action_uid_occurrence", "action_uid", "occurrence"),
     # doctor, metrics, notices: what failed or was missed lately
     _partial("ix_operations_troubled", "finished_at", where=TROUBLED),
     # actions list: what failed or was missed lately in an app
-    _partial("ix_operations_app_troubled", "app", "finished_at", where=TROUBLED),
+    _partial("ix_operations_app_troubled", "app finished_at", where=TROUBLED),
     # operations list: the latest that did not succeed
     _partial("ix_operations_unsuccessful", "recorded_at", where=UNSUCCESSFUL),
     # operations list: the same of an app
-    _partial(
-        "ix_operations_app_unsuccessful", "app", "recorded_at", where=UNSUCCESSFUL
-    ),
+    _partial("ix_operations_app_unsuccessful", "app recorded_at", where=UNSUCCESSFUL),
     # days of an action: what did not succeed, read from the index alone
     _partial(
         "ix_operations_action_unsuccessful",
-        "action_uid",
-        "occurrence",
-        "state",
+        "action_uid occurrence state",
         where=UNSUCCESSFUL,
     ),
     # operations list: the latest; maintenance: the oldest
@@ -672,7 +662,7 @@ operations = sa.Table(
     # operations list: the latest of an app, however much the others do
     Index("ix_operations_app_recorded_at", "app", "recorded_at"),
     # pinging: what an outside monitor is still to hear
-    _partial("ix_operations_unpinged", "action_uid", "started_at", where=UNPINGED),
+    _partial("ix_operations_unpinged", "action_uid started_at", where=UNPINGED),
     # doctor: what outside monitors did not take lately
     _partial("ix_operations_ping_failed", "finished_at", where=PING_FAILED),
     # operations list, calendar: those of a period that were recorded at another time
@@ -689,11 +679,7 @@ IS_REVISION = sa.and_(
 operation_steps = sa.Table(
     "operation_steps",
     metadata,
-    Column(
-        "operation_id",
-        sa.ForeignKey("operations.id", ondelete="CASCADE"),
-        primary_key=True,
-    ),
+    _owner("operations"),
     Column("position", sa.Integer, primary_key=True),
     Column("name", sa.Text, nullable=False),
     Column("state", sa.Text, nullable=False),
@@ -717,11 +703,7 @@ FAILED_MAILS = Rows("{0}state = 'failed'")
 deliveries = sa.Table(
     "deliveries",
     metadata,
-    Column(
-        "operation_id",
-        sa.ForeignKey("operations.id", ondelete="CASCADE"),
-        primary_key=True,
-    ),
+    _owner("operations"),
     Column("step", sa.Text, primary_key=True),
     Column("recipient", sa.Text, primary_key=True),
     # sending, sent, uncertain, failed
@@ -742,7 +724,7 @@ deliveries = sa.Table(
     # mails list: the latest of an app
     Index("ix_deliveries_app_updated_at", "app", "updated_at"),
     # mails list: those that failed
-    _partial("ix_deliveries_failed", "app", "updated_at", where=FAILED_MAILS),
+    _partial("ix_deliveries_failed", "app updated_at", where=FAILED_MAILS),
     # maintenance: contents of which no mail is left
     _partial("ix_deliveries_content", "content", where="content IS NOT NULL"),
     postgresql_with=TURNS_OVER,
@@ -769,11 +751,7 @@ mail_contents = sa.Table(
 operation_log = sa.Table(
     "operation_log",
     metadata,
-    Column(
-        "operation_id",
-        sa.ForeignKey("operations.id", ondelete="CASCADE"),
-        primary_key=True,
-    ),
+    _owner("operations"),
     Column("number", sa.Integer, primary_key=True),
     Column("at", UtcDateTime, nullable=False),
     Column("attempt", sa.Integer, nullable=False),
@@ -814,7 +792,7 @@ notices = sa.Table(
     Column("closed_at", UtcDateTime),
     # reporting: the open causes; each is open once, whoever finds it
     _partial(
-        "uq_notices_open", "scope", "kind", "cause_key", where=OPEN_NOTICES, unique=True
+        "uq_notices_open", "scope kind cause_key", where=OPEN_NOTICES, unique=True
     ),
 )
 
@@ -1107,11 +1085,7 @@ BACKFILL_WAITING = Rows("{0}outcome IS NULL")
 backfill_occurrences = sa.Table(
     "backfill_occurrences",
     metadata,
-    Column(
-        "backfill_id",
-        sa.ForeignKey("backfills.id", ondelete="CASCADE"),
-        primary_key=True,
-    ),
+    _owner("backfills"),
     Column("occurrence", UtcDateTime, primary_key=True),
     # the id that the occurrence has anyway
     Column("operation_id", Identifier, nullable=False),
@@ -1120,8 +1094,7 @@ backfill_occurrences = sa.Table(
     # the scheduler: the next of a backfill
     _partial(
         "ix_backfill_occurrences_waiting",
-        "backfill_id",
-        "occurrence",
+        "backfill_id occurrence",
         where=BACKFILL_WAITING,
     ),
     postgresql_with=TURNS_OVER,
