@@ -7,13 +7,15 @@ Nothing here writes, and the tick uses nothing of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from pydantic import JsonValue
 
+from actions.lookup import get_action
 from models.database.engine import json_rows, make_rows_json
 from models.database.lists import belongs_to
 from models.database.tables import (
@@ -21,8 +23,11 @@ from models.database.tables import (
     scheduled_action_revisions,
     scheduled_actions,
 )
+from models.door.differences import ValueDifference, find_differences
+from models.errors import NotFoundError
 from models.json_form import ASIDE
 from models.operation_state import OperationState
+from models.paging import Page, Part
 from models.revision import ActionState
 
 #: How many of an action's latest operations are searched for its last success.
@@ -256,3 +261,108 @@ def fetch_quarantined(
         .order_by(_action.quarantined_at)
     )
     return [Quarantined(*row) for row in rows]
+
+
+def fetch_document(
+    connection: sa.Connection, uid: str, revision: int
+) -> dict[str, JsonValue]:
+    """
+    Return the document of one revision of an action, deleted or not.
+
+    Raises:
+        NotFoundError: There is no such revision, or it was pruned.
+    """
+    kept = scheduled_action_revisions.c
+    found: dict[str, JsonValue] | None = connection.execute(
+        sa.select(kept.document).where(kept.uid == uid, kept.revision == revision)
+    ).scalar_one_or_none()
+    if found is None:
+        raise NotFoundError(
+            f"action {uid!r} has no revision {revision}. Old ones are pruned; to list"
+            f" those that are kept: minutehand actions show {uid}"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRevision(RevisionNote):
+    """A revision with the document that it had; the action is in effect with it."""
+
+    document: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRevisions:
+    """How the document differs between two revisions; not at all before a pause."""
+
+    uid: str
+    old: int
+    new: int
+    differences: tuple[ValueDifference, ...]
+
+
+def fetch_revision_part(
+    connection: sa.Connection, uid: str, page: Page, *, app: str | None = None
+) -> Part[RevisionNote]:
+    """
+    Return a part of the revisions of an action, newest first, without documents.
+
+    Args:
+        uid: Of an action, deleted or not.
+        page: Its position is the number of the last revision that was shown.
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+    Raises:
+        NotFoundError: There has never been such an action.
+    """
+    get_action(connection, uid, app=app)
+    after = page.read_after(int)
+    before = None if after is None else after[0]
+    found = fetch_revisions(connection, uid, limit=page.limit + 1, before=before)
+    shown = found[: page.limit]
+    if len(shown) == len(found):
+        return Part(shown, None)
+    return Part(shown, (shown[-1].revision,))
+
+
+def fetch_shown_revision(
+    connection: sa.Connection, uid: str, revision: int, *, app: str | None = None
+) -> ShownRevision:
+    """
+    Return one revision of an action with its document.
+
+    Raises:
+        NotFoundError: There is no such action or revision, or it was pruned.
+    """
+    get_action(connection, uid, app=app)
+    document = fetch_document(connection, uid, revision)
+    notes = fetch_revisions(connection, uid, limit=1, before=revision + 1)
+    return ShownRevision(**asdict(notes[0]), document=document)
+
+
+def compare_revisions(
+    connection: sa.Connection,
+    uid: str,
+    old: int,
+    new: int | None = None,
+    *,
+    app: str | None = None,
+) -> ComparedRevisions:
+    """
+    Return how the document of revision *new* differs from that of *old*.
+
+    Args:
+        uid: Of an action, deleted or not.
+        old: A revision.
+        new: Another one, later or earlier. None: the latest.
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+    Raises:
+        NotFoundError: There is no such action, or one of the revisions is not there.
+    """
+    row = get_action(connection, uid, app=app)
+    new = row.revision if new is None else new
+    differences = find_differences(
+        fetch_document(connection, uid, old), fetch_document(connection, uid, new)
+    )
+    return ComparedRevisions(uid, old, new, differences)

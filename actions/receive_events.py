@@ -17,7 +17,13 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.lookup import fetch_app
-from actions.user_events import EventOutcome, NewEvent, find_missing_users, record_each
+from actions.user_events import (
+    EventOutcome,
+    NewEvent,
+    count_recorded,
+    find_missing_users,
+    record_each,
+)
 from models.database.engine import read_clock
 from models.database.journal import note_change
 from models.database.tables import events
@@ -86,18 +92,10 @@ def receive_events(
         for place, each in enumerate(new)
         if each.at is not None and each.at > now + TOLERATED
     )
-    recorded = len(
-        {event_id for event_id, became in outcomes if became is EventOutcome.RECORDED}
-    )
+    recorded = count_recorded(outcomes)
     if recorded:
-        note_change(
-            connection,
-            "event",
-            app,
-            "sent",
-            app=app,
-            after={"received": len(new), "recorded": recorded},
-        )
+        after = {"received": len(new), "recorded": recorded}
+        note_change(connection, "event", app, "sent", app=app, after=after)
     events = tuple(SentEvent(*each) for each in outcomes)
     return ReceivedEvents(len(new), recorded, events, early)
 
@@ -216,13 +214,9 @@ def replay_event(
     new = NewEvent(app, row.name, row.user_id, source=source, source_id=key)
     ((new_id, outcome),) = record_each(connection, [new], correct=False)
     if outcome is EventOutcome.RECORDED:
+        after = {"event": str(new_id), "name": row.name, "user": row.user_id}
         note_change(
-            connection,
-            "event",
-            str(event_id),
-            "replayed",
-            app=app,
-            after={"event": str(new_id), "name": row.name, "user": row.user_id},
+            connection, "event", str(event_id), "replayed", app=app, after=after
         )
     return ReplayedEvent(new_id, outcome, event_id)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -91,10 +91,7 @@ def record_events(
     Raises:
         NotFoundError: If the small app lacks one of the users; nothing is recorded.
     """
-    outcomes = record_each(connection, new, correct=correct)
-    return len(
-        {event_id for event_id, became in outcomes if became is EventOutcome.RECORDED}
-    )
+    return count_recorded(record_each(connection, new, correct=correct))
 
 
 def record_each(
@@ -139,16 +136,14 @@ def record_each(
     stale = _update_users(connection, fresh)
     kept = [row for row in fresh if row["id"] not in stale]
     _wake(connection, kept, now)
-    recorded = {row["id"] for row in kept}
-    return [(each, _tell_outcome(each, recorded, stale)) for each in ids]
+    became: dict[object, EventOutcome] = dict.fromkeys(stale, EventOutcome.OUTDATED)
+    became |= dict.fromkeys((row["id"] for row in kept), EventOutcome.RECORDED)
+    return [(each, became.get(each, EventOutcome.KNOWN)) for each in ids]
 
 
-def _tell_outcome(
-    event_id: UUID, recorded: Collection[object], stale: Collection[object]
-) -> EventOutcome:
-    if event_id in recorded:
-        return EventOutcome.RECORDED
-    return EventOutcome.OUTDATED if event_id in stale else EventOutcome.KNOWN
+def count_recorded(outcomes: Iterable[tuple[UUID, EventOutcome]]) -> int:
+    """Return how many events were new; what was sent twice at once is one."""
+    return len({id_ for id_, became in outcomes if became is EventOutcome.RECORDED})
 
 
 def _make_event_id(event: NewEvent, at: datetime) -> UUID:

@@ -10,14 +10,15 @@ import typer
 from rich.text import Text
 
 from actions.lookup import SYSTEM_APP, fetch_app, find_action
-from actions.posting.applied import (
+from actions.posting.apply import (
     AppliedActions,
     AppliedEntry,
     AppliedFolder,
     Document,
     FileChange,
+    apply_actions,
+    read_documents,
 )
-from actions.posting.apply import apply_actions, read_documents
 from actions.posting.changes import CountedChanges
 from actions.posting.edit import MOST_ACTIONS
 from actions.posting.post import delete_action

@@ -21,8 +21,8 @@ from actions.posting.edit import (
     post_with_outcome,
     tell_superseded,
 )
-from actions.posting.formers import make_given, name_former
 from actions.posting.post import Posting
+from actions.posting.refusals import make_given, name_former
 from actions.previews.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, OwnerOption, read_file

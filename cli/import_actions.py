@@ -32,9 +32,12 @@ from actions.importing.origins.imported import (
 )
 from actions.importing.origins.kubernetes import KUBERNETES, read_cron_jobs
 from actions.importing.origins.redbeat import REDBEAT
-from actions.importing.readers.apscheduler_jobs import read_jobs
 from actions.importing.readers.celery_module import read_beat_schedule
-from actions.importing.readers.databases import read_periodic_tasks, read_redbeat
+from actions.importing.readers.databases import (
+    read_jobs,
+    read_periodic_tasks,
+    read_redbeat,
+)
 from cli.connection import get_settings
 from cli.options import JsonOption, naming, read_file, takes
 from cli.output import err, out, print_json, print_note, print_warning

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from actions.load.counting import NamedAction
-from actions.load.forecast import Load, Quiet, forecast_load
+from actions.load.forecast import Load, Outage, Quiet, forecast_load, read_away
 from actions.load.foresee import EVENTS, PAUSED, TIME, UNREADABLE
-from actions.load.quiet import Outage, read_away
 from cli.connection import ask_database, get_settings
 from cli.options import AppOption, JsonOption, read_optional_instant, read_period
 from cli.output import format_both, print_fields, print_found, print_table

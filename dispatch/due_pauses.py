@@ -12,7 +12,7 @@ import structlog
 from actions.leader import Leader
 from actions.pausing.pause_and_resume import let_go_on, write_pause
 from actions.pausing.pause_state import UNPAUSED, Pause, fetch_pause, fetch_paused_apps
-from actions.pausing.spread import WRITTEN_AT_ONCE, is_spreading, spread_part
+from actions.pausing.targets import WRITTEN_AT_ONCE, is_spreading, spread_part
 from actions.posting.revisions import SCHEDULER, lock_actions
 from models.database.engine import reading, writing
 from models.database.tables import installation, scheduled_actions, small_apps

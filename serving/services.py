@@ -18,8 +18,7 @@ import sqlalchemy as sa
 from anyio import CapacityLimiter, to_thread
 from prometheus_client import CollectorRegistry, generate_latest
 
-from actions.load.forecast import QUIET, Load, forecast_load
-from actions.load.quiet import Away
+from actions.load.forecast import QUIET, Away, Load, forecast_load
 from actions.posting.edit import Terms
 from models.database.engine import Author, make_engine, reading, reading_once, writing
 from models.errors import MinutehandError, UnreachableError

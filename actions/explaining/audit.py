@@ -18,7 +18,6 @@ from typing import NamedTuple, assert_never
 
 from cronsim import CronSimError
 
-from actions.explaining.expected_events import Keeps, find_missing_runs, find_undecided
 from actions.explaining.own_readings import (
     move_occurrence,
     read_cron,
@@ -28,9 +27,12 @@ from actions.explaining.own_readings import (
 )
 from actions.explaining.recorded import (
     ActionHistory,
+    Keeps,
     RecordedOperation,
     Revision,
     find_exit,
+    find_missing_runs,
+    find_undecided,
     is_left_to,
 )
 from actions.occurrences import parse_timing

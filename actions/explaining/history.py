@@ -11,13 +11,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.explaining.expected_events import EventRule, read_event_rule
 from actions.explaining.recorded import (
     ActionHistory,
+    EventRule,
     FormerAction,
     RecordedEvent,
     RecordedOperation,
     Revision,
+    read_event_rule,
 )
 from actions.explaining.why import History
 from actions.leader import get_last_tick_at

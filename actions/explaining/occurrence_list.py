@@ -10,9 +10,8 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.explaining.expected_events import read_event_rule
 from actions.explaining.history import fetch_bounded_history
-from actions.explaining.recorded import Revision, find_in_force
+from actions.explaining.recorded import Revision, find_in_force, read_event_rule
 from actions.explaining.why import History, Verdict, explain_operation, explain_undone
 from actions.occurrences import parse_timing
 from actions.previews.preview import place_occurrence

@@ -369,32 +369,20 @@ def read_interval(
     # No step is longer, so this many of them end before *begin*.
     longest = every.months * _LONGEST_MONTH + every.elapsed
     count = max(0, (begin.astimezone(UTC) - ASTRAY - anchor) // longest)
-    if not (every.months or every.days):
-        yield from _read_even(anchor + count * every.rest, every.rest, begin, end)
-        return
-
     # None of the dates is earlier, for no month is shorter.
     first = anchor + count * (every.months * _SHORTEST_MONTH + every.days * _DAY)
-    clocks = read_clocks(zone, first - ASTRAY, end.astimezone(UTC) + ASTRAY)
+    is_of_days = bool(every.months or every.days)
+    last = end.astimezone(UTC) + ASTRAY if is_of_days else first
+    clocks = read_clocks(zone, first - ASTRAY, last)
     while True:
-        months, days = count * every.months, count * every.days
-        day = count_from(local.date(), months=months, days=days)
-        at, leap = find_instant(datetime.combine(day, local.time()), clocks)
-        if not count:
-            at, leap = anchor, timedelta()  # an instant, whatever the clocks showed
+        at, leap = anchor, _NONE  # an instant, whatever the clocks showed
+        if count and is_of_days:
+            months, days = count * every.months, count * every.days
+            day = count_from(local.date(), months=months, days=days)
+            at, leap = find_instant(datetime.combine(day, local.time()), clocks)
         at += count * every.rest
         if at >= end:
             return
         if at >= begin and leap < SET:
             yield at
         count += 1
-
-
-def _read_even(
-    at: datetime, every: timedelta, begin: datetime, end: datetime
-) -> Iterator[datetime]:
-    """Yield *at*, and what follows each *every*, in ``[begin, end)``."""
-    while at < end:
-        if at >= begin:
-            yield at
-        at += every

@@ -15,7 +15,6 @@ from enum import StrEnum
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from actions.explaining.expected_events import read_event_rule, read_untimed
 from actions.explaining.moves import (
     describe_departure,
     describe_origin,
@@ -29,6 +28,8 @@ from actions.explaining.recorded import (
     find_exit,
     find_in_force,
     find_superseding,
+    read_event_rule,
+    read_untimed,
 )
 from actions.occurrences import parse_timing
 from actions.previews.sentences import describe

@@ -29,15 +29,14 @@ from actions.posting.post import (
 )
 from actions.posting.references import References, fetch_references
 from actions.posting.revisions import refuse_stale, require_action
-from actions.read_actions import fetch_rows, get_action_state
+from actions.read_actions import fetch_document, fetch_rows, get_action_state
 from actions.read_rules import find_next, find_zone
 from models.database.engine import reading
 from models.database.journal import rolled_back
-from models.database.tables import scheduled_action_revisions
 from models.door.differences import apply_merge_patch
 from models.door.documents import read_action, read_action_object, read_actions
 from models.door.json_text import decode_json
-from models.errors import InvalidDocumentError, NotFoundError, Problem
+from models.errors import InvalidDocumentError, Problem
 from models.fields.strict_model import show
 from models.fields.task_rules import TaskRules
 from models.json_form import ASIDE
@@ -286,27 +285,6 @@ def _read_changed(
         default_timezone=_get_zone(connection, app, terms),
         task_rules=terms.get_rules(app),
     )
-
-
-def fetch_document(
-    connection: sa.Connection, uid: str, revision: int
-) -> dict[str, JsonValue]:
-    """
-    Return the document of one revision of an action, deleted or not.
-
-    Raises:
-        NotFoundError: There is no such revision, or it was pruned.
-    """
-    kept = scheduled_action_revisions.c
-    found: dict[str, JsonValue] | None = connection.execute(
-        sa.select(kept.document).where(kept.uid == uid, kept.revision == revision)
-    ).scalar_one_or_none()
-    if found is None:
-        raise NotFoundError(
-            f"action {uid!r} has no revision {revision}. Old ones are pruned; to list"
-            f" those that are kept: minutehand actions show {uid}"
-        )
-    return found
 
 
 def _replace(

@@ -19,12 +19,14 @@ from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_and_resume import pause_posted
 from actions.pausing.pause_state import Pause
 from actions.posting.bounds import find_excess, hold_bounds
-from actions.posting.formers import Formers, GivenAction, make_given
 from actions.posting.noting import note_deleted, note_posted, note_replaced
 from actions.posting.refusals import (
+    Formers,
+    GivenAction,
     Taken,
     find_other_uid,
     find_passed_due_date,
+    make_given,
     refuse_repeated,
 )
 from actions.posting.revisions import (

@@ -277,7 +277,7 @@ def _even_step(values: Sequence[int], size: int) -> int | None:
 def _collapse(values: Sequence[int], name: Callable[[int], str] = str) -> list[str]:
     """Return *values* as words, with runs of three or more as ``a to b``."""
     words: list[str] = []
-    for run in _runs(values):
+    for run in find_runs(values):
         if len(run) < _LEAST_RUN:
             words += map(name, run)
         else:
@@ -285,7 +285,7 @@ def _collapse(values: Sequence[int], name: Callable[[int], str] = str) -> list[s
     return words
 
 
-def _runs(values: Sequence[int]) -> list[list[int]]:
+def find_runs(values: Sequence[int]) -> list[list[int]]:
     """Return *values* (ascending) as runs of consecutive numbers."""
     runs: list[list[int]] = []
     for value in values:

@@ -14,8 +14,8 @@ from actions.explaining.occurrence_list import ShownOccurrence, fetch_occurrence
 from actions.explaining.why import WhyAnswer
 from actions.pausing import pause_and_resume
 from actions.pausing.pause_and_resume import ActionPause, fetch_action_pause
-from actions.read_actions import RevisionNote
-from actions.read_revisions import (
+from actions.read_actions import (
+    RevisionNote,
     ShownRevision,
     fetch_revision_part,
     fetch_shown_revision,

@@ -11,8 +11,7 @@ from fastapi import APIRouter, Query
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
-from actions.load.forecast import Load, forecast_load
-from actions.load.quiet import read_away
+from actions.load.forecast import Load, forecast_load, read_away
 from actions.pausing.pause_state import tag_pause
 from actions.pausing.queues import PausedQueue, ResumedQueue, pause_queue, resume_queue
 from api.answers import ROOT, ListJson, answer, answer_list

@@ -11,17 +11,16 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.explaining.expected_events import EventRule, read_event_rule
 from actions.explaining.history import fetch_rule_events
+from actions.explaining.recorded import EventRule, read_event_rule
 from actions.lookup import fetch_app, find_action, get_action
 from actions.occurrences import make_schedule
 from actions.posting.changes import COMPARED, ForeseenRuns, RunChanges, compare_runs
 from actions.posting.doubts import find_doubts
 from actions.posting.edit import Terms
-from actions.posting.formers import make_given, name_former
 from actions.posting.post import Posting, fetch_holidays, post_action
 from actions.posting.references import fetch_references
-from actions.posting.refusals import find_refusals
+from actions.posting.refusals import find_refusals, make_given, name_former
 from actions.previews.preview import Preview, make_preview
 from actions.read_rules import find_zone, read_schedule, runs_when_resumed
 from models.database.engine import read_clock

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import sqlalchemy as sa
 
-import actions.pausing.spread
+import actions.pausing.targets
 import dispatch.due_pauses
 import dispatch.upkeep
 from actions.leader import LEASE_NAME
@@ -53,7 +53,7 @@ def in_small_parts() -> Iterator[None]:
     with ExitStack() as stack:
         for target, name, value in (
             (dispatch.due_pauses, "ENDED_AT_ONCE", PART),
-            (actions.pausing.spread, "WRITTEN_AT_ONCE", PART),
+            (actions.pausing.targets, "WRITTEN_AT_ONCE", PART),
             (dispatch.upkeep, "follow_clock_set_back", follow),
             (ZoneAdopter, "do_part", adopt),
         ):

@@ -12,9 +12,9 @@ from starlette.responses import Response
 
 from actions.posting.edit import roll_back
 from actions.posting.post import SeenAction
-from actions.read_actions import RevisionNote
-from actions.read_revisions import (
+from actions.read_actions import (
     ComparedRevisions,
+    RevisionNote,
     compare_revisions,
     fetch_revision_part,
     fetch_shown_revision,

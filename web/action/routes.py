@@ -18,11 +18,10 @@ from starlette.responses import Response
 from actions.explaining.why import WhyAnswer
 from actions.lookup import get_action
 from actions.pausing import pause_and_resume
-from actions.posting.edit import fetch_document
 from actions.posting.post import delete_action
 from actions.posting.revisions import refuse_action
 from actions.previews.preview import Preview
-from actions.read_actions import RevisionNote
+from actions.read_actions import RevisionNote, fetch_document
 from actions.read_rules import find_zone
 from dispatch.backfills.requests import fetch_shown_backfills
 from dispatch.manual_runs import run_now

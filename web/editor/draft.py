@@ -18,8 +18,7 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 
 from actions.list_actions import WHEN_KEYS
-from actions.read_actions import RevisionNote
-from actions.read_revisions import compare_revisions, fetch_revision_part
+from actions.read_actions import RevisionNote, compare_revisions, fetch_revision_part
 from models.door.differences import ValueDifference
 from models.door.json_text import decode_json
 from models.errors import (

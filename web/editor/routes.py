@@ -18,8 +18,7 @@ from actions.lookup import fetch_app
 from actions.posting.edit import OneOutcome, post_text, replace_text, tell_superseded
 from actions.posting.post import SeenAction
 from actions.previews.sentences import tell_nth
-from actions.read_actions import fetch_names
-from actions.read_revisions import fetch_shown_revision
+from actions.read_actions import fetch_names, fetch_shown_revision
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from dispatch.manual_runs import run_now
 from models.database.engine import read_clock

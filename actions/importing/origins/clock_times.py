@@ -16,6 +16,7 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from actions.importing.origins.imported import refuse
+from actions.previews.clock_words import find_runs
 from models.errors import RuleError
 from models.expressions.cron import CronExpression
 from models.expressions.cron_fields import FIELDS
@@ -228,15 +229,9 @@ def spell(values: Iterable[int], every: frozenset[int], *, steps_of: str = "*") 
         step = numbers[1] - low
         if step > 1 and numbers == sorted(every)[::step]:
             return f"{steps_of.format(low, max(every))}/{step}"
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
     return ",".join(
         f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run))
-        for run in runs
+        for run in find_runs(numbers)
     )
 
 

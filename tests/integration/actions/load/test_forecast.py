@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.load.forecast import HOT_MINUTES, NAMED, AppLoad, Load, forecast_load
-from actions.load.quiet import Away
+from actions.load.forecast import HOT_MINUTES, NAMED, AppLoad, Away, Load, forecast_load
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_and_resume import pause_action
 from models.database.engine import reading, writing

@@ -24,8 +24,7 @@ from actions.pausing.pause_state import (
     get_pause,
     hold_pause,
 )
-from actions.pausing.spread import spread_part
-from actions.pausing.targets import pause_target, resume_target
+from actions.pausing.targets import pause_target, resume_target, spread_part
 from actions.read_rules import find_next
 from dispatch.due_pauses import end_due_pauses, end_pauses, has_ended_pause
 from dispatch.upkeep import do_all
@@ -428,7 +427,7 @@ def test_pause_that_is_still_to_be_written_goes_by_whose_it_is(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
     """Its row says so: other versions keep it without, and read it all the same."""
-    monkeypatch.setattr("actions.pausing.spread.WRITTEN_AT_ONCE", 1)
+    monkeypatch.setattr("actions.pausing.targets.WRITTEN_AT_ONCE", 1)
     call(engine, pause_target, "app", PauseModel(note="deploy"), by="ada")
 
     with reading(engine) as connection:

@@ -7,8 +7,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from actions.posting.applied import AppliedActions, Document, FileChange
-from actions.posting.apply import apply_actions
+from actions.posting.apply import AppliedActions, Document, FileChange, apply_actions
 from actions.posting.post import Posting
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_actions

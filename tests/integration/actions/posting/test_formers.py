@@ -9,9 +9,8 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actions.posting.formers import make_given
 from actions.posting.post import Posting, delete_action, post_actions
-from actions.posting.refusals import find_refusals
+from actions.posting.refusals import find_refusals, make_given
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import scheduled_actions
 from models.door.documents import read_action_object

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from actions.lookup import SYSTEM_APP
-from actions.posting.edit import fetch_document
 from actions.posting.post import delete_action
+from actions.read_actions import fetch_document
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from cli.web_app import make_app
 from models.database.engine import reading, writing

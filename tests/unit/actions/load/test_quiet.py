@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from actions.load.counting import Counting, RuleGroup
-from actions.load.quiet import Away, Outage, Outlook, QuietWindow, read_away
+from actions.load.forecast import Away, Outage, Outlook, QuietWindow, read_away
 from actions.occurrences import find_due, parse_timing
 from models.errors import UsageError
 from models.timing import make_timing, timing_text

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from actions.importing.origins.apscheduler import APSCHEDULER
 from actions.importing.origins.imported import Imported, ImportVerdict
-from actions.importing.readers.apscheduler_jobs import read_job
+from actions.importing.readers.databases import read_job
 from tests.unit.actions.importing.documents import (
     NOW,
     find_first,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from actions.importing.origins.apscheduler import APSCHEDULER
 from actions.importing.origins.imported import ImportVerdict, Stored
-from actions.importing.readers.apscheduler_jobs import read_job
+from actions.importing.readers.databases import read_job
 from models.fields.zone import load_zone
 from tests.unit.actions.importing.documents import import_one
 
