@@ -173,8 +173,8 @@ def decide_time(
     missed = tuple(make_missed(action, each) for each in found.missed)
     if found.overtaken is not None:
         row = make_missed(action, found.overtaken)
-        overtaken = {"state": OperationState.SKIPPED, "reason": Reason.OVERTAKEN}
-        missed += (row._replace(**overtaken),)
+        skipped = OperationState.SKIPPED
+        missed += (row._replace(state=skipped, reason=Reason.OVERTAKEN),)
     run = tuple(make_operation(action, each) for each in found.run)
     return Decision(action.uid, action.revision, found.next_due_at, missed + run)
 
