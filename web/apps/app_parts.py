@@ -205,12 +205,12 @@ def _get(entry: Mapping[str, Any], path: str) -> Any:
 
 def _show(each: PartField, value: Any) -> str:
     match each.kind:
-        case "list" if value:
-            return ", ".join(value)
-        case "days" if value:
+        case "list":
+            return ", ".join(value or ())
+        case "days":
             return "\n".join(
                 f"{day['from']} to {day['until']}" if isinstance(day, dict) else day
-                for day in value
+                for day in value or ()
             )
         case "json" if value is not None:
             return write_text(value)

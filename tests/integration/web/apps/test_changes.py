@@ -128,6 +128,27 @@ def test_settings_are_changed(admin: Person, engine: sa.Engine):
     assert 'value="Toy shop"' in admin.look("/apps/shop/parts/settings")
 
 
+@pytest.mark.parametrize(
+    ("part", "fields"),
+    [
+        ("settings", {"notices.mail": "", "notices.webhook": "https://example.com/x"}),
+        ("users", {"id": "bob2", "groups": ""}),
+        ("holidays", {"name": "uk", "days": ""}),
+    ],
+)
+def test_form_that_nobody_changed_changes_nothing(
+    admin: Person, engine: sa.Engine, part: str, fields: dict[str, str]
+):
+    """Also of what has a list with nothing in it, which is shown so."""
+    place = f"/apps/shop/parts/{part}"
+    name = "" if part == "settings" else f"?name={next(iter(fields.values()))}"
+    assert 303 == save(admin, place, fields).status_code
+    before = read(engine)
+
+    assert 303 == save(admin, f"{place}{name}", {}).status_code
+    assert before == read(engine)
+
+
 def test_somebody_elses_change_is_not_overwritten(admin: Person, engine: sa.Engine):
     """It is told, and whoever sends the form once more has been warned."""
     place, sent = "/apps/shop/parts/templates", {"seen": "1", **LETTER}
