@@ -109,7 +109,8 @@ class _Kept:
         return time.monotonic() - self.made_at < 60
 
 
-_kept: dict[tuple[str, bool], _Kept] = {}
+#: By the keys that its database had before: a copy of one without them has none, too.
+_kept: dict[tuple[str, bool, frozenset[str]], _Kept] = {}
 
 
 def prepare_two(
@@ -125,7 +126,10 @@ def prepare_two(
 
         is_documented: As of `prepare`, of shop.
     """
-    kept = _kept.get((engine.dialect.name, is_documented))
+    with engine.connect() as connection:
+        keys = frozenset(connection.scalars(sa.select(api_keys.c.id)))
+    kind = (engine.dialect.name, is_documented, keys)
+    kept = _kept.get(kind)
     if kept is not None and kept.is_fresh:
         kept.rows.write(engine)
     else:
@@ -133,7 +137,7 @@ def prepare_two(
         books = prepare(engine, folder, "books", "Qbooksq")
         shop = prepare(engine, folder, "shop", "Qshopq", is_documented=is_documented)
         kept = _Kept((shop, books), folder, KeptRows.read(engine), made_at)
-        _kept[engine.dialect.name, is_documented] = kept
+        _kept[kind] = kept
     shutil.copytree(kept.home / "workspace", home / "workspace")
     with writing(engine) as connection:
         connection.execute(sa.update(processes).values(heartbeat_at=db_now()))
