@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from actions.tick import TickReport, run_tick
 from dispatch.dispatcher import Dispatcher
-from models.database.engine import reading, writing
 from models.database.tables import leases, operations
+from tests.database import execute, fetch_rows
 from tests.scheduling import (
     FakeSender,
     Hooked,
@@ -59,8 +59,7 @@ def count_states(engine: sa.Engine) -> dict[str, int]:
     statement = sa.select(operations.c.state, sa.func.count().label("found")).group_by(
         operations.c.state
     )
-    with reading(engine) as connection:
-        return {row.state: row.found for row in connection.execute(statement)}
+    return {row.state: row.found for row in fetch_rows(engine, statement)}
 
 
 def assert_all_sent_once(engine: sa.Engine, sender: FakeSender, count: int) -> None:
@@ -75,7 +74,7 @@ def assert_all_sent_once(engine: sa.Engine, sender: FakeSender, count: int) -> N
 
 def expire(engine: sa.Engine) -> None:
     """Let the lease run out, as if a minute without heartbeat had passed."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(leases).values(expires_at=get_now(engine) - timedelta(seconds=1))
-        )
+    execute(
+        engine,
+        sa.update(leases).values(expires_at=get_now(engine) - timedelta(seconds=1)),
+    )

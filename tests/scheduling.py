@@ -22,7 +22,7 @@ from actions.posting.post import Posted, Posting, post_action
 from actions.tick import Dispatched, TickReport, run_tick
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import Outbox, Sender
-from models.database.engine import read_clock, reading, writing
+from models.database.engine import read_clock, writing
 from models.database.tables import (
     events,
     operations,
@@ -42,6 +42,7 @@ from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, tell_why
 from scheduler_server import Scheduler
 from settings import read_settings
+from tests.database import execute, fetch_rows, read_by, write_by
 
 #: A Monday, long past by the clocks of the databases, so all is due to be sent.
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
@@ -96,8 +97,7 @@ def post(
 ) -> Posted:
     """Post ``make_document(**changes)`` by the database's clock."""
     action = read_action_object(make_document(**changes))
-    with writing(engine) as connection:
-        return post_action(connection, app, action, Posting(replace_it, lookback))
+    return write_by(engine, post_action, app, action, Posting(replace_it, lookback))
 
 
 def post_at(
@@ -111,12 +111,12 @@ def post_at(
 
 def edit_action(engine: sa.Engine, uid: str, **values: Any) -> None:
     """Write *values* into the row of an action, behind everybody's back."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(scheduled_actions)
-            .where(scheduled_actions.c.uid == uid)
-            .values(**values)
-        )
+    execute(
+        engine,
+        sa.update(scheduled_actions)
+        .where(scheduled_actions.c.uid == uid)
+        .values(**values),
+    )
 
 
 def copy_action(
@@ -137,10 +137,9 @@ def copy_action(
 
 def fetch_action(engine: sa.Engine, uid: str) -> sa.Row[Any]:
     """Return the row of an action."""
-    with reading(engine) as connection:
-        return connection.execute(
-            sa.select(scheduled_actions).where(scheduled_actions.c.uid == uid)
-        ).one()
+    return fetch_rows(
+        engine, sa.select(scheduled_actions).where(scheduled_actions.c.uid == uid)
+    ).one()
 
 
 def make_operation(
@@ -164,8 +163,7 @@ def make_operation(
 
 def record_all(engine: sa.Engine, *new: NewOperation) -> list[UUID]:
     """Record *new* in a transaction of their own."""
-    with writing(engine) as connection:
-        return list(record(connection, new))
+    return list(write_by(engine, record, new))
 
 
 def add_revision(engine: sa.Engine, uid: str = "daily", **changes: Any) -> None:
@@ -188,28 +186,26 @@ def edit(engine: sa.Engine, operation_id: UUID, **values: Any) -> None:
 
 def get(engine: sa.Engine, operation_id: UUID) -> sa.Row[Any]:
     """Return the row of an operation."""
-    with reading(engine) as connection:
-        return connection.execute(
-            sa.select(operations).where(operations.c.id == operation_id)
-        ).one()
+    return fetch_rows(
+        engine, sa.select(operations).where(operations.c.id == operation_id)
+    ).one()
 
 
 def fetch_all(engine: sa.Engine) -> list[sa.Row[Any]]:
     """Return every operation, by occurrence."""
-    with reading(engine) as connection:
-        return list(
-            connection.execute(
-                sa.select(operations).order_by(
-                    operations.c.occurrence, operations.c.user_id, operations.c.id
-                )
-            )
+    return list(
+        fetch_rows(
+            engine,
+            sa.select(operations).order_by(
+                operations.c.occurrence, operations.c.user_id, operations.c.id
+            ),
         )
+    )
 
 
 def get_now(engine: sa.Engine) -> datetime:
     """Return the database's clock."""
-    with reading(engine) as connection:
-        return read_clock(connection)
+    return read_by(engine, read_clock)
 
 
 def find_far_hour(engine: sa.Engine) -> int:
@@ -224,10 +220,10 @@ def find_far_hour(engine: sa.Engine) -> int:
 
 def count_revisions(engine: sa.Engine, uid: str) -> int:
     """Return how many revisions of an action there are."""
-    with reading(engine) as connection:
-        return connection.execute(
-            sa.select(sa.func.count()).where(scheduled_action_revisions.c.uid == uid)
-        ).scalar_one()
+    return fetch_rows(
+        engine,
+        sa.select(sa.func.count()).where(scheduled_action_revisions.c.uid == uid),
+    ).scalar_one()
 
 
 @dataclass
@@ -411,17 +407,17 @@ def add_event(
     name: str = "app.x",
 ) -> None:
     """Add an event as if it had been recorded when it happened."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(events).values(
-                id=UUID(int=random.getrandbits(128)),
-                app="app",
-                name=name,
-                user_id=user_id,
-                at=instant,
-                recorded_at=recorded_at or instant,
-            )
-        )
+    execute(
+        engine,
+        sa.insert(events).values(
+            id=UUID(int=random.getrandbits(128)),
+            app="app",
+            name=name,
+            user_id=user_id,
+            at=instant,
+            recorded_at=recorded_at or instant,
+        ),
+    )
 
 
 def say_why(connection: sa.Connection, operation_id: UUID) -> str:

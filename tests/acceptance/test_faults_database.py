@@ -12,13 +12,13 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import writing
 from models.database.tables import leases
 from models.errors import UnreachableError
 from models.operation_state import OperationState
 from scheduler_server import make_scheduler
 from tests.chaos.installation import SHORT, Installation
 from tests.chaos.servers import Victim, run_faulty_postgres
+from tests.database import execute
 from tests.scheduling import MINUTE, edit_action, fetch_all, get, get_now
 from tests.servers import (
     PATIENCE_S,
@@ -42,8 +42,7 @@ def installation(
 ) -> Iterator[Installation]:
     """Give an installation on that database, in which nobody leads."""
     made = Installation(database.url, redis_url, tmp_path)
-    with writing(made.engine) as connection:
-        connection.execute(sa.delete(leases))
+    execute(made.engine, sa.delete(leases))
     yield made
     made.engine.dispose()
 

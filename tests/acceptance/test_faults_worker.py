@@ -10,20 +10,19 @@ import sqlalchemy as sa
 from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
 from dispatch.manual_runs import run_now
-from models.database.engine import reading, writing
 from models.operation_state import OperationState, Queue, Reason, StepState
 from operations.cancel_and_retry import cancel
 from operations.list_operations import fetch_steps
 from operations.sending.order import Message
 from tests.chaos.installation import SHORT, Installation, freeze, kill, thaw
+from tests.database import execute, read_by, write_by
 from tests.scheduling import edit_action, get
 from tests.servers import wait_until
 
 
 def fetch_step_states(installation: Installation, operation_id: UUID) -> list[str]:
     """Return the states of the steps of an operation."""
-    with reading(installation.engine) as connection:
-        steps = fetch_steps(connection, [operation_id])
+    steps = read_by(installation.engine, fetch_steps, [operation_id])
     return [step.state for step in steps[operation_id]]
 
 
@@ -176,14 +175,14 @@ def test_operation_is_canceled_in_any_state(scheduled: Installation) -> None:
     never = str(scheduled.folder / "never")
     pending, queued, running = (scheduled.run("wait_for", never) for _ in range(3))
     scheduled.wait_for_state(pending, "queued")
-    with writing(scheduled.engine) as connection:
-        connection.execute(
-            sa.text(
-                "update operations set state = 'pending',"
-                " send_at = statement_timestamp() + interval '1 hour' where id = :id"
-            ),
-            {"id": pending},
-        )
+    execute(
+        scheduled.engine,
+        sa.text(
+            "update operations set state = 'pending',"
+            " send_at = statement_timestamp() + interval '1 hour' where id = :id"
+        ),
+        {"id": pending},
+    )
     do_cancel(scheduled, pending)
     scheduled.wait_for_state(queued, "queued")
     do_cancel(scheduled, queued)
@@ -200,8 +199,7 @@ def test_operation_is_canceled_in_any_state(scheduled: Installation) -> None:
 
 def do_cancel(installation: Installation, operation_id: UUID) -> None:
     """Cancel an operation as the command line does."""
-    with writing(installation.engine) as connection:
-        assert cancel(connection, operation_id, reason=Reason.CANCELED)
+    assert write_by(installation.engine, cancel, operation_id, reason=Reason.CANCELED)
 
 
 def test_messages_that_the_broker_forgot_are_sent_again(
@@ -212,14 +210,14 @@ def test_messages_that_the_broker_forgot_are_sent_again(
     scheduled.wait_for_state(asked, "queued")
     with redis.Redis.from_url(scheduled.broker_url) as client:
         client.flushdb()
-    with writing(scheduled.engine) as connection:
-        connection.execute(
-            sa.text(
-                "update operations set sent_at = sent_at - interval '2 minutes'"
-                " where id = :id"
-            ),
-            {"id": asked},
-        )
+    execute(
+        scheduled.engine,
+        sa.text(
+            "update operations set sent_at = sent_at - interval '2 minutes'"
+            " where id = :id"
+        ),
+        {"id": asked},
+    )
     with scheduled.worker(concurrency=1):
         row = scheduled.wait_until_final(asked)
 

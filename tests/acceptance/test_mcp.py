@@ -19,11 +19,11 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from models.database.engine import writing
 from models.door.json_text import LARGEST_TEXT
 from models.role import Role
 from serving.access.manage_keys import create_key
 from tests.chaos.installation import Installation
+from tests.database import write_by
 from tests.scheduling import add_app
 from tests.servers import ROOT, find_free_port, run_process, wait_until
 
@@ -50,8 +50,7 @@ PATIENCE_S = 300
 
 def make_key(installation: Installation, role: Role) -> str:
     """Return a key of the small app ``app``."""
-    with writing(installation.engine) as connection:
-        key = create_key(connection, app="app", role=role)
+    key = write_by(installation.engine, create_key, app="app", role=role)
     return key.text
 
 

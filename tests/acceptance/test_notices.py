@@ -6,13 +6,14 @@ import sqlalchemy as sa
 
 from actions.small_apps.apply import apply_small_app
 from dispatch.upkeep import do_all
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import notices, operations
 from models.door.app_documents import read_small_app_object
 from models.operation_state import OperationState, Trigger
 from operations.cancel_and_retry import reopen
 from scheduler_server import Scheduler, make_scheduler
 from tests.chaos.installation import Installation
+from tests.database import fetch_rows, write_by
 from tests.mail_server import MailServer
 from tests.scheduling import MINUTE, add_app, get, make_operation, post, record_all
 from tests.servers import wait_until
@@ -25,18 +26,17 @@ MAIL = {"send_email": {"template": "weekly"}}
 
 def apply_app(installation: Installation, **parts: object) -> None:
     model = read_small_app_object({"uid": "app", **parts})
-    with writing(installation.engine) as connection:
-        apply_small_app(connection, model)
+    write_by(installation.engine, apply_small_app, model)
 
 
 def count_final(installation: Installation) -> int:
-    with reading(installation.engine) as connection:
-        return connection.execute(
-            sa.select(sa.func.count()).where(
-                operations.c.trigger != Trigger.NOTICE,
-                operations.c.finished_at.is_not(None),
-            )
-        ).scalar_one()
+    return fetch_rows(
+        installation.engine,
+        sa.select(sa.func.count()).where(
+            operations.c.trigger != Trigger.NOTICE,
+            operations.c.finished_at.is_not(None),
+        ),
+    ).scalar_one()
 
 
 def send_all(scheduler: Scheduler) -> None:

@@ -24,6 +24,7 @@ from models.database.tables import leases, processes, templates
 from models.operation_state import Queue
 from operations.sending.order import Message
 from tests.chaos.installation import Installation
+from tests.database import execute
 from tests.mail_server import MailServer, run_mail_server
 from tests.scheduling import add_app, edit_action, fetch_all, get_now, post
 from tests.servers import ROOT, find_postgres_programs, run_warm, wait_until
@@ -50,12 +51,12 @@ def mailing(installation: Installation, mail_server: MailServer) -> Installation
     }
     engine = installation.engine
     add_app(engine, ids=["ada"])
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(templates).values(
-                app="app", name="hello", subject="Hello", text="Hello"
-            )
-        )
+    execute(
+        engine,
+        sa.insert(templates).values(
+            app="app", name="hello", subject="Hello", text="Hello"
+        ),
+    )
     return installation
 
 
@@ -161,10 +162,9 @@ def has_signs(engine: sa.Engine) -> bool:
 
 def be_at_once(engine: sa.Engine) -> None:
     """Let the dump be of this moment, however long it took to put it back."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(processes).values(heartbeat_at=sa.func.statement_timestamp())
-        )
+    execute(
+        engine, sa.update(processes).values(heartbeat_at=sa.func.statement_timestamp())
+    )
 
 
 def test_nobody_is_mailed_twice_after_a_restore(

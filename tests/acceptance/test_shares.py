@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from models.database.engine import reading
 from models.database.tables import operations
 from models.operation_state import OperationState
 from tests.chaos.installation import Installation
+from tests.database import fetch_rows
 from tests.scheduling import get, make_operation, record_all
 from tests.servers import wait_until
 
@@ -19,10 +19,10 @@ BEFORE = 6
 
 
 def count(installation: Installation, *where: sa.ColumnElement[bool]) -> int:
-    with reading(installation.engine) as connection:
-        return connection.execute(
-            sa.select(sa.func.count()).select_from(operations).where(*where)
-        ).scalar_one()
+    return fetch_rows(
+        installation.engine,
+        sa.select(sa.func.count()).select_from(operations).where(*where),
+    ).scalar_one()
 
 
 def test_first_operation_of_an_app_waits_for_no_backlog(

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from playwright.sync_api import Page, expect
 
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.database.tables import (
     deliveries,
     domains,
@@ -17,6 +17,7 @@ from models.database.tables import (
     operations,
 )
 from tests.browser.looking import Looker
+from tests.database import execute
 from tests.seeded.sites import Site
 
 #: What a mail may try; each would be seen from outside of its frame.
@@ -119,12 +120,12 @@ def _press(page: Page, name: str) -> None:
 def test_mail_can_neither_run_nor_load_nor_lead_away(looker: Looker, own_site: Site):
     """Whoever wrote it, in its frame or opened alone."""
     named = Named(own_site)
-    with writing(own_site.engine) as connection:
-        connection.execute(
-            sa.update(mail_contents)
-            .where(mail_contents.c.digest == named.content)
-            .values(html=EVIL)
-        )
+    execute(
+        own_site.engine,
+        sa.update(mail_contents)
+        .where(mail_contents.c.digest == named.content)
+        .values(html=EVIL),
+    )
     # What it tried is what the browser complains of, and nothing else.
     looker.watch.provoked = (
         "csp: GET",

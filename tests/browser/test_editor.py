@@ -10,9 +10,9 @@ from itertools import cycle
 import sqlalchemy as sa
 from playwright.sync_api import Page, Route, expect
 
-from models.database.engine import reading
 from models.database.tables import scheduled_actions
 from tests.browser.looking import Looker, check_axe, leaving
+from tests.database import fetch_rows
 from tests.seeded.sites import Site
 from tests.servers import wait_until
 from web.editor.builders import KINDS
@@ -37,14 +37,18 @@ PAUSES_MS = (80, 450, 120, 900, 200)
 def find_action(site: Site) -> str:
     """Return the uid of an action that is driven by a cron rule."""
     kept = scheduled_actions.c
-    with reading(site.engine) as connection:
-        found: str = connection.scalars(
+    found: str = (
+        fetch_rows(
+            site.engine,
             sa.select(kept.uid)
             .where(kept.timing.like("%cron_rule%"), kept.deleted_at.is_(None))
             .where(kept.app != "minutehand")
             .order_by(kept.uid)
-            .limit(1)
-        ).one()
+            .limit(1),
+        )
+        .scalars()
+        .one()
+    )
     return found
 
 
@@ -299,9 +303,8 @@ def test_actions_are_made_without_a_line_of_json(looker: Looker, own_site: Site)
         page.close()
 
     kept = scheduled_actions.c
-    with reading(own_site.engine) as connection:
-        query = sa.select(kept.name, kept.document).where(kept.name.like("made %"))
-        stored = {row.name: row.document for row in connection.execute(query)}
+    query = sa.select(kept.name, kept.document).where(kept.name.like("made %"))
+    stored = {row.name: row.document for row in fetch_rows(own_site.engine, query)}
     assert made == {name: each["when"] for name, each in stored.items()}
     for each in stored.values():
         assert {"send_execsum": True} == each["operations"]
@@ -318,10 +321,11 @@ def test_first_action_takes_a_minute(looker: Looker, empty_site: Site):
     page.locator("#document").press("Control+s")
 
     expect(page).not_to_have_url(f"{empty_site.url}/actions/new?starter=weekdays")
-    with reading(empty_site.engine) as connection:
-        kept = scheduled_actions.c
-        query = sa.select(kept.name).where(kept.app == "main")
-        assert ["summary of the day before"] == list(connection.scalars(query))
+    kept = scheduled_actions.c
+    query = sa.select(kept.name).where(kept.app == "main")
+    assert ["summary of the day before"] == list(
+        fetch_rows(empty_site.engine, query).scalars()
+    )
 
 
 def test_without_script_a_button_checks(looker: Looker, own_site: Site):

@@ -9,19 +9,19 @@ import pytest
 import sqlalchemy as sa
 from playwright.sync_api import Route, expect
 
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import operation_steps, operations
 from tests.browser.looking import Looker, check_axe, leaving
+from tests.database import fetch_rows
 from tests.seeded.sites import Site
 
 
 def find(site: Site, state: str) -> str:
     """Return the id of the latest operation in *state* with the most attempts."""
     kept = operations.c
-    with reading(site.engine) as connection:
-        query = sa.select(kept.id).where(kept.state == state)
-        order = (kept.attempt.desc(), kept.recorded_at.desc())
-        return str(connection.execute(query.order_by(*order).limit(1)).scalar_one())
+    query = sa.select(kept.id).where(kept.state == state)
+    order = (kept.attempt.desc(), kept.recorded_at.desc())
+    return str(fetch_rows(site.engine, query.order_by(*order).limit(1)).scalar_one())
 
 
 def test_list_is_used_with_keys(looker: Looker, site: Site):

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from models.database.engine import writing
 from models.role import Role
 from serving.access.callers import Caller
 from serving.access.manage_keys import create_key
@@ -22,6 +21,7 @@ from tests.browser.looking import (
     check_width,
     walk_with_keyboard,
 )
+from tests.database import write_by
 from tests.identity_providers import CLIENT, SECRET, run_provider
 from tests.seeded.sites import Site, make_empty_home, run_site
 
@@ -29,8 +29,7 @@ from tests.seeded.sites import Site, make_empty_home, run_site
 @pytest.mark.parametrize("script", [True, False])
 def test_key_signs_in_and_leads_back(looker: Looker, site: Site, *, script: bool):
     """Who asked for a page without being signed in comes to it afterwards."""
-    with writing(site.engine) as connection:
-        key = create_key(connection, app=None, role=Role.VIEWER).text
+    key = write_by(site.engine, create_key, app=None, role=Role.VIEWER).text
     page = looker.open(site, "/keys?from=before", role=None, script=script)
     page.get_by_label("key").fill(key)
     page.get_by_role("button", name="Sign in").click()
@@ -45,8 +44,7 @@ def test_link_signs_in(looker: Looker, site: Site, role: Role | None):
     """
     It asks once more before it is used up, and its secret is in no request but that.
     """
-    with writing(site.engine) as connection:
-        link = make_link(connection, Caller(None, "ada", Role.ADMIN, None))
+    link = write_by(site.engine, make_link, Caller(None, "ada", Role.ADMIN, None))
     page = looker.open(site, "/sign-in", role=role)
     told: list[str] = []
     page.on("request", lambda each: told.append(f"{each.url} {each.headers}"))
@@ -62,8 +60,7 @@ def test_link_signs_in(looker: Looker, site: Site, role: Role | None):
 
 def test_link_signs_in_without_script(looker: Looker, site: Site):
     """Its secret is pasted, as the page says."""
-    with writing(site.engine) as connection:
-        link = make_link(connection, Caller(None, "ada", Role.ADMIN, None))
+    link = write_by(site.engine, make_link, Caller(None, "ada", Role.ADMIN, None))
     page = looker.open(site, f"/sign-in#{link}", role=None, script=False)
     expect(page.get_by_text("paste what stands behind its #")).to_be_visible()
     page.get_by_label("key").fill(link)

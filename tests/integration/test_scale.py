@@ -31,6 +31,7 @@ from operations.operation_filter import OperationFilter
 from operations.sending.order import LINES_AT_ONCE, has_sendable
 from operations.task_ends import fetch_overdue
 from operations.turns import HAS_TURN
+from tests.database import read_by
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
 from tests.scheduling import (
@@ -273,8 +274,7 @@ def test_a_period_long_ago_costs_what_was_due_in_it(postgres_engine: sa.Engine):
     engine = postgres_engine
     add_app(engine, APP)
     add_history(engine)
-    with reading(engine) as connection:
-        begin = read_clock(connection) - timedelta(hours=HOURS / 2)
+    begin = read_by(engine, read_clock) - timedelta(hours=HOURS / 2)
     a_day = OperationFilter(since=begin, until=begin + timedelta(days=1))
     due = 24 * HAPPENED // HOURS
     read = {}
@@ -342,8 +342,7 @@ def test_what_is_under_way_costs_no_look_at_all_of_it(postgres_engine: sa.Engine
     with explaining(engine) as plans:
         dispatcher.send_waiting()
         dispatcher.rescue()
-        with reading(engine) as connection:
-            fetch_overdue(connection, limit=500)
+        read_by(engine, fetch_overdue, limit=500)
 
     assert len(plans) > 8
     assert max(count_read(plan, "operations") for plan in plans) < 10

@@ -15,11 +15,12 @@ from actions.pausing.pause_and_resume import pause_action
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import SILENCE_S
 from dispatch.upkeep import NOTICE_AFTER_S, RESCUE_EVERY_S
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import make_engine, writing
 from models.database.tables import leases, scheduled_actions
 from models.errors import BrokerUnreachableError, UnreachableError
 from models.requests.notes import PauseModel
 from scheduler_server import PAUSE_S, Scheduler
+from tests.database import execute, read_by, write_by
 from tests.scheduling import (
     BROKER_DOWN,
     MINUTE,
@@ -173,8 +174,7 @@ def test_broker_that_is_down_stops_no_decision(engine: sa.Engine):
 
 
 def fetch_send_failure(engine: sa.Engine) -> SendFailure | None:
-    with reading(engine) as connection:
-        return get_send_failure(connection)
+    return read_by(engine, get_send_failure)
 
 
 def test_what_the_broker_says_is_kept_until_it_takes_something(engine: sa.Engine):
@@ -195,8 +195,7 @@ def test_what_the_broker_says_is_kept_until_it_takes_something(engine: sa.Engine
     scheduler.wake()
     assert ["queued"] == [row.state for row in fetch_all(engine)]
     assert fetch_send_failure(engine) is None
-    with writing(engine) as connection:
-        record_send_failure(connection, "once more")
+    write_by(engine, record_send_failure, "once more")
     scheduler.leader.release()
 
     make_scheduler(engine, sender, clock).wake()
@@ -276,8 +275,7 @@ def test_crash_between_commit_and_send_sends_the_same_ids(engine: sa.Engine):
 
 
 def expire_lease(engine: sa.Engine) -> None:
-    with writing(engine) as connection:
-        connection.execute(sa.update(leases).values(expires_at=leases.c.acquired_at))
+    execute(engine, sa.update(leases).values(expires_at=leases.c.acquired_at))
 
 
 def test_crash_between_send_and_mark_sends_twice_under_one_id(engine: sa.Engine):
@@ -355,8 +353,7 @@ def test_tick_that_failed_lets_nothing_fly(
     scheduler = make_scheduler(postgres_engine, CHUNK="2")
     scheduler.wake()
     past = get_now(postgres_engine) - MINUTE
-    with writing(postgres_engine) as connection:
-        connection.execute(sa.update(scheduled_actions).values(next_due_at=past))
+    execute(postgres_engine, sa.update(scheduled_actions).values(next_due_at=past))
     pool: Any = postgres_engine.pool
     in_flight: list[int] = []
 
@@ -378,8 +375,7 @@ def test_tick_ends_pauses_before_it_decides(engine: sa.Engine):
     add_app(engine)
     uid = post(engine, when={"every": "PT1M"}).uid
     until = get_now(engine).replace(second=0, microsecond=0) + 2 * MINUTE
-    with writing(engine) as connection:
-        pause_action(connection, uid, PauseModel(until=until))
+    write_by(engine, pause_action, uid, PauseModel(until=until))
     scheduler = make_scheduler(engine)
     assert scheduler.leader.hold()
 

@@ -21,7 +21,7 @@ import scheduler_server
 from actions.leader import Leader, get_last_tick_at
 from actions.own_actions import MAINTENANCE_UID
 from dispatch.upkeep import RESCUE_EVERY_S
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import make_engine
 from models.database.tables import leases
 from models.errors import ConflictError, UnreachableError, UsageError
 from models.operation_state import Queue
@@ -29,6 +29,7 @@ from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
 from scheduler_server import PAUSE_S, Scheduler, run, serve, tell_systemd
 from settings import Settings, read_settings
+from tests.database import execute, read_by
 from tests.scheduling import (
     MINUTE,
     Clock,
@@ -95,8 +96,7 @@ def test_clock_that_is_set_back_keeps_ticking(movable: tuple[sa.Engine, MovableC
 
     now = get_now(engine)
     assert now < fetch_action(engine, uid).next_due_at <= now + MINUTE
-    with reading(engine) as connection:
-        last_tick_at = get_last_tick_at(connection)
+    last_tick_at = read_by(engine, get_last_tick_at)
     assert last_tick_at is not None
     assert last_tick_at <= now
     for _ in range(5):
@@ -113,10 +113,7 @@ def test_clock_that_is_set_back_keeps_ticking(movable: tuple[sa.Engine, MovableC
 
 def keep_lease(engine: sa.Engine) -> None:
     """Let the lease hold at any time of the clock."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(leases).values(expires_at=get_now(engine) + 60 * MINUTE)
-        )
+    execute(engine, sa.update(leases).values(expires_at=get_now(engine) + 60 * MINUTE))
 
 
 def test_rescue_sends_what_was_lost(engine: sa.Engine):

@@ -13,11 +13,12 @@ import sqlalchemy as sa
 from actions.due_rows import fetch_next_look
 from actions.leader import Leader
 from actions.tick import run_look
-from models.database.engine import make_engine, reading
+from models.database.engine import make_engine
 from models.operation_state import Queue, Reason
 from operations.rescue import LOST_AFTER
 from scheduler_server import Scheduler
 from settings import read_settings
+from tests.database import read_by
 from tests.integration.test_minute import SEVEN, SlowSender, World
 from tests.scheduling import (
     FakeSender,
@@ -216,8 +217,7 @@ def test_a_look_leaves_to_the_tick_what_is_of_the_tick(engine: sa.Engine):
     dispatcher = make_dispatcher(engine)
     bounds = {"since": at("07:00:05"), "until": at("07:01")}
 
-    with reading(engine) as connection:
-        found = fetch_next_look(connection, **bounds)
+    found = read_by(engine, fetch_next_look, **bounds)
     early = run_look(
         at("07:00:19"), since=bounds["since"], engine=engine, dispatcher=dispatcher
     )

@@ -31,6 +31,7 @@ from operations.sending.order import Message
 from operations.task_ends import record_answers
 from settings import find_collector, read_settings
 from tests.collector import Collector, collecting
+from tests.database import write_by
 from tests.integration.dispatch.test_task_outbox import FakeCouriers
 from tests.scheduling import (
     FakeSender,
@@ -207,8 +208,7 @@ def test_task_that_goes_straight_to_its_queue_is_in_the_trace_of_its_operation(
         for number in range(3 * tracing.MOST)
     )
     actions = [read_action_object(each) for each in documents]
-    with writing(engine) as connection:
-        posted = post_actions(connection, "app", actions)
+    posted = write_by(engine, post_actions, "app", actions)
     now = backdate(engine, posted[0].uid)
     for each in posted:
         edit_action(engine, each.uid, next_due_at=now, effective_from=now)

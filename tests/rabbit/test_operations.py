@@ -7,24 +7,24 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from celery_app.routing import find_broker_names
-from models.database.engine import writing
 from models.operation_state import OperationState, Queue
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
+from tests.database import execute
 from tests.rabbit.server import CONSUMER_TIMEOUT_S, connect
 from tests.servers import wait_until
 
 
 def make_old(installation: Installation, operation_id: UUID) -> None:
     """Let the message of an operation have been sent two minutes ago."""
-    with writing(installation.engine) as connection:
-        connection.execute(
-            sa.text(
-                "update operations set sent_at = sent_at - interval '2 minutes'"
-                " where id = :id"
-            ),
-            {"id": operation_id},
-        )
+    execute(
+        installation.engine,
+        sa.text(
+            "update operations set sent_at = sent_at - interval '2 minutes'"
+            " where id = :id"
+        ),
+        {"id": operation_id},
+    )
 
 
 def test_operations_run_once_whatever_the_broker_does(

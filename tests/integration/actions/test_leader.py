@@ -22,9 +22,10 @@ from actions.leader import (
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import Outbox
 from dispatch.upkeep import do_all
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import make_engine, writing
 from models.database.tables import leases
 from models.errors import UnreachableError
+from tests.database import execute, fetch_rows, read_by, write_by
 from tests.scheduling import (
     MONDAY,
     Clock,
@@ -51,13 +52,11 @@ def expire(engine: sa.Engine) -> None:
 
 
 def edit_lease(engine: sa.Engine, **values: object) -> None:
-    with writing(engine) as connection:
-        connection.execute(sa.update(leases).values(**values))
+    execute(engine, sa.update(leases).values(**values))
 
 
 def get_lease(engine: sa.Engine) -> sa.Row[tuple[object, ...]]:
-    with reading(engine) as connection:
-        return connection.execute(sa.select(leases)).one()
+    return fetch_rows(engine, sa.select(leases)).one()
 
 
 def test_ten_contenders_twenty_rounds_one_leader(postgres_engine: sa.Engine):
@@ -338,16 +337,13 @@ def test_frozen_transaction_frees_the_lease(postgres_url: str):
 def test_last_tick_is_kept(engine: sa.Engine):
     """Across leaders: the clock must not be earlier than this."""
     leader = Leader(engine)
-    with reading(engine) as connection:
-        assert get_last_tick_at(connection) is None
+    assert read_by(engine, get_last_tick_at) is None
     leader.hold()
-    with writing(engine) as connection:
-        record_tick(connection, MONDAY)
+    write_by(engine, record_tick, MONDAY)
     leader.release()
     Leader(engine).hold()
 
-    with reading(engine) as connection:
-        assert MONDAY == get_last_tick_at(connection)
+    assert MONDAY == read_by(engine, get_last_tick_at)
     holder = get_holder(engine)
     assert holder is not None
     assert (MONDAY, os.getpid(), 2, False) == (
@@ -380,8 +376,7 @@ def test_no_lease_no_dispatch(engine: sa.Engine):
 
 def fetch_past(engine: sa.Engine) -> list[tuple[int, bool]]:
     """Return the fence of each leadership, the latest first, and whether it ended."""
-    with reading(engine) as connection:
-        past = fetch_leaderships(connection, limit=10)
+    past = read_by(engine, fetch_leaderships, limit=10)
     assert all(each.hostname and each.pid and each.acquired_at for each in past)
     return [(each.fence, each.released_at is not None) for each in past]
 
@@ -392,8 +387,7 @@ def test_who_led_when_is_kept(engine: sa.Engine):
     assert first.hold()
     first.release()
     assert second.hold()
-    with writing(engine) as connection:
-        expire_lease(connection)
+    write_by(engine, expire_lease)
     assert third.hold()
 
     assert [(3, False), (2, False), (1, True)] == fetch_past(engine)
@@ -404,8 +398,7 @@ def test_lease_that_was_deleted_can_be_taken_again(engine: sa.Engine):
     first = Leader(engine)
     assert first.hold()
     first.release()
-    with writing(engine) as connection:
-        connection.execute(sa.delete(leases))
+    execute(engine, sa.delete(leases))
 
     assert Leader(engine).hold()
     assert [(1, False)] == fetch_past(engine)

@@ -17,6 +17,7 @@ from models.operation_state import OperationState, Queue
 from models.paging import Page
 from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
+from tests.database import read_by
 from tests.scheduling import (
     MONDAY,
     REFRESH,
@@ -51,8 +52,9 @@ def _app(engine: sa.Engine) -> None:
 
 def find(engine: sa.Engine, **wanted: Any) -> str:
     """Return the actions of one app that match, by what they are."""
-    with reading(engine) as connection:
-        part = select_part(connection, ActionFilterModel(app="app", **wanted), Page(50))
+    part = read_by(
+        engine, select_part, ActionFilterModel(app="app", **wanted), Page(50)
+    )
     assert part.following is None
     return " ".join(row.uid.removeprefix("app-") for row in part.entries)
 

@@ -10,11 +10,12 @@ import pytest
 import sqlalchemy as sa
 
 from actions.receive_events import ReceivedEvents, receive_events_strictly
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import changes, events
 from models.door.documents import read_cloud_event_object, read_event_object
 from models.errors import InvalidDocumentError, NotFoundError
 from models.fields.instants import format_instant
+from tests.database import fetch_rows
 from tests.scheduling import add_app, get_now
 
 SEEN = "instance.user.last_seen"
@@ -52,8 +53,7 @@ def _outcomes(received: ReceivedEvents) -> list[str]:
 
 
 def _fetch(engine: sa.Engine, *columns: Any) -> list[tuple[Any, ...]]:
-    with reading(engine) as connection:
-        return [tuple(row) for row in connection.execute(sa.select(*columns)).all()]
+    return [tuple(row) for row in fetch_rows(engine, sa.select(*columns)).all()]
 
 
 def test_same_source_and_id_are_the_same_event(engine: sa.Engine):

@@ -14,6 +14,7 @@ from models.database.engine import reading, writing
 from models.database.tables import changes, events, users
 from models.errors import ConflictError, NotFoundError
 from overview.events import fetch_detailed_event
+from tests.database import execute, fetch_rows, write_by
 from tests.scheduling import add_app, fetch_all, get_now, make_dispatcher, post, tick
 
 LONG_AGO = timedelta(days=2)
@@ -34,8 +35,7 @@ def _send(engine: sa.Engine, name: str = "app.x") -> UUID:
 
 
 def _replay(engine: sa.Engine, event_id: UUID, key: str = "1") -> ReplayedEvent:
-    with writing(engine) as connection:
-        return replay_event(connection, "app", event_id, key=key)
+    return write_by(engine, replay_event, "app", event_id, key=key)
 
 
 def test_replay_is_an_event_of_its_own(engine: sa.Engine):
@@ -101,8 +101,7 @@ def test_the_same_replay_is_one(engine: sa.Engine):
 def test_what_is_said_of_a_user_is_not_replayed(engine: sa.Engine, name: str):
     """That it happened now would be untrue, so nothing is recorded."""
     first = _send(engine, name)
-    with reading(engine) as connection:
-        before = connection.execute(sa.select(users)).all()
+    before = fetch_rows(engine, sa.select(users)).all()
 
     with pytest.raises(ConflictError, match="would say that it was now"):
         _replay(engine, first)
@@ -120,8 +119,7 @@ def test_what_is_not_there_is_not_found(engine: sa.Engine):
         _replay(engine, uuid4())
     with writing(engine) as connection, pytest.raises(NotFoundError, match="'other'"):
         replay_event(connection, "other", first, key="1")
-    with writing(engine) as connection:
-        connection.execute(sa.delete(users))
+    execute(engine, sa.delete(users))
 
     with pytest.raises(NotFoundError, match="no user 'ann'"):
         _replay(engine, first)

@@ -16,6 +16,7 @@ from models.database.engine import reading, writing
 from models.database.tables import events, scheduled_actions, users
 from models.errors import NotFoundError
 from models.occurrence import make_operation_id
+from tests.database import execute, fetch_rows, write_by
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -49,12 +50,12 @@ def send(
     key: str | None = None,
     correct: bool = False,
 ) -> int:
-    with writing(engine) as connection:
-        return record_events(
-            connection,
-            [NewEvent("app", name, each, at, key) for each in user_ids],
-            correct=correct,
-        )
+    return write_by(
+        engine,
+        record_events,
+        [NewEvent("app", name, each, at, key) for each in user_ids],
+        correct=correct,
+    )
 
 
 def fetch_events(engine: sa.Engine) -> list[tuple[str, str, datetime]]:
@@ -68,8 +69,7 @@ def fetch_events(engine: sa.Engine) -> list[tuple[str, str, datetime]]:
 
 
 def get_user(engine: sa.Engine, user_id: str = "ann") -> sa.Row[tuple[object, ...]]:
-    with reading(engine) as connection:
-        return connection.execute(sa.select(users).where(users.c.id == user_id)).one()
+    return fetch_rows(engine, sa.select(users).where(users.c.id == user_id)).one()
 
 
 def ran(engine: sa.Engine) -> list[str | None]:
@@ -136,11 +136,11 @@ def test_newer_last_seen_replaces_the_older(engine: sa.Engine):
 def test_newest_of_one_batch_remains(engine: sa.Engine):
     """A batch may tell several at once."""
     now = get_now(engine)
-    with writing(engine) as connection:
-        count = record_events(
-            connection,
-            [NewEvent("app", SEEN, "ann", now - back * DAY) for back in (2, 1, 3)],
-        )
+    count = write_by(
+        engine,
+        record_events,
+        [NewEvent("app", SEEN, "ann", now - back * DAY) for back in (2, 1, 3)],
+    )
 
     assert 1 == count
     assert [(SEEN, "ann", now - DAY)] == fetch_events(engine)
@@ -215,8 +215,7 @@ def test_absence_is_counted_from_the_correction(engine: sa.Engine):
 
 def edit_recorded(engine: sa.Engine, instant: datetime) -> None:
     """Make as if all events had been recorded at *instant*."""
-    with writing(engine) as connection:
-        connection.execute(sa.update(events).values(recorded_at=instant))
+    execute(engine, sa.update(events).values(recorded_at=instant))
 
 
 def test_event_wakes_the_actions_that_wait(engine: sa.Engine):
@@ -307,10 +306,7 @@ def test_recipients_of_an_event_action_are_a_filter(engine: sa.Engine):
         recipients={"groups": ["all"], "only_inactive_users": True},
     )
     send(engine, "app.x", "ann", "bob", "eve")
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(users).where(users.c.id == "eve").values(disabled=True)
-        )
+    execute(engine, sa.update(users).where(users.c.id == "eve").values(disabled=True))
 
     tick(make_dispatcher(engine), get_now(engine))
 
@@ -415,8 +411,7 @@ def wait_for_a_lock(engine: sa.Engine) -> None:
     waits = sa.text("select 1 from pg_stat_activity where wait_event_type = 'Lock'")
 
     def is_waited_for() -> bool:
-        with reading(engine) as connection:
-            return connection.execute(waits).first() is not None
+        return fetch_rows(engine, waits).first() is not None
 
     wait_until(is_waited_for, what="the lock")
 
@@ -448,8 +443,7 @@ def test_actions_are_locked_in_one_order(postgres_engine: sa.Engine, who: str):
 
     def record() -> None:
         news = [NewEvent("app", name, "ann") for name in ("app.x", "app.y")]
-        with writing(postgres_engine) as connection:
-            record_events(connection, news)
+        write_by(postgres_engine, record_events, news)
 
     def decide() -> None:
         tick(dispatcher, get_now(postgres_engine))

@@ -13,10 +13,11 @@ import sqlalchemy as sa
 from actions.adopting_zones import adopt_part, begin_adoption, date_adoption_back
 from actions.leader import Leader
 from actions.zone_changes import MovedInstant, find_moved, find_unreadable
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import leases, zones
 from models.occurrence import make_operation_id
 from models.operation_state import Trigger
+from tests.database import execute, read_by, write_by
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -47,15 +48,11 @@ def _app(engine: sa.Engine) -> None:
 def make_older(engine: sa.Engine, rules_of: str, zone: str = PARIS) -> None:
     """Make as if *zone* had the rules of another when its actions were posted."""
     data = resources.files("tzdata").joinpath(f"zoneinfo/{rules_of}").read_bytes()
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(zones).where(zones.c.name == zone).values(data=data)
-        )
+    execute(engine, sa.update(zones).where(zones.c.name == zone).values(data=data))
 
 
 def find(engine: sa.Engine, **options: Any) -> list[MovedInstant]:
-    with reading(engine) as connection:
-        return find_moved(connection, now=NOW, **options)
+    return read_by(engine, find_moved, now=NOW, **options)
 
 
 def adopt(
@@ -66,13 +63,13 @@ def adopt(
     meanwhile: Callable[[], datetime] = lambda: NOW,
 ) -> set[str]:
     """Lead, and adopt up to so many *parts* of two actions; return which zones."""
-    with writing(engine) as connection:
-        changed = begin_adoption(connection, ticked_at=ticked_at)
+    changed = write_by(engine, begin_adoption, ticked_at=ticked_at)
     if changed is None:
         return set()
     for _part in range(parts):
-        with writing(engine) as connection:
-            is_left = adopt_part(connection, changed, ticked_at=meanwhile(), at_most=2)
+        is_left = write_by(
+            engine, adopt_part, changed, ticked_at=meanwhile(), at_most=2
+        )
         if not is_left:
             break
     return set(changed.names)
@@ -228,8 +225,7 @@ def test_rules_that_cannot_be_read_any_more_are_told(engine: sa.Engine):
     good = post(engine, name="good", when=DAILY).uid
 
     moved = {each.action_uid for each in find(engine)}
-    with reading(engine) as connection:
-        unreadable = find_unreadable(connection)
+    unreadable = read_by(engine, find_unreadable)
 
     assert {good} == moved
     assert [(bad, PARIS)] == [(each.action_uid, each.zone) for each in unreadable]
@@ -244,15 +240,13 @@ def test_zone_that_is_gone_is_passed_over(engine: sa.Engine):
     timing = fetch_action(engine, lost).timing.replace(PARIS, "Mars/Base")
     edit_action(engine, lost, timing=timing, next_due_at=NOW)
     post(engine, name="good", when={**DAILY, "timezone": "Asia/Tokyo"})
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(zones).where(zones.c.name == PARIS).values(name="Mars/Base")
-        )
+    execute(
+        engine, sa.update(zones).where(zones.c.name == PARIS).values(name="Mars/Base")
+    )
     make_older(engine, "UTC", "Asia/Tokyo")
 
     adopted = adopt(engine)
-    with reading(engine) as connection:
-        unreadable = find_unreadable(connection)
+    unreadable = read_by(engine, find_unreadable)
 
     assert {"Asia/Tokyo"} == adopted
     assert (NOW, None) == (
@@ -337,8 +331,7 @@ def test_leader_with_another_database_begins_anew(engine: sa.Engine):
     *_adopted, uid = post_many(engine, 3)
     adopt(engine, parts=1)
     make_older(engine, PARIS)
-    with writing(engine) as connection:
-        connection.execute(sa.update(leases).values(adopting="2083a"))
+    execute(engine, sa.update(leases).values(adopting="2083a"))
     late = NOW + 20 * MINUTE
 
     zones_adopted = adopt(engine, ticked_at=late, meanwhile=lambda: late)

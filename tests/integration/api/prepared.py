@@ -57,6 +57,7 @@ from operations.fleet.draining import drain_worker
 from serving.access.callers import Caller
 from serving.access.manage_keys import create_key
 from serving.access.sign_ins import fetch_invitations, make_invitation
+from tests.database import execute, write_by
 from tests.integration.kept_rows import KeptRows
 from tests.presence import give_sign, make_worker
 from tests.scheduling import MONDAY, make_operation, record_all
@@ -139,8 +140,7 @@ def prepare_two(
         kept = _Kept((shop, books), folder, KeptRows.read(engine), made_at)
         _kept[kind] = kept
     shutil.copytree(kept.home / "workspace", home / "workspace")
-    with writing(engine) as connection:
-        connection.execute(sa.update(processes).values(heartbeat_at=db_now()))
+    execute(engine, sa.update(processes).values(heartbeat_at=db_now()))
     return deepcopy(kept.apps)
 
 
@@ -213,9 +213,8 @@ def _record_workers(engine: sa.Engine, made: Prepared) -> None:
     made.others["drained worker"] = str(uuid5(_SPACE, "drained worker"))
     give_sign(engine, make_worker("a", id=UUID(made.ids["worker_id"])))
     give_sign(engine, make_worker("b", id=UUID(made.others["drained worker"])))
-    with writing(engine) as connection:
-        drained = UUID(made.others["drained worker"])
-        drain_worker(connection, drained, by="an operator", note=None)
+    drained = UUID(made.others["drained worker"])
+    write_by(engine, drain_worker, drained, by="an operator", note=None)
 
 
 def _make_id(made: Prepared, name: str) -> UUID:

@@ -8,8 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from api.routes.action_examples import PAUSES
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.database.tables import changes, idempotency_keys
+from tests.database import execute
 from tests.integration.api.conftest import APP, Web
 from tests.integration.api.test_actions import create
 from tests.scheduling import REFRESH
@@ -53,8 +54,7 @@ def test_run_whose_answer_got_lost_is_not_run_twice(web: Web):
     def run(body: dict[str, object]) -> str:
         answer = web.post(f"/actions/{uid}/runs", body, headers=headers)
         assert 202 == answer.status_code
-        with writing(web.engine) as connection:
-            connection.execute(sa.delete(idempotency_keys))
+        execute(web.engine, sa.delete(idempotency_keys))
         return str(answer.json()["id"])
 
     first = run({"note": "end of month"})

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading
 from models.database.tables import backfills, changes
+from tests.database import fetch_rows
 from tests.integration.api.conftest import APP, Web
 from tests.integration.dispatch.backfills.backfilling import make_backfiller
 from tests.scheduling import fetch_all, post
@@ -39,8 +39,7 @@ def test_it_is_listed_before_it_is_started(web: Web):
         answer.json()["by_recorded"],
     )
     assert "2026-01-05T07:00:00Z" == answer.json()["occurrences"][0]["occurrence"]
-    with reading(web.engine) as connection:
-        assert connection.execute(sa.select(backfills)).first() is None
+    assert fetch_rows(web.engine, sa.select(backfills)).first() is None
 
 
 def test_it_is_started_and_followed(web: Web):
@@ -71,12 +70,12 @@ def test_it_is_canceled(web: Web):
     assert (200, "stopping") == (answer.status_code, answer.json()["state"])
     assert f"admin of {APP}" == answer.json()["canceled_by"]
     assert web.post(path).status_code == 409
-    with reading(web.engine) as connection:
-        noted = connection.execute(
-            sa.select(changes.c.change, changes.c.by)
-            .where(changes.c.kind == "backfill")
-            .order_by(changes.c.number)
-        ).all()
+    noted = fetch_rows(
+        web.engine,
+        sa.select(changes.c.change, changes.c.by)
+        .where(changes.c.kind == "backfill")
+        .order_by(changes.c.number),
+    ).all()
     assert [("started", f"admin of {APP}"), ("canceled", f"admin of {APP}")] == noted
 
 

@@ -28,10 +28,10 @@ from schemathesis.schemas import BaseSchema
 
 from api.openapi import make_document
 from cli.web_app import make_app
-from models.database.engine import writing
 from models.role import Role
 from serving.access.manage_keys import create_key
 from serving.services import Services
+from tests.database import write_by
 from tests.integration.api.conftest import UNLIMITED, make_settings
 from tests.integration.api.documented import find_routes
 from tests.integration.api.prepared import prepare_two
@@ -170,8 +170,7 @@ def test_every_answer_is_as_documented(
     endless = {each.path for each in find_routes() if each.is_endless}
     paths = sorted({each.path for each in find_routes()} - endless)
     mine = paths[share::SHARES]
-    with writing(engine) as connection:
-        key = create_key(connection, app=None, role=Role.ADMIN).text
+    key = write_by(engine, create_key, app=None, role=Role.ADMIN).text
     examples = request.config.getoption("fuzz_examples")
     config = make_config(
         key,

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from api.answers import ROOT
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import changes, operation_log, operation_steps
 from models.fields.instants import format_instant
 from models.json_form import write_json
@@ -21,6 +21,7 @@ from models.role import Role
 from operations.state import get_operation_state
 from overview.operations import fetch_shown_operation
 from serving.services import Services
+from tests.database import fetch_rows, read_by
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import MONDAY, edit, get, make_operation, post, record_all
 
@@ -150,8 +151,7 @@ def test_state_is_what_the_function_says(web: Web, state: OperationState):
 
     answer = web.get(f"/operations/{operation_id}/state").json()
 
-    with reading(web.engine) as connection:
-        assert get_operation_state(connection, operation_id) == answer["state"]
+    assert read_by(web.engine, get_operation_state, operation_id) == answer["state"]
     assert (state in FINAL_STATES) == answer["is_final"]
 
 
@@ -184,8 +184,7 @@ def test_operation_is_read_with_its_steps(web: Web):
     shown = web.get(f"/operations/{operation_id}")
     steps = web.get(f"/operations/{operation_id}/steps")
 
-    with reading(web.engine) as connection:
-        expected = fetch_shown_operation(connection, operation_id)
+    expected = read_by(web.engine, fetch_shown_operation, operation_id)
     assert json.loads(write_json(expected)) == shown.json()
     assert shown.json()["steps"] == steps.json()["items"]
     assert [*STEPS] == [step["name"] for step in steps.json()["items"]]
@@ -277,10 +276,9 @@ def test_cancel_is_final_at_once(web: Web):
     assert (200, "canceled") == (done.status_code, done.json()["state"])
     assert 409 == again.status_code
     assert f"operation {operation_id} is already canceled" == again.json()["detail"]
-    with reading(web.engine) as connection:
-        (row,) = connection.execute(
-            sa.select(changes).where(changes.c.kind == "operation")
-        ).all()
+    (row,) = fetch_rows(
+        web.engine, sa.select(changes).where(changes.c.kind == "operation")
+    ).all()
     assert ("canceled", str(operation_id), APP) == (row.change, row.subject, row.app)
     assert (f"operator of {APP}", "too late") == (row.by, row.note)
     assert row.key_id in web.keys[APP, Role.OPERATOR]

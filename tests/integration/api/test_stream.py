@@ -19,7 +19,6 @@ import sqlalchemy as sa
 
 from actions.leader import Leader
 from cli.web_app import make_app
-from models.database.engine import writing
 from models.errors import UnreachableError
 from models.role import Role
 from overview.live_events import LiveEvent, LiveEventKind, Sight
@@ -27,6 +26,7 @@ from serving.access.manage_keys import create_key
 from serving.server import WebServer
 from serving.services import Services
 from serving.stream import Hub, Listener, StreamSettings, make_hub
+from tests.database import write_by
 from tests.integration.api.conftest import APP, OTHER, Web, make_settings
 from tests.integration.test_budget import counting
 from tests.scheduling import add_app, edit, get_now, make_operation, record_all
@@ -350,8 +350,7 @@ def served(engine: sa.Engine, tmp_path: Path) -> Iterator[WebServer]:
 
 def make_key(engine: sa.Engine, app: str | None) -> str:
     """Return a key that may read."""
-    with writing(engine) as connection:
-        return create_key(connection, app=app, role=Role.VIEWER, name=None).text
+    return write_by(engine, create_key, app=app, role=Role.VIEWER, name=None).text
 
 
 @contextmanager

@@ -12,11 +12,12 @@ from structlog.testing import capture_logs
 
 from actions.leader import Leader, record_tick
 from cli.web_app import make_app
-from models.database.engine import make_engine, writing
+from models.database.engine import make_engine
 from models.role import Role
 from serving.limits import RequestLimits
 from serving.services import Services
 from telemetry import Event
+from tests.database import write_by
 from tests.integration.api.conftest import APP, OTHER, Web, make_settings
 from tests.presence import give_sign, make_worker
 from tests.scheduling import edit, get_now, make_document, make_operation, record_all
@@ -39,8 +40,7 @@ def _busy(web: Web) -> None:
             started_at=get_now(engine),
         )
     Leader(engine).hold()
-    with writing(engine) as connection:
-        record_tick(connection, get_now(engine))
+    write_by(engine, record_tick, get_now(engine))
     give_sign(engine, make_worker("host", name="quick@host"))
 
 

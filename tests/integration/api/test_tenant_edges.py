@@ -11,6 +11,7 @@ from models.database.engine import Author, writing
 from models.database.tables import small_apps
 from models.requests.notes import PauseModel
 from models.role import Role
+from tests.database import execute
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import make_document, make_operation, record_all
 
@@ -112,9 +113,8 @@ def test_header_of_an_event_is_part_of_the_request(web: Web):
 
 def test_folder_of_the_sources_is_told_to_operators_alone(web: Web):
     """It is a path on their hosts."""
-    with writing(web.engine) as connection:
-        folder = {"source_folder": "/srv/secret"}
-        connection.execute(sa.update(small_apps).values(folder))
+    folder = {"source_folder": "/srv/secret"}
+    execute(web.engine, sa.update(small_apps).values(folder))
 
     assert web.get(f"/apps/{APP}").json()["source_folder"] is None
     assert web.get(f"/apps/{APP}", app=None).json()["source_folder"] == "/srv/secret"

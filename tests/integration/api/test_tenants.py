@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import db_now, writing
+from models.database.engine import db_now
 from models.database.tables import api_keys
 from models.role import Role
+from tests.database import execute
 from tests.integration.api.conftest import OTHER, Web
 from tests.integration.api.documented import Route, Sample, find_routes
 from tests.integration.api.prepared import Prepared, digest_tables, prepare_two
@@ -217,8 +218,7 @@ def test_nobody_is_let_in_without_a_valid_key(
     for kind, column in (("revoked", "revoked_at"), ("expired", "expires_at")):
         key_id = str(kinds[kind]).split("_")[1]
         end = sa.update(api_keys).where(api_keys.c.id == key_id)
-        with writing(free_web.engine) as connection:
-            connection.execute(end.values({column: db_now()}))
+        execute(free_web.engine, end.values({column: db_now()}))
     before = digest_tables(free_web.engine, but=OF_KEYS)
     answers = {
         (str(route), kind): send(free_web, sample, key).status_code

@@ -24,6 +24,7 @@ from models.errors import StepError, UnreachableError
 from operations.foreign_tasks import TaskAnswer
 from operations.ports import Ports
 from telemetry import Event
+from tests.database import write_by
 from tests.integration.operations.test_task_ends import (
     DAILY,
     MINUTE,
@@ -203,8 +204,7 @@ def test_task_that_nobody_takes_is_told_after_minutes(engine: sa.Engine, ports: 
 
     reader.look()
 
-    with writing(engine) as connection:
-        after = say_why(connection, DAILY.id)
+    after = write_by(engine, say_why, DAILY.id)
     assert "nobody" not in before
     assert "nobody takes (None, 'reports', 'shop.report')" in after
 

@@ -15,12 +15,13 @@ import sqlalchemy as sa
 
 from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import make_engine, writing
 from models.operation_state import Queue
 from operations.fleet.draining import drain_worker, find_worker, resume_worker
 from operations.fleet.processes import Seen, fetch_processes
 from operations.sending.order import Message
 from settings import read_settings
+from tests.database import read_by, write_by
 from tests.servers import run_process, wait_until
 
 #: A worker that gives a sign of life each second: the test waits for some of them.
@@ -53,8 +54,7 @@ def sending(broker_url: str) -> Iterator[CelerySender]:
 
 
 def fetch(engine: sa.Engine) -> Seen | None:
-    with reading(engine) as connection:
-        return next(iter(fetch_processes(connection)), None)
+    return next(iter(read_by(engine, fetch_processes)), None)
 
 
 def wait_for_queues(engine: sa.Engine, *names: str) -> Seen:
@@ -105,8 +105,7 @@ def test_drained_worker_takes_nothing_until_it_is_resumed(
 
         wait_until(look_later, what="later signs of life")
         still_there = Queue.QUICK not in sender.find_empty_queues()
-        with writing(shared) as connection:
-            assert resume_worker(connection, uid, note=None)
+        assert write_by(shared, resume_worker, uid, note=None)
         wait_for_queues(shared, "quick", "heavy", "celery")
         wait_until(
             lambda: Queue.QUICK in sender.find_empty_queues(),

@@ -30,6 +30,7 @@ from operations.mail.message import Fate, Sending
 from overview.doctor.checks.apps import look_at_mail, look_at_monitors
 from overview.doctor.finding import View
 from settings import read_settings
+from tests.database import execute, read_by, write_by
 from tests.integration.dispatch.test_task_outbox import TASK
 from tests.integration.dispatch.test_task_outbox import Case as TaskCase
 from tests.scheduling import (
@@ -114,8 +115,7 @@ class Case:
     def rest(self) -> None:
         """Let all pauses be over."""
         self.clock.now += 60
-        with writing(self.engine) as connection:
-            connection.execute(sa.update(breakers).values(retry_at=MONDAY))
+        execute(self.engine, sa.update(breakers).values(retry_at=MONDAY))
 
     def find(self) -> list[str]:
         """Return what doctor says of monitors."""
@@ -127,11 +127,10 @@ class Case:
 
     def say_why(self) -> str:
         """Return what became of the first run."""
-        with reading(self.engine) as connection:
-            minute = timedelta(minutes=1)
-            history = fetch_history(
-                connection, "daily", since=MONDAY, until=MONDAY + minute
-            )
+        minute = timedelta(minutes=1)
+        history = read_by(
+            self.engine, fetch_history, "daily", since=MONDAY, until=MONDAY + minute
+        )
         (answer,) = explain(history, MONDAY)
         return answer.text
 
@@ -208,8 +207,7 @@ def test_retry_is_told_again(engine: sa.Engine, case: Case):
     case.begin(id_)
     case.end(id_, OperationState.FAILED)
     case.look()
-    with writing(engine) as connection:
-        assert reopen(connection, id_)
+    assert write_by(engine, reopen, id_)
     assert [f"{HOST}/daily/start?rid={id_}"] == case.look()
     case.end(id_)
 
@@ -340,8 +338,7 @@ def test_retry_while_its_end_is_told_is_not_taken_for_told(
 
     def reopen_first(url: str) -> Sending:
         if "/fail" in url:
-            with writing(engine) as connection:
-                reopen(connection, id_)
+            write_by(engine, reopen, id_)
         return ping(url)
 
     monkeypatch.setattr(case.monitor, "ping", reopen_first)
@@ -383,8 +380,7 @@ def test_run_that_is_canceled_is_told_once(engine: sa.Engine, case: Case):
     id_ = case.record()
     case.begin(id_)
     case.look()
-    with writing(engine) as connection:
-        assert cancel(connection, id_, reason="canceled")
+    assert write_by(engine, cancel, id_, reason="canceled")
 
     assert [f"{HOST}/daily/fail?rid={id_}"] == case.look()
 

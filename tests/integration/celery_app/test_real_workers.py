@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import make_engine, reading
+from models.database.engine import make_engine
 from operations.fleet.processes import ProcessRole, Seen, fetch_processes
+from tests.database import read_by
 from tests.servers import PATIENCE_S, ROOT, run_process, wait_until
 
 OURS = (sys.executable, "-m", "cli.main", "worker", "-c", "1", "-Q", "quick,celery")
@@ -50,8 +51,7 @@ def running(
 
 
 def fetch(engine: sa.Engine) -> list[Seen]:
-    with reading(engine) as connection:
-        return fetch_processes(connection)
+    return read_by(engine, fetch_processes)
 
 
 @pytest.mark.parametrize("command", [OURS, THEIRS], ids=["minutehand", "celery"])

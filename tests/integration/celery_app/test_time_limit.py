@@ -18,13 +18,14 @@ import sqlalchemy as sa
 from billiard.pool import SIG_SOFT_TIMEOUT, soft_timeout_sighandler
 
 from celery_app.tasks import execute
-from models.database.engine import make_engine, reading
+from models.database.engine import make_engine
 from models.errors import StepError
 from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.smtp import make_mailer
 from operations.claiming.heart import Heart, Worker
 from operations.list_operations import fetch_steps
 from operations.mail.message import Fate, Mail, Sending
+from tests.database import read_by
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
 from tests.unit.operations.fakes import World
@@ -99,8 +100,7 @@ def run(
 def assert_told(engine: sa.Engine) -> None:
     """Assert that the operation ended for its time, and no step after it ran."""
     row = get(engine, DAILY.id)
-    with reading(engine) as connection:
-        steps = fetch_steps(connection, [DAILY.id])[DAILY.id]
+    steps = read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]
 
     assert (OperationState.FAILED, Reason.TIME_LIMIT) == (row.state, row.reason)
     assert [StepState.FAILED, StepState.SKIPPED] == [step.state for step in steps]
@@ -200,8 +200,7 @@ def test_limit_is_told_though_the_exception_was_swallowed(
 
     run(engine, tmp_path, work, limited=False)
     row = get(engine, DAILY.id)
-    with reading(engine) as connection:
-        steps = fetch_steps(connection, [DAILY.id])[DAILY.id]
+    steps = read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]
 
     assert (OperationState.FAILED, Reason.TIME_LIMIT) == (row.state, row.reason)
     assert [StepState.SUCCEEDED, StepState.FAILED] == [step.state for step in steps]

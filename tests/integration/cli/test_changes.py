@@ -10,8 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from cli.output import out
-from models.database.engine import make_engine, writing
+from models.database.engine import make_engine
 from models.database.tables import changes
+from tests.database import execute
 from tests.integration.cli.calling import Call
 
 
@@ -104,9 +105,8 @@ def test_whole_chain_is_verified(call: Call):
 def test_broken_chain_is_told_with_its_place(call: Call, engine: sa.Engine):
     """And with exit code 1, for a job that looks each night."""
     make_keys(call, 3)
-    with writing(engine) as connection:
-        forged = sa.update(changes).where(changes.c.number == 2).values(by="eve")
-        connection.execute(forged)
+    forged = sa.update(changes).where(changes.c.number == 2).values(by="eve")
+    execute(engine, forged)
     answer, as_json = call("changes", "verify"), call("changes", "verify", "--json")
 
     assert (1, 1) == (answer.code, as_json.code)

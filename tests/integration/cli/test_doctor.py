@@ -33,6 +33,7 @@ from operations.fleet.processes import Process
 from operations.fleet.strangers import Stranger, StrangerReason, record_stranger
 from overview.doctor.checks import hosts
 from telemetry import IS_LEADER, LAST_TICK
+from tests.database import execute
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker
 from tests.project import run_project
@@ -115,12 +116,12 @@ def test_leader_that_does_not_tick_is_bad(call: Call, age: timedelta, health: st
     A leader that renews its lease and ticks no more is found out, also if its last tick
     lies ahead: it ticks at once when the clock was set back.
     """
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.update(leases).values(
-                acquired_at=db_now(-5 * MINUTE), last_tick_at=db_now(-age)
-            )
-        )
+    execute(
+        get_engine(),
+        sa.update(leases).values(
+            acquired_at=db_now(-5 * MINUTE), last_tick_at=db_now(-age)
+        ),
+    )
 
     answer = call("doctor", "--json")
 
@@ -131,8 +132,7 @@ def test_leader_that_does_not_tick_is_bad(call: Call, age: timedelta, health: st
 @pytest.mark.usefixtures("leader")
 def test_lease_that_ran_out_is_no_leader(call: Call):
     """A leader that died without a word is as none."""
-    with writing(get_engine()) as connection:
-        connection.execute(sa.update(leases).values(expires_at=db_now(-MINUTE)))
+    execute(get_engine(), sa.update(leases).values(expires_at=db_now(-MINUTE)))
 
     assert "bad" == list_found(call("doctor", "--json"))["leader"]
 
@@ -185,9 +185,8 @@ def test_full_disk_of_the_database_is_named_as_that(
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", postgres_url)
     assert 0 == embedded("tick").code
     asked_before = list_found(embedded("doctor", "--json"))["database"]
-    with writing(get_engine()) as connection:
-        late = {"last_tick_at": db_now(-HOUR), "acquired_at": db_now(-HOUR)}
-        connection.execute(sa.update(leases).values(late))
+    late = {"last_tick_at": db_now(-HOUR), "acquired_at": db_now(-HOUR)}
+    execute(get_engine(), sa.update(leases).values(late))
 
     @sa.event.listens_for(get_engine(), "before_cursor_execute")
     def _fill(_connection: Any, _cursor: Any, text: str, *_: Any) -> None:
@@ -220,12 +219,12 @@ def test_database_that_is_away_is_no_finding(
 def test_quarantined_action_is_to_be_looked_at(call: Call, shop: Path):
     """The action, its app and the reason are named; that alone is not bad."""
     call("actions", "post", write_action(shop), "--app", "shop")
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.update(scheduled_actions)
-            .where(scheduled_actions.c.uid == "hello")
-            .values(quarantined_at=db_now(), quarantine_reason="no such zone")
-        )
+    execute(
+        get_engine(),
+        sa.update(scheduled_actions)
+        .where(scheduled_actions.c.uid == "hello")
+        .values(quarantined_at=db_now(), quarantine_reason="no such zone"),
+    )
 
     answer = call("doctor", "--json")
 
@@ -246,10 +245,9 @@ def test_operation_that_no_worker_takes_is_to_be_looked_at(
     sign(make_worker("a"))
     call("actions", "post", write_action(shop), "--app", "shop")
     call("actions", "run", "hello")
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.update(operations).values(state="queued", sent_at=db_now(-age))
-        )
+    execute(
+        get_engine(), sa.update(operations).values(state="queued", sent_at=db_now(-age))
+    )
 
     answer = call("doctor", "--json")
 
@@ -389,13 +387,13 @@ def test_stranger_in_our_queues_is_bad_and_named(call: Call):
 
 def make_older(zone: str, rules_of: str) -> None:
     """Make as if *zone* had the rules of another when its actions were posted."""
-    with writing(get_engine()) as connection:
-        data = sa.select(zones.c.data).where(zones.c.name == rules_of)
-        connection.execute(
-            sa.update(zones)
-            .where(zones.c.name == zone)
-            .values(data=data.scalar_subquery())
-        )
+    data = sa.select(zones.c.data).where(zones.c.name == rules_of)
+    execute(
+        get_engine(),
+        sa.update(zones)
+        .where(zones.c.name == zone)
+        .values(data=data.scalar_subquery()),
+    )
 
 
 def test_new_tz_database_is_told_with_what_it_moves(call: Call, shop: Path):

@@ -21,6 +21,7 @@ from operations.adapters.breaker import Breaker
 from operations.fleet.processes import Process, ProcessRole
 from overview.doctor.checks import hosts
 from overview.doctor.finding import LITTLE_SPACE, NO_SPACE
+from tests.database import execute
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker
 from tests.scheduling import make_operation, record_all
@@ -64,10 +65,10 @@ def run_action(call: Call, shop: Path, *, age: timedelta = timedelta(0)) -> None
     """Record a quick operation as if *age* ago."""
     assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
     assert 0 == call("actions", "run", "hello").code
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.update(operations).values(recorded_at=db_now(-age), send_at=db_now(-age))
-        )
+    execute(
+        get_engine(),
+        sa.update(operations).values(recorded_at=db_now(-age), send_at=db_now(-age)),
+    )
 
 
 def test_queue_that_nobody_uses_needs_no_worker(call: Call):
@@ -199,13 +200,13 @@ def test_least_space_of_any_worker_is_told(call: Call, free: int, health: str):
 
 def test_dead_leader_is_told_with_what_comes(call: Call):
     """Before its lease has run out: who takes over, and in how many seconds."""
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.update(leases).values(
-                heartbeat_at=db_now(-timedelta(seconds=25)),
-                expires_at=db_now(timedelta(seconds=35)),
-            )
-        )
+    execute(
+        get_engine(),
+        sa.update(leases).values(
+            heartbeat_at=db_now(-timedelta(seconds=25)),
+            expires_at=db_now(timedelta(seconds=35)),
+        ),
+    )
     alone = find(call("doctor", "--json"), "leader")
     standby = replace(make_worker("b"), role=ProcessRole.SCHEDULER, name="scheduler@b")
     sign(standby)
@@ -221,12 +222,12 @@ def fail(app: str, reason: str, age: timedelta, state: str = "failed") -> None:
     """Record an operation of *app* that ended *age* ago."""
     operation = make_operation(id=uuid4(), app=app)
     record_all(get_engine(), operation)
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.update(operations)
-            .where(operations.c.id == operation.id)
-            .values(state=state, reason=reason, finished_at=db_now(-age))
-        )
+    execute(
+        get_engine(),
+        sa.update(operations)
+        .where(operations.c.id == operation.id)
+        .values(state=state, reason=reason, finished_at=db_now(-age)),
+    )
 
 
 def test_troubles_of_the_last_hour_are_told_by_app_and_reason(call: Call):
@@ -301,10 +302,9 @@ def test_status_tells_how_long_the_oldest_waits(call: Call, shop: Path):
 def test_operation_that_waits_for_its_next_attempt_is_not_late(call: Call, shop: Path):
     """Its back-off is no sign of a lack of workers."""
     run_action(call, shop)
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.update(operations).values(send_at=db_now(MINUTE), attempt=1)
-        )
+    execute(
+        get_engine(), sa.update(operations).values(send_at=db_now(MINUTE), attempt=1)
+    )
 
     status = call("status", "--json").data
 
@@ -336,9 +336,8 @@ def test_what_waits_for_the_platform_is_told_with_its_cause(call: Call, shop: Pa
     """It fails nowhere, costs no attempt, and would be found by nobody."""
     run_action(call, shop, age=MINUTE)
     reason = f"{Reason.PLATFORM}: the workspace /w is full"
-    with writing(get_engine()) as connection:
-        later = {"reason": reason, "error": "it is full", "send_at": db_now(MINUTE)}
-        connection.execute(sa.update(operations).values(later))
+    later = {"reason": reason, "error": "it is full", "send_at": db_now(MINUTE)}
+    execute(get_engine(), sa.update(operations).values(later))
 
     answer = call("doctor", "--json")
 
@@ -416,8 +415,7 @@ def test_mail_server_that_does_not_serve_is_named(call: Call):
     breaker.fail("it hangs", tried=False)
 
     health, detail = find(call("doctor", "--json"), "mail")
-    with writing(get_engine()) as connection:
-        connection.execute(sa.update(breakers).values(retry_at=db_now(-HOUR)))
+    execute(get_engine(), sa.update(breakers).values(retry_at=db_now(-HOUR)))
     later, _detail = find(call("doctor", "--json"), "mail")
 
     assert ("bad", "look") == (health, later)

@@ -12,12 +12,13 @@ import pytest
 import sqlalchemy as sa
 
 from cli.connection import get_settings
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import make_engine
 from models.database.tables import sign_ins
 from serving.access.callers import Caller
 from serving.access.key_documents import DEFAULT_LIFETIME
 from serving.access.keys import make_digest, recognize
 from serving.access.sign_ins import LINK_COMMAND, follow_link
+from tests.database import fetch_rows, read_by, write_by
 from tests.integration.cli.calling import Answer, Call
 from tests.servers import open_terminal
 
@@ -37,8 +38,7 @@ def create(call: Call, *more: str) -> Answer:
 def is_taken(database_url: str, text: str) -> bool:
     engine = make_engine(database_url)
     try:
-        with reading(engine) as connection:
-            return isinstance(recognize(connection, text), Caller)
+        return isinstance(read_by(engine, recognize, text), Caller)
     finally:
         engine.dispose()
 
@@ -177,8 +177,7 @@ def test_link_signs_in_with_a_role(
     with open_terminal() as terminal, redirect_stdout(terminal.stream):
         answer = call("keys", "link", "--app", "shop", "--role", "viewer")
         address, _, secret = terminal.shown.strip().partition("#")
-    with writing(engine_of_call) as connection:
-        session = follow_link(connection, secret)
+    session = write_by(engine_of_call, follow_link, secret)
 
     assert (0, "") == (answer.code, answer.err)
     assert "https://minutehand.example.org/sign-in" == address
@@ -203,8 +202,7 @@ def test_colleague_is_invited(call: Call, engine_of_call: sa.Engine):
         ]
     kept = call(*invite)
     noted = call("changes", "list", "--kind", "invitation", "--json").data
-    with writing(engine_of_call) as connection:
-        session = follow_link(connection, secret)
+    session = write_by(engine_of_call, follow_link, secret)
 
     assert 0 == answer.code
     assert "For zoe, viewer of small app shop: once, and until" in answer.err
@@ -228,8 +226,7 @@ def test_invitations_are_listed_and_revoked(call: Call, engine_of_call: sa.Engin
     others = call("keys", "invitations", "--app", "books", "--json").data
     told = call("keys", "revoke", listed["id"])
     again = call("keys", "revoke", listed["id"])
-    with writing(engine_of_call) as connection:
-        session = follow_link(connection, secret)
+    session = write_by(engine_of_call, follow_link, secret)
 
     assert re.search(r"zoe \(invited by \S+\) +shop +viewer +not yet ", table)
     assert {"id", "app", "role", "name", "expires_at", "used_at"} == listed.keys()
@@ -246,8 +243,7 @@ def test_link_is_printed_to_a_terminal_alone(call: Call, engine_of_call: sa.Engi
 
     assert (2, "") == (refused.code, refused.out)
     assert "Call this in a terminal" in refused.err
-    with reading(engine_of_call) as connection:
-        assert [] == connection.execute(sa.select(sign_ins)).all()
+    assert [] == fetch_rows(engine_of_call, sa.select(sign_ins)).all()
 
 
 def test_link_says_what_it_needs(embedded: Call):

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from cli.connection import get_engine
 from models.database.engine import db_now, writing
 from models.database.tables import deliveries, operation_steps, operations
+from tests.database import execute
 from tests.integration.cli.calling import Call, write_action
 
 UNKNOWN = "00000000-0000-0000-0000-000000000000"
@@ -90,8 +91,7 @@ def test_call_that_is_not_clear_is_refused(
 @pytest.mark.usefixtures("mailed")
 def test_what_refuses_all_is_a_conflict(call: Call):
     """Of an operation that is not over; it is named."""
-    with writing(get_engine()) as connection:
-        connection.execute(sa.update(operations).values(state="pending"))
+    execute(get_engine(), sa.update(operations).values(state="pending"))
 
     answer = call("mails", "resend", "--all", "--yes")
 

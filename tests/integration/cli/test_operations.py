@@ -13,13 +13,14 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from cli.connection import get_engine
-from models.database.engine import db_now, writing
+from models.database.engine import db_now
 from models.database.tables import operation_log, operations
 from models.errors import StepError
 from operations.claiming.claim import claim_operation
 from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
 from operations.running.attempt import Attempt
+from tests.database import execute
 from tests.integration.cli.calling import WEEKLY, Call, write_action
 from tests.unit.operations.fakes import World
 
@@ -97,12 +98,12 @@ def test_cancel_and_retry_tell_of_a_worker_that_is_still_at_it(call: Call):
     """Canceled is final at once; its worker stops a little later, and a retry waits."""
     call("actions", "post", str(WEEKLY), "--app", "shop")
     operation_id = call("actions", "run", "weekly update").out.strip()
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.update(operations).values(
-                state="running", claim_token=uuid4(), lease_expires_at=db_now(MINUTE)
-            )
-        )
+    execute(
+        get_engine(),
+        sa.update(operations).values(
+            state="running", claim_token=uuid4(), lease_expires_at=db_now(MINUTE)
+        ),
+    )
 
     canceled = call("operations", "cancel", operation_id)
     retried = call("operations", "retry", operation_id)
@@ -236,8 +237,7 @@ def test_log_is_printed(call: Call):
 def test_log_says_where_lines_are_missing(call: Call):
     """On standard error, where the gap is; and if nothing was said, where to look."""
     operation_id = run_and_fail(call)
-    with writing(get_engine()) as connection:
-        connection.execute(sa.delete(operation_log).where(operation_log.c.number == 2))
+    execute(get_engine(), sa.delete(operation_log).where(operation_log.c.number == 2))
 
     gap = call("operations", "log", operation_id)
     nothing = call("operations", "log", operation_id, "--after", "3")

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from cli.connection import get_engine
-from models.database.engine import writing
 from models.database.tables import operations
+from tests.database import execute
 from tests.integration.cli.calling import Answer, Call, write_action
 
 COUNT = 3
@@ -30,8 +30,7 @@ def count(call: Call, state: str) -> int:
 
 
 def set_all(**values: object) -> None:
-    with writing(get_engine()) as connection:
-        connection.execute(sa.update(operations).values(**values))
+    execute(get_engine(), sa.update(operations).values(**values))
 
 
 @pytest.mark.usefixtures("runs")

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cli.connection import get_engine, get_settings
-from models.database.engine import read_clock, reading
+from models.database.engine import read_clock
 from models.fields.instants import format_instant
+from tests.database import read_by
 from tests.integration.cli.calling import Call, write_action
 
 
@@ -22,8 +23,7 @@ def _posted(call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_until(hours: int = 24) -> str:
-    with reading(get_engine()) as connection:
-        later = read_clock(connection) + timedelta(hours=hours)
+    later = read_by(get_engine(), read_clock) + timedelta(hours=hours)
     return format_instant(later.replace(microsecond=0))
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from actions.leader import Leader
 from actions.user_events import NewEvent, record_events
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import (
     deliveries,
     domain_versions,
@@ -22,6 +22,7 @@ from models.database.tables import (
     scheduled_action_revisions,
 )
 from operations.claiming.claim import claim_operation
+from tests.database import execute, fetch_rows, write_by
 from tests.integration.cli.calling import Call
 from tests.scheduling import (
     add_app,
@@ -55,12 +56,12 @@ def post_before(engine: sa.Engine, made_at: datetime, **changes: Any) -> str:
     uid = post(engine, **changes).uid
     before = made_at - HOUR
     edit_action(engine, uid, effective_from=before, next_due_at=made_at)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(scheduled_action_revisions).values(
-                effective_from=before, recorded_at=before
-            )
-        )
+    execute(
+        engine,
+        sa.update(scheduled_action_revisions).values(
+            effective_from=before, recorded_at=before
+        ),
+    )
     return uid
 
 
@@ -135,10 +136,9 @@ def test_mails_on_their_way_are_uncertain(
 
     data = restore(call, made_at)
 
-    with reading(engine) as connection:
-        rows = connection.execute(
-            sa.select(deliveries.c.recipient, deliveries.c.state)
-        ).all()
+    rows = fetch_rows(
+        engine, sa.select(deliveries.c.recipient, deliveries.c.state)
+    ).all()
     assert 1 == data["uncertain_mails"]
     assert {("ada", "uncertain"), ("bob", "sent")} == set(map(tuple, rows))
 
@@ -175,9 +175,8 @@ def test_events_that_were_due_since_are_missed(
         when={"after": "instance.user.last_seen", "delay": "PT2H"},
         recipients=None,
     )
-    with writing(engine) as connection:
-        event = NewEvent("app", "instance.user.last_seen", "ada", made_at - HOUR)
-        record_events(connection, [event])
+    event = NewEvent("app", "instance.user.last_seen", "ada", made_at - HOUR)
+    write_by(engine, record_events, [event])
     edit_action(engine, uid, next_due_at=made_at)
 
     restore(call, made_at)
@@ -234,10 +233,7 @@ def test_leader_of_what_was_lost_changes_nothing(
     leader = Leader(engine)
     assert leader.hold()
     old_fence = leader.fence
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(leases).values(heartbeat_at=made_at, expires_at=made_at)
-        )
+    execute(engine, sa.update(leases).values(heartbeat_at=made_at, expires_at=made_at))
 
     restore(call, made_at)
     newer = Leader(engine)
@@ -257,22 +253,22 @@ def test_refused_while_somebody_lives(
     if living == "leader":
         assert Leader(engine).hold()
     elif living == "process":
-        with writing(engine) as connection:
-            connection.execute(
-                sa.insert(processes).values(
-                    id=uuid4(),
-                    role="worker",
-                    name="quick@a",
-                    hostname="a",
-                    pid=1,
-                    version="0",
-                    revision="0001",
-                    queues=["quick"],
-                    settings={},
-                    started_at=now,
-                    heartbeat_at=now,
-                )
-            )
+        execute(
+            engine,
+            sa.insert(processes).values(
+                id=uuid4(),
+                role="worker",
+                name="quick@a",
+                hostname="a",
+                pid=1,
+                version="0",
+                revision="0001",
+                queues=["quick"],
+                settings={},
+                started_at=now,
+                heartbeat_at=now,
+            ),
+        )
     else:
         post(engine, uid="daily")
         record_all(engine, make_operation())

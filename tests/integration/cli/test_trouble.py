@@ -15,6 +15,7 @@ from cli.connection import get_engine, get_settings
 from models.database.engine import writing
 from models.database.tables import events, operations, scheduled_action_revisions
 from operations.record import record
+from tests.database import execute, write_by
 from tests.integration.cli.calling import Call, write_action
 from tests.scheduling import edit, edit_action, get_now, make_operation
 
@@ -52,8 +53,7 @@ def test_doctor_finds_a_broker_that_does_not_answer(
 def test_doctor_finds_what_is_not_sent(call: Call):
     """Due to be sent minutes ago, and nothing is in its way."""
     operation = make_operation()
-    with writing(get_engine()) as connection:
-        record(connection, [operation])
+    write_by(get_engine(), record, [operation])
     assert "outbox" not in diagnose(call)
     send_at = get_now(get_engine()) - timedelta(minutes=2)
     edit(get_engine(), operation.id, send_at=send_at)
@@ -101,8 +101,7 @@ def test_error_of_the_scheduler_is_told_to_who_asks(
     assert leader.hold()
     assert call("status", "--json").data["send_failure"] is None
     assert "sending" not in diagnose(call)
-    with writing(engine) as connection:
-        record_send_failure(connection, "NOAUTH Authentication required")
+    write_by(engine, record_send_failure, "NOAUTH Authentication required")
 
     asked = call("why", "hello", "--at", row["occurrence"], "--json")
     found = call("status", "--json").data["send_failure"]
@@ -175,8 +174,7 @@ def test_audit_finds_an_event_that_was_forgotten(
     assert 0 == call("tick").code
     assert (0, []) == ((audited := call("audit", "--json")).code, audited.data)
 
-    with writing(get_engine()) as connection:
-        connection.execute(sa.delete(operations))
+    execute(get_engine(), sa.delete(operations))
     found = call("audit", "--json")
 
     assert 1 == found.code
@@ -188,12 +186,12 @@ def break_rule() -> None:
     """Leave the action hello with a rule that no version reads."""
     rule = '{"when": [{"cron_rule": "61 * * * *", "timezone": "UTC"}]}'
     edit_action(get_engine(), "hello", timing=rule)
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.update(scheduled_action_revisions)
-            .where(scheduled_action_revisions.c.uid == "hello")
-            .values(timing=rule)
-        )
+    execute(
+        get_engine(),
+        sa.update(scheduled_action_revisions)
+        .where(scheduled_action_revisions.c.uid == "hello")
+        .values(timing=rule),
+    )
 
 
 @pytest.mark.parametrize("command", ["pause", "resume"])

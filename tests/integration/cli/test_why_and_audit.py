@@ -9,12 +9,13 @@ import pytest
 import sqlalchemy as sa
 
 from cli.connection import get_engine
-from models.database.engine import db_now, reading, writing
+from models.database.engine import db_now, writing
 from models.database.tables import (
     operations,
     scheduled_action_revisions,
     scheduled_actions,
 )
+from tests.database import execute, fetch_rows
 from tests.integration.cli.calling import Call, write_action
 
 HOUR = timedelta(hours=1)
@@ -48,9 +49,8 @@ def minutely(call: Call, shop: Path) -> datetime:
             )
         )
     call("tick")
-    with reading(get_engine()) as connection:
-        latest = sa.select(sa.func.max(operations.c.occurrence))
-        found = connection.execute(latest).scalar_one()
+    latest = sa.select(sa.func.max(operations.c.occurrence))
+    found = fetch_rows(get_engine(), latest).scalar_one()
     assert isinstance(found, datetime)
     return found
 
@@ -142,10 +142,9 @@ def test_audit_agrees_with_what_a_tick_recorded(call: Call, minutely: datetime):
 
 def test_audit_finds_what_was_never_decided(call: Call, minutely: datetime):
     """A row that is gone is a miss, by name and minute, and exit code 1."""
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.delete(operations).where(operations.c.occurrence == minutely)
-        )
+    execute(
+        get_engine(), sa.delete(operations).where(operations.c.occurrence == minutely)
+    )
     until = (minutely + MINUTE).isoformat()
     asked = ("audit", "--app", "shop", "--until", until)
 

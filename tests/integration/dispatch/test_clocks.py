@@ -33,6 +33,7 @@ from overview.doctor.checks.scheduler import look_at_set_back
 from overview.doctor.finding import Finding, Health, View
 from scheduler_server import Scheduler
 from settings import read_settings
+from tests.database import write_by
 from tests.scheduling import (
     MINUTE,
     Clock,
@@ -85,8 +86,7 @@ def leader(engine: sa.Engine, world: World) -> Leader:
     """Give a leader, after a tick at eight by the wrong clock."""
     leader = Leader(engine, monotonic=world)
     assert leader.hold()
-    with writing(engine) as connection:
-        record_tick(connection, world.read())
+    write_by(engine, record_tick, world.read())
     return leader
 
 
@@ -294,8 +294,7 @@ def test_what_jitter_delayed_is_not_missed_for_it(engine: sa.Engine):
     dispatcher = make_dispatcher(engine)
     for minute in range(30):
         tick(dispatcher, SEVEN + minute * MINUTE)
-    with writing(engine) as connection:
-        record_set_back(connection, SetBack(SEVEN + HOUR, SEVEN, None))
+    write_by(engine, record_set_back, SetBack(SEVEN + HOUR, SEVEN, None))
     edit_action(engine, "daily", next_due_at=SEVEN)
 
     tick(dispatcher, SEVEN + 40 * MINUTE)
@@ -311,11 +310,9 @@ def test_app_is_paused_with_what_was_posted_in_the_future(
     post(engine, uid="daily")
     world.fast_by = timedelta()
 
-    with writing(engine) as connection:
-        pause_target(connection, "app")
+    write_by(engine, pause_target, "app")
     paused = fetch_action(engine, "daily").paused_at
-    with writing(engine) as connection:
-        resume_target(connection, "app")
+    write_by(engine, resume_target, "app")
 
     assert (SEVEN, None) == (paused, fetch_action(engine, "daily").paused_at)
 
@@ -374,8 +371,7 @@ def test_events_of_before_are_not_missed_when_the_clock_comes_right(
 
     def happen(minute: int) -> None:
         if minute in {1, 3, 8, 9}:
-            with writing(engine) as connection:
-                record_events(connection, [NewEvent("app", "app.x", "ann")])
+            write_by(engine, record_events, [NewEvent("app", "app.x", "ann")])
 
     live(
         *(engine, world, (8.9, timedelta()), (9.9, -8.1 * MINUTE), (14, timedelta())),

@@ -13,11 +13,11 @@ from actions.leader import Leader, LeadershipLostError, expire_lease
 from dispatch import watching
 from dispatch.noticer import Noticer
 from dispatch.watching import LateLook
-from models.database.engine import writing
 from models.database.tables import notices
 from models.operation_state import OperationState
 from operations.cancel_and_retry import reopen
 from overview.why.instant import explain_instant
+from tests.database import write_by
 from tests.integration.dispatch.test_noticer import end, fetch_notices
 from tests.scheduling import (
     MINUTE,
@@ -128,8 +128,7 @@ def test_retry_by_hand_is_not_looked_at_again(engine: sa.Engine, look: LateLook)
     late = run(engine, due=HOUR, started=MINUTE)
     look.look()
     end(engine, [late], state=OperationState.FAILED, error="no")
-    with writing(engine) as connection:
-        assert reopen(connection, late)
+    assert write_by(engine, reopen, late)
 
     assert 0 == look.look()
     assert WITHIN == get(engine, late).late
@@ -149,8 +148,7 @@ def test_crash_tells_nothing_twice(
         with pytest.raises(SystemExit):
             look.look()
     assert get(engine, late).late is None
-    with writing(engine) as connection:
-        expire_lease(connection)
+    write_by(engine, expire_lease)
 
     make_look(engine).look()
 
@@ -161,8 +159,7 @@ def test_crash_tells_nothing_twice(
 def test_former_leader_tells_nothing(engine: sa.Engine, look: LateLook):
     """Its fence is over: the next one finds the same, once."""
     late = run(engine, due=HOUR, started=MINUTE)
-    with writing(engine) as connection:
-        expire_lease(connection)
+    write_by(engine, expire_lease)
     next_one = make_look(engine)
 
     with pytest.raises(LeadershipLostError):

@@ -16,10 +16,10 @@ from actions.due_rows import stream_turns
 from actions.pausing.queues import pause_queue
 from actions.tick import run_tick
 from dispatch.manual_runs import run_now
-from models.database.engine import writing
 from models.occurrence import make_operation_id
 from models.operation_state import Queue
 from operations.sending.order import Message
+from tests.database import write_by
 from tests.flying import (
     MINUTELY,
     NOW,
@@ -141,8 +141,7 @@ def test_queue_that_is_paused_meanwhile_gets_nothing_more(engine: sa.Engine):
     sender = FakeSender()
 
     def pause() -> None:
-        with writing(engine) as connection:
-            pause_queue(connection, Queue.TASKS)
+        write_by(engine, pause_queue, Queue.TASKS)
 
     hooked = Hooked(make_dispatcher(engine, sender), in_flight=once(pause))
     report = fly(hooked, engine)

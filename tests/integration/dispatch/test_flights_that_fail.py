@@ -24,6 +24,7 @@ from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases, operations, scheduled_actions
 from models.errors import UnreachableError
 from telemetry import Event
+from tests.database import execute, read_by
 from tests.flying import (
     NOW,
     assert_all_sent_once,
@@ -311,8 +312,7 @@ def test_nothing_is_locked_while_a_chunk_flies(
             wait_until(lambda: not fetch_pids(other, opened))
             seen.append(len(fetch_all(other)))
             for edit in edits:
-                with writing(other) as connection:
-                    connection.execute(edit)
+                execute(other, edit)
 
         hooked = Hooked(make_dispatcher(postgres_engine, sender), in_flight=write)
         report = fly(hooked, postgres_engine)
@@ -348,8 +348,7 @@ def test_broker_that_fails_in_the_middle_of_a_tick_loses_nothing(engine: sa.Engi
     assert (9, len(sender.ids)) == (report.recorded, report.sent)
     assert 9 > report.sent > 0
     assert 1 == sender.attempts - len(sender.batches)
-    with reading(engine) as connection:
-        failure = get_send_failure(connection)
+    failure = read_by(engine, get_send_failure)
     assert failure is not None
     assert "the broker is down" in failure.error
 
@@ -357,8 +356,7 @@ def test_broker_that_fails_in_the_middle_of_a_tick_loses_nothing(engine: sa.Engi
     clock.now += SILENCE_S
     assert 9 - report.sent == do_all(real.send_waiting)
 
-    with reading(engine) as connection:
-        assert get_send_failure(connection) is None
+    assert read_by(engine, get_send_failure) is None
     assert {"queued": 9} == count_states(engine)
     assert 9 == len(set(sender.ids)) == len(sender.ids)
 

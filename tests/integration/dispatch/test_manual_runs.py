@@ -12,9 +12,10 @@ import sqlalchemy as sa
 from actions.pausing.pause_and_resume import pause_action
 from actions.posting.post import delete_action
 from dispatch.manual_runs import find_requested_id, run_now
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_manual_id
+from tests.database import write_by
 from tests.scheduling import (
     REFRESH,
     FakeSender,
@@ -158,11 +159,9 @@ def test_user_triggers_no_action_of_time(engine: sa.Engine):
 def test_paused_action_runs_by_hand_and_a_deleted_one_does_not(engine: sa.Engine):
     """Pause stops the clock, not people."""
     uid = post(engine).uid
-    with writing(engine) as connection:
-        pause_action(connection, uid)
+    write_by(engine, pause_action, uid)
     run_now(engine, uid)
-    with writing(engine) as connection:
-        delete_action(connection, uid)
+    write_by(engine, delete_action, uid)
 
     with pytest.raises(NotFoundError):
         run_now(engine, uid)

@@ -24,6 +24,7 @@ from models.errors import ConflictError
 from models.operation_state import OperationState, Trigger
 from operations.cancel_and_retry import reopen
 from operations.notices.grouping import INSTALLATION, Scope
+from tests.database import execute, fetch_rows, write_by
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -105,8 +106,7 @@ def fetch_notices(engine: sa.Engine) -> list[dict[str, Any]]:
 
 def ask_for_notices(engine: sa.Engine, uid: str, **asked: Any) -> None:
     model = read_small_app_object({"uid": uid, "notices": asked})
-    with writing(engine) as connection:
-        apply_small_app(connection, model)
+    write_by(engine, apply_small_app, model)
 
 
 def test_failures_of_one_cause_are_one_notice(engine: sa.Engine):
@@ -115,16 +115,16 @@ def test_failures_of_one_cause_are_one_notice(engine: sa.Engine):
     add_action(engine)
     made = [make_operation(n, user_id=f"u{n}") for n in range(400)]
     record_all(engine, *made)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(operations).values(
-                state="failed",
-                reason="step failed: send_email",
-                error=sa.literal("send_email: 550 no user 'u1' ")
-                + sa.cast(operations.c.id, sa.Text),
-                finished_at=get_now(engine),
-            )
-        )
+    execute(
+        engine,
+        sa.update(operations).values(
+            state="failed",
+            reason="step failed: send_email",
+            error=sa.literal("send_email: 550 no user 'u1' ")
+            + sa.cast(operations.c.id, sa.Text),
+            finished_at=get_now(engine),
+        ),
+    )
 
     recorded = make_noticer(engine).look()
 
@@ -144,8 +144,7 @@ def test_nobody_is_told_twice(engine: sa.Engine):
     noticer.look()
 
     again = noticer.look()
-    with writing(engine) as connection:
-        expire_lease(connection)
+    write_by(engine, expire_lease)
     by_the_next = make_noticer(engine).look()
 
     assert (0, 0) == (again, by_the_next)
@@ -158,8 +157,7 @@ def test_older_leader_tells_nobody(engine: sa.Engine):
     add_action(engine)
     fail(engine, 0)
     older = make_noticer(engine)
-    with writing(engine) as connection:
-        expire_lease(connection)
+    write_by(engine, expire_lease)
     newer = make_noticer(engine)
 
     with pytest.raises(LeadershipLostError):
@@ -318,8 +316,7 @@ def test_deleted_action_is_not_waited_for(engine: sa.Engine):
     fail(engine, 0, at=now, action_uid="other")
     noticer.look(now=now)
     succeed(engine, 1, at=now + MINUTE)
-    with writing(engine) as connection:
-        delete_action(connection, "other")
+    write_by(engine, delete_action, "other")
 
     assert 1 == noticer.look(now=now + 10 * MINUTE)
     assert "recovered" == fetch_notices(engine)[-1]["kind"]
@@ -333,8 +330,7 @@ def test_retry_that_succeeds_ends_it(engine: sa.Engine):
     noticer = make_noticer(engine)
     ids = fail(engine, 0, at=now)
     noticer.look(now=now)
-    with writing(engine) as connection:
-        assert reopen(connection, ids[0])
+    assert write_by(engine, reopen, ids[0])
     end(engine, ids, at=now + MINUTE)
 
     assert 1 == noticer.look(now=now + 10 * MINUTE)
@@ -349,8 +345,7 @@ def test_retry_that_fails_again_counts_again(engine: sa.Engine):
     noticer = make_noticer(engine)
     ids = fail(engine, 0, at=now)
     noticer.look(now=now)
-    with writing(engine) as connection:
-        assert reopen(connection, ids[0])
+    assert write_by(engine, reopen, ids[0])
     end(engine, ids, at=now + MINUTE, error=REFUSED, state=OperationState.FAILED)
 
     assert 1 == noticer.look(now=now + HOUR)
@@ -374,13 +369,13 @@ def test_notice_that_fails_makes_no_notice(engine: sa.Engine):
     fail(engine, 0)
     noticer = make_noticer(engine)
     noticer.look()
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(operations)
-            .where(operations.c.trigger == Trigger.NOTICE)
-            .values(state="failed", reason="step failed: notify", error="550")
-            .values(finished_at=get_now(engine))
-        )
+    execute(
+        engine,
+        sa.update(operations)
+        .where(operations.c.trigger == Trigger.NOTICE)
+        .values(state="failed", reason="step failed: notify", error="550")
+        .values(finished_at=get_now(engine)),
+    )
 
     assert 0 == noticer.look(now=get_now(engine) + HOUR)
 
@@ -409,20 +404,20 @@ def test_uncertain_mails_are_told_of(engine: sa.Engine):
     add_app(engine)
     add_action(engine)
     [running] = record_all(engine, make_operation(0))
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(deliveries),
-            [
-                {
-                    "operation_id": running,
-                    "step": "send_email",
-                    "recipient": user,
-                    "state": "uncertain",
-                    "updated_at": get_now(engine),
-                }
-                for user in ("u1", "u2")
-            ],
-        )
+    execute(
+        engine,
+        sa.insert(deliveries),
+        [
+            {
+                "operation_id": running,
+                "step": "send_email",
+                "recipient": user,
+                "state": "uncertain",
+                "updated_at": get_now(engine),
+            }
+            for user in ("u1", "u2")
+        ],
+    )
     noticer = make_noticer(engine)
 
     before = noticer.look()
@@ -491,8 +486,7 @@ def test_what_failed_while_nobody_led_is_told_of(engine: sa.Engine):
     add_action(engine)
     noticer = make_noticer(engine)
     noticer.look()
-    with writing(engine) as connection:
-        record_watch(connection, get_now(engine) - 48 * HOUR)
+    write_by(engine, record_watch, get_now(engine) - 48 * HOUR)
     fail(engine, 0, at=get_now(engine) - 47 * HOUR)
 
     assert 1 == noticer.look()
@@ -519,8 +513,7 @@ def test_paused_notices_are_silent(engine: sa.Engine):
     noticer = make_noticer(engine)
     fail(engine, 0)
     noticer.look()
-    with writing(engine) as connection:
-        pause_action(connection, NOTICES_UID)
+    write_by(engine, pause_action, NOTICES_UID)
     fail(engine, 1, error="another cause")
 
     assert 0 == noticer.look()
@@ -578,10 +571,9 @@ def test_notices_are_operations_of_the_scheduler(engine: sa.Engine):
     fail(engine, 0)
     make_noticer(engine).look()
 
-    with reading(engine) as connection:
-        row = connection.execute(
-            sa.select(operations).where(operations.c.trigger == Trigger.NOTICE)
-        ).one()
+    row = fetch_rows(
+        engine, sa.select(operations).where(operations.c.trigger == Trigger.NOTICE)
+    ).one()
     assert (SYSTEM_APP, NOTICES_UID) == (row.app, row.action_uid)
     assert ("pending", "celery", 1) == (row.state, row.queue, row.fence)
 
@@ -591,8 +583,7 @@ def test_test_notice_goes_to_those_who_are_named(engine: sa.Engine):
     add_app(engine)
     ask_for_notices(engine, "app", mail=["ann@example.org"])
 
-    with writing(engine) as connection:
-        operation_id = send_test_notice(connection, "app")
+    operation_id = write_by(engine, send_test_notice, "app")
 
     (told,) = fetch_notices(engine)
     assert ("test", "app", ["ann@example.org"]) == (
@@ -603,8 +594,7 @@ def test_test_notice_goes_to_those_who_are_named(engine: sa.Engine):
     row = get(engine, operation_id)
     assert ("notice", "pending", "celery") == (row.trigger, row.state, row.queue)
     assert "Notice to app: app: a test notice; nothing has failed" == row.triggered_by
-    with reading(engine) as connection:
-        assert [] == connection.execute(sa.select(notices)).all()
+    assert [] == fetch_rows(engine, sa.select(notices)).all()
 
 
 def test_test_notice_to_nobody_is_refused(engine: sa.Engine):

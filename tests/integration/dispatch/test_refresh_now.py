@@ -9,11 +9,12 @@ import sqlalchemy as sa
 
 from dispatch.manual_runs import REFRESH_NAME, refresh_now
 from dispatch.upkeep import do_all
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import changes, scheduled_actions
 from models.errors import ConflictError, NotFoundError
 from operations.claiming.claim import claim_operation
 from operations.record import QUEUE_LIMIT
+from tests.database import fetch_rows
 from tests.integration.operations.staging import add_domains
 from tests.scheduling import (
     FakeSender,
@@ -50,9 +51,8 @@ def test_same_request_is_the_same_refresh(engine: sa.Engine):
 
     assert first == _refresh(engine, "a", request="digest")
     assert first != _refresh(engine, "a", request="other")
-    with reading(engine) as connection:
-        noted = sa.select(changes).where(changes.c.change == "refresh asked for")
-        assert 2 == len(connection.execute(noted).all())
+    noted = sa.select(changes).where(changes.c.change == "refresh asked for")
+    assert 2 == len(fetch_rows(engine, noted).all())
 
 
 def test_worker_gets_what_was_asked_for(engine: sa.Engine):
@@ -92,8 +92,7 @@ def test_action_is_made_once(engine: sa.Engine):
     """The same request again makes no revision of it; it runs at no tick."""
     for names in (["a"], ["a"], ["b"]):
         _refresh(engine, *names)
-    with reading(engine) as connection:
-        (row,) = connection.execute(sa.select(scheduled_actions)).all()
+    (row,) = fetch_rows(engine, sa.select(scheduled_actions)).all()
 
     tick(make_dispatcher(engine), get_now(engine))
 
@@ -163,8 +162,7 @@ def test_request_is_noted(engine: sa.Engine):
     operation_id = _refresh(engine, "a")
 
     kept = changes.c
-    with reading(engine) as connection:
-        row = connection.execute(sa.select(changes).where(kept.kind == "data")).one()
+    row = fetch_rows(engine, sa.select(changes).where(kept.kind == "data")).one()
     assert ("app", "refresh asked for", "ann") == (row.subject, row.change, row.by)
     assert {"operation": str(operation_id), "domains": ["a"], "force": False} == (
         row.after

@@ -14,9 +14,9 @@ from actions.pausing.pause_and_resume import pause_action, resume_action
 from dispatch import watching
 from dispatch.noticer import Noticer
 from dispatch.watching import Rester
-from models.database.engine import writing
 from models.operation_state import Trigger
 from models.requests.notes import PauseModel
+from tests.database import write_by
 from tests.integration.dispatch.test_noticer import fail, fetch_notices, succeed
 from tests.scheduling import add_app, edit, edit_action, fetch_action, get_now, post
 
@@ -38,8 +38,7 @@ def change(
     engine: sa.Engine, uid: str, how: Callable[..., bool], *asked: PauseModel
 ) -> None:
     """Pause or resume an action."""
-    with writing(engine) as connection:
-        assert how(connection, uid, *asked)
+    assert write_by(engine, how, uid, *asked)
 
 
 def test_third_failure_in_a_row_pauses_once(engine: sa.Engine, rester: Rester):
@@ -154,8 +153,7 @@ def test_many_are_paused_in_parts(
 def test_former_leader_pauses_nothing(engine: sa.Engine, rester: Rester):
     """Its fence is over: the next one finds the same."""
     fail(engine, 0, 1, 2)
-    with writing(engine) as connection:
-        expire_lease(connection)
+    write_by(engine, expire_lease)
     other = Leader(engine)
     assert other.hold()
 

@@ -17,7 +17,7 @@ from dispatch.manual_runs import run_now
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import PUT_OFF, Delivery, TaskOutbox
 from models.back_off import RETRY_DELAY
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import scheduled_action_revisions
 from models.errors import StepError
 from models.operation_state import Overlap, is_awaiting
@@ -26,6 +26,7 @@ from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.list_operations import fetch_steps
 from operations.sending.tasks import Ready
 from operations.task_ends import record_answers
+from tests.database import execute, read_by, write_by
 from tests.scheduling import (
     BROKER_DOWN,
     MINUTE,
@@ -154,8 +155,7 @@ def case(engine: sa.Engine) -> Case:
 
 def fetch_step(engine: sa.Engine, operation_id: UUID) -> Any:
     """Return the only step."""
-    with reading(engine) as connection:
-        (step,) = fetch_steps(connection, [operation_id])[operation_id]
+    (step,) = read_by(engine, fetch_steps, [operation_id])[operation_id]
     return step
 
 
@@ -343,8 +343,7 @@ def test_broker_that_is_away_puts_off_and_says_so(engine: sa.Engine, case: Case)
     assert ("pending", 0) == (row.state, row.attempt)
     assert "platform: connection 'shop' did not" in row.reason
     assert before <= row.send_at - PUT_OFF <= get_now(engine)
-    with reading(engine) as connection:
-        assert "follows at" in say_why(connection, row.id)
+    assert "follows at" in read_by(engine, say_why, row.id)
     case.couriers.error = None
     edit(engine, operation_id, send_at=get_now(engine))
     case.send()
@@ -363,8 +362,7 @@ def test_queue_that_is_full_is_waited_for(engine: sa.Engine, case: Case):
     row = get(engine, operation_id)
     assert ("pending", 0, 0) == (row.state, row.attempt, row.sends)
     assert row.send_at > get_now(engine)
-    with reading(engine) as connection:
-        assert "queue reports holds 100,000" in say_why(connection, row.id)
+    assert "queue reports holds 100,000" in read_by(engine, say_why, row.id)
 
 
 def test_courier_that_is_full_or_silent_puts_off(engine: sa.Engine, case: Case):
@@ -444,8 +442,7 @@ def test_action_that_was_deleted_stops_what_waits(engine: sa.Engine, case: Case)
     row = get(engine, row.id)
     assert ("canceled", "action inactive") == (row.state, row.reason)
     manual = case.run(name="shop.other")
-    with writing(engine) as connection:
-        delete_action(connection, get(engine, manual).action_uid)
+    write_by(engine, delete_action, get(engine, manual).action_uid)
     case.send()
     assert "action deleted" == get(engine, manual).reason
     assert [] == case.couriers.sent
@@ -520,12 +517,10 @@ def test_what_is_retried_waits_for_a_task_that_a_courier_has(
     """
     uid = post(engine, operations={"run_task": TASK}, overlap=Overlap.QUEUE.value).uid
     first, second = run_now(engine, uid), run_now(engine, uid)
-    with writing(engine) as connection:
-        cancel(connection, first, reason="canceled")
+    write_by(engine, cancel, first, reason="canceled")
     case.couriers.is_late = True
     case.send()
-    with writing(engine) as connection:
-        reopen(connection, first)
+    write_by(engine, reopen, first)
     case.send()
     assert [str(second)] == find_ids(case)
     case.couriers.deliver()
@@ -601,10 +596,9 @@ def test_what_is_soon_due_is_read_before_its_minute(engine: sa.Engine, case: Cas
 
     assert [1, 0] == [learn(), learn()]
 
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(scheduled_action_revisions).values(document={"unread": True})
-        )
+    execute(
+        engine, sa.update(scheduled_action_revisions).values(document={"unread": True})
+    )
     tick(case.dispatcher, get_now(engine))
     assert [TASK["name"]] == [task.name for task in case.couriers.sent]
 
@@ -621,8 +615,7 @@ def test_what_is_never_due_is_not_read_ahead(engine: sa.Engine, case: Case):
 def test_what_has_no_revision_is_read_ahead_once(engine: sa.Engine, case: Case):
     """Or the look would never be done, and nothing beside it."""
     case.add()
-    with writing(engine) as connection:
-        connection.execute(sa.delete(scheduled_action_revisions))
+    execute(engine, sa.delete(scheduled_action_revisions))
     learn = case.dispatcher.outbox.learn_ahead
 
     assert [1, 0] == [learn(), learn()]

@@ -14,6 +14,7 @@ from models.database.engine import reading, writing
 from models.database.tables import app_documents, domains
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.domains import DomainDraft, Fingerprint, Reading
+from tests.database import fetch_rows
 from tests.scheduling import add_app
 
 READ_AT = datetime(2026, 1, 5, 6, tzinfo=UTC)
@@ -82,8 +83,7 @@ def fetch_pointers(
 def fetch_live(engine: sa.Engine, part: str, app: str = "app") -> str | None:
     """Return the text of a live document."""
     kept = app_documents.c
-    with reading(engine) as connection:
-        live = connection.execute(
-            sa.select(kept.live).where(kept.app == app, kept.part == part)
-        ).scalar_one_or_none()
+    live = fetch_rows(
+        engine, sa.select(kept.live).where(kept.app == app, kept.part == part)
+    ).scalar_one_or_none()
     return None if live is None else live["text"]

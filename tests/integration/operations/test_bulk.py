@@ -25,6 +25,7 @@ from operations.claiming.claim import claim_operation, finish
 from operations.operation_filter import OperationFilter
 from operations.record import QUEUE_LIMIT
 from operations.selecting import Counted, count_selected, fetch_page
+from tests.database import execute, fetch_rows, read_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -69,8 +70,7 @@ def change_all(
     after: Position | None = None
     kind, at = OperationChange(change), at or count(engine, change, wanted).at
     while True:
-        with reading(engine) as connection:
-            part = fetch_page(connection, wanted, kind, at=at, page=Page(batch, after))
+        part = read_by(engine, fetch_page, wanted, kind, at=at, page=Page(batch, after))
         with writing(engine, author=author) as connection:
             changed = change_page(connection, part.entries, kind)
         all_of_them.done += changed.done
@@ -89,14 +89,12 @@ def retry(engine: sa.Engine, wanted: OperationFilter, batch: int = 3) -> Changed
 
 
 def fetch_states(engine: sa.Engine) -> list[str]:
-    with reading(engine) as connection:
-        query = sa.select(operations.c.state).order_by(operations.c.occurrence)
-        return list(connection.execute(query).scalars())
+    query = sa.select(operations.c.state).order_by(operations.c.occurrence)
+    return list(fetch_rows(engine, query).scalars())
 
 
 def set_all(engine: sa.Engine, **values: object) -> None:
-    with writing(engine) as connection:
-        connection.execute(sa.update(operations).values(**values))
+    execute(engine, sa.update(operations).values(**values))
 
 
 @pytest.mark.parametrize("batch", [1, 3, 7, 100])
@@ -319,10 +317,9 @@ def test_each_change_is_noted(engine: sa.Engine):
     change_all(engine, "cancel", OperationFilter(), at=counted.at, author=ann, batch=1)
     change_all(engine, "retry", OperationFilter(), at=counted.at, author=ann)
 
-    with reading(engine) as connection:
-        rows = connection.execute(
-            sa.select(changes).where(changes.c.kind == "operation")
-        ).all()
+    rows = fetch_rows(
+        engine, sa.select(changes).where(changes.c.kind == "operation")
+    ).all()
     noted = [(row.subject, row.change, row.before, row.after) for row in rows]
     pending, canceled = {"state": "pending"}, {"state": "canceled"}
     assert sorted(

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from celery_app.tasks import execute
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.operation_state import Overlap, Queue
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, give_back, let_go, renew
@@ -21,6 +21,7 @@ from operations.claiming.heart import Heart, Worker
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.rescue import expire_claim, reclaim_lost_workers, take_over_all
 from operations.sending.order import fetch_sendable
+from tests.database import read_by, write_by
 from tests.scheduling import (
     REFRESH,
     add_revision,
@@ -50,23 +51,19 @@ def canceled(engine: sa.Engine) -> Claim:
 
 
 def do_cancel(engine: sa.Engine) -> None:
-    with writing(engine) as connection:
-        assert cancel(connection, HEAVY.id, reason="canceled")
+    assert write_by(engine, cancel, HEAVY.id, reason="canceled")
 
 
 def do_reopen(engine: sa.Engine) -> None:
-    with writing(engine) as connection:
-        assert reopen(connection, HEAVY.id)
+    assert write_by(engine, reopen, HEAVY.id)
 
 
 def stop(engine: sa.Engine, claim: Claim) -> None:
-    with writing(engine) as connection:
-        let_go(connection, claim)
+    write_by(engine, let_go, claim)
 
 
 def find_sendable(engine: sa.Engine) -> list[object]:
-    with reading(engine) as connection:
-        return [each.id for each in fetch_sendable(connection, limit=10)]
+    return [each.id for each in read_by(engine, fetch_sendable, limit=10)]
 
 
 def test_no_heavy_operation_runs_beside_one_that_was_canceled(
@@ -148,8 +145,7 @@ def test_a_worker_that_died_does_not_hold_it_for_ever(
     """When the lease has run out the leader frees it; what it was stays."""
     del canceled
     edit(engine, HEAVY.id, lease_expires_at=get_now(engine) - timedelta(seconds=1))
-    with writing(engine) as connection:
-        assert (0, 0) == reclaim_lost_workers(connection)
+    assert (0, 0) == write_by(engine, reclaim_lost_workers)
 
     row = get(engine, HEAVY.id)
     assert ("canceled", None, None) == (
@@ -162,8 +158,7 @@ def test_a_worker_that_died_does_not_hold_it_for_ever(
 
 def test_a_lease_that_holds_is_not_freed(engine: sa.Engine, canceled: Claim):
     """The leader looks every few seconds, and leaves living workers alone."""
-    with writing(engine) as connection:
-        reclaim_lost_workers(connection)
+    write_by(engine, reclaim_lost_workers)
 
     assert canceled.token == get(engine, HEAVY.id).claim_token
 
@@ -179,8 +174,7 @@ def test_a_worker_known_to_be_dead_is_freed_at_once(
             expire_claim(connection, HEAVY.id, worker_suffix="(1234abcd)")
         else:
             take_over_all(connection)
-    with writing(engine) as connection:
-        reclaim_lost_workers(connection)
+    write_by(engine, reclaim_lost_workers)
 
     assert get(engine, HEAVY.id).claim_token is None
 

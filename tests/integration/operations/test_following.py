@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from actions.explaining.why import Verdict
 from actions.pausing.pause_and_resume import pause_many, resume_many
 from actions.posting.post import delete_action
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import operations, scheduled_action_revisions
 from models.decision import NewOperation
 from models.errors import StepError
@@ -37,6 +37,7 @@ from operations.sending.order import fetch_sendable
 from operations.task_ends import end_overdue, fetch_overdue, record_answers
 from overview.actions.auditing import audit_all
 from overview.why.instant import explain_asked
+from tests.database import execute, read_by, write_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -99,13 +100,11 @@ def fail(engine: sa.Engine) -> None:
 
 
 def do_cancel(engine: sa.Engine) -> None:
-    with writing(engine) as connection:
-        assert cancel(connection, FIRST.id, reason="canceled")
+    assert write_by(engine, cancel, FIRST.id, reason="canceled")
 
 
 def retry(engine: sa.Engine) -> None:
-    with writing(engine) as connection:
-        assert reopen(connection, FIRST.id)
+    assert write_by(engine, reopen, FIRST.id)
 
 
 def find_followers(engine: sa.Engine) -> list[tuple[str, str]]:
@@ -128,8 +127,7 @@ def test_success_starts_what_follows_at_once(first: sa.Engine):
     assert row.occurrence <= row.send_at
     after = {"operation": str(FIRST.id), "action": "first", "name": "first"}
     assert {"after": after | {"state": "succeeded"}} == row.details
-    with reading(first) as connection:
-        sendable = [each.id for each in fetch_sendable(connection, limit=10)]
+    sendable = [each.id for each in read_by(first, fetch_sendable, limit=10)]
     assert [expected] == sendable
 
 
@@ -160,21 +158,18 @@ def lose_worker(engine: sa.Engine) -> None:
         lease_expires_at=get_now(engine) - MINUTE,
         attempts_allowed=1,
     )
-    with writing(engine) as connection:
-        assert (0, 1) == reclaim_lost_workers(connection)
+    assert (0, 1) == write_by(engine, reclaim_lost_workers)
 
 
 def exceed_limit(engine: sa.Engine) -> None:
     claim(engine)
-    with writing(engine) as connection:
-        fail_at_time_limit(connection, FIRST.id, worker_suffix="(1234abcd)")
+    write_by(engine, fail_at_time_limit, FIRST.id, worker_suffix="(1234abcd)")
 
 
 def kill(engine: sa.Engine) -> None:
     claim(engine)
     edit(engine, FIRST.id, kills=KILLS_ALLOWED - 1)
-    with writing(engine) as connection:
-        count_kill(connection, FIRST.id, worker_suffix="(1234abcd)", cause="SIGKILL")
+    write_by(engine, count_kill, FIRST.id, worker_suffix="(1234abcd)", cause="SIGKILL")
 
 
 @pytest.mark.parametrize("end", [lose_worker, exceed_limit, kill])
@@ -201,8 +196,7 @@ def test_tasks_that_end_in_one_batch_each_start_what_follows(engine: sa.Engine):
         deadline = get_now(engine) + MINUTE
         awaiting = {"reason": "waits for a task: shop.report", "send_at": deadline}
         edit(engine, each.id, attempt=1, **awaiting)
-    with reading(engine) as connection:
-        secret = fetch_secret(connection)
+    secret = read_by(engine, fetch_secret)
 
     told = [
         TaskAnswer(make_token(secret, each.id, 1), succeeded, None)
@@ -210,8 +204,7 @@ def test_tasks_that_end_in_one_batch_each_start_what_follows(engine: sa.Engine):
     ]
     assert 3 == record_answers(engine, told)
     edit(engine, runs[3].id, send_at=get_now(engine) - MINUTE)
-    with reading(engine) as connection:
-        overdue = [(each, None) for each in fetch_overdue(connection, limit=10)]
+    overdue = [(each, None) for each in read_by(engine, fetch_overdue, limit=10)]
     assert 1 == end_overdue(engine, overdue)
 
     expected = {make_after_id("next", each.id) for each in runs}
@@ -225,8 +218,7 @@ def test_many_that_are_canceled_together_each_start_what_follows(first: sa.Engin
     more = [make_operation(n, action_uid="first") for n in range(1, 5)]
     record_all(first, *more)
 
-    with writing(first) as connection:
-        cancel_each(connection, [FIRST.id, *(each.id for each in more)])
+    write_by(first, cancel_each, [FIRST.id, *(each.id for each in more)])
 
     assert [("next", "pending")] * 5 == find_followers(first)
 
@@ -255,15 +247,13 @@ def test_delay_is_waited_for_in_the_calendar_of_the_zone(first: sa.Engine):
     expected = follow(first, when=when)
 
     run(first)
-    with writing(first) as connection:
-        date_back(connection, lease=MINUTE, at_most=10)
+    write_by(first, date_back, lease=MINUTE, at_most=10)
 
     row, ended = get(first, expected), get(first, FIRST.id)
     waits = row.send_at - ended.finished_at
     assert timedelta(hours=24) < waits <= timedelta(hours=27)
     assert row.send_at == row.occurrence
-    with reading(first) as connection:
-        assert [] == fetch_sendable(connection, limit=10)
+    assert [] == read_by(first, fetch_sendable, limit=10)
 
 
 def test_backfill_and_what_was_skipped_start_nothing(first: sa.Engine):
@@ -280,15 +270,13 @@ def test_backfill_and_what_was_skipped_start_nothing(first: sa.Engine):
 
 
 def pause(engine: sa.Engine) -> None:
-    with writing(engine) as connection:
-        pause_many(connection, ["next"], PauseModel())
+    write_by(engine, pause_many, ["next"], PauseModel())
 
 
 def pause_and_resume_after(engine: sa.Engine) -> None:
     pause(engine)
     run(engine)
-    with writing(engine) as connection:
-        resume_many(connection, ["next"], None)
+    write_by(engine, resume_many, ["next"], None)
 
 
 def deactivate(engine: sa.Engine) -> None:
@@ -304,8 +292,7 @@ def deactivate(engine: sa.Engine) -> None:
 
 
 def delete(engine: sa.Engine) -> None:
-    with writing(engine) as connection:
-        delete_action(connection, "next")
+    write_by(engine, delete_action, "next")
 
 
 @pytest.mark.parametrize("out", [pause, pause_and_resume_after, deactivate, delete])
@@ -328,8 +315,7 @@ def test_end_before_an_action_was_posted_is_not_followed(first: sa.Engine):
     run(first)
     follow(first)
 
-    with writing(first) as connection:
-        cancel_each(connection, [FIRST.id])
+    write_by(first, cancel_each, [FIRST.id])
 
     assert [] == find_followers(first)
 
@@ -361,8 +347,7 @@ def test_overlap_of_what_follows_is_its_own(first: sa.Engine):
     record_all(first, more)
 
     do_cancel(first)
-    with writing(first) as connection:
-        cancel_each(connection, [more.id])
+    write_by(first, cancel_each, [more.id])
 
     expected = [("each", "pending")] * 2 + [("one", "pending"), ("one", "skipped")]
     assert expected == find_followers(first)
@@ -375,8 +360,7 @@ def test_chain_goes_on(first: sa.Engine):
     post(first, uid="last", name="last", operations=HOOK, when=when)
 
     do_cancel(first)
-    with writing(first) as connection:
-        cancel_each(connection, [middle])
+    write_by(first, cancel_each, [middle])
 
     assert [("last", "pending"), ("middle", "canceled")] == find_followers(first)
 
@@ -408,8 +392,7 @@ def test_why_tells_the_end_that_was_not_followed(first: sa.Engine):
     # Their occurrences are long past, so the minute of now has none.
     edit(first, ran, occurrence=FIRST.occurrence)
 
-    with reading(first) as connection:
-        last, following = explain_asked(connection, "next", None)
+    last, following = read_by(first, explain_asked, "next", None)
 
     told = (
         f"it succeeded; it follows another action: 'first' succeeded ({_name(FIRST)})"
@@ -429,9 +412,8 @@ def _name(of: NewOperation) -> str:
 def test_audit_finds_the_end_that_nothing_follows(first: sa.Engine, delay: str):
     """By the id that a run after it would have."""
     id_, now = follow(first, when={"delay": delay}), get_now(first)
-    with writing(first) as connection:
-        times = dict.fromkeys(("recorded_at", "effective_from"), now - 60 * MINUTE)
-        connection.execute(sa.update(scheduled_action_revisions).values(times))
+    times = dict.fromkeys(("recorded_at", "effective_from"), now - 60 * MINUTE)
+    execute(first, sa.update(scheduled_action_revisions).values(times))
     run(first)
     edit(first, FIRST.id, finished_at=now - 30 * MINUTE)
 
@@ -442,6 +424,5 @@ def test_audit_finds_the_end_that_nothing_follows(first: sa.Engine, delay: str):
         return [each.fault for each in found.faults if each.action_uid == "next"]
 
     assert [] == find()
-    with writing(first) as connection:
-        connection.execute(sa.delete(operations).where(operations.c.id == id_))
+    execute(first, sa.delete(operations).where(operations.c.id == id_))
     assert ["miss"] == find()

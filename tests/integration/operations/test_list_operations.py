@@ -19,6 +19,7 @@ from operations.list_operations import (
     fetch_operations,
 )
 from operations.operation_filter import OperationFilter
+from tests.database import read_by
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 
 COUNT = 7
@@ -46,8 +47,7 @@ def seven(engine: sa.Engine) -> sa.Engine:
 
 def read(engine: sa.Engine, page: Page | None = None, **wanted: Any) -> list[int]:
     """Return the numbers of one part of the list."""
-    with reading(engine) as connection:
-        part = fetch_operations(connection, OperationFilter(**wanted), page)
+    part = read_by(engine, fetch_operations, OperationFilter(**wanted), page)
     return [NUMBERS[row.id] for row in part.entries]
 
 
@@ -58,10 +58,9 @@ def turn_pages(
     parts = []
     page = Page(limit)
     while True:
-        with reading(engine) as connection:
-            part = fetch_operations(
-                connection, OperationFilter(**wanted), page, bounds=bounds
-            )
+        part = read_by(
+            engine, fetch_operations, OperationFilter(**wanted), page, bounds=bounds
+        )
         parts.append([NUMBERS[row.id] for row in part.entries])
         if part.following is None:
             return parts
@@ -185,8 +184,7 @@ def test_sqlite_finds_a_period_by_indexes(sqlite_engine: sa.Engine):
 
     wanted = OperationFilter(since=ALL[1].occurrence, until=ALL[2].occurrence)
     sa.event.listen(sqlite_engine, "before_cursor_execute", explain)
-    with reading(sqlite_engine) as connection:
-        fetch_latest(connection, wanted, limit=50)
+    read_by(sqlite_engine, fetch_latest, wanted, limit=50)
 
     assert any("ix_operations_recorded_apart" in each for each in plan), plan
     assert [] == [each for each in plan if "SCAN operations" in each]
@@ -220,9 +218,8 @@ def test_part_ends_where_enough_was_looked_at(seven: sa.Engine):
     assert [[6], [4], [2], [0]] == parts
     parts = turn_pages(seven, 5, bounds, text="disk", app="app")
     assert [[6, 4], [2], [0]] == parts
-    with reading(seven) as connection:
-        wanted = OperationFilter(text="disk", until=ALL[3].occurrence)
-        rows = fetch_latest(connection, wanted, limit=5)
+    wanted = OperationFilter(text="disk", until=ALL[3].occurrence)
+    rows = read_by(seven, fetch_latest, wanted, limit=5)
     assert [2, 0] == [NUMBERS[row.id] for row in rows]
 
 
@@ -249,8 +246,7 @@ def test_what_did_not_succeed_is_found_at_once(seven: sa.Engine, app: str | None
 
 def test_latest_are_as_many_as_asked_for(seven: sa.Engine):
     """However many parts that takes."""
-    with reading(seven) as connection:
-        rows = fetch_latest(connection, OperationFilter(), limit=4)
+    rows = read_by(seven, fetch_latest, OperationFilter(), limit=4)
 
     assert [6, 5, 4, 3] == [NUMBERS[row.id] for row in rows]
 

@@ -28,6 +28,7 @@ from operations.operation_log import (
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import reclaim_lost_workers
 from operations.running.attempt import Attempt
+from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import add_revision, edit, get_now, make_operation, record_all
 from tests.unit.operations.fakes import World
 
@@ -67,8 +68,7 @@ def run(engine: sa.Engine, ports: Ports, step: Step) -> None:
 
 def read(engine: sa.Engine, *, after: int = 0, limit: int = 1_000) -> list[LogLine]:
     """Return the log of DAILY."""
-    with reading(engine) as connection:
-        return fetch_log(connection, DAILY.id, after=after, limit=limit)
+    return read_by(engine, fetch_log, DAILY.id, after=after, limit=limit)
 
 
 def read_texts(engine: sa.Engine, **which: int) -> list[str]:
@@ -238,8 +238,7 @@ def test_worker_that_lost_its_claim_says_nothing(recorded: sa.Engine, ports: Por
         context.say("one")
         context.say("two")
         edit(recorded, DAILY.id, lease_expires_at=get_now(recorded) - SECOND)
-        with writing(recorded) as connection:
-            reclaim_lost_workers(connection)
+        write_by(recorded, reclaim_lost_workers)
 
     run(recorded, ports, lose)
 
@@ -251,8 +250,7 @@ def test_canceled_worker_says_where_it_stopped(recorded: sa.Engine, ports: Ports
 
     def be_canceled(context: StepContext) -> None:
         context.say("one")
-        with writing(recorded) as connection:
-            cancel_or_refuse(connection, DAILY.id)
+        write_by(recorded, cancel_or_refuse, DAILY.id)
         context.progress(0, 1)
 
     run(recorded, ports, be_canceled)
@@ -267,8 +265,7 @@ def test_log_goes_with_its_operation(recorded: sa.Engine, ports: Ports):
     with writing(recorded) as connection:
         connection.execute(sa.delete(operations))
 
-    with reading(recorded) as connection:
-        assert [] == connection.execute(sa.select(operation_log)).all()
+    assert [] == fetch_rows(recorded, sa.select(operation_log)).all()
 
 
 def test_log_is_read_in_parts(recorded: sa.Engine, ports: Ports):

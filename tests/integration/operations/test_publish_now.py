@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import changes
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import Queue
 from models.requests.apps import MoveRequestModel
 from operations.publish_now import Moved, publish_now, roll_back_now
+from tests.database import fetch_rows
 from tests.integration.operations.staging import (
     add_domains,
     apply_document,
@@ -165,8 +166,7 @@ def test_moves_are_noted(engine: sa.Engine, tmp_path: Path):
     for _ in range(2):
         _publish(engine, tmp_path, "data", names=["a"])
 
-    with reading(engine) as connection:
-        (row,) = connection.execute(sa.select(changes)).all()
+    (row,) = fetch_rows(engine, sa.select(changes)).all()
     assert ("data", "app", "published", "ann") == (
         row.kind,
         row.subject,

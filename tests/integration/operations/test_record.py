@@ -19,6 +19,7 @@ from operations.list_operations import fetch_operations
 from operations.operation_filter import OperationFilter
 from operations.record import QUEUE_LIMIT, ask_record, record
 from operations.state import get_operation_state
+from tests.database import execute, read_by, write_by
 from tests.scheduling import (
     MONDAY,
     edit,
@@ -59,8 +60,7 @@ def test_row_keeps_what_was_decided(engine: sa.Engine):
     made = make_operation(
         3, user_id="zoë | ann", event_at=MONDAY, details={"first": "é", "count": 2}
     )
-    with writing(engine) as connection:
-        record(connection, [made], fence=7)
+    write_by(engine, record, [made], fence=7)
 
     row = get(engine, made.id)
 
@@ -273,13 +273,10 @@ def test_cancel_and_reopen_change_only_what_they_may(
     made = make_operation()
     record_all(engine, made)
     edit(engine, made.id, state=state)
-    with writing(engine) as connection:
-        reopened = reopen(connection, made.id)
-    with writing(engine) as connection:
-        edit_back = sa.update(operations).values(state=state)
-        connection.execute(edit_back)
-    with writing(engine) as connection:
-        canceled = cancel(connection, made.id, reason="canceled")
+    reopened = write_by(engine, reopen, made.id)
+    edit_back = sa.update(operations).values(state=state)
+    execute(engine, edit_back)
+    canceled = write_by(engine, cancel, made.id, reason="canceled")
 
     assert (state in {"failed", "canceled"}) == reopened
     assert (state in live) == canceled
@@ -300,8 +297,7 @@ def test_reopen_gives_three_more_attempts_and_sends_at_once(engine: sa.Engine):
         finished_at=MONDAY,
         sends=3,
     )
-    with writing(engine) as connection:
-        reopen(connection, made.id)
+    write_by(engine, reopen, made.id)
 
     row = get(engine, made.id)
 
@@ -343,8 +339,7 @@ def test_list_is_filtered(engine: sa.Engine):
     numbers = {make_operation(n).id: n for n in range(5)}
 
     def fetch(**wanted: object) -> list[int]:
-        with reading(engine) as connection:
-            rows = fetch_operations(connection, OperationFilter(**wanted)).entries  # type: ignore[arg-type]
+        rows = read_by(engine, fetch_operations, OperationFilter(**wanted)).entries  # type: ignore[arg-type]
         return [numbers.get(row.id, 9) for row in rows]
 
     one, three = make_operation(1).occurrence, make_operation(3).occurrence

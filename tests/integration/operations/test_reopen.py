@@ -9,10 +9,10 @@ import sqlalchemy as sa
 
 from actions.posting.post import delete_action
 from dispatch.manual_runs import run_now
-from models.database.engine import reading, writing
 from models.errors import ConflictError
 from models.operation_state import LIVE_STATES, OperationState, Overlap
 from operations.cancel_and_retry import get_live_beside, reopen
+from tests.database import read_by, write_by
 from tests.scheduling import (
     REFRESH,
     add_app,
@@ -30,8 +30,7 @@ FAILED, OTHER = (make_operation(n, overlap=Overlap.SKIP) for n in (1, 2))
 
 def retry(engine: sa.Engine) -> bool:
     """Try FAILED again, in a transaction of its own."""
-    with writing(engine) as connection:
-        return reopen(connection, FAILED.id)
+    return write_by(engine, reopen, FAILED.id)
 
 
 @pytest.mark.parametrize("state", list(OperationState))
@@ -43,8 +42,7 @@ def test_retry_beside_what_is_live_is_refused(engine: sa.Engine, state: Operatio
     record_all(engine, OTHER)
     edit(engine, OTHER.id, state=state)
 
-    with reading(engine) as connection:
-        beside = get_live_beside(connection, FAILED.id)
+    beside = read_by(engine, get_live_beside, FAILED.id)
     reopened = retry(engine)
 
     is_live = state in LIVE_STATES
@@ -78,8 +76,7 @@ def test_run_of_an_action_that_is_gone_is_tried_again(engine: sa.Engine):
     add_revision(engine)
     record_all(engine, FAILED)
     edit(engine, FAILED.id, state="failed")
-    with writing(engine) as connection:
-        delete_action(connection, "daily")
+    write_by(engine, delete_action, "daily")
 
     assert retry(engine)
 
@@ -99,8 +96,7 @@ def test_one_of_many_at_once_is_live(postgres_engine: sa.Engine):
     def ask(number: int) -> None:
         barrier.wait()
         if number < len(failed):
-            with writing(engine) as connection:
-                won.append(reopen(connection, failed[number]))
+            won.append(write_by(engine, reopen, failed[number]))
             return
         try:
             run_now(engine, uid)

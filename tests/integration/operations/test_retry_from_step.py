@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import changes, deliveries, operation_steps
 from models.errors import ConflictError, NotFoundError, StepError, UsageError
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
@@ -17,6 +17,7 @@ from operations.claiming.obstacles import RESENT_KEY, RETURN_KEY
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.running.attempt import Attempt
+from tests.database import execute, fetch_rows, read_by, write_by
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 from tests.unit.operations.fakes import World
 
@@ -76,8 +77,7 @@ def retry(engine: sa.Engine, step: str | None, *, app: str | None = None) -> Non
 
 def fetch_states(engine: sa.Engine) -> list[str]:
     """Return the states of the steps, in order."""
-    with reading(engine) as connection:
-        return [each.state for each in fetch_steps(connection, [DAILY.id])[DAILY.id]]
+    return [each.state for each in read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]]
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,7 @@ def test_steps_that_run_again_have_forgotten_what_they_did(failed: sa.Engine):
     """Their records are as before the first attempt; those before them stay."""
     retry(failed, "publish")
 
-    with reading(failed) as connection:
-        refresh, *others = fetch_steps(connection, [DAILY.id])[DAILY.id]
+    refresh, *others = read_by(failed, fetch_steps, [DAILY.id])[DAILY.id]
     assert ("succeeded", {"ran": "refresh"}) == (refresh.state, refresh.result)
     for each in others:
         assert ("pending", 0) == (each.state, each.attempt)
@@ -119,17 +118,14 @@ def test_steps_that_run_again_have_forgotten_what_they_did(failed: sa.Engine):
 def test_marks_of_mails_stay(failed: sa.Engine):
     """Nobody gets a mail twice, however often its step runs."""
     mark = {"operation_id": DAILY.id, "step": "send_email", "recipient": "ann"}
-    with writing(failed) as connection:
-        connection.execute(
-            sa.insert(deliveries).values(
-                **mark, state="sent", updated_at=DAILY.occurrence
-            )
-        )
+    execute(
+        failed,
+        sa.insert(deliveries).values(**mark, state="sent", updated_at=DAILY.occurrence),
+    )
 
     retry(failed, "refresh")
 
-    with reading(failed) as connection:
-        states = connection.execute(sa.select(deliveries.c.state)).scalars().all()
+    states = fetch_rows(failed, sa.select(deliveries.c.state)).scalars().all()
     assert ["sent"] == states
 
 
@@ -139,12 +135,12 @@ def test_resend_that_failed_gives_way_to_a_retry_from_a_step(
     """The operation runs as a whole again, not only for the mails to resend."""
     former = {"state": "succeeded", "reason": None, "error": None}
     edit(failed, DAILY.id, details={RETURN_KEY: former, "force": False})
-    with writing(failed) as connection:
-        connection.execute(
-            sa.update(operation_steps)
-            .where(operation_steps.c.name == "send_email")
-            .values(memo={RESENT_KEY: {"to": ["ann"], "state": "succeeded"}})
-        )
+    execute(
+        failed,
+        sa.update(operation_steps)
+        .where(operation_steps.c.name == "send_email")
+        .values(memo={RESENT_KEY: {"to": ["ann"], "state": "succeeded"}}),
+    )
 
     retry(failed, "publish")
 
@@ -181,8 +177,7 @@ def test_operation_that_never_ran_has_the_steps_of_its_document(
     """Canceled before its first attempt, it can only begin with its first step."""
     add_revision(engine, operations=STEPS, recipients={"groups": ["all"]})
     record_all(engine, DAILY)
-    with writing(engine) as connection:
-        cancel_or_refuse(connection, DAILY.id)
+    write_by(engine, cancel_or_refuse, DAILY.id)
 
     with pytest.raises(UsageError, match="Did you mean 'publish'"):
         retry(engine, "publishes")
@@ -224,8 +219,7 @@ def test_worker_that_was_canceled_writes_nothing_into_what_was_reset(
     assert claim is not None
 
     def cancel_and_retry(_context: StepContext, _arguments: object) -> StepResult:
-        with writing(failed) as connection:
-            cancel_or_refuse(connection, DAILY.id)
+        write_by(failed, cancel_or_refuse, DAILY.id)
         retry(failed, "publish")
         return {"ran": "late"}
 
@@ -279,8 +273,7 @@ def test_changes_are_noted(failed: sa.Engine):
     with pytest.raises(ConflictError), writing(failed, author=BY) as connection:
         cancel_or_refuse(connection, DAILY.id)
 
-    with reading(failed) as connection:
-        rows = connection.execute(sa.select(changes).order_by(changes.c.number)).all()
+    rows = fetch_rows(failed, sa.select(changes).order_by(changes.c.number)).all()
     noted = [row for row in rows if row.kind == "operation"]
     assert [("retried", "ann"), ("canceled", "ann")] == [
         (row.change, row.by) for row in noted

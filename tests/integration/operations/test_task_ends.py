@@ -34,6 +34,7 @@ from operations.task_ends import (
     record_answers,
 )
 from overview.operations import fetch_shown_operation
+from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import (
     add_revision,
     edit,
@@ -86,8 +87,7 @@ def run(engine: sa.Engine, ports: Ports) -> OperationState | None:
 
 def get_token(engine: sa.Engine, attempt: int = 1) -> str:
     """Return what the answer to DAILY must bring."""
-    with reading(engine) as connection:
-        return make_token(fetch_secret(connection), DAILY.id, attempt)
+    return make_token(read_by(engine, fetch_secret), DAILY.id, attempt)
 
 
 def answer(
@@ -100,8 +100,7 @@ def answer(
 
 def fetch_result(engine: sa.Engine, operation_id: UUID = DAILY.id) -> dict[str, Any]:
     """Return the result of the only step."""
-    with reading(engine) as connection:
-        (step,) = fetch_steps(connection, [operation_id])[operation_id]
+    (step,) = read_by(engine, fetch_steps, [operation_id])[operation_id]
     result: dict[str, Any] = step.result
     return result
 
@@ -109,15 +108,13 @@ def fetch_result(engine: sa.Engine, operation_id: UUID = DAILY.id) -> dict[str, 
 def end_what_is_overdue(engine: sa.Engine, why: str | None = None) -> int:
     """Let the time be over that the task was given, and end it."""
     edit(engine, DAILY.id, send_at=get_now(engine) - MINUTE)
-    with reading(engine) as connection:
-        overdue = fetch_overdue(connection, limit=9)
+    overdue = read_by(engine, fetch_overdue, limit=9)
     return end_overdue(engine, [(each, each.remark or why) for each in overdue])
 
 
 def get_sendable(engine: sa.Engine) -> list[UUID]:
     """Return what would be sent now."""
-    with reading(engine) as connection:
-        return [each.id for each in fetch_sendable(connection, limit=10)]
+    return [each.id for each in read_by(engine, fetch_sendable, limit=10)]
 
 
 def test_operation_waits_without_a_worker(engine: sa.Engine, ports: Ports):
@@ -173,8 +170,7 @@ def test_step_behind_others_ends_in_its_place(engine: sa.Engine, ports: Ports):
 
     assert answer(engine)
 
-    with reading(engine) as connection:
-        steps = fetch_steps(connection, [DAILY.id])[DAILY.id]
+    steps = read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]
     assert ["call_webhook", "run_task"] == [step.name for step in steps]
     assert ["succeeded"] * 2 == [step.state for step in steps]
     assert 7 == steps[1].result["returned"]
@@ -292,8 +288,7 @@ def test_deadline_leaves_what_was_answered(engine: sa.Engine, ports: Ports):
     prepare(engine)
     run(engine, ports)
     edit(engine, DAILY.id, send_at=get_now(engine) - MINUTE)
-    with reading(engine) as connection:
-        overdue = [(each, None) for each in fetch_overdue(connection, limit=9)]
+    overdue = [(each, None) for each in read_by(engine, fetch_overdue, limit=9)]
     answer(engine)
 
     assert 0 == end_overdue(engine, overdue)
@@ -307,11 +302,9 @@ def test_cancellation_ends_the_wait_and_a_retry_sends_anew(
     """Under the same id, with another token: the former answer is not for this one."""
     prepare(engine)
     run(engine, ports)
-    with writing(engine) as connection:
-        assert cancel(connection, DAILY.id, reason="canceled")
+    assert write_by(engine, cancel, DAILY.id, reason="canceled")
     assert not answer(engine)
-    with writing(engine) as connection:
-        assert reopen(connection, DAILY.id)
+    assert write_by(engine, reopen, DAILY.id)
     assert not answer(engine)
 
     run(engine, ports)
@@ -328,8 +321,7 @@ def test_outcome_of_what_was_sent_is_told_though_its_action_is_gone(
     """The task has run; that it was deleted meanwhile is no answer."""
     prepare(engine)
     run(engine, ports)
-    with writing(engine) as connection:
-        delete_action(connection, "daily")
+    write_by(engine, delete_action, "daily")
 
     assert answer(engine)
 
@@ -357,8 +349,7 @@ def test_answer_to_an_operation_that_is_locked_waits_for_it_alone(
         recorded = threads.submit(record_answers, engine, told)
 
         def is_one_answered() -> bool:
-            with reading(engine) as connection:
-                return connection.execute(answered).scalar() == 1
+            return fetch_rows(engine, answered).scalar() == 1
 
         wait_until(is_one_answered, what="the answer to what is not locked")
         holding.rollback()
@@ -377,7 +368,6 @@ def test_next_run_waits_until_the_task_has_ended(engine: sa.Engine, ports: Ports
     record_all(engine, other)
 
     assert [other.id] == get_sendable(engine)
-    with reading(engine) as connection:
-        assert "has not ended" in say_why(connection, NEXT.id)
+    assert "has not ended" in read_by(engine, say_why, NEXT.id)
     answer(engine)
     assert {NEXT.id, other.id} == set(get_sendable(engine))

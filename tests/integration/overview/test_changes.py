@@ -24,6 +24,7 @@ from overview.changes import (
     fetch_changes,
     verify_changes,
 )
+from tests.database import execute, read_by, write_by
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -44,21 +45,18 @@ def note(
 
 def place(engine: sa.Engine, number: int, **values: Any) -> None:
     """Alter a row as only somebody with the database can."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(changes).where(changes.c.number == number).values(**values)
-        )
+    execute(
+        engine, sa.update(changes).where(changes.c.number == number).values(**values)
+    )
 
 
 def read(engine: sa.Engine, page: Page | None = None, **wanted: Any) -> Any:
-    with reading(engine) as connection:
-        part = fetch_changes(connection, ChangeFilter(**wanted), page or Page())
+    part = read_by(engine, fetch_changes, ChangeFilter(**wanted), page or Page())
     return list(part.entries)
 
 
 def verify(engine: sa.Engine, anchor: Anchor | None = None) -> Verified:
-    with reading(engine) as connection:
-        return verify_changes(connection, anchor)
+    return read_by(engine, verify_changes, anchor)
 
 
 @pytest.fixture
@@ -81,8 +79,7 @@ def rehash(engine: sa.Engine) -> None:
         row = {**get_members(change), "number": number, "previous_hash": previous}
         previous = compute_hash(row)
         place(engine, number, previous_hash=row["previous_hash"], hash=previous)
-    with writing(engine) as connection:
-        connection.execute(sa.update(change_head).values(hash=previous))
+    execute(engine, sa.update(change_head).values(hash=previous))
 
 
 @pytest.mark.parametrize(
@@ -115,8 +112,7 @@ def test_list_goes_on_where_it_ended(noted: sa.Engine):
     seen: list[int] = []
     page = Page(2)
     while True:
-        with reading(noted) as connection:
-            part = fetch_changes(connection, ChangeFilter(), page)
+        part = read_by(noted, fetch_changes, ChangeFilter(), page)
         seen += [change.number for change in part.entries]
         note(noted, "later")
         if part.following is None:
@@ -237,8 +233,7 @@ def test_first_break_is_named(engine: sa.Engine, how: str):
     for subject in "abcd":
         note(engine, subject, after={"x": 1.0})
     forgery, expected = FORGED[how]
-    with writing(engine) as connection:
-        forgery(connection)
+    write_by(engine, forgery)
     broken = verify(engine).broken
 
     assert broken is not None
@@ -305,9 +300,8 @@ def test_row_that_cannot_be_read_is_a_break(sqlite_engine: sa.Engine, column: st
     """SQLite keeps whatever somebody puts there; the rows before it are whole."""
     for subject in "abc":
         note(sqlite_engine, subject)
-    with writing(sqlite_engine) as connection:
-        forged = f"update changes set {column} = 'no' where number = 2"
-        connection.execute(sa.text(forged))
+    forged = f"update changes set {column} = 'no' where number = 2"
+    execute(sqlite_engine, sa.text(forged))
     found = verify(sqlite_engine)
 
     assert found.broken is not None

@@ -15,6 +15,7 @@ from models.database.tables import events
 from models.errors import NotFoundError
 from models.paging import Page, Position
 from overview.events import EventFilter, fetch_detailed_event, fetch_event_part
+from tests.database import execute, read_by, write_by
 from tests.scheduling import (
     add_app,
     edit_action,
@@ -57,12 +58,10 @@ def _find(engine: sa.Engine, wanted: EventFilter, limit: int = 50) -> list[list[
 
 def _move(engine: sa.Engine, name: str, recorded_at: datetime) -> None:
     """Make as if an event had been recorded at *recorded_at*."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(events)
-            .where(events.c.name == name)
-            .values(recorded_at=recorded_at)
-        )
+    execute(
+        engine,
+        sa.update(events).where(events.c.name == name).values(recorded_at=recorded_at),
+    )
 
 
 @pytest.fixture
@@ -115,8 +114,7 @@ def test_event_tells_what_it_led_to(engine: sa.Engine):
     event_id = _send(engine, "app.x", at=get_now(engine))
     tick(make_dispatcher(engine), get_now(engine))
 
-    with reading(engine) as connection:
-        told = fetch_detailed_event(connection, "app", event_id)
+    told = read_by(engine, fetch_detailed_event, "app", event_id)
 
     assert [(recorded, "recorded"), (planned, "planned"), (dropped, "none")] == [
         (each.uid, each.outcome) for each in told.matched
@@ -148,8 +146,7 @@ def test_list_tells_what_each_event_led_to(engine: sa.Engine):
     _send(engine, "app.z")
     tick(make_dispatcher(engine), get_now(engine))
 
-    with reading(engine) as connection:
-        part = fetch_event_part(connection, "app", EventFilter(), Page())
+    part = read_by(engine, fetch_event_part, "app", EventFilter(), Page())
 
     found = {each.name: each for each in part.entries}
     assert [*"abc"] == [each.name for each in found["app.x"].matched]
@@ -166,8 +163,7 @@ def test_list_of_all_apps_has_all(engine: sa.Engine):
         post(engine, app, when={"on": "app.x"}).uid for app in ("app", "other")
     )
     _send(engine, "app.x")
-    with writing(engine) as connection:
-        record_each(connection, [NewEvent("other", "app.x", "ann")], correct=False)
+    write_by(engine, record_each, [NewEvent("other", "app.x", "ann")], correct=False)
 
     with reading(engine) as connection:
         part = fetch_event_part(connection, None, EventFilter(), Page())
@@ -212,8 +208,7 @@ def test_action_that_cannot_run_for_it_says_why(
         },
     )
 
-    with reading(engine) as connection:
-        told = fetch_detailed_event(connection, "app", event_id)
+    told = read_by(engine, fetch_detailed_event, "app", event_id)
 
     found = told.matched[0].note
     assert found is None if note is None else note in str(found)

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader, expire_lease, record_tick
-from models.database.engine import reading, writing
 from overview.live_events import LiveEvent, Sight, fetch_live_events
+from tests.database import read_by, write_by
 from tests.integration.test_budget import counting
 from tests.scheduling import at, edit, get_now, make_operation, record_all
 
@@ -28,10 +28,9 @@ class Watcher:
 
     def look(self) -> list[LiveEvent]:
         """Return what has happened since the last look."""
-        with reading(self.engine) as connection:
-            found, self.sight = fetch_live_events(
-                connection, self.sight, most=self.most
-            )
+        found, self.sight = read_by(
+            self.engine, fetch_live_events, self.sight, most=self.most
+        )
         return found
 
     def tell(self) -> list[tuple[str, Any]]:
@@ -115,11 +114,9 @@ def test_ticks_and_leaders_are_told(engine: sa.Engine, watcher: Watcher):
     leader = Leader(engine)
     leader.hold()
     first = watcher.look()
-    with writing(engine) as connection:
-        record_tick(connection, at("07:00"))
+    write_by(engine, record_tick, at("07:00"))
     second = watcher.look()
-    with writing(engine) as connection:
-        expire_lease(connection)
+    write_by(engine, expire_lease)
     third = watcher.look()
 
     assert [

@@ -17,6 +17,7 @@ from models.recipients import RecipientFilterModel, Standing
 from operations.adapters.app_users import count_left_out, fetch_users
 from operations.recipients import INSIDE, judge
 from overview.recipients import RecipientPart, fetch_recipient_part
+from tests.database import read_by
 from tests.scheduling import MONDAY, add_app, get_now, post
 
 FLAGS = (
@@ -63,8 +64,7 @@ def _users(engine: sa.Engine) -> None:
 
 
 def ask(engine: sa.Engine, uid: str, page: Page = ALL, **options: Any) -> RecipientPart:
-    with reading(engine) as connection:
-        return fetch_recipient_part(connection, uid, page, **options)
+    return read_by(engine, fetch_recipient_part, uid, page, **options)
 
 
 @pytest.mark.parametrize("on_event", [True, False])

@@ -17,6 +17,7 @@ from operations.running.pace import ATTEMPTS_KEY, fetch_usual
 from overview.actions.recent_runs import fetch_recent_runs
 from overview.installation.figures import fetch_spread
 from overview.operations import fetch_shown_operation
+from tests.database import read_by
 from tests.scheduling import (
     MONDAY,
     add_app,
@@ -61,8 +62,7 @@ def make_step(
 
 
 def get_took(engine: sa.Engine, operation_id: UUID) -> timedelta | None:
-    with reading(engine) as connection:
-        return fetch_shown_operation(connection, operation_id).took
+    return read_by(engine, fetch_shown_operation, operation_id).took
 
 
 def test_hours_in_which_it_lay_failed_do_not_count(engine: sa.Engine):

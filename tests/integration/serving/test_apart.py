@@ -19,13 +19,13 @@ from starlette.types import Receive, Scope, Send
 
 import tracing
 from cli.web_app import make_app
-from models.database.engine import writing
 from models.role import Role
 from serving.access.manage_keys import create_key
 from serving.apart import LARGEST_HERE, Apart
 from serving.refusals import HttpError
 from serving.server import WebServer
 from settings import find_collector
+from tests.database import write_by
 from tests.integration.api.conftest import make_settings
 from tests.scheduling import add_app
 
@@ -150,8 +150,7 @@ def test_what_is_said_of_a_defect_is_the_answer(apart: Apart):
 def put(engine: sa.Engine, tmp_path: Path) -> Iterator[Callable[..., httpx2.Response]]:
     """Give a function that sends users to a real server."""
     add_app(engine, "shop")
-    with writing(engine) as connection:
-        key = create_key(connection, app="shop", role=Role.EDITOR).text
+    key = write_by(engine, create_key, app="shop", role=Role.EDITOR).text
     settings = make_settings(tmp_path, engine)
     settings = settings.model_copy(update={"web_address": "127.0.0.1:0"})
     server = WebServer(settings, make_app)

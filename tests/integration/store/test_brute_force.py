@@ -18,11 +18,11 @@ from actions.posting.revisions import start_from
 from actions.user_events import _wake
 from actions.when.event import event_due_at, event_occurrence
 from actions.when.searching import find_occurrences
-from models.database.engine import writing
 from models.door.documents import read_action_object
 from models.fields.delay import Delay, join_delay
 from models.occurrence import LOOKBACK, make_operation_id
 from models.timing import make_timing, timing_text
+from tests.database import write_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -142,8 +142,7 @@ def change(engine: sa.Engine, rng: random.Random, model: Model, now: datetime) -
     is_on = model.eras[-1][1] is not None
     kind = rng.choice(["edit", "touch", "pause"]) if is_on else "pause"
     if kind == "pause":
-        with writing(engine) as connection:
-            (pause_action if is_on else resume_action)(connection, model.uid)
+        write_by(engine, pause_action if is_on else resume_action, model.uid)
         settle(engine, model, now, None if is_on else model.document)
     elif kind == "touch":
         post(engine, replace_it=True, **{**model.document, "overlap": "allow"})
@@ -179,8 +178,7 @@ def make_event(
     back = rng.choice([0, 90, 600, 27 * 86400, 28 * 86400 - 600, 31 * 86400])
     instant = now - timedelta(seconds=back + rng.randrange(60))
     add_event(engine, user, instant, recorded_at=now, name=name)
-    with writing(engine) as connection:
-        _wake(connection, [{"app": "app", "name": name, "at": instant}], now)
+    write_by(engine, _wake, [{"app": "app", "name": name, "at": instant}], now)
     return name, user, instant, now
 
 

@@ -15,7 +15,7 @@ from prometheus_client import REGISTRY
 from actions.leader import Leader
 from celery_app.tasks import execute
 from models.back_off import LEASE
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import make_engine, writing
 from models.database.journal import note_change
 from models.database.tables import changes
 from models.errors import UnreachableError
@@ -25,6 +25,7 @@ from overview.doctor.checks.database import find_missing_grants
 from scheduler_server import PAUSE_S, Scheduler
 from settings import read_settings
 from telemetry import configure_logging
+from tests.database import read_by, write_by
 from tests.scheduling import (
     Clock,
     FakeSender,
@@ -161,11 +162,9 @@ def test_leader_that_may_not_write_says_so_when_its_lease_ends(
 def test_missing_grants_are_named(role: Role):
     """With what gives them; when all is granted, nothing is said."""
     role.tell("revoke insert, update on operations from {}")
-    with reading(role.engine) as connection:
-        missing = find_missing_grants(connection)
+    missing = read_by(role.engine, find_missing_grants)
     role.tell("grant insert, update on operations to {}")
-    with reading(role.engine) as connection:
-        granted = find_missing_grants(connection)
+    granted = read_by(role.engine, find_missing_grants)
 
     expected = (
         f"the role {role.name} lacks INSERT, UPDATE on operations."
@@ -177,10 +176,8 @@ def test_missing_grants_are_named(role: Role):
 def test_role_needs_not_be_able_to_alter_the_record_of_changes(role: Role):
     """Without the right to, whoever gets hold of the role cannot; changes are noted."""
     role.tell("revoke update, delete on changes from {}")
-    with writing(role.engine) as connection:
-        note_change(connection, "key", "k", "created", app=None)
-    with reading(role.engine) as connection:
-        missing = find_missing_grants(connection)
+    write_by(role.engine, note_change, "key", "k", "created", app=None)
+    missing = read_by(role.engine, find_missing_grants)
     with pytest.raises(UnreachableError), writing(role.engine) as connection:
         connection.execute(sa.update(changes).values(note="forged"))
 

@@ -38,6 +38,7 @@ from operations.record import record
 from operations.rescue import reclaim_lost_workers, resend_lost_messages
 from operations.running.step_records import finish_step, prepare_steps, start_step
 from operations.sending.order import fetch_sendable, mark_sent
+from tests.database import write_by
 from tests.scheduling import add_revision, fetch_all, make_operation
 
 STEPS = ("refresh", "publish")
@@ -58,8 +59,7 @@ class Store:
 
     def record(self, new: list[NewOperation]) -> object:
         """Record, and return what was new."""
-        with writing(self.engine) as connection:
-            return sorted(record(connection, new))
+        return sorted(write_by(self.engine, record, new))
 
     def send(self, limit: int) -> object:
         """Send what may be sent, in an order that no clock decides."""
@@ -79,8 +79,7 @@ class Store:
         if claim is None:
             return None
         self.claims[number] = claim
-        with writing(self.engine) as connection:
-            prepare_steps(connection, claim, STEPS)
+        write_by(self.engine, prepare_steps, claim, STEPS)
         return claim.attempt
 
     def step(self, number: int, name: str, *, ended: bool) -> object:

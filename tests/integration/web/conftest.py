@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from cli.web_app import make_app
-from models.database.engine import writing
 from models.role import Role
 from serving.access.callers import Caller
 from serving.access.manage_keys import create_key
 from serving.access.sign_ins import make_link
 from serving.limits import RequestLimits
 from serving.services import Services
+from tests.database import write_by
 from tests.integration.api.conftest import make_settings
 from tests.integration.api.prepared import Prepared, prepare_two
 from tests.seeded.sites import make_seeded_home
@@ -57,13 +57,11 @@ def browser(browse: Browser) -> TestClient:
 
 
 def new_key(engine: sa.Engine, role: Role = Role.ADMIN, **options: Any) -> str:
-    with writing(engine) as connection:
-        return create_key(connection, app=None, role=role, name="ada", **options).text
+    return write_by(engine, create_key, app=None, role=role, name="ada", **options).text
 
 
 def new_link(engine: sa.Engine) -> str:
-    with writing(engine) as connection:
-        return make_link(connection, Caller(None, "ada@host", Role.ADMIN, None))
+    return write_by(engine, make_link, Caller(None, "ada@host", Role.ADMIN, None))
 
 
 def enter(browser: TestClient, secret: str, **more: Any) -> httpx2.Response:

@@ -11,9 +11,9 @@ import httpx2
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from models.database.engine import writing
 from models.role import Role
 from serving.access.manage_keys import create_key
+from tests.database import write_by
 from tests.integration.api.prepared import Prepared
 
 #: What a browser sends along with a form of a page of ours.
@@ -66,8 +66,7 @@ def sign_in(
     app: str | None = None,
 ) -> Person:
     """Return somebody with *role*, who sees *app* alone; None: all apps."""
-    with writing(engine) as connection:
-        key = create_key(connection, app=app, role=role, name="ada").text
+    key = write_by(engine, create_key, app=app, role=role, name="ada").text
     answer = client.post("/sign-in", data={"secret": key}, headers=OWN)
     assert 303 == answer.status_code
     return Person(client, shop)

@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 import web.calendar.routes
 import web.query
 import web.timeline.routes
-from models.database.engine import writing
 from models.errors import UnreachableError
 from models.role import Role
 from serving.access.manage_keys import create_key
+from tests.database import write_by
 from tests.integration.web.conftest import enter
 from tests.scheduling import add_app, post
 
@@ -35,8 +35,7 @@ def _actions(engine: sa.Engine) -> None:
 
 
 def sign_in(browser: TestClient, engine: sa.Engine, app: str | None = None) -> None:
-    with writing(engine) as connection:
-        key = create_key(connection, app=app, role=Role.VIEWER, name="ada").text
+    key = write_by(engine, create_key, app=app, role=Role.VIEWER, name="ada").text
     assert 303 == enter(browser, key).status_code
 
 

@@ -19,6 +19,7 @@ from models.database.tables import (
 )
 from models.role import Role
 from serving.access.manage_keys import create_key
+from tests.database import execute, fetch_rows, write_by
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import Browser
 from tests.integration.web.people import Person, sign_in
@@ -98,8 +99,7 @@ def test_cursor_of_another_list_leads_to_the_beginning(admin: Person):
 def test_empty_pages_say_how_to_begin(browse: Browser, engine: sa.Engine):
     """With the address of the installation itself."""
     browser = browse(web_url="https://minutehand.example.org")
-    with writing(engine) as connection:
-        connection.execute(sa.insert(small_apps).values(uid="new", name="New"))
+    execute(engine, sa.insert(small_apps).values(uid="new", name="New"))
     person = _sign_in_at(browser, engine, "https://minutehand.example.org")
 
     assert "Send the first one" in person.look("/events")
@@ -112,8 +112,7 @@ def test_empty_pages_say_how_to_begin(browse: Browser, engine: sa.Engine):
 
 
 def _sign_in_at(browser: TestClient, engine: sa.Engine, origin: str) -> Person:
-    with writing(engine) as connection:
-        key = create_key(connection, app=None, role=Role.ADMIN, name="ada").text
+    key = write_by(engine, create_key, app=None, role=Role.ADMIN, name="ada").text
     answer = browser.post("/sign-in", data={"secret": key}, headers={"Origin": origin})
     assert 303 == answer.status_code
     return Person(browser, Prepared("new", "Qnewq"))
@@ -164,10 +163,10 @@ def test_versions_that_were_seen_are_published(admin: Person, engine: sa.Engine)
     """And rolled back; if others are staged meanwhile, nothing moves."""
     path = "/apps/shop/publish?domain=sales"
     page = admin.look(path)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(domains).where(domains.c.app == "shop").values(staged_version=1)
-        )
+    execute(
+        engine,
+        sa.update(domains).where(domains.c.app == "shop").values(staged_version=1),
+    )
     stale = admin.client.post(
         "/apps/shop/publish",
         data={"version": "sales=3"},
@@ -211,12 +210,12 @@ def test_uncertain_mails_are_counted_as_sent(admin: Person, engine: sa.Engine):
     done = admin.do(f"/mails/confirm?operation={run}&recipient=ada")
 
     assert "1 mail counted as sent." in done
-    with reading(engine) as connection:
-        states = connection.execute(
-            sa.select(deliveries.c.state, sa.func.count())
-            .where(deliveries.c.app == "shop")
-            .group_by(deliveries.c.state)
-        ).all()
+    states = fetch_rows(
+        engine,
+        sa.select(deliveries.c.state, sa.func.count())
+        .where(deliveries.c.app == "shop")
+        .group_by(deliveries.c.state),
+    ).all()
     assert {"failed": 3, "uncertain": 2, "sent": 4} == {
         row[0]: row[1] for row in states
     }
@@ -252,17 +251,13 @@ def test_event_is_sent_once_and_replayed(admin: Person, engine: sa.Engine):
     assert first.headers["location"] == again.headers["location"]
     assert "event Qshopq" in page
     assert "It replays" in replayed
-    with reading(engine) as connection:
-        count = (
-            sa.select(sa.func.count()).select_from(events).where(events.c.app == "shop")
-        )
-        assert 3 == connection.execute(count).scalar_one()
+    count = sa.select(sa.func.count()).select_from(events).where(events.c.app == "shop")
+    assert 3 == fetch_rows(engine, count).scalar_one()
 
 
 def test_facts_about_users_are_not_replayed(admin: Person, engine: sa.Engine):
     """The page says why, and what to do instead."""
-    with writing(engine) as connection:
-        connection.execute(sa.update(events).values(name="instance.user.created"))
+    execute(engine, sa.update(events).values(name="instance.user.created"))
     path = f"/events/shop/{admin.shop.ids['event_id']}"
 
     assert "It cannot be replayed" in admin.look(f"{path}/replay")
@@ -303,8 +298,7 @@ def test_html_of_a_mail_runs_and_loads_nothing(admin: Person, engine: sa.Engine)
     html = (
         '<p>Hi</p><LINK rel=preconnect href="//evil.example"><meta http-equiv=refresh>'
     )
-    with writing(engine) as connection:
-        connection.execute(sa.update(mail_contents).values(html=html))
+    execute(engine, sa.update(mail_contents).values(html=html))
     path = f"/mails/html/{run}/{STEP}/ada"
 
     framed = admin.client.get(path, headers={"Sec-Fetch-Dest": "iframe"})

@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from models.database.engine import writing
 from models.database.tables import operation_log
 from models.operation_state import OperationState
 from models.role import Role
 from operations.reasons import STATES
+from tests.database import execute
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.people import OWN, Person, sign_in
 from tests.scheduling import edit, get
@@ -105,22 +105,22 @@ def test_huge_error_and_log_do_not_break_the_page(admin: Person, engine: sa.Engi
     """
     id_ = admin.shop.operations["failed"]
     edit(engine, id_, error="<script>alert(1)</script>" + "x" * 2**20)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(operation_log),
-            [
-                {
-                    "operation_id": id_,
-                    "number": 1000 + number,
-                    "at": get(engine, id_).recorded_at,
-                    "attempt": 1,
-                    "step": "send_email",
-                    "level": "info",
-                    "text": f"<b>{number}</b> " + "y" * 900,
-                }
-                for number in range(400)
-            ],
-        )
+    execute(
+        engine,
+        sa.insert(operation_log),
+        [
+            {
+                "operation_id": id_,
+                "number": 1000 + number,
+                "at": get(engine, id_).recorded_at,
+                "attempt": 1,
+                "step": "send_email",
+                "level": "info",
+                "text": f"<b>{number}</b> " + "y" * 900,
+            }
+            for number in range(400)
+        ],
+    )
     answer = admin.client.get(f"/operations/{id_}")
     row = admin.client.get(f"{ALL}&state=failed")
     log = admin.client.get(f"/operations/{id_}/log")

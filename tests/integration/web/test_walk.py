@@ -21,12 +21,13 @@ from starlette.routing import Match, Route
 from starlette.testclient import TestClient
 
 from cli.web_app import make_app
-from models.database.engine import make_engine, writing
+from models.database.engine import make_engine
 from models.role import Role
 from serving.access.callers import Caller
 from serving.access.sign_ins import begin_session
 from serving.services import Services
 from serving.signing_in import name_cookie
+from tests.database import write_by
 from tests.integration.api.prepared import leave_one, prepare
 from tests.integration.web.conftest import enter, new_key
 from tests.integration.web.markup import Markup, find_uids, find_wrong_numbers
@@ -75,9 +76,8 @@ def enter_as(
     with TestClient(app, follow_redirects=False) as client:
 
         def enter(role: Role, app: str | None) -> TestClient:
-            with writing(engine) as connection:
-                caller = Caller(None, f"{role}", role, app)
-                session = begin_session(connection, caller)
+            caller = Caller(None, f"{role}", role, app)
+            session = write_by(engine, begin_session, caller)
             client.cookies.clear()
             client.cookies.set(name_cookie(settings), session.text)
             return client

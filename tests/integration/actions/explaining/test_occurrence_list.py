@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from actions.explaining.occurrence_list import ShownOccurrence, fetch_occurrence_part
 from dispatch.manual_runs import run_now
-from models.database.engine import reading, writing
 from models.database.tables import scheduled_action_revisions
 from models.errors import NotFoundError, UsageError
 from models.paging import Page, Part
+from tests.database import execute, read_by
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -39,20 +39,19 @@ def _app(engine: sa.Engine) -> None:
 def ask(
     engine: sa.Engine, uid: str, page: Page = ALL, **options: Any
 ) -> Part[ShownOccurrence]:
-    with reading(engine) as connection:
-        return fetch_occurrence_part(connection, uid, page, **options)
+    return read_by(engine, fetch_occurrence_part, uid, page, **options)
 
 
 def post_since(engine: sa.Engine, since: datetime, **changes: Any) -> str:
     """Post an action as if it was done at *since*, and nothing was decided yet."""
     uid = post(engine, **changes).uid
     edit_action(engine, uid, created_at=since, effective_from=since, next_due_at=since)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(scheduled_action_revisions).values(
-                recorded_at=since, effective_from=since
-            )
-        )
+    execute(
+        engine,
+        sa.update(scheduled_action_revisions).values(
+            recorded_at=since, effective_from=since
+        ),
+    )
     return uid
 
 

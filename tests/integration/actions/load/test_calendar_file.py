@@ -11,9 +11,10 @@ import actions.load.calendar_file
 from actions.load.calendar_file import AHEAD, CalendarFile, make_calendar_file
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_and_resume import pause_action
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.errors import NotFoundError
 from models.occurrence import make_operation_id
+from tests.database import read_by, write_by
 from tests.scheduling import add_app, edit_action, fetch_action, get_now, post
 
 HOURLY = {"cron_rule": "30 * * * *", "timezone": "Europe/Paris"}
@@ -27,8 +28,7 @@ def _apps(engine: sa.Engine) -> None:
 
 
 def make(engine: sa.Engine, **options: str) -> CalendarFile:
-    with reading(engine) as connection:
-        return make_calendar_file(connection, "shop", **options)
+    return read_by(engine, make_calendar_file, "shop", **options)
 
 
 def unfold(found: CalendarFile) -> str:
@@ -95,8 +95,7 @@ def test_what_does_not_run_is_not_there(engine: sa.Engine):
         post(engine, "shop", uid=name, name=name)
     post(engine, "shop", name="events", when={"on": "app.x"})
     edit_action(engine, "broken", timing='{"when":1}')
-    with writing(engine) as connection:
-        pause_action(connection, "paused")
+    write_by(engine, pause_action, "paused")
 
     found = make(engine)
 

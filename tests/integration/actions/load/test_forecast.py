@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from actions.load.forecast import HOT_MINUTES, NAMED, AppLoad, Away, Load, forecast_load
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_and_resume import pause_action
-from models.database.engine import reading, writing
 from models.errors import NotFoundError, UsageError
+from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import (
     MINUTE,
     REFRESH,
@@ -39,8 +39,7 @@ def _apps(engine: sa.Engine) -> None:
 
 
 def forecast(engine: sa.Engine, **options: Any) -> Load:
-    with reading(engine) as connection:
-        return forecast_load(connection, **{"since": DAY, **options})
+    return read_by(engine, forecast_load, **{"since": DAY, **options})
 
 
 def post_many(engine: sa.Engine, number: int, app: str = "shop", **given: Any) -> None:
@@ -102,10 +101,9 @@ def test_jitter_is_where_the_tick_will_send_it(engine: sa.Engine):
 
 
 def fetch_uids(engine: sa.Engine) -> list[str]:
-    with reading(engine) as connection:
-        return list(
-            connection.execute(sa.text("select uid from scheduled_actions")).scalars()
-        )
+    return list(
+        fetch_rows(engine, sa.text("select uid from scheduled_actions")).scalars()
+    )
 
 
 def expect(engine: sa.Engine, since: datetime, until: datetime) -> dict[datetime, int]:
@@ -157,8 +155,7 @@ def test_what_is_not_foreseen_is_told(engine: sa.Engine):
     """Events come as they come; who is paused may be resumed."""
     post_many(engine, 4)
     post(engine, "shop", name="events", when={"on": "app.x"})
-    with writing(engine) as connection:
-        pause_action(connection, "shop-None-0")
+    write_by(engine, pause_action, "shop-None-0")
     edit_action(engine, "shop-None-1", timing='{"when": 1}')
     edit_action(engine, "shop-None-2", active=False)
 

@@ -11,9 +11,10 @@ from actions.decide import ActionRevision
 from actions.due_rows import quarantine
 from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.posting.post import delete_action
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import scheduled_action_revisions
 from models.errors import InvalidDocumentError, NotFoundError
+from tests.database import fetch_rows, write_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -40,13 +41,11 @@ def _app(any_engine: sa.Engine) -> None:
 
 
 def pause(engine: sa.Engine, uid: str, *, paused: bool = True) -> bool:
-    with writing(engine) as connection:
-        return (pause_action if paused else resume_action)(connection, uid)
+    return write_by(engine, pause_action if paused else resume_action, uid)
 
 
 def delete(engine: sa.Engine, uid: str) -> None:
-    with writing(engine) as connection:
-        delete_action(connection, uid)
+    write_by(engine, delete_action, uid)
 
 
 def test_paused_action_records_nothing_and_resumes_from_now(engine: sa.Engine):
@@ -198,8 +197,7 @@ def fetch_undecided(engine: sa.Engine, uid: str) -> list[datetime | None]:
     """Return from when on nothing was decided, by revision."""
     kept = scheduled_action_revisions.c
     query = sa.select(kept.undecided_from).where(kept.uid == uid)
-    with reading(engine) as connection:
-        return list(connection.execute(query.order_by(kept.revision)).scalars())
+    return list(fetch_rows(engine, query.order_by(kept.revision)).scalars())
 
 
 @pytest.mark.parametrize("change", ["replaced", "paused", "deleted", "quarantined"])

@@ -18,6 +18,7 @@ from actions.pausing.targets import pause_target
 from models.database.engine import Author, reading, writing
 from models.database.tables import changes, scheduled_action_revisions
 from models.requests.notes import PauseModel
+from tests.database import write_by
 from tests.scheduling import add_app, edit_action, fetch_action, get_now, post
 
 #: How an action may be when it is paused or resumed.
@@ -70,8 +71,7 @@ def test_many_are_paused_on_their_own(
 ):
     """Also those that are paused with their app; those that are so already stay."""
     if with_app:
-        with writing(engine) as connection:
-            pause_target(connection, "app", PauseModel(note="all"))
+        write_by(engine, pause_target, "app", PauseModel(note="all"))
     with writing(engine, author=Author("ann")) as connection:
         switched = pause_many(connection, FORMS, PauseModel(note=note))
 
@@ -89,8 +89,7 @@ def test_many_are_paused_on_their_own(
 def test_many_are_resumed_from_now(engine: sa.Engine, *, with_app: bool):
     """But those of a paused app stay paused with it."""
     if with_app:
-        with writing(engine) as connection:
-            pause_target(connection, "app")
+        write_by(engine, pause_target, "app")
     with writing(engine, author=Author("ann")) as connection:
         switched = resume_many(connection, FORMS, "on")
 
@@ -112,7 +111,6 @@ def test_end_that_has_passed_refuses_all(engine: sa.Engine):
     """A large change may take longer than a short pause."""
     passed = get_now(engine) - timedelta(hours=1)
 
-    with writing(engine) as connection:
-        switched = pause_many(connection, FORMS, PauseModel(until=passed))
+    switched = write_by(engine, pause_many, FORMS, PauseModel(until=passed))
 
     assert (0, {Refusal.TOO_LATE: len(FORMS)}) == (switched.done, switched.refused)

@@ -37,6 +37,7 @@ from models.database.tables import (
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.requests.notes import PauseModel
 from settings import Settings
+from tests.database import execute, fetch_rows, read_by
 from tests.integration.test_budget import counting
 from tests.scheduling import (
     MINUTE,
@@ -86,14 +87,14 @@ def scopes(engine: sa.Engine) -> dict[str, str | None]:
 
 def fetch_revisions(engine: sa.Engine, uid: str) -> list[sa.Row[Any]]:
     kept = scheduled_action_revisions.c
-    with reading(engine) as connection:
-        return list(
-            connection.execute(
-                sa.select(scheduled_action_revisions)
-                .where(kept.uid == uid)
-                .order_by(kept.revision)
-            )
+    return list(
+        fetch_rows(
+            engine,
+            sa.select(scheduled_action_revisions)
+            .where(kept.uid == uid)
+            .order_by(kept.revision),
         )
+    )
 
 
 def next_hour(engine: sa.Engine) -> datetime:
@@ -118,8 +119,7 @@ def test_pause_of_an_app_reaches_its_actions_alone(engine: sa.Engine):
     revision = fetch_revisions(engine, "app-1")[-1]
     assert ("paused", "ada") == (revision.change, revision.changed_by)
     assert revision.note.startswith("with its app; until ")
-    with reading(engine) as connection:
-        whole, apps, actions = fetch_pauses(connection)
+    whole, apps, actions = read_by(engine, fetch_pauses)
     assert (None, ["app"], 1) == (whole, list(apps), actions)
 
 
@@ -297,8 +297,7 @@ def test_why_knows_that_the_app_is_paused_beyond_the_end_of_an_own_pause(
     until = next_hour(engine)
     call(engine, pause_action, "app-1", PauseModel(until=until))
     call(engine, pause_target, "app")
-    with reading(engine) as connection:
-        history = fetch_history(connection, "app-1", since=until, until=until + HOUR)
+    history = read_by(engine, fetch_history, "app-1", since=until, until=until + HOUR)
 
     assert Verdict.PAUSED is explain(history, until)[0].verdict
 
@@ -358,10 +357,9 @@ def test_why_names_who_paused_and_until_when(engine: sa.Engine):
     )
     in_between = get_now(engine).replace(minute=0, second=0, microsecond=0) + HOUR
     moment = min(in_between, until - HOUR)
-    with reading(engine) as connection:
-        history = fetch_history(
-            connection, "app-1", since=until - HOUR, until=until + HOUR
-        )
+    history = read_by(
+        engine, fetch_history, "app-1", since=until - HOUR, until=until + HOUR
+    )
 
     after = explain(history, until)[0]
     if moment > history.revisions[-1].recorded_at:
@@ -374,15 +372,15 @@ def test_why_names_who_paused_and_until_when(engine: sa.Engine):
 
 def copy_to_thousands(engine: sa.Engine) -> None:
     """Let the small app "app" have 2,501 actions."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.text(
-                "insert into scheduled_actions select (jsonb_populate_record(a,"
-                " jsonb_build_object('uid', 'many-' || n, 'name', 'many-' || n))).*"
-                " from scheduled_actions a, generate_series(1, 2500) n"
-                " where a.uid = 'app-1'"
-            )
-        )
+    execute(
+        engine,
+        sa.text(
+            "insert into scheduled_actions select (jsonb_populate_record(a,"
+            " jsonb_build_object('uid', 'many-' || n, 'name', 'many-' || n))).*"
+            " from scheduled_actions a, generate_series(1, 2500) n"
+            " where a.uid = 'app-1'"
+        ),
+    )
 
 
 def spread(engine: sa.Engine) -> None:
@@ -415,10 +413,9 @@ def test_thousands_are_paused_and_resumed_in_parts(
     spread(engine)
 
     kept = scheduled_action_revisions.c
-    with reading(engine) as connection:
-        counts = connection.execute(
-            sa.select(kept.change, sa.func.count()).group_by(kept.change)
-        ).all()
+    counts = fetch_rows(
+        engine, sa.select(kept.change, sa.func.count()).group_by(kept.change)
+    ).all()
     assert {("paused", count), ("resumed", count)} <= {tuple(row) for row in counts}
     assert {} == scopes(engine)
 
@@ -430,9 +427,8 @@ def test_pause_that_is_still_to_be_written_goes_by_whose_it_is(
     monkeypatch.setattr("actions.pausing.targets.WRITTEN_AT_ONCE", 1)
     call(engine, pause_target, "app", PauseModel(note="deploy"), by="ada")
 
-    with reading(engine) as connection:
-        query = sa.select(small_apps.c.spread).where(small_apps.c.uid == "app")
-        stored = connection.execute(query).scalar_one()
+    query = sa.select(small_apps.c.spread).where(small_apps.c.uid == "app")
+    stored = fetch_rows(engine, query).scalar_one()
     pause = stored["changes"][0]["pause"]
     assert {"at", "until", "by", "note"} == pause.keys()
     spread(engine)
@@ -481,8 +477,7 @@ def test_pauses_end_beside_whoever_relies_on_two(postgres_engine: sa.Engine):
 def is_waiting_for_lock(engine: sa.Engine) -> bool:
     """Tell whether a statement waits for what another transaction has locked."""
     query = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
-    with reading(engine) as connection:
-        return bool(connection.execute(sa.text(query)).scalar())
+    return bool(fetch_rows(engine, sa.text(query)).scalar())
 
 
 def test_pause_that_ends_before_it_is_written(postgres_engine: sa.Engine):
@@ -501,8 +496,7 @@ def test_pause_that_ends_before_it_is_written(postgres_engine: sa.Engine):
     assert {} == scopes(engine)
     row = fetch_action(engine, "many-999")
     assert (until, until) == (row.effective_from, row.updated_at)
-    with reading(engine) as connection:
-        assert not has_ended_pause(connection, now=until + MINUTE)
+    assert not read_by(engine, has_ended_pause, now=until + MINUTE)
 
 
 @pytest.mark.parametrize("level", ["action", "app", "installation"])
@@ -513,12 +507,12 @@ def test_thousands_of_pauses_end_in_parts(postgres_engine: sa.Engine, level: str
     until = next_hour(engine)
     paused = 2501
     if level == "action":
-        with writing(engine) as connection:
-            connection.execute(
-                sa.update(scheduled_actions)
-                .where(scheduled_actions.c.app == "app")
-                .values(paused_at=until - HOUR, paused_until=until)
-            )
+        execute(
+            engine,
+            sa.update(scheduled_actions)
+            .where(scheduled_actions.c.app == "app")
+            .values(paused_at=until - HOUR, paused_until=until),
+        )
     elif level == "app":
         call(engine, pause_target, "app", PauseModel(until=until))
     else:
@@ -535,5 +529,4 @@ def test_thousands_of_pauses_end_in_parts(postgres_engine: sa.Engine, level: str
     assert max(costs) <= 10
     assert {} == scopes(engine)
     assert until == fetch_action(engine, "many-2500").effective_from
-    with reading(engine) as connection:
-        assert (None, {}, 0) == fetch_pauses(connection)
+    assert (None, {}, 0) == read_by(engine, fetch_pauses)

@@ -14,7 +14,7 @@ from actions.pausing.queues import (
     pause_queue,
     resume_queue,
 )
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import operations, queue_pauses
 from models.errors import ConflictError, StaleError, UsageError
 from models.operation_state import OperationState, Queue
@@ -24,6 +24,7 @@ from operations.claiming.claim import claim_operation
 from operations.sending.order import fetch_sendable, has_sendable
 from overview.changes import ChangeFilter, fetch_changes
 from overview.doctor.checks.work import fetch_unsent
+from tests.database import execute, fetch_rows, read_by, write_by
 from tests.scheduling import (
     REFRESH,
     add_revision,
@@ -62,27 +63,23 @@ def pause(
 
 
 def find_sendable(engine: sa.Engine) -> set[object]:
-    with reading(engine) as connection:
-        return {each.id for each in fetch_sendable(connection, limit=10)}
+    return {each.id for each in read_by(engine, fetch_sendable, limit=10)}
 
 
 def get_state(engine: sa.Engine) -> str:
-    with reading(engine) as connection:
-        return str(
-            connection.execute(
-                sa.select(operations.c.state).where(operations.c.id == QUICK.id)
-            ).scalar_one()
-        )
+    return str(
+        fetch_rows(
+            engine, sa.select(operations.c.state).where(operations.c.id == QUICK.id)
+        ).scalar_one()
+    )
 
 
 def test_nothing_of_a_paused_queue_is_sent(engine: sa.Engine):
     """Other queues go on; resumed, it is sent as if nothing had been."""
     waiting = pause(engine)
     paused = find_sendable(engine)
-    with reading(engine) as connection:
-        live = has_sendable(connection, Queue.QUICK)
-    with writing(engine) as connection:
-        resumed = resume_queue(connection, Queue.QUICK)
+    live = read_by(engine, has_sendable, Queue.QUICK)
+    resumed = write_by(engine, resume_queue, Queue.QUICK)
 
     assert {HEAVY.id} == paused
     assert (1, 1, False) == (waiting, resumed.waiting, live)
@@ -98,8 +95,7 @@ def test_what_was_sent_before_is_handed_back(engine: sa.Engine):
 
     claim = claim_operation(engine, QUICK.id, worker="w")
     waits = get_state(engine)
-    with writing(engine) as connection:
-        resume_queue(connection, Queue.QUICK)
+    write_by(engine, resume_queue, Queue.QUICK)
 
     assert claim is None
     assert OperationState.PENDING == waits
@@ -118,13 +114,11 @@ def test_what_runs_goes_on(engine: sa.Engine):
 def test_a_pause_ends_by_the_clock_alone(engine: sa.Engine):
     """However long nobody leads."""
     pause(engine, lasts=MINUTE)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(queue_pauses).values(paused_until=get_now(engine) - MINUTE)
-        )
+    execute(
+        engine, sa.update(queue_pauses).values(paused_until=get_now(engine) - MINUTE)
+    )
 
-    with reading(engine) as connection:
-        left = fetch_queue_pauses(connection)
+    left = read_by(engine, fetch_queue_pauses)
 
     assert {} == left
     assert {QUICK.id, HEAVY.id} == find_sendable(engine)
@@ -139,8 +133,7 @@ def test_what_waits_says_why(engine: sa.Engine, state: str):
     edit(engine, QUICK.id, state=state, sent_at=get_now(engine))
     pause(engine, lasts=MINUTE, note="move of the mail server")
 
-    with reading(engine) as connection:
-        told = say_why(connection, QUICK.id)
+    told = read_by(engine, say_why, QUICK.id)
 
     assert "queue quick has been paused since " in told
     assert " until " in told
@@ -153,21 +146,17 @@ def test_what_waits_for_a_pause_is_not_late(engine: sa.Engine):
     pause(engine)
     pause(engine, Queue.HEAVY)
 
-    with reading(engine) as connection:
-        assert [] == fetch_unsent(connection, now=get_now(engine) + 60 * MINUTE)
+    assert [] == read_by(engine, fetch_unsent, now=get_now(engine) + 60 * MINUTE)
 
 
 def test_a_pause_can_be_given_another_end(engine: sa.Engine):
     """It has lasted since it began; without anything new it stays as it is."""
     pause(engine, note="first")
-    with reading(engine) as connection:
-        first = fetch_queue_pause(connection, Queue.QUICK)
+    first = read_by(engine, fetch_queue_pause, Queue.QUICK)
     pause(engine)
-    with reading(engine) as connection:
-        same = fetch_queue_pause(connection, Queue.QUICK)
+    same = read_by(engine, fetch_queue_pause, Queue.QUICK)
     pause(engine, lasts=MINUTE, note="second")
-    with reading(engine) as connection:
-        second = fetch_queue_pause(connection, Queue.QUICK)
+    second = read_by(engine, fetch_queue_pause, Queue.QUICK)
 
     assert first == same
     assert first is not None
@@ -182,8 +171,7 @@ def test_a_pause_is_recorded(engine: sa.Engine):
     with writing(engine, author=Author("bob", None, None)) as connection:
         resume_queue(connection, Queue.QUICK, note="done")
 
-    with reading(engine) as connection:
-        found = fetch_changes(connection, ChangeFilter(kind="queue"), Page(10)).entries
+    found = read_by(engine, fetch_changes, ChangeFilter(kind="queue"), Page(10)).entries
 
     assert [("bob", "resumed", "done"), ("ada", "paused", "deployment")] == [
         (each.by, each.change, each.note) for each in found
@@ -210,8 +198,7 @@ def test_a_pause_that_has_ended_cannot_begin(engine: sa.Engine):
 def test_a_pause_of_a_queue_hides_its_author_from_tenants(engine: sa.Engine):
     """Who paused it is an operator."""
     pause(engine, note="why")
-    with reading(engine) as connection:
-        found = fetch_queue_pause(connection, Queue.QUICK)
+    found = read_by(engine, fetch_queue_pause, Queue.QUICK)
 
     assert found is not None
     assert ("ada", None, "why") == (found.by, found.seen_by("shop").by, found.note)

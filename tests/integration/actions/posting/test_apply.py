@@ -9,10 +9,10 @@ import sqlalchemy as sa
 
 from actions.posting.apply import AppliedActions, Document, FileChange, apply_actions
 from actions.posting.post import Posting
-from models.database.engine import reading, writing
 from models.database.tables import scheduled_actions
 from models.door.documents import read_action_object
 from models.errors import ConflictError
+from tests.database import fetch_rows, write_by
 from tests.scheduling import add_app, make_document, post
 
 
@@ -33,14 +33,14 @@ def apply_names(
     engine: sa.Engine, *names: str, may_prune: frozenset[str] | None = None
 ) -> AppliedActions:
     """Make the actions of the app those of *names*."""
-    with writing(engine) as connection:
-        return apply_actions(
-            connection,
-            "app",
-            make_documents(*names),
-            Posting(),
-            prune=True if may_prune is None else may_prune,
-        )
+    return write_by(
+        engine,
+        apply_actions,
+        "app",
+        make_documents(*names),
+        Posting(),
+        prune=True if may_prune is None else may_prune,
+    )
 
 
 def test_two_at_once_are_one_after_the_other(engine: sa.Engine) -> None:
@@ -65,11 +65,10 @@ def test_two_at_once_are_one_after_the_other(engine: sa.Engine) -> None:
     assert [0, 0, 0, 1] == sorted(
         each.judge().counts[FileChange.PRUNED] for each in found
     )
-    with reading(engine) as connection:
-        kept = scheduled_actions.c
-        names = connection.execute(
-            sa.select(kept.name, kept.revision).where(kept.deleted_at.is_(None))
-        ).all()
+    kept = scheduled_actions.c
+    names = fetch_rows(
+        engine, sa.select(kept.name, kept.revision).where(kept.deleted_at.is_(None))
+    ).all()
     assert [("a", 1), ("b", 1), ("c", 1)] == sorted(map(tuple, names))
 
 
@@ -81,8 +80,5 @@ def test_what_nobody_has_seen_is_not_pruned(engine: sa.Engine) -> None:
     with pytest.raises(ConflictError, match="'unseen'"):
         apply_names(engine, "a", may_prune=frozenset({seen.uid}))
 
-    with reading(engine) as connection:
-        gone = sa.select(sa.func.count()).where(
-            scheduled_actions.c.deleted_at.is_not(None)
-        )
-        assert 0 == connection.execute(gone).scalar_one()
+    gone = sa.select(sa.func.count()).where(scheduled_actions.c.deleted_at.is_not(None))
+    assert 0 == fetch_rows(engine, gone).scalar_one()

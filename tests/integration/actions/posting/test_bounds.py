@@ -27,6 +27,7 @@ from models.revision import ActionState
 from overview.doctor.checks.apps import look_at_bounds
 from overview.doctor.finding import View
 from settings import Settings
+from tests.database import write_by
 from tests.integration.actions.pausing.test_pause_many import is_waiting_for_lock
 from tests.scheduling import TASK, add_app, fetch_action, find_far_hour, post
 from tests.servers import wait_until
@@ -150,20 +151,17 @@ def test_what_is_resumed_is_held_to_bounds(engine: sa.Engine, text: str, told: s
         post(engine, "other", name="b", when=HOURLY).uid,
     ]
     post(engine, name="c", when={"cron_rule": "*/10 * * * *"})
-    with writing(engine) as connection:
-        pause_many(connection, uids, UNTIL_RESUMED)
+    write_by(engine, pause_many, uids, UNTIL_RESUMED)
 
     with pytest.raises(InvalidDocumentError) as error, writing(engine) as connection:
         resume_action(connection, uids[0], bounds=bounds)
-    with writing(engine) as connection:
-        many = resume_many(connection, uids, None, bounds)
+    many = write_by(engine, resume_many, uids, None, bounds)
 
     (problem,) = error.value.problems
     assert told in problem.message
     assert (1, {Refusal.TOO_MUCH: 1}) == (many.done, many.refused)
     assert ActionState.PAUSED == get_action_state(fetch_action(engine, uids[0]))
-    with writing(engine) as connection:
-        assert resume_action(connection, uids[0])
+    assert write_by(engine, resume_action, uids[0])
 
 
 def test_paused_action_is_resumed_with_its_app_only(engine: sa.Engine):

@@ -26,6 +26,7 @@ from actions.posting.revisions import fetch_document_revisions
 from models.database.engine import Author, reading, writing
 from models.database.tables import changes, scheduled_action_revisions
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError, StaleError
+from tests.database import execute, fetch_rows, read_by, write_by
 from tests.scheduling import add_app, fetch_action, make_document, post
 from tests.servers import wait_until
 
@@ -47,32 +48,33 @@ def replace(
     expected: int | None = None,
     **document: Any,
 ) -> OneOutcome:
-    with writing(engine) as connection:
-        return replace_text(
-            connection,
-            SeenAction(uid, app, expected),
-            json.dumps(make_document(**document)),
-            terms=TERMS,
-        )
+    return write_by(
+        engine,
+        replace_text,
+        SeenAction(uid, app, expected),
+        json.dumps(make_document(**document)),
+        terms=TERMS,
+    )
 
 
 def patch(
     engine: sa.Engine, uid: str, given: Any, *, expected: int | None = None
 ) -> OneOutcome:
-    with writing(engine) as connection:
-        return patch_text(
-            connection, SeenAction(uid, None, expected), json.dumps(given), terms=TERMS
-        )
+    return write_by(
+        engine,
+        patch_text,
+        SeenAction(uid, None, expected),
+        json.dumps(given),
+        terms=TERMS,
+    )
 
 
 def get_tag(engine: sa.Engine, uid: str) -> int:
-    with reading(engine) as connection:
-        return fetch_document_revisions(connection, [uid])[uid]
+    return read_by(engine, fetch_document_revisions, [uid])[uid]
 
 
 def pause(engine: sa.Engine, uid: str) -> None:
-    with writing(engine) as connection:
-        pause_action(connection, uid)
+    write_by(engine, pause_action, uid)
 
 
 def fetch_notes(engine: sa.Engine) -> list[tuple[str, str, Any]]:
@@ -98,13 +100,11 @@ def test_pause_does_not_make_an_edit_stale(engine: sa.Engine):
 
 
 def delete(engine: sa.Engine, uid: str, *, expected: int | None = None) -> None:
-    with writing(engine) as connection:
-        delete_action(connection, uid, expected_revision=expected)
+    write_by(engine, delete_action, uid, expected_revision=expected)
 
 
 def go_back(engine: sa.Engine, uid: str, *, expected: int | None = None) -> None:
-    with writing(engine) as connection:
-        roll_back(connection, SeenAction(uid, "app", expected), 1, terms=TERMS)
+    write_by(engine, roll_back, SeenAction(uid, "app", expected), 1, terms=TERMS)
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,8 @@ def test_tag_survives_the_pruning_of_its_revision(engine: sa.Engine):
     """
     uid = post(engine).uid
     pause(engine, uid)
-    with writing(engine) as connection:
-        kept = scheduled_action_revisions.c
-        connection.execute(
-            sa.delete(scheduled_action_revisions).where(kept.revision == 1)
-        )
+    kept = scheduled_action_revisions.c
+    execute(engine, sa.delete(scheduled_action_revisions).where(kept.revision == 1))
 
     replace(engine, uid, expected=get_tag(engine, uid), name="renamed")
 
@@ -173,15 +170,15 @@ def test_of_two_editors_one_wins(postgres_engine: sa.Engine):
 
 
 def _is_waiting(engine: sa.Engine) -> bool:
-    with reading(engine) as connection:
-        return bool(
-            connection.execute(
-                sa.text(
-                    "select count(*) from pg_stat_activity where datname ="
-                    " current_database() and wait_event_type = 'Lock'"
-                )
-            ).scalar()
-        )
+    return bool(
+        fetch_rows(
+            engine,
+            sa.text(
+                "select count(*) from pg_stat_activity where datname ="
+                " current_database() and wait_event_type = 'Lock'"
+            ),
+        ).scalar()
+    )
 
 
 def test_patch_merges_into_what_is_stored(engine: sa.Engine):
@@ -228,12 +225,12 @@ def test_rolling_back_is_a_new_revision(engine: sa.Engine):
     go_back(engine, uid, expected=2)
 
     row = fetch_action(engine, uid)
-    with reading(engine) as connection:
-        kept = connection.execute(
-            sa.select(scheduled_action_revisions).where(
-                scheduled_action_revisions.c.revision == 3
-            )
-        ).one()
+    kept = fetch_rows(
+        engine,
+        sa.select(scheduled_action_revisions).where(
+            scheduled_action_revisions.c.revision == 3
+        ),
+    ).one()
     assert ("daily", 3, 3) == (row.name, row.revision, get_tag(engine, uid))
     assert ("rolled back", "ann", "to revision 1; because") == (
         kept.change,
@@ -289,12 +286,10 @@ def test_every_change_is_noted(engine: sa.Engine):
     replace(engine, "x", name="renamed")
     patch(engine, "x", {"active": False})
     pause(engine, "x")
-    with writing(engine) as connection:
-        delete_action(connection, "x", note="done")
+    write_by(engine, delete_action, "x", note="done")
     text = json.dumps([make_document(name=f"n{i}") for i in range(3)])
     read = read_all_text(engine, "app", text, TERMS)
-    with writing(engine) as connection:
-        post_all_with_outcomes(connection, "app", read, Posting(), dry_run=True)
+    write_by(engine, post_all_with_outcomes, "app", read, Posting(), dry_run=True)
 
     assert [
         ("x", "posted", "because"),
@@ -321,9 +316,8 @@ def test_record_repeats_no_secret(engine: sa.Engine):
         },
     )
 
-    with reading(engine) as connection:
-        row = connection.execute(
-            sa.select(changes).order_by(changes.c.number.desc()).limit(1)
-        ).one()
+    row = fetch_rows(
+        engine, sa.select(changes).order_by(changes.c.number.desc()).limit(1)
+    ).one()
     assert "s3cret" not in json.dumps([row.before, row.after])
     assert ("daily", "renamed") == (row.before["/name"], row.after["/name"])

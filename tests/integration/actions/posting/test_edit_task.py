@@ -14,6 +14,7 @@ from models.database.engine import writing
 from models.errors import InvalidDocumentError
 from models.fields.task_rules import ConnectionRules, TaskRules
 from overview.previews.new import PreviewTerms, preview_text
+from tests.database import write_by
 from tests.scheduling import add_app, fetch_action, post
 
 TERMS = Terms(task_rules=TaskRules("minutehand"))
@@ -27,11 +28,9 @@ def test_change_of_something_else_does_not_make_it_wait(
     """The default is for new documents; what has run for a year runs as before."""
     add_app(engine)
     uid = post(engine, operations={"run_task": TASK}).uid
-    with writing(engine) as connection:
-        patch_text(connection, SeenAction(uid), json.dumps(given), terms=TERMS)
+    write_by(engine, patch_text, SeenAction(uid), json.dumps(given), terms=TERMS)
     patched = fetch_action(engine, uid).document["operations"]["run_task"]
-    with writing(engine) as connection:
-        roll_back(connection, SeenAction(uid), 1, terms=TERMS)
+    write_by(engine, roll_back, SeenAction(uid), 1, terms=TERMS)
     rolled_back = fetch_action(engine, uid).document["operations"]["run_task"]
 
     assert {**TASK, "wait": False} == patched == rolled_back

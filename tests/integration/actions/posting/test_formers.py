@@ -19,6 +19,7 @@ from overview.actions.shown import describe_deletion, fetch_shown_action
 from overview.doctor.checks.work import look_at_followers
 from overview.doctor.finding import View
 from settings import Settings
+from tests.database import fetch_rows, write_by
 from tests.scheduling import add_app, fetch_action, get_now, post
 
 HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
@@ -51,8 +52,7 @@ def refuse(
 def post_all(engine: sa.Engine, *actions: dict[str, Any]) -> list[str]:
     read = [read_action_object({"operations": HOOK, **each}) for each in actions]
     how = Posting(replace=True)
-    with writing(engine) as connection:
-        return [each.uid for each in post_actions(connection, "app", read, how)]
+    return [each.uid for each in write_by(engine, post_actions, "app", read, how)]
 
 
 def after(name: str, former: str) -> dict[str, Any]:
@@ -90,8 +90,7 @@ def test_unknown_action_is_refused_with_the_one_that_was_meant(engine: sa.Engine
 def test_deleted_action_is_unknown(engine: sa.Engine):
     """Nothing would ever start what follows it."""
     uid = add(engine, "nightly")
-    with writing(engine) as connection:
-        delete_action(connection, uid)
+    write_by(engine, delete_action, uid)
 
     pointer, message, _ = refuse(engine, "mail", uid)
 
@@ -145,8 +144,7 @@ def test_circle_is_refused_when_an_edit_closes_it(engine: sa.Engine):
 
 
 def _uids(engine: sa.Engine) -> list[str]:
-    with reading(engine) as connection:
-        return list(connection.execute(sa.select(scheduled_actions.c.uid)).scalars())
+    return list(fetch_rows(engine, sa.select(scheduled_actions.c.uid)).scalars())
 
 
 def test_action_cannot_follow_itself(engine: sa.Engine):

@@ -12,10 +12,11 @@ import sqlalchemy as sa
 from actions.clock_set_back import recompute_due
 from actions.posting.post import delete_action
 from actions.posting.revisions import require_action
-from models.database.engine import read_clock, reading, writing
+from models.database.engine import read_clock, writing
 from models.database.tables import scheduled_action_revisions
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError
 from models.occurrence import make_operation_id
+from tests.database import fetch_rows, write_by
 from tests.scheduling import (
     MINUTE,
     REFRESH,
@@ -43,8 +44,7 @@ def _app(any_engine: sa.Engine) -> None:
 
 
 def delete(engine: sa.Engine, uid: str) -> None:
-    with writing(engine) as connection:
-        delete_action(connection, uid)
+    write_by(engine, delete_action, uid)
 
 
 def due_date(instant: datetime) -> dict[str, str]:
@@ -62,8 +62,7 @@ def test_posted_action_is_due_from_now_on(engine: sa.Engine):
     assert posted.next_due_at == row.next_due_at
     assert row.created_at < row.next_due_at <= row.created_at + MINUTE
     assert row.created_at == row.effective_from
-    with reading(engine) as connection:
-        kept = connection.execute(sa.select(scheduled_action_revisions)).one()
+    kept = fetch_rows(engine, sa.select(scheduled_action_revisions)).one()
     assert (1, "posted", row.document) == (kept.revision, kept.change, kept.document)
 
 
@@ -315,8 +314,7 @@ def test_clock_set_back_looks_at_every_action_again(engine: sa.Engine):
 
 def ask(engine: sa.Engine, query: sa.Executable) -> object:
     """Return the one answer to *query*; None if there is none yet."""
-    with reading(engine) as connection:
-        return connection.execute(query).scalar()
+    return fetch_rows(engine, query).scalar()
 
 
 def test_an_edit_that_waits_for_a_tick_takes_effect_after_it(

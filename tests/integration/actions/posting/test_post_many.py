@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from actions.posting.post import Posted, Posting, post_actions
-from models.database.engine import reading, writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.door.documents import read_action_object
 from models.errors import ConflictError, InvalidDocumentError
+from tests.database import fetch_rows, write_by
 from tests.integration.test_budget import counting
 from tests.scheduling import add_app, fetch_action, get_now, make_document, post
 
@@ -27,14 +27,12 @@ def post_many(
     engine: sa.Engine, documents: Sequence[dict[str, Any]], *, replace: bool = False
 ) -> list[Posted]:
     actions = [read_action_object(make_document(**each)) for each in documents]
-    with writing(engine) as connection:
-        return post_actions(connection, "app", actions, Posting(replace))
+    return write_by(engine, post_actions, "app", actions, Posting(replace))
 
 
 def count(engine: sa.Engine, table: sa.Table) -> int:
-    with reading(engine) as connection:
-        query = sa.select(sa.func.count()).select_from(table)
-        return connection.execute(query).scalar_one()
+    query = sa.select(sa.func.count()).select_from(table)
+    return fetch_rows(engine, query).scalar_one()
 
 
 def test_many_are_what_each_alone_would_be(engine: sa.Engine):

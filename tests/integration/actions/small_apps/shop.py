@@ -9,9 +9,10 @@ import sqlalchemy as sa
 
 from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.export import fetch_document
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import changes
 from models.door.app_documents import read_small_app
+from tests.database import fetch_rows, read_by
 
 ADA = {"id": "ada", "email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
 
@@ -69,15 +70,13 @@ def apply(engine: sa.Engine, document: dict[str, Any], **options: Any) -> Applie
 
 def export(engine: sa.Engine, uid: str = "shop") -> dict[str, Any]:
     """Return the document of an app, as another program would read it."""
-    with reading(engine) as connection:
-        document: dict[str, Any] = json.loads(
-            json.dumps(fetch_document(connection, uid))
-        )
+    document: dict[str, Any] = json.loads(
+        json.dumps(read_by(engine, fetch_document, uid))
+    )
     return document
 
 
 def fetch_changes(engine: sa.Engine) -> list[sa.Row[Any]]:
     """Return the record of changes, in order."""
-    with reading(engine) as connection:
-        query = sa.select(changes).order_by(changes.c.number)
-        return list(connection.execute(query))
+    query = sa.select(changes).order_by(changes.c.number)
+    return list(fetch_rows(engine, query))

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from actions.posting.post import post_action
 from actions.small_apps.app_row import PartChange
 from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import (
     app_documents,
     domain_versions,
@@ -30,6 +30,7 @@ from models.database.tables import (
 from models.door.app_documents import read_small_app
 from models.door.documents import read_action
 from models.errors import ConflictError, InvalidDocumentError
+from tests.database import execute, fetch_rows, write_by
 
 ADA = {"id": "ada", "email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
 BOB = {"id": "bob@example.com"}
@@ -41,13 +42,11 @@ def _apply(engine: sa.Engine, **document: Any) -> Applied:
     raise_events = document.pop("raise_events", False)
     folder = document.pop("folder", None)
     model = read_small_app(json.dumps({"uid": "shop", **document}))
-    with writing(engine) as connection:
-        return apply_small_app(connection, model, ApplyTerms(folder, raise_events))
+    return write_by(engine, apply_small_app, model, ApplyTerms(folder, raise_events))
 
 
 def _fetch(engine: sa.Engine, *columns: Any) -> list[Any]:
-    with reading(engine) as connection:
-        rows = connection.execute(sa.select(*columns).order_by(*columns)).all()
+    rows = fetch_rows(engine, sa.select(*columns).order_by(*columns)).all()
     return [row[0] if len(columns) == 1 else tuple(row) for row in rows]
 
 
@@ -147,19 +146,19 @@ def test_unlisted_entries_go(engine: sa.Engine):
         domains=[{"name": "sales", "source": {"url": "https://x.org"}}],
         templates={"t": {"subject": "s", "text": "t"}},
     )
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(domain_versions).values(
-                app="shop",
-                domain="sales",
-                version=1,
-                path="x",
-                rows=1,
-                bytes=1,
-                sha256="",
-                created_at=datetime(2026, 11, 23, tzinfo=UTC),
-            )
-        )
+    execute(
+        engine,
+        sa.insert(domain_versions).values(
+            app="shop",
+            domain="sales",
+            version=1,
+            path="x",
+            rows=1,
+            bytes=1,
+            sha256="",
+            created_at=datetime(2026, 11, 23, tzinfo=UTC),
+        ),
+    )
 
     applied = _apply(engine, users=[BOB], domains=[], templates={})
 
@@ -201,8 +200,7 @@ def test_document_alone_leaves_the_folder_as_it_is(engine: sa.Engine, tmp_path: 
 
 def _fetch_sources(engine: sa.Engine) -> list[dict[str, str]]:
     # PostgreSQL has no order for JSON of this type in all versions
-    with reading(engine) as connection:
-        return list(connection.execute(sa.select(domains.c.source)).scalars())
+    return list(fetch_rows(engine, sa.select(domains.c.source)).scalars())
 
 
 def test_import_raises_no_events(engine: sa.Engine):
@@ -262,9 +260,8 @@ def test_changed_holidays_move_the_actions_that_name_them(engine: sa.Engine):
             "except": [{"calendar": name}],
             "recipients": {"groups": ["all"]},
         }
-        with writing(engine) as connection:
-            action = read_action(json.dumps(document))
-            uids[name] = post_action(connection, "shop", action).uid
+        action = read_action(json.dumps(document))
+        uids[name] = write_by(engine, post_action, "shop", action).uid
 
     applied = _apply(engine, holidays={"fr": ["2099-12-25"], "de": []})
 
@@ -291,8 +288,7 @@ def test_only_actions_that_name_a_changed_calendar_are_locked(engine: sa.Engine)
             "except": [{"calendar": name}],
             "recipients": {"groups": ["all"]},
         }
-        with writing(engine) as connection:
-            post_action(connection, "shop", read_action(json.dumps(document)))
+        write_by(engine, post_action, "shop", read_action(json.dumps(document)))
     locked: list[str] = []
     written: list[str] = []
 

@@ -19,6 +19,7 @@ from models.database.engine import reading, writing
 from models.database.tables import events
 from models.door.app_documents import read_user_object
 from models.errors import InvalidDocumentError, NotFoundError, StaleError
+from tests.database import read_by, write_by
 from tests.integration.actions.small_apps.shop import (
     ADA,
     AUTHOR,
@@ -44,8 +45,7 @@ def _patch(engine: sa.Engine, patch: Any, **options: Any) -> StoredUser:
 
 
 def _get(engine: sa.Engine, user_id: str = "ada") -> KnownUser:
-    with reading(engine) as connection:
-        return fetch_known_user(connection, "shop", user_id)
+    return read_by(engine, fetch_known_user, "shop", user_id)
 
 
 def _names(engine: sa.Engine) -> list[tuple[str, str]]:
@@ -191,8 +191,7 @@ def test_others_stay(engine: sa.Engine):
     other = export(engine, "other")
 
     _put(engine, {"name": "Ada L"})
-    with writing(engine) as connection:
-        delete_user(connection, "shop", "ada")
+    write_by(engine, delete_user, "shop", "ada")
 
     assert ["eve"] == [each["id"] for each in export(engine)["users"]]
     assert ("manager",) == _get(engine, "eve").groups

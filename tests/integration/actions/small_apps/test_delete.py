@@ -22,6 +22,7 @@ from models.database.tables import (
 from models.door.documents import read_event_object
 from models.errors import ConflictError, NotFoundError, StaleError
 from models.operation_state import OperationState
+from tests.database import execute, fetch_rows, read_by, write_by
 from tests.integration.actions.small_apps.shop import (
     AUTHOR,
     WHOLE,
@@ -52,17 +53,17 @@ def _delete(engine: sa.Engine, uid: str = "shop", **options: int) -> DeletedApp:
 
 
 def _add_key(engine: sa.Engine, app: str | None, key_id: str) -> None:
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(api_keys).values(
-                id=key_id,
-                app=app,
-                role="viewer",
-                digest=key_id,
-                created_at=db_now(),
-                created_by="ann",
-            )
-        )
+    execute(
+        engine,
+        sa.insert(api_keys).values(
+            id=key_id,
+            app=app,
+            role="viewer",
+            digest=key_id,
+            created_at=db_now(),
+            created_by="ann",
+        ),
+    )
 
 
 def test_deleted_app_is_nowhere(engine: sa.Engine):
@@ -161,8 +162,7 @@ def test_its_operations_stay_known(engine: sa.Engine):
     edit(engine, operation_id, state=OperationState.FAILED)
     _delete(engine)
 
-    with reading(engine) as connection:
-        found = connection.execute(sa.select(operations.c.id)).scalar_one()
+    found = fetch_rows(engine, sa.select(operations.c.id)).scalar_one()
     assert operation_id == found
 
 
@@ -170,8 +170,7 @@ def test_applying_its_document_brings_it_back(engine: sa.Engine):
     """With users and all, under a higher revision and without its pause; no actions."""
     apply(engine, WHOLE)
     post(engine, "shop")
-    with writing(engine) as connection:
-        pause_target(connection, "shop")
+    write_by(engine, pause_target, "shop")
     before = export(engine)
     _delete(engine)
 
@@ -181,8 +180,7 @@ def test_applying_its_document_brings_it_back(engine: sa.Engine):
     assert 3 == applied.revision
     assert before == export(engine)
     assert post(engine, "shop").created
-    with reading(engine) as connection:
-        row = connection.execute(sa.select(small_apps)).one()
+    row = fetch_rows(engine, sa.select(small_apps)).one()
     assert (None, None) == (row.paused_at, row.deleted_at)
 
 
@@ -216,12 +214,10 @@ def test_its_people_get_no_notices(engine: sa.Engine):
     """Of failures before the deletion, too."""
     apply(engine, WHOLE)
     make_dispatcher(engine)
-    with reading(engine) as connection:
-        assert ["shop"] == [uid for uid, _, _ in fetch_watch(connection).apps]
+    assert ["shop"] == [uid for uid, _, _ in read_by(engine, fetch_watch).apps]
     _delete(engine)
 
-    with reading(engine) as connection:
-        assert [] == fetch_watch(connection).apps
+    assert [] == read_by(engine, fetch_watch).apps
 
 
 def test_action_posted_meanwhile_is_not_left_behind(postgres_engine: sa.Engine):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading
 from models.database.tables import small_apps
 from models.errors import NotFoundError
+from tests.database import fetch_rows
 from tests.integration.actions.small_apps.shop import WHOLE, apply, export
 
 
@@ -62,8 +62,7 @@ def test_folder_of_the_operator_is_not_exported(engine: sa.Engine, tmp_path: Pat
     apply(engine, {}, folder=tmp_path)
 
     assert str(tmp_path) not in str(export(engine))
-    with reading(engine) as connection:
-        folder = connection.execute(sa.select(small_apps.c.source_folder)).scalar_one()
+    folder = fetch_rows(engine, sa.select(small_apps.c.source_folder)).scalar_one()
     assert str(tmp_path) == folder
 
 

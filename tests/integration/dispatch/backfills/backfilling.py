@@ -12,10 +12,11 @@ from actions.leader import Leader
 from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.progress import Backfiller
 from dispatch.backfills.requests import start_backfill
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import backfill_occurrences, backfills
 from models.occurrence import make_operation_id
 from models.requests.actions import BackfillModel, Which
+from tests.database import fetch_rows, read_by
 from tests.scheduling import (
     MONDAY,
     at,
@@ -70,8 +71,7 @@ def plan(
 ) -> Plan:
     """Plan a backfill of the week."""
     asked = ask(**changes)
-    with reading(engine) as connection:
-        return plan_backfill(connection, uid, asked, retention=retention, app=app)
+    return read_by(engine, plan_backfill, uid, asked, retention=retention, app=app)
 
 
 def start(
@@ -93,19 +93,18 @@ def make_backfiller(engine: sa.Engine) -> Backfiller:
 def fetch_outcomes(engine: sa.Engine, backfill_id: UUID) -> list[str | None]:
     """Return the outcomes of a backfill's occurrences, in their order."""
     noted = backfill_occurrences.c
-    with reading(engine) as connection:
-        return list(
-            connection.execute(
-                sa.select(noted.outcome)
-                .where(noted.backfill_id == backfill_id)
-                .order_by(noted.occurrence)
-            ).scalars()
-        )
+    return list(
+        fetch_rows(
+            engine,
+            sa.select(noted.outcome)
+            .where(noted.backfill_id == backfill_id)
+            .order_by(noted.occurrence),
+        ).scalars()
+    )
 
 
 def get_backfill(engine: sa.Engine, backfill_id: UUID) -> sa.Row[Any]:
     """Return the row of a backfill."""
-    with reading(engine) as connection:
-        return connection.execute(
-            sa.select(backfills).where(backfills.c.id == backfill_id)
-        ).one()
+    return fetch_rows(
+        engine, sa.select(backfills).where(backfills.c.id == backfill_id)
+    ).one()

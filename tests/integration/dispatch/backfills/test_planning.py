@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from actions.posting.post import delete_action
 from dispatch.backfills import planning
 from dispatch.backfills.planning import Recorded
-from models.database.engine import writing
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_missed_id
 from models.requests.actions import Which
+from tests.database import write_by
 from tests.integration.dispatch.backfills.backfilling import (
     DAY,
     SEVENS,
@@ -247,8 +247,7 @@ def test_another_tenants_action_is_unknown(engine: sa.Engine):
         plan(engine, uid, app="other")
     with pytest.raises(NotFoundError) as unknown:
         plan(engine, "x" * len(uid), app="other")
-    with writing(engine) as connection:
-        delete_action(connection, uid)
+    write_by(engine, delete_action, uid)
     with pytest.raises(NotFoundError) as deleted:
         plan(engine, uid, app="app")
 

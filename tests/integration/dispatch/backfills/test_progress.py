@@ -16,12 +16,13 @@ from actions.posting.post import delete_action
 from dispatch.backfills.progress import Backfiller
 from dispatch.backfills.requests import cancel_backfill, find_wait
 from dispatch.upkeep import do_all
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import operations
 from models.occurrence import make_operation_id
 from models.operation_state import Overlap, Queue
 from models.requests.actions import Which
 from operations.cancel_and_retry import cancel, reopen
+from tests.database import execute, read_by, write_by
 from tests.integration.dispatch.backfills.backfilling import (
     ANN,
     DAY,
@@ -353,13 +354,11 @@ def test_backfill_goes_to_a_lane_behind(engine: sa.Engine):
 
 
 def pause(engine: sa.Engine, uid: str) -> None:
-    with writing(engine) as connection:
-        pause_action(connection, uid)
+    write_by(engine, pause_action, uid)
 
 
 def resume(engine: sa.Engine, uid: str) -> None:
-    with writing(engine) as connection:
-        resume_action(connection, uid)
+    write_by(engine, resume_action, uid)
 
 
 def switch_off(engine: sa.Engine, uid: str) -> None:
@@ -399,8 +398,7 @@ def test_backfill_waits_with_its_action(
 
     backfiller.look()
     before = fetch_all(engine)
-    with reading(engine) as connection:
-        said = find_wait(connection, fetch_action(engine, uid))
+    said = read_by(engine, find_wait, fetch_action(engine, uid))
     go_on(engine, uid)
     backfiller.look()
 
@@ -414,8 +412,7 @@ def test_deletion_ends_it_with_a_word(engine: sa.Engine):
     backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=1)
     backfiller.look()
-    with writing(engine) as connection:
-        delete_action(connection, uid)
+    write_by(engine, delete_action, uid)
 
     backfiller.look()
     end_all(engine, "canceled")
@@ -444,8 +441,7 @@ def test_old_leader_records_nothing(engine: sa.Engine):
     uid = post_daily(engine)
     backfiller = make_backfiller(engine)
     start(engine, uid)
-    with writing(engine) as connection:
-        connection.execute(sa.text("update leases set fence = fence + 1"))
+    execute(engine, sa.text("update leases set fence = fence + 1"))
 
     with pytest.raises(LeadershipLostError):
         backfiller.look()
@@ -485,8 +481,7 @@ def test_killed_between_any_two_statements_it_loses_and_doubles_nothing(
 def _look_until(engine: sa.Engine, statements: int) -> bool:
     """Look with a process that dies before its statement of that number."""
     leader = Leader(engine)
-    with writing(engine) as connection:
-        connection.execute(sa.text("delete from leases"))
+    execute(engine, sa.text("delete from leases"))
     assert leader.hold()
     left = statements
 
@@ -549,8 +544,7 @@ def test_cancel_by_hand_counts_as_final(engine: sa.Engine):
     backfill = start(engine, uid, at_once=1)
     backfiller.look()
     (row,) = fetch_all(engine)
-    with writing(engine) as connection:
-        cancel(connection, row.id, reason="canceled")
+    write_by(engine, cancel, row.id, reason="canceled")
 
     backfiller.look()
 

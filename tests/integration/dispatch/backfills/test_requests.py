@@ -13,9 +13,10 @@ from dispatch.backfills.requests import (
     cancel_backfill,
     end_backfills,
 )
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import changes
 from models.errors import ConflictError, NotFoundError, UsageError
+from tests.database import fetch_rows, write_by
 from tests.integration.dispatch.backfills.backfilling import (
     ANN,
     SEVENS,
@@ -62,10 +63,7 @@ def test_another_count_than_was_seen_is_refused(engine: sa.Engine):
 
     with pytest.raises(ConflictError, match=r"7, but 6 were expected"):
         start(engine, uid, expected_count=6)
-    with reading(engine) as connection:
-        assert not connection.execute(
-            sa.text("select count(*) from backfills")
-        ).scalar()
+    assert not fetch_rows(engine, sa.text("select count(*) from backfills")).scalar()
 
 
 def test_nothing_to_run_is_refused(engine: sa.Engine):
@@ -120,8 +118,7 @@ def test_cancel_leaves_what_others_recorded(engine: sa.Engine):
     second = start(engine, uid, at_once=7)
     backfiller.look()
 
-    with writing(engine) as connection:
-        assert 0 == cancel_backfill(connection, second)
+    assert 0 == write_by(engine, cancel_backfill, second)
 
     assert ["pending"] * 7 == [row.state for row in fetch_all(engine)]
 
@@ -146,9 +143,8 @@ def test_another_tenants_backfill_is_unknown(engine: sa.Engine):
     """In the words in which one is that never was."""
     backfill = start(engine, post_daily(engine))
 
-    with pytest.raises(NotFoundError, match=f"no backfill {backfill}"):  # noqa: SIM117
-        with writing(engine) as connection:
-            cancel_backfill(connection, backfill, app="other")
+    with pytest.raises(NotFoundError, match=f"no backfill {backfill}"):
+        write_by(engine, cancel_backfill, backfill, app="other")
     assert get_backfill(engine, backfill).canceled_at is None
 
 
@@ -174,12 +170,12 @@ def test_start_and_cancel_are_on_record(engine: sa.Engine):
     with writing(engine, author=ANN) as connection:
         cancel_backfill(connection, backfill)
 
-    with reading(engine) as connection:
-        rows = connection.execute(
-            sa.select(changes)
-            .where(changes.c.kind == "backfill")
-            .order_by(changes.c.number)
-        ).all()
+    rows = fetch_rows(
+        engine,
+        sa.select(changes)
+        .where(changes.c.kind == "backfill")
+        .order_by(changes.c.number),
+    ).all()
     assert [("started", "why"), ("canceled", None)] == [
         (row.change, row.note) for row in rows
     ]
@@ -192,8 +188,7 @@ def test_restored_backup_ends_all(engine: sa.Engine):
     """What they would still record may have run after the backup was made."""
     backfill = start(engine, post_daily(engine))
 
-    with writing(engine) as connection:
-        assert 1 == end_backfills(connection, OccurrenceOutcome.RESTORED)
+    assert 1 == write_by(engine, end_backfills, OccurrenceOutcome.RESTORED)
     make_backfiller(engine).look()
 
     assert {"left: a backup was restored"} == {*fetch_outcomes(engine, backfill)}

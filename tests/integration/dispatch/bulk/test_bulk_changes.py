@@ -28,6 +28,7 @@ from models.database.tables import bulk_changes, changes
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.operation_state import Queue
 from models.requests.bulk_changes import BulkChangeModel
+from tests.database import execute, fetch_rows, read_by, write_by
 from tests.scheduling import (
     REFRESH,
     add_app,
@@ -80,8 +81,7 @@ def finish(engine: sa.Engine, runner_: BulkRunner | None = None) -> None:
 
 
 def show(engine: sa.Engine, bulk_id: UUID) -> ShownBulk:
-    with reading(engine) as connection:
-        return fetch_shown_bulk(connection, bulk_id)
+    return read_by(engine, fetch_shown_bulk, bulk_id)
 
 
 def find_paused(engine: sa.Engine, app: str = "shop", count: int = 5) -> list[int]:
@@ -198,8 +198,7 @@ def test_place_of_the_next_batch_has_names(
 
     BulkRunner(engine).look()
 
-    with reading(engine) as connection:
-        position = connection.execute(sa.select(bulk_changes.c.position)).scalar_one()
+    position = fetch_rows(engine, sa.select(bulk_changes.c.position)).scalar_one()
     assert names == sorted(position)
 
 
@@ -262,14 +261,12 @@ def test_actions_are_chosen_by_filters(
     post_many(engine, 3)
     post(engine, "shop", name="events", when={"on": "app.x"})
     post_many(engine, 2, "books", operations=REFRESH)
-    with writing(engine) as connection:
-        pause_action(connection, "shop-0")
+    write_by(engine, pause_action, "shop-0")
     edit_action(engine, "shop-1", active=False)
     post(engine, "shop", name="gone", uid="gone")
     edit_action(engine, "gone", deleted_at=get_now(engine))
 
-    with reading(engine) as connection:
-        counted = count_bulk(connection, make("run", expected=count, filter=wanted))
+    counted = read_by(engine, count_bulk, make("run", expected=count, filter=wanted))
 
     assert count == counted.total == sum(counted.by_app.values())
 
@@ -310,9 +307,8 @@ def test_cancel_stops_before_the_next_batch(engine: sa.Engine):
     shown = show(engine, bulk)
     assert ("canceled", 2) == (shown.state, shown.done)
     assert shown.finished_at is not None
-    with pytest.raises(ConflictError, match="already canceled"):  # noqa: SIM117
-        with writing(engine) as connection:
-            cancel_bulk(connection, bulk)
+    with pytest.raises(ConflictError, match="already canceled"):
+        write_by(engine, cancel_bulk, bulk)
 
 
 def test_killed_runner_is_taken_over_where_it_was(engine: sa.Engine):
@@ -323,12 +319,12 @@ def test_killed_runner_is_taken_over_where_it_was(engine: sa.Engine):
     killed.look()
 
     assert not other.look()
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(bulk_changes).values(
-                lease_expires_at=get_now(engine) - timedelta(seconds=1)
-            )
-        )
+    execute(
+        engine,
+        sa.update(bulk_changes).values(
+            lease_expires_at=get_now(engine) - timedelta(seconds=1)
+        ),
+    )
     finish(engine, other)
 
     shown = show(engine, bulk)
@@ -370,8 +366,7 @@ def _look_until(engine: sa.Engine, statements: int) -> bool:
         if left < 0:
             raise KilledError
 
-    with writing(engine) as connection:
-        connection.execute(sa.update(bulk_changes).values(claim_token=None))
+    execute(engine, sa.update(bulk_changes).values(claim_token=None))
     sa.event.listen(engine, "before_cursor_execute", die)
     sa.event.listen(engine, "commit", die)
     try:
@@ -449,9 +444,8 @@ def test_tenant_reaches_only_its_own(engine: sa.Engine):
     )
     with reading(engine) as connection, pytest.raises(NotFoundError):
         fetch_shown_bulk(connection, bulk, app="books")
-    with pytest.raises(NotFoundError, match="no bulk"):  # noqa: SIM117
-        with writing(engine) as connection:
-            cancel_bulk(connection, bulk, app="books")
+    with pytest.raises(NotFoundError, match="no bulk"):
+        write_by(engine, cancel_bulk, bulk, app="books")
 
 
 def test_unfit_requests_are_refused_before_they_are_stored(engine: sa.Engine):
@@ -471,12 +465,10 @@ def test_it_is_on_record(engine: sa.Engine):
     bulk = start(engine, make("pause", expected=1, note="why"))
     finish(engine)
 
-    with reading(engine) as connection:
-        rows = connection.execute(
-            sa.select(changes)
-            .where(changes.c.kind == "bulk")
-            .order_by(changes.c.number)
-        ).all()
+    rows = fetch_rows(
+        engine,
+        sa.select(changes).where(changes.c.kind == "bulk").order_by(changes.c.number),
+    ).all()
     assert ["started", "finished"] == [row.change for row in rows]
     who = {(row.by, row.key_id, row.request_id, row.subject) for row in rows}
     assert {("ann@example", "key1", "request1", str(bulk))} == who
@@ -487,8 +479,7 @@ def test_restored_backup_ends_all(engine: sa.Engine):
     post_many(engine, 3)
     bulk = start(engine, make("pause", expected=3))
 
-    with writing(engine) as connection:
-        assert 1 == end_bulk_changes(connection, "a backup was restored")
+    assert 1 == write_by(engine, end_bulk_changes, "a backup was restored")
     finish(engine)
 
     shown = show(engine, bulk)
@@ -542,12 +533,12 @@ def test_filter_that_cannot_be_read_ends_it_with_words(engine: sa.Engine, kind: 
     record_states(engine, "pending")
     bulk = start(engine, make(kind, expected=1))
     other = start(engine, make("pause", expected=1))
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(bulk_changes)
-            .where(bulk_changes.c.id == bulk)
-            .values(filter={"colour": "red"})
-        )
+    execute(
+        engine,
+        sa.update(bulk_changes)
+        .where(bulk_changes.c.id == bulk)
+        .values(filter={"colour": "red"}),
+    )
 
     finish(engine)
 

@@ -10,10 +10,11 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import make_engine, writing
 from models.database.postgresql import execute_at_once
 from models.database.tables import small_apps
 from models.errors import UnreachableError
+from tests.database import fetch_rows
 
 ADD = (
     sa.insert(small_apps)
@@ -32,8 +33,7 @@ PID = sa.text("select pg_backend_pid()")
 
 def fetch_names(engine: sa.Engine) -> list[str]:
     """Return the names of all small apps."""
-    with reading(engine) as connection:
-        return list(connection.execute(sa.select(small_apps.c.name)).scalars())
+    return list(fetch_rows(engine, sa.select(small_apps.c.name)).scalars())
 
 
 def test_row_is_returned_and_kept(postgres_engine: sa.Engine):

@@ -21,6 +21,7 @@ from models.errors import UnreachableError, UsageError
 from operations.claiming.claim import claim_operation
 from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart
+from tests.database import execute
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
 
@@ -198,8 +199,7 @@ def test_error_holds_no_statement_and_no_values(engine: sa.Engine):
     secret = "correct horse battery staple"
     statement = sa.insert(small_apps).values(uid=secret, name=secret)
 
-    with writing(engine) as connection:
-        connection.execute(statement)
+    execute(engine, statement)
     with pytest.raises(sa.exc.IntegrityError) as caught, writing(engine) as connection:
         connection.execute(statement)
     shown = "".join(traceback.format_exception(caught.value))

@@ -19,6 +19,7 @@ from models.database.engine import Author, reading, writing
 from models.database.journal import GENESIS, compute_hash, note_change
 from models.database.tables import change_head, changes
 from models.errors import UnreachableError
+from tests.database import execute, fetch_rows, write_by
 
 ADA = Author("ada@host", "abc", "request-1")
 
@@ -37,7 +38,7 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=4)
 
 
-def note(connection: sa.Connection, subject: str = "weekly", **more: Any) -> None:
+def note(connection: sa.Connection, /, subject: str = "weekly", **more: Any) -> None:
     note_change(connection, "action", subject, "posted", app="shop", **more)
 
 
@@ -53,8 +54,7 @@ def read_rows(engine: sa.Engine) -> list[Mapping[str, Any]]:
 
 
 def read_head(engine: sa.Engine) -> tuple[int, str]:
-    with reading(engine) as connection:
-        row = connection.execute(sa.select(change_head)).one()
+    row = fetch_rows(engine, sa.select(change_head)).one()
     return row.number, row.hash
 
 
@@ -93,8 +93,7 @@ def test_change_is_appended_with_its_author(engine: sa.Engine):
 
 def test_changes_of_nobody_are_those_of_the_program(engine: sa.Engine):
     """What Minutehand changes by itself has an author, too."""
-    with writing(engine) as connection:
-        note(connection)
+    write_by(engine, note)
 
     assert ["minutehand"] == [row["by"] for row in check_chain(engine)]
 
@@ -111,8 +110,7 @@ def test_changes_of_a_transaction_keep_their_order(engine: sa.Engine):
 
 def test_what_is_rolled_back_was_never_noted(engine: sa.Engine):
     """The record has what happened, and nothing else."""
-    with writing(engine) as connection:
-        note(connection, "first")
+    write_by(engine, note, "first")
     with pytest.raises(KeyError), writing(engine) as connection:
         fail_after_noting(connection)
 
@@ -169,8 +167,7 @@ def test_first_note_in_a_savepoint_that_is_taken_back(engine: sa.Engine):
 
 def test_change_that_cannot_be_noted_is_not_made(engine: sa.Engine):
     """Record and change are one transaction."""
-    with writing(engine) as connection:
-        connection.execute(sa.delete(change_head))
+    execute(engine, sa.delete(change_head))
     with pytest.raises(UnreachableError, match="changes verify"), writing(engine) as c:
         note(c)
 
@@ -201,8 +198,9 @@ def test_writers_at_once_make_one_chain(postgres_engine: sa.Engine):
 def test_instants_and_ids_are_written_as_text(engine: sa.Engine):
     """Callers hand over what they have."""
     uid = UUID(int=7)
-    with writing(engine) as connection:
-        note(connection, after={"at": datetime(2026, 11, 23, 6, tzinfo=UTC), "id": uid})
+    write_by(
+        engine, note, after={"at": datetime(2026, 11, 23, 6, tzinfo=UTC), "id": uid}
+    )
     (row,) = check_chain(engine)
 
     assert {"at": "2026-11-23 06:00:00.000000+00:00", "id": str(uid)} == row["after"]
@@ -225,9 +223,8 @@ def test_hash_holds_whatever_is_noted(
     with writing(engine, author=Author(text or "x")) as connection:
         number = connection.execute(sa.select(change_head.c.number)).scalar_one()
         note(connection, text, before=before, after=after, note=text)
-    with reading(engine) as connection:
-        row = connection.execute(
-            sa.select(changes).where(changes.c.number == number + 1)
-        ).one()
+    row = fetch_rows(
+        engine, sa.select(changes).where(changes.c.number == number + 1)
+    ).one()
 
     assert compute_hash(row._asdict()) == row.hash

@@ -29,6 +29,7 @@ from overview.doctor.examine import find_trouble
 from overview.doctor.finding import Health
 from settings import Settings
 from tests.conftest import run_pooler
+from tests.database import read_by
 from tests.scheduling import (
     add_app,
     add_revision,
@@ -133,8 +134,7 @@ def test_database_itself_is_no_pooler(
 ):
     """There, what is prepared stays prepared."""
     for engine in (postgres_engine, sqlite_engine):
-        with reading(engine) as connection:
-            assert not is_pooled(connection)
+        assert not read_by(engine, is_pooled)
 
 
 def test_tick_records_all_that_is_due(pooled: sa.Engine):

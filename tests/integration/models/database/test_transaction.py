@@ -13,11 +13,12 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import make_engine, reading, stream_kept, writing
+from models.database.engine import make_engine, stream_kept
 from models.database.postgresql import FETCHED_AT_ONCE
 from models.database.tables import small_apps
 from models.database.transaction import departing
 from models.errors import UnreachableError
+from tests.database import execute, fetch_rows
 from tests.servers import wait_until
 
 _apps = small_apps.c
@@ -44,8 +45,7 @@ def add(uid: str) -> dict[str, str]:
 
 
 def fetch_uids(engine: sa.Engine) -> list[str]:
-    with reading(engine) as connection:
-        return list(connection.scalars(sa.select(_apps.uid).order_by(_apps.uid)))
+    return list(fetch_rows(engine, sa.select(_apps.uid).order_by(_apps.uid)).scalars())
 
 
 def count_open(engine: sa.Engine) -> int:
@@ -55,8 +55,7 @@ def count_open(engine: sa.Engine) -> int:
         " and pid <> pg_backend_pid() and xact_start is not null"
         " and backend_type = 'client backend'"
     )
-    with reading(engine) as connection:
-        return int(connection.execute(others).scalar_one())
+    return int(fetch_rows(engine, others).scalar_one())
 
 
 def terminate_others(engine: sa.Engine) -> None:
@@ -206,8 +205,7 @@ def test_process_that_freezes_before_it_departs_frees_its_locks(postgres_url: st
         with pytest.raises(UnreachableError):
             freeze(ours, lambda: rename(other))
 
-        with reading(other) as connection:
-            assert ["renamed"] == list(connection.scalars(NAMES))
+        assert ["renamed"] == list(fetch_rows(other, NAMES).scalars())
     ours.dispose()
 
 
@@ -220,8 +218,7 @@ def freeze(engine: sa.Engine, meanwhile: Callable[[], None]) -> None:
 
 
 def rename(engine: sa.Engine) -> None:
-    with writing(engine) as connection:
-        connection.execute(RENAME, {"called": "renamed"})
+    execute(engine, RENAME, {"called": "renamed"})
 
 
 def test_session_that_ends_in_flight_means_the_database_is_away(postgres_url: str):
@@ -304,8 +301,7 @@ CURSORS = sa.text("select count(*) from pg_cursors")
 
 def count_cursors(engine: sa.Engine) -> int:
     """Return how many cursors the sessions of the pool have."""
-    with reading(engine) as connection:
-        return int(connection.execute(CURSORS).scalar_one())
+    return int(fetch_rows(engine, CURSORS).scalar_one())
 
 
 def test_all_rows_come_in_order(postgres_engine: sa.Engine):

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import writing
 from models.database.tables import memberships, small_apps, users
 from models.fields.zone import load_zone
 from operations.adapters.app_users import RealDirectory
 from operations.mail.message import Letterhead, MailingApp
 from operations.recipients import User
+from tests.database import execute
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
@@ -61,9 +61,8 @@ def test_app_has_what_it_writes_on_its_mails(
     """
     An app that names no zone has that of the installation; an unknown one is None.
     """
-    with writing(engine) as connection:
-        mail = {"from_name": "S", "reply_to": "r@x.org", "locale": "fr"}
-        connection.execute(sa.update(small_apps).values(mail=mail))
+    mail = {"from_name": "S", "reply_to": "r@x.org", "locale": "fr"}
+    execute(engine, sa.update(small_apps).values(mail=mail))
 
     app = RealDirectory(engine, timezone="Asia/Tokyo").get_app("demo")
 

@@ -13,7 +13,6 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
 from models.database.tables import breakers
 from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.breaker import Breaker, PatientMailer
@@ -24,6 +23,7 @@ from operations.mail.message import Fate, Mail, Sending, Template
 from operations.ports import Ports
 from operations.recipients import User
 from operations.running.attempt import Attempt
+from tests.database import execute, fetch_rows, read_by
 from tests.mail_server import MailServer
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 from tests.unit.operations.fakes import FakeMailer, World
@@ -51,15 +51,13 @@ class Server:
 
     def come_due(self) -> None:
         """Let the pause be over."""
-        with writing(self.engine) as connection:
-            past = datetime(2020, 1, 1, tzinfo=UTC)
-            connection.execute(sa.update(breakers).values(retry_at=past))
+        past = datetime(2020, 1, 1, tzinfo=UTC)
+        execute(self.engine, sa.update(breakers).values(retry_at=past))
 
     @property
     def row(self) -> sa.Row[tuple[object, ...]] | None:
         """What is known of it."""
-        with reading(self.engine) as connection:
-            return connection.execute(sa.select(breakers)).one_or_none()
+        return fetch_rows(self.engine, sa.select(breakers)).one_or_none()
 
 
 @pytest.fixture
@@ -201,8 +199,7 @@ def test_operations_outlast_a_server_that_hangs(
 
     assert run_once(engine, working, operation.id) is OperationState.SUCCEEDED
     row = get(engine, operation.id)
-    with reading(engine) as connection:
-        steps_kept = fetch_steps(connection, [operation.id])[operation.id]
+    steps_kept = read_by(engine, fetch_steps, [operation.id])[operation.id]
     assert (None, None, 1) == (row.reason, row.error, row.attempt)
     assert [(StepState.SUCCEEDED, None)] == [(s.state, s.error) for s in steps_kept]
     assert server.row is None

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from actions.posting.post import delete_action
 from models.back_off import LEASE
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.transaction import AtOnce
 from models.errors import CanceledError, ClaimLostError
 from models.operation_state import OperationState, Overlap, Queue
@@ -31,6 +31,7 @@ from operations.claiming.claimed import Claim
 from operations.list_operations import fetch_steps
 from operations.rescue import give_back_all
 from operations.sending.order import Message, fetch_sendable, mark_sent
+from tests.database import read_by, write_by
 from tests.scheduling import (
     REFRESH,
     add_revision,
@@ -226,8 +227,7 @@ def test_heavy_operation_waits_for_the_running_one(engine: sa.Engine):
     )
     assert take(engine, quick.id) is not None
 
-    with writing(engine) as connection:
-        finish(connection, claim, OperationState.SUCCEEDED)
+    write_by(engine, finish, claim, OperationState.SUCCEEDED)
     assert take(engine, second.id) is not None
 
 
@@ -255,24 +255,20 @@ def test_two_of_a_line_never_run_at_once(engine: sa.Engine, user_id: str | None)
     assert ("pending", 0) == (row.state, row.attempt)
     assert all(take(engine, each.id) is not None for each in others)
 
-    with writing(engine) as connection:
-        finish(connection, claim, OperationState.SUCCEEDED)
+    write_by(engine, finish, claim, OperationState.SUCCEEDED)
     assert [second.id] == [found.id for found in find_messages(engine)]
     assert take(engine, second.id) is not None
 
 
 def _leave_pending() -> dict[str, Callable[[sa.Engine, Claim], object]]:
     def retry(engine: sa.Engine, claim: Claim) -> None:
-        with writing(engine) as connection:
-            retry_later(connection, claim, delay=FUTURE, error="busy")
+        write_by(engine, retry_later, claim, delay=FUTURE, error="busy")
 
     def await_it(engine: sa.Engine, claim: Claim) -> None:
-        with writing(engine) as connection:
-            await_task(connection, claim, within=FUTURE, what="a task")
+        write_by(engine, await_task, claim, within=FUTURE, what="a task")
 
     def stop_worker(engine: sa.Engine, _claim: Claim) -> None:
-        with writing(engine) as connection:
-            assert 1 == give_back_all(connection, worker_suffix="@host")
+        assert 1 == write_by(engine, give_back_all, worker_suffix="@host")
 
     return {
         "given back": give_back,
@@ -316,8 +312,7 @@ def test_what_is_tried_again_goes_before_what_was_recorded_later(engine: sa.Engi
     edit(engine, first.id, state="failed")
     claim = must_take(engine, second.id)
     _leave_pending()["task"](engine, claim)
-    with writing(engine) as connection:
-        reopen(connection, first.id)
+    write_by(engine, reopen, first.id)
     assert [] == find_messages(engine)
     edit(engine, second.id, state="succeeded", reason=None)
 
@@ -325,8 +320,7 @@ def test_what_is_tried_again_goes_before_what_was_recorded_later(engine: sa.Engi
     while messages := find_messages(engine):
         [message] = messages
         claim = must_take(engine, message.id)
-        with writing(engine) as connection:
-            finish(connection, claim, OperationState.SUCCEEDED)
+        write_by(engine, finish, claim, OperationState.SUCCEEDED)
         sent.append(message.id)
 
     assert [first.id, third.id] == sent
@@ -378,8 +372,7 @@ def test_message_that_is_dropped_before_it_is_marked_is_sent_again(engine: sa.En
 
 
 def find_messages(engine: sa.Engine) -> list[Message]:
-    with reading(engine) as connection:
-        return fetch_sendable(connection, limit=10)
+    return read_by(engine, fetch_sendable, limit=10)
 
 
 def test_lost_heavy_operation_is_taken_over(engine: sa.Engine):
@@ -398,8 +391,7 @@ def test_claim_knows_that_the_action_is_gone(recorded: sa.Engine):
     edit_action(recorded, "daily", active=False)
     assert must_take(recorded).action_active is False
     expire(recorded)
-    with writing(recorded) as connection:
-        delete_action(connection, "daily")
+    write_by(recorded, delete_action, "daily")
 
     claim = must_take(recorded)
 
@@ -408,8 +400,7 @@ def test_claim_knows_that_the_action_is_gone(recorded: sa.Engine):
 
 
 def fetch_states(engine: sa.Engine) -> list[tuple[str, str, int, bool]]:
-    with reading(engine) as connection:
-        found = fetch_steps(connection, [DAILY.id]).get(DAILY.id, [])
+    found = read_by(engine, fetch_steps, [DAILY.id]).get(DAILY.id, [])
     return [(s.name, s.state, s.attempt, s.started_at is not None) for s in found]
 
 
@@ -439,8 +430,7 @@ def test_claim_that_must_look_first_begins_nothing_itself(engine: sa.Engine, why
     add_revision(engine, **changes)
     record_all(engine, DAILY)
     if why == "deleted":
-        with writing(engine) as connection:
-            delete_action(connection, "daily")
+        write_by(engine, delete_action, "daily")
     elif why == "inactive":
         edit_action(engine, "daily", active=False)
     elif why == "later attempt":
@@ -485,15 +475,13 @@ def test_nothing_is_written_without_the_token(recorded: sa.Engine, name: str, ho
     stale = must_take(recorded)
     expire(recorded)
     if how == "canceled":
-        with writing(recorded) as connection:
-            cancel(connection, DAILY.id, reason="canceled")
+        write_by(recorded, cancel, DAILY.id, reason="canceled")
     elif how == "pending":
         edit(recorded, DAILY.id, state="pending", claim_token=None)
     else:
         claim = must_take(recorded)
         if how == "finished":
-            with writing(recorded) as connection:
-                finish(connection, claim, OperationState.SUCCEEDED)
+            write_by(recorded, finish, claim, OperationState.SUCCEEDED)
     before = get(recorded, DAILY.id)
 
     with writing(recorded) as connection:
@@ -518,8 +506,7 @@ def test_guard_extends_the_lease_by_as_much_as_was_claimed(recorded: sa.Engine):
     assert claim is not None
     expire(recorded)
 
-    with writing(recorded) as connection:
-        now = guard(connection, claim)
+    now = write_by(recorded, guard, claim)
 
     expires_at = get(recorded, DAILY.id).lease_expires_at
     assert lease == pytest.approx(expires_at - now, abs=timedelta(seconds=1))
@@ -530,8 +517,7 @@ def test_renewal_tells_which_claims_are_left(recorded: sa.Engine):
     other = make_operation(1)
     record_all(recorded, other)
     mine, theirs = must_take(recorded), must_take(recorded, other.id)
-    with writing(recorded) as connection:
-        finish(connection, theirs, OperationState.SUCCEEDED)
+    write_by(recorded, finish, theirs, OperationState.SUCCEEDED)
     expire(recorded)
 
     claim = renew(recorded, {mine.token, theirs.token}, lease=timedelta(minutes=5))
@@ -569,8 +555,7 @@ def test_given_back_operation_counts_no_attempt(recorded: sa.Engine):
 def test_retry_waits_for_its_time(recorded: sa.Engine):
     """A stale message does not cut the pause short."""
     claim = must_take(recorded)
-    with writing(recorded) as connection:
-        retry_later(connection, claim, delay=timedelta(hours=1), error="no network")
+    write_by(recorded, retry_later, claim, delay=timedelta(hours=1), error="no network")
 
     row = get(recorded, DAILY.id)
 

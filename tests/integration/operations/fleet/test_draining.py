@@ -14,6 +14,7 @@ from models.paging import Page
 from operations.fleet.draining import drain_worker, find_worker, resume_worker
 from operations.fleet.processes import ProcessRole, fetch_processes, record_sign
 from overview.changes import ChangeFilter, fetch_changes
+from tests.database import read_by, write_by
 from tests.presence import give_sign, make_worker
 
 WORKER = make_worker("host", name="quick@host", queues=("quick",))
@@ -46,11 +47,11 @@ def test_it_is_recorded_once(engine: sa.Engine):
     first, second = drain(engine), drain(engine)
     with writing(engine, author=Author("bob", None, None)) as connection:
         resume_worker(connection, WORKER.id, note="back")
-    with writing(engine) as connection:
-        again = resume_worker(connection, WORKER.id, note=None)
+    again = write_by(engine, resume_worker, WORKER.id, note=None)
 
-    with reading(engine) as connection:
-        found = fetch_changes(connection, ChangeFilter(kind="worker"), Page(10)).entries
+    found = read_by(
+        engine, fetch_changes, ChangeFilter(kind="worker"), Page(10)
+    ).entries
     assert (True, False, False) == (first, second, again)
     assert [
         ("bob", "resumed", "quick@host", "back"),
@@ -64,8 +65,7 @@ def test_a_new_start_takes_work(engine: sa.Engine):
     give_sign(engine, WORKER)
     drain(engine)
     anew = make_worker("host", name="quick@host")
-    with writing(engine) as connection:
-        assert not record_sign(connection, anew)
+    assert not write_by(engine, record_sign, anew)
 
 
 def test_who_is_gone_cannot_be_drained(engine: sa.Engine):

@@ -12,17 +12,16 @@ from kombu.utils.json import loads
 from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
 from celery_app.routing import INSTALLATION_HEADER
-from models.database.engine import reading
 from models.operation_state import Queue
 from operations.fleet.processes import fetch_installation
 from operations.sending.order import Message
 from settings import read_settings
+from tests.database import read_by
 
 
 def test_migration_makes_one_id(engine: sa.Engine):
     """It is what messages carry, as text."""
-    with reading(engine) as connection:
-        found = fetch_installation(connection)
+    found = read_by(engine, fetch_installation)
 
     assert found is not None
     assert str(UUID(found)) == found

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from celery_app.signs_of_life import connect_briefly
-from models.database.engine import make_engine, measure_skew, reading, writing
+from models.database.engine import make_engine, measure_skew, writing
 from models.database.tables import ALIVE_FOR
 from operations.fleet.presence import Presence
 from operations.fleet.processes import (
@@ -25,14 +25,14 @@ from operations.fleet.processes import (
     record_sign,
 )
 from settings import Settings, read_settings
+from tests.database import read_by, write_by
 from tests.presence import give_sign, make_worker
 
 SECOND = timedelta(seconds=1)
 
 
 def fetch(engine: sa.Engine) -> list[Seen]:
-    with reading(engine) as connection:
-        return fetch_processes(connection)
+    return read_by(engine, fetch_processes)
 
 
 def test_row_is_what_the_process_told_last(engine: sa.Engine):
@@ -70,8 +70,7 @@ def test_what_an_answer_takes_makes_no_clock_wrong(
     looks = iter([now + before_s * SECOND, now + after_s * SECOND])
     engine = make_engine("sqlite://", clock=lambda: now)
 
-    with reading(engine) as connection:
-        skew = measure_skew(connection, lambda: next(looks))
+    skew = read_by(engine, measure_skew, lambda: next(looks))
 
     assert expected_s * SECOND == skew
 
@@ -99,8 +98,7 @@ def test_process_that_stops_takes_only_its_own_row_away(engine: sa.Engine):
     for each in (stopping, other):
         give_sign(engine, each)
 
-    with writing(engine) as connection:
-        record_end(connection, stopping)
+    write_by(engine, record_end, stopping)
 
     assert [other.id] == [each.process.id for each in fetch(engine)]
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
 from models.database.tables import deliveries, mail_contents, operations
 from models.errors import NotFoundError
 from operations.adapters.prune import DatabasePrune
@@ -15,6 +14,7 @@ from operations.claiming.claim import claim_operation
 from operations.mail.delivery_marks import LARGEST, DeliveryMarks
 from operations.mail.list_mails import KeptContent, ReadMail, fetch_mail
 from operations.mail.message import Mail, compute_message_id
+from tests.database import execute, fetch_rows, read_by
 from tests.integration.test_budget import counting
 from tests.scheduling import add_revision, at, make_operation, record_all
 
@@ -44,15 +44,13 @@ def claim(engine: sa.Engine, *, keeps_content: bool = True) -> DeliveryMarks:
 
 def read(engine: sa.Engine, recipient: str, app: str | None = None) -> ReadMail:
     """Read a mail back."""
-    with reading(engine) as connection:
-        return fetch_mail(connection, DAILY.id, STEP, recipient, app=app)
+    return read_by(engine, fetch_mail, DAILY.id, STEP, recipient, app=app)
 
 
 def count_contents(engine: sa.Engine) -> int:
     """Return how many contents there are."""
-    with reading(engine) as connection:
-        query = sa.select(sa.func.count()).select_from(mail_contents)
-        return connection.execute(query).scalar_one()
+    query = sa.select(sa.func.count()).select_from(mail_contents)
+    return fetch_rows(engine, query).scalar_one()
 
 
 def test_mail_can_be_read_as_it_was_sent(engine: sa.Engine, marks: DeliveryMarks):
@@ -158,8 +156,7 @@ def test_content_goes_with_the_last_mail_that_has_it(
     prune = DatabasePrune(engine).prune
     tomorrow = at("07:00") + timedelta(days=36_500)
     assert 0 == prune("mails", before=tomorrow, limit=10)
-    with writing(engine) as connection:
-        connection.execute(sa.delete(operations))
+    execute(engine, sa.delete(operations))
 
     assert 1 == prune("mails", before=tomorrow, limit=10)
     assert 0 == count_contents(engine)
@@ -168,8 +165,7 @@ def test_content_goes_with_the_last_mail_that_has_it(
 def test_young_content_stays(engine: sa.Engine, marks: DeliveryMarks):
     """A mail that has it may be about to be marked."""
     marks.start("ann", make_mail())
-    with writing(engine) as connection:
-        connection.execute(sa.delete(deliveries))
+    execute(engine, sa.delete(deliveries))
     before = at("07:00") - timedelta(days=36_500)
 
     assert 0 == DatabasePrune(engine).prune("mails", before=before, limit=10)

@@ -8,11 +8,11 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
 from models.database.tables import deliveries
 from models.operation_state import DeliveryState
 from models.paging import Page
 from operations.mail.list_mails import MailFilter, count_lately, fetch_mails
+from tests.database import execute, read_by
 from tests.scheduling import at, edit, make_operation, record_all
 
 NOON = at("12:00")
@@ -37,8 +37,7 @@ def _mailed(engine: sa.Engine) -> None:
         for operation, app in ((OURS, "app"), (THEIRS, "other"))
         for number in range(20)
     ]
-    with writing(engine) as connection:
-        connection.execute(sa.insert(deliveries), rows)
+    execute(engine, sa.insert(deliveries), rows)
 
 
 def collect(engine: sa.Engine, wanted: MailFilter, limit: int) -> list[str]:
@@ -46,8 +45,7 @@ def collect(engine: sa.Engine, wanted: MailFilter, limit: int) -> list[str]:
     found: list[str] = []
     page = Page(limit)
     while True:
-        with reading(engine) as connection:
-            part = fetch_mails(connection, wanted, page)
+        part = read_by(engine, fetch_mails, wanted, page)
         assert len(part.entries) <= limit
         found += [f"{each.app} {each.recipient}" for each in part.entries]
         if part.following is None:
@@ -92,8 +90,7 @@ def test_filters_hold_in_every_part(engine: sa.Engine):
 
 def count(engine: sa.Engine, wanted: MailFilter, most: int = 100) -> dict[str, int]:
     """Count by state; a count that is not whole has a state of its own."""
-    with reading(engine) as connection:
-        counts = count_lately(connection, wanted, most=most)
+    counts = read_by(engine, count_lately, wanted, most=most)
     return {**counts.by_state, **({} if counts.is_whole else {"more": 0})}
 
 

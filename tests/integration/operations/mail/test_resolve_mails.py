@@ -29,6 +29,7 @@ from operations.mail.resolve_mails import confirm_mails, resend_mails, resolve_m
 from operations.ports import Ports
 from operations.recipients import User
 from operations.running.attempt import Attempt
+from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 from tests.unit.operations.fakes import FakeDirectory, FakeMailer, World
 
@@ -96,15 +97,13 @@ def call(engine: sa.Engine, act: Any, *recipients: str, **more: Any) -> int:
 
 
 def marks(engine: sa.Engine) -> dict[str, str]:
-    with reading(engine) as connection:
-        query = sa.select(deliveries.c.recipient, deliveries.c.state)
-        return {row.recipient: row.state for row in connection.execute(query)}
+    query = sa.select(deliveries.c.recipient, deliveries.c.state)
+    return {row.recipient: row.state for row in fetch_rows(engine, query)}
 
 
 def fetch_steps(engine: sa.Engine) -> dict[str, sa.Row[Any]]:
-    with reading(engine) as connection:
-        query = sa.select(operation_steps).order_by(operation_steps.c.position)
-        return {row.name: row for row in connection.execute(query)}
+    query = sa.select(operation_steps).order_by(operation_steps.c.position)
+    return {row.name: row for row in fetch_rows(engine, query)}
 
 
 BEFORE = {"ann": "sent", "ben": "uncertain", "cat": "uncertain", "dan": "failed"}
@@ -138,10 +137,12 @@ def test_confirmed_mails_count_as_sent(engine: sa.Engine, mailer: FakeMailer):
 
     assert {**BEFORE, "ben": "sent", "cat": "sent"} == marks(engine)
     assert "succeeded" == get(engine, DAILY.id).state
-    with reading(engine) as connection:
-        (row,) = fetch_mails(
-            connection, MailFilter(state=None, recipients=frozenset({"cat"})), Page(2)
-        ).entries
+    (row,) = read_by(
+        engine,
+        fetch_mails,
+        MailFilter(state=None, recipients=frozenset({"cat"})),
+        Page(2),
+    ).entries
     assert "ada" == row.resolved_by
     assert row.resolved_at is not None
     assert 3 == len(mailer.mails)
@@ -201,12 +202,10 @@ def test_who_decided_what_is_in_the_record_of_changes(engine: sa.Engine):
     call(engine, confirm_mails, "ben")
     call(engine, resend_mails, "cat")
 
-    with reading(engine) as connection:
-        rows = connection.execute(
-            sa.select(changes)
-            .where(changes.c.kind == "mail")
-            .order_by(changes.c.number)
-        ).all()
+    rows = fetch_rows(
+        engine,
+        sa.select(changes).where(changes.c.kind == "mail").order_by(changes.c.number),
+    ).all()
     assert [
         ("mail", str(DAILY.id), "app", "confirmed", {"to": {"send_email": ["ben"]}}),
         ("mail", str(DAILY.id), "app", "sent again", {"to": {"send_email": ["cat"]}}),
@@ -287,8 +286,7 @@ def test_resend_that_fails_is_tried_again_as_a_resend(
     work(engine, ports)
     assert "failed" == get(engine, DAILY.id).state
     mailer.mails.clear()
-    with writing(engine) as connection:
-        assert reopen(connection, DAILY.id)
+    assert write_by(engine, reopen, DAILY.id)
 
     work(engine, ports)
 
@@ -312,8 +310,7 @@ def test_what_is_counted_is_what_is_changed(engine: sa.Engine, resend: bool):  #
             .values(updated_at=ben - timedelta(hours=1))
         )
     late = MailFilter(since=ben, recipients=frozenset({"ben", "cat", "eve"}))
-    with reading(engine) as connection:
-        assert {"uncertain": 1} == count_mails(connection, late)
+    assert {"uncertain": 1} == read_by(engine, count_mails, late)
 
     resolved = resolve_mails(engine, late, resend=resend, by=Author("ada"))
 

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.back_off import LOSS_DELAY, RETRY_DELAY
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import make_engine
 from models.errors import PlatformError, StepError, UnreachableError
 from operations.cancel_and_retry import reopen
 from operations.claiming.claim import claim_operation, postpone
@@ -20,6 +20,7 @@ from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import reclaim_lost_workers
 from operations.running.attempt import PLATFORM_DELAY, PLATFORM_DELAY_LIMIT, Attempt
 from operations.running.past_attempts import MOST_KEPT, read_attempts
+from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import (
     MINUTE,
     add_revision,
@@ -57,8 +58,7 @@ def end_by_loss(engine: sa.Engine, _ports: Ports) -> None:
     """Make an attempt whose worker dies."""
     assert claim_operation(engine, DAILY.id, worker="w") is not None
     edit(engine, DAILY.id, lease_expires_at=get_now(engine) - SECOND)
-    with writing(engine) as connection:
-        reclaim_lost_workers(connection)
+    write_by(engine, reclaim_lost_workers)
 
 
 def spend_attempts(
@@ -92,8 +92,7 @@ def test_pauses_begin_anew_after_a_retry(
     record_all(engine, DAILY)
     for _retry in range(3):
         spend_attempts(engine, ports, end, [first, 2 * first])
-        with writing(engine) as connection:
-            assert reopen(connection, DAILY.id)
+        assert write_by(engine, reopen, DAILY.id)
 
 
 @pytest.mark.parametrize("end", [end_by_failure, end_by_loss])
@@ -106,8 +105,7 @@ def test_an_action_says_how_often_and_after_what(
     spend_attempts(engine, ports, end, [n * MINUTE for n in (1, 2, 4)])
 
     assert 4 == get(engine, DAILY.id).attempt
-    with writing(engine) as connection:
-        assert reopen(connection, DAILY.id)
+    assert write_by(engine, reopen, DAILY.id)
     assert 8 == get(engine, DAILY.id).attempts_allowed
 
 
@@ -196,11 +194,9 @@ def test_database_that_restarts_meanwhile_costs_no_second_run(
 
     def restart(context: StepContext, _arguments: object) -> StepResult:
         ran.append(context.operation_id)
-        with reading(postgres_engine) as connection:
-            kept = connection.scalar(sa.select(sa.func.pg_backend_pid()))
+        kept = fetch_rows(postgres_engine, sa.select(sa.func.pg_backend_pid())).scalar()
         other = make_engine(postgres_url)
-        with reading(other) as connection:
-            assert connection.scalar(sa.func.pg_terminate_backend(kept, 10_000))
+        assert fetch_rows(other, sa.func.pg_terminate_backend(kept, 10_000)).scalar()
         other.dispose()
         return {}
 
@@ -239,8 +235,7 @@ def talk_and_lose_a_commit(
     done = Attempt(engine, claim, ports, steps={"refresh": talk, "publish": talk})
 
     assert "succeeded" == done.run()
-    with reading(engine) as connection:
-        return [f"{each.step} {each.text}" for each in fetch_log(connection, DAILY.id)]
+    return [f"{each.step} {each.text}" for each in read_by(engine, fetch_log, DAILY.id)]
 
 
 @pytest.mark.parametrize("is_answer_alone", [False, True])
@@ -261,10 +256,9 @@ def test_what_was_put_back_is_no_longer_ours(engine: sa.Engine):
     assert claim is not None
 
     def put_back() -> bool:
-        with writing(engine) as connection:
-            return postpone(
-                connection, claim, delay=SECOND, reason="platform: x", error="x"
-            )
+        return write_by(
+            engine, postpone, claim, delay=SECOND, reason="platform: x", error="x"
+        )
 
     assert [True, False] == [put_back(), put_back()]
     assert 0 == get(engine, DAILY.id).attempt
@@ -285,8 +279,7 @@ def test_step_starts_when_the_former_has_finished(engine: sa.Engine, ports: Port
 
     Attempt(engine, claim, ports, steps=steps).run()
 
-    with reading(engine) as connection:
-        former, following = fetch_steps(connection, [DAILY.id])[DAILY.id]
+    former, following = read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]
     assert former.finished_at <= following.started_at
 
 
@@ -323,8 +316,7 @@ def test_error_of_a_megabyte_is_cut(engine: sa.Engine, ports: Ports):
     attempt(engine, ports, StepError("x" * 2**20, permanent=True))
 
     row = get(engine, DAILY.id)
-    with reading(engine) as connection:
-        (step,) = fetch_steps(connection, [DAILY.id])[DAILY.id]
+    (step,) = read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]
     assert len(row.error) < LONGEST_ERROR + 100
     assert len(step.error) <= LONGEST_ERROR
     assert row.error.endswith("(cut)")

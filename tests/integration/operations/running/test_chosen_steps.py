@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from dispatch.manual_runs import run_now
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.errors import InvalidDocumentError, StepError, UsageError
 from operations.cancel_and_retry import reopen, retry_or_refuse
 from operations.claiming.claim import claim_operation
@@ -17,6 +17,7 @@ from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepFunction, StepResult
 from operations.running.attempt import Attempt
 from overview.operations import fetch_shown_operation
+from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import MONDAY, add_app, edit, get, post
 from tests.unit.operations.fakes import World
 
@@ -63,8 +64,7 @@ def attempt(
 
 
 def fetch_states(engine: sa.Engine, operation_id: UUID) -> dict[str, str]:
-    with reading(engine) as connection:
-        rows = fetch_steps(connection, [operation_id])[operation_id]
+    rows = read_by(engine, fetch_steps, [operation_id])[operation_id]
     return {row.name: row.state for row in rows}
 
 
@@ -93,8 +93,7 @@ def test_choice_survives_a_retry(engine: sa.Engine, ports: Ports, uid: str):
     operation_id = run_now(engine, uid, steps=["publish", "send_execsum"])
     attempt(engine, ports, operation_id, failing="send_execsum")
     assert "failed" == get(engine, operation_id).state
-    with writing(engine) as connection:
-        assert reopen(connection, operation_id)
+    assert write_by(engine, reopen, operation_id)
 
     assert ["send_execsum"] == attempt(engine, ports, operation_id)
     assert "skipped" == fetch_states(engine, operation_id)["call_webhook"]
@@ -116,8 +115,7 @@ def test_choice_is_shown_before_a_worker_takes_it(engine: sa.Engine, uid: str):
     """Whoever looks sees which steps will run."""
     operation_id = run_now(engine, uid, steps=["publish"])
 
-    with reading(engine) as connection:
-        shown = fetch_shown_operation(connection, operation_id)
+    shown = read_by(engine, fetch_shown_operation, operation_id)
 
     assert ["skipped", "pending", "skipped", "skipped"] == [
         step.state for step in shown.steps
@@ -129,9 +127,8 @@ def test_steps_must_be_those_of_the_action(engine: sa.Engine, uid: str):
     with pytest.raises(InvalidDocumentError, match=r"/steps/1: 'send_email'.*publish"):
         run_now(engine, uid, steps=["publish", "send_email"], key="k")
 
-    with reading(engine) as connection:
-        count = sa.select(sa.func.count()).select_from(sa.table("operations"))
-        assert 0 == connection.execute(count).scalar()
+    count = sa.select(sa.func.count()).select_from(sa.table("operations"))
+    assert 0 == fetch_rows(engine, count).scalar()
 
 
 def test_retry_begins_at_a_chosen_step(engine: sa.Engine, ports: Ports, uid: str):
@@ -141,7 +138,6 @@ def test_retry_begins_at_a_chosen_step(engine: sa.Engine, ports: Ports, uid: str
 
     with writing(engine) as connection, pytest.raises(UsageError):
         retry_or_refuse(connection, operation_id, from_step="send_execsum")
-    with writing(engine) as connection:
-        retry_or_refuse(connection, operation_id, from_step="publish")
+    write_by(engine, retry_or_refuse, operation_id, from_step="publish")
 
     assert ["publish", "call_webhook"] == attempt(engine, ports, operation_id)

@@ -7,7 +7,6 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
 from models.database.tables import deliveries
 from models.operation_state import DeliveryState, OperationState, Reason, StepState
 from operations.cancel_and_retry import cancel, reopen
@@ -22,6 +21,7 @@ from operations.rescue import (
     give_back_all,
     reclaim_lost_workers,
 )
+from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 
 OURS, THEIRS = "(1234abcd)", "(0000ffff)"
@@ -42,22 +42,19 @@ def claim(engine: sa.Engine) -> Claim:
 
 def fetch_mark(engine: sa.Engine) -> str:
     """Return the state of the one mail."""
-    with reading(engine) as connection:
-        return str(connection.execute(sa.select(deliveries.c.state)).scalar_one())
+    return str(fetch_rows(engine, sa.select(deliveries.c.state)).scalar_one())
 
 
 def fetch_step_states(engine: sa.Engine) -> list[str]:
     """Return the states of the steps, in order."""
-    with reading(engine) as connection:
-        return [step.state for step in fetch_steps(connection, [DAILY.id])[DAILY.id]]
+    return [step.state for step in read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]]
 
 
 def test_time_limit_makes_an_operation_final(engine: sa.Engine, claim: Claim):
     """
     With its reason, its steps closed, and the mail under way reported as uncertain.
     """
-    with writing(engine) as connection:
-        done = fail_at_time_limit(connection, DAILY.id, worker_suffix=OURS)
+    done = write_by(engine, fail_at_time_limit, DAILY.id, worker_suffix=OURS)
     row = get(engine, DAILY.id)
 
     assert done == 1
@@ -69,10 +66,8 @@ def test_time_limit_makes_an_operation_final(engine: sa.Engine, claim: Claim):
 
 def test_expired_claim_is_reclaimed_at_the_next_look(engine: sa.Engine, claim: Claim):
     """As if the lease had run out; it counts as an attempt."""
-    with writing(engine) as connection:
-        done = expire_claim(connection, DAILY.id, worker_suffix=OURS)
-    with writing(engine) as connection:
-        reclaimed = reclaim_lost_workers(connection)
+    done = write_by(engine, expire_claim, DAILY.id, worker_suffix=OURS)
+    reclaimed = write_by(engine, reclaim_lost_workers)
     row = get(engine, DAILY.id)
 
     assert (done, reclaimed) == (1, (1, 0))
@@ -82,8 +77,7 @@ def test_expired_claim_is_reclaimed_at_the_next_look(engine: sa.Engine, claim: C
 
 def test_stopping_worker_gives_back_what_it_ran(engine: sa.Engine, claim: Claim):
     """It is pending at once, and nothing was attempted."""
-    with writing(engine) as connection:
-        done = give_back_all(connection, worker_suffix=OURS)
+    done = write_by(engine, give_back_all, worker_suffix=OURS)
     row = get(engine, DAILY.id)
 
     assert done == 1
@@ -102,8 +96,7 @@ def settle_all(connection: sa.Connection, suffix: str, operation_id: UUID) -> in
 
 def take_again(engine: sa.Engine) -> Claim:
     """Let the leader find the lost one, and another process of ours take it."""
-    with writing(engine) as connection:
-        reclaim_lost_workers(connection)
+    write_by(engine, reclaim_lost_workers)
     edit(engine, DAILY.id, send_at=get(engine, DAILY.id).recorded_at)
     again = claim_operation(engine, DAILY.id, worker=f"celery@host {OURS}")
     assert again is not None
@@ -112,10 +105,9 @@ def take_again(engine: sa.Engine) -> Claim:
 
 def kill(engine: sa.Engine) -> int:
     """Let the kernel kill what runs it."""
-    with writing(engine) as connection:
-        return count_kill(
-            connection, DAILY.id, worker_suffix=OURS, cause="out of memory"
-        )
+    return write_by(
+        engine, count_kill, DAILY.id, worker_suffix=OURS, cause="out of memory"
+    )
 
 
 def test_second_kill_is_final(engine: sa.Engine, claim: Claim):
@@ -140,8 +132,7 @@ def test_retry_after_two_kills_begins_anew(engine: sa.Engine, claim: Claim):
     kill(engine)
     take_again(engine)
     kill(engine)
-    with writing(engine) as connection:
-        assert reopen(connection, DAILY.id)
+    assert write_by(engine, reopen, DAILY.id)
     take_again(engine)
     kill(engine)
     take_again(engine)
@@ -151,8 +142,7 @@ def test_retry_after_two_kills_begins_anew(engine: sa.Engine, claim: Claim):
 
 def test_kill_after_the_end_changes_nothing(engine: sa.Engine, claim: Claim):
     """The process may have been killed after its last write."""
-    with writing(engine) as connection:
-        finish(connection, claim, OperationState.SUCCEEDED)
+    write_by(engine, finish, claim, OperationState.SUCCEEDED)
 
     assert kill(engine) == 0
     assert get(engine, DAILY.id).state == OperationState.SUCCEEDED
@@ -160,8 +150,7 @@ def test_kill_after_the_end_changes_nothing(engine: sa.Engine, claim: Claim):
 
 def test_nothing_of_another_run_is_touched(engine: sa.Engine, claim: Claim):
     """Two workers may have one node name, and a worker has it again after a restart."""
-    with writing(engine) as connection:
-        done = settle_all(connection, THEIRS, DAILY.id)
+    done = write_by(engine, settle_all, THEIRS, DAILY.id)
 
     assert done == 0
     assert renew(engine, [claim.token]) == {claim.token}
@@ -169,10 +158,8 @@ def test_nothing_of_another_run_is_touched(engine: sa.Engine, claim: Claim):
 
 def test_nothing_that_ended_is_touched(engine: sa.Engine, claim: Claim):
     """The process may have been killed after its last write."""
-    with writing(engine) as connection:
-        finish(connection, claim, OperationState.SUCCEEDED)
-    with writing(engine) as connection:
-        done = settle_all(connection, OURS, DAILY.id)
+    write_by(engine, finish, claim, OperationState.SUCCEEDED)
+    done = write_by(engine, settle_all, OURS, DAILY.id)
 
     assert done == 0
     assert get(engine, DAILY.id).state == OperationState.SUCCEEDED
@@ -181,7 +168,6 @@ def test_nothing_that_ended_is_touched(engine: sa.Engine, claim: Claim):
 def test_canceling_leaves_no_mail_on_its_way(engine: sa.Engine, claim: Claim):
     """The worker that sends it may not write any more, so nobody will ever know."""
     del claim  # whose worker is in the middle of it
-    with writing(engine) as connection:
-        assert cancel(connection, DAILY.id, reason=Reason.CANCELED)
+    assert write_by(engine, cancel, DAILY.id, reason=Reason.CANCELED)
 
     assert fetch_mark(engine) == DeliveryState.UNCERTAIN

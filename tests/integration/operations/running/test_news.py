@@ -12,7 +12,6 @@ import pytest
 import sqlalchemy as sa
 
 from dispatch.manual_runs import run_now
-from models.database.engine import reading, writing
 from models.database.tables import domain_versions
 from models.errors import StepError
 from operations.cancel_and_retry import retry_or_refuse
@@ -20,6 +19,7 @@ from operations.claiming.claim import claim_operation
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.running.attempt import Attempt
+from tests.database import execute, read_by, write_by
 from tests.integration.operations.staging import add_domains, stage
 from tests.scheduling import edit, get, get_now, make_operation, post, record_all
 from tests.unit.operations.fakes import World
@@ -78,12 +78,12 @@ def set_created(engine: sa.Engine) -> None:
     """Date what was staged just now."""
     newest = sa.select(sa.func.max(domain_versions.c.version)).scalar_subquery()
     now = get_now(engine)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(domain_versions)
-            .where(domain_versions.c.version == newest)
-            .values(created_at=now)
-        )
+    execute(
+        engine,
+        sa.update(domain_versions)
+        .where(domain_versions.c.version == newest)
+        .values(created_at=now),
+    )
 
 
 WHOLE, HALF = ["refresh", "publish"], ["refresh"]
@@ -98,8 +98,7 @@ def test_what_is_not_new_ends_the_run(engine: sa.Engine, run: Run):
     assert HALF == ran
     row = get(engine, operation_id)
     assert ("skipped", "unchanged", None) == (row.state, row.reason, row.claim_token)
-    with reading(engine) as connection:
-        steps = fetch_steps(connection, [operation_id])[operation_id]
+    steps = read_by(engine, fetch_steps, [operation_id])[operation_id]
     assert [("refresh", "succeeded"), ("publish", "skipped")] == [
         (step.name, step.state) for step in steps
     ]
@@ -144,10 +143,9 @@ def test_in_doubt_it_goes_on(engine: sa.Engine, run: Run):
     """After a change of the action, or if the version of then is gone."""
     run([1])
     edit(engine, run()[1], state="succeeded", action_revision=2)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(domain_versions).values(created_at=get_now(engine) + SECOND)
-        )
+    execute(
+        engine, sa.update(domain_versions).values(created_at=get_now(engine) + SECOND)
+    )
 
     assert WHOLE == run()[0]
 
@@ -169,7 +167,6 @@ def test_forced_and_retried_from_a_later_step_goes_on(engine: sa.Engine, run: Ru
     forced = run_now(engine, "daily", force=True)
     assert WHOLE == run(operation_id=forced)[0]
     failed = run([2], fails=True)[1]
-    with writing(engine) as connection:
-        retry_or_refuse(connection, failed, from_step="publish")
+    write_by(engine, retry_or_refuse, failed, from_step="publish")
 
     assert ["publish"] == run(operation_id=failed)[0]

@@ -8,11 +8,12 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.read_actions import fetch_last_runs
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.database.tables import operation_steps
 from models.operation_state import Queue
 from operations.claiming.claim import claim_operation
 from operations.running.pace import RUNS, Usual, fetch_usual, fetch_working
+from tests.database import execute, read_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -35,17 +36,17 @@ def add_step(
     started_at: datetime = MONDAY,
     took: timedelta | None = None,
 ) -> None:
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(operation_steps).values(
-                operation_id=id_,
-                position=0,
-                name=name,
-                state=state,
-                started_at=started_at,
-                finished_at=None if took is None else started_at + took,
-            )
-        )
+    execute(
+        engine,
+        sa.insert(operation_steps).values(
+            operation_id=id_,
+            position=0,
+            name=name,
+            state=state,
+            started_at=started_at,
+            finished_at=None if took is None else started_at + took,
+        ),
+    )
 
 
 def test_step_usually_takes_the_median_of_its_latest_successes(engine: sa.Engine):
@@ -60,8 +61,7 @@ def test_step_usually_takes_the_median_of_its_latest_successes(engine: sa.Engine
     other = make_operation(99, action_uid="other").id
     add_step(engine, other, "refresh", "succeeded", took=9000 * SECOND)
 
-    with reading(engine) as connection:
-        found = fetch_usual(connection, ["daily"])["daily"].steps
+    found = read_by(engine, fetch_usual, ["daily"])["daily"].steps
 
     assert {"refresh": Usual(11 * SECOND, RUNS - 3)} == found
 
@@ -72,11 +72,9 @@ def test_app_says_that_it_is_being_published(engine: sa.Engine):
     add_revision(engine, when={"after": "instance.user.last_seen", "delay": "PT1H"})
     heavy = make_operation(1, queue=Queue.HEAVY)
     record_all(engine, make_operation(0), heavy)
-    with reading(engine) as connection:
-        assert {} == fetch_working(connection)
+    assert {} == read_by(engine, fetch_working)
     assert claim_operation(engine, heavy.id, worker="w") is not None
-    with reading(engine) as connection:
-        assert "at work" == fetch_working(connection)["app"].verb
+    assert "at work" == read_by(engine, fetch_working)["app"].verb
     add_step(engine, heavy.id, "publish", "running")
 
     with reading(engine) as connection:

@@ -23,6 +23,7 @@ from operations.running.step_records import (
     skip_open_steps,
     start_step,
 )
+from tests.database import fetch_rows
 from tests.scheduling import (
     add_revision,
     edit,
@@ -88,12 +89,12 @@ def test_later_attempt_finds_what_the_former_did(recorded: sa.Engine):
     again = must_take(recorded)
 
     assert [("publish", "running")] == prepare(recorded, again)
-    with reading(recorded) as connection:
-        memo, result = connection.execute(
-            sa.select(operation_steps.c.memo, operation_steps.c.result).where(
-                operation_steps.c.name == "refresh"
-            )
-        ).one()
+    memo, result = fetch_rows(
+        recorded,
+        sa.select(operation_steps.c.memo, operation_steps.c.result).where(
+            operation_steps.c.name == "refresh"
+        ),
+    ).one()
     assert ({"seen": [1, 2]}, {"a": 1}) == (memo, result)
     assert {"step": "refresh", "done": 1, "total": 2} == get(
         recorded, DAILY.id

@@ -33,6 +33,7 @@ from operations.rescue import (
 from operations.running.step_records import prepare_steps, start_step
 from operations.sending import order
 from operations.sending.order import Message, ask_sendable, fetch_sendable, mark_sent
+from tests.database import write_by
 from tests.scheduling import (
     add_revision,
     edit,
@@ -48,8 +49,7 @@ HOUR = timedelta(hours=1)
 
 
 def fetch(engine: sa.Engine, limit: int = 100) -> list[Message]:
-    with writing(engine) as connection:
-        return fetch_sendable(connection, limit=limit)
+    return write_by(engine, fetch_sendable, limit=limit)
 
 
 def fetch_ids(engine: sa.Engine, limit: int = 100) -> list[UUID]:
@@ -224,8 +224,7 @@ def test_worker_may_be_faster_than_the_mark(engine: sa.Engine):
     assert claim_operation(engine, runs.id, worker="w") is not None
     claim = claim_operation(engine, done.id, worker="w")
     assert claim is not None
-    with writing(engine) as connection:
-        finish(connection, claim, OperationState.SUCCEEDED)
+    write_by(engine, finish, claim, OperationState.SUCCEEDED)
 
     assert 0 == mark(engine, *messages)
 
@@ -302,13 +301,11 @@ def test_many_lost_messages_are_found_in_parts(
 
 
 def reclaim(engine: sa.Engine) -> tuple[int, int]:
-    with writing(engine) as connection:
-        return reclaim_lost_workers(connection)
+    return write_by(engine, reclaim_lost_workers)
 
 
 def resend(engine: sa.Engine, *empty: Queue) -> int:
-    with writing(engine) as connection:
-        return resend_lost_messages(connection, empty_queues=empty)
+    return write_by(engine, resend_lost_messages, empty_queues=empty)
 
 
 def test_lost_worker_is_replaced_twice_then_given_up(engine: sa.Engine):
@@ -363,8 +360,7 @@ def test_steps_of_an_operation_given_up_are_final_too(engine: sa.Engine):
     record_all(engine, other)
     running = claim_operation(engine, other.id, worker="w")
     assert running is not None
-    with writing(engine) as connection:
-        prepare_steps(connection, running, ["refresh"])
+    write_by(engine, prepare_steps, running, ["refresh"])
 
     reclaim(engine)
 

@@ -20,6 +20,7 @@ from operations.sending.order import (
     find_back_lane,
     mark_sent,
 )
+from tests.database import read_by, write_by
 from tests.scheduling import (
     add_revision,
     edit,
@@ -33,8 +34,7 @@ SECOND = timedelta(seconds=1)
 
 
 def resend(engine: sa.Engine) -> int:
-    with writing(engine) as connection:
-        return resend_lost_messages(connection, empty_queues=())
+    return write_by(engine, resend_lost_messages, empty_queues=())
 
 
 def record_of(engine: sa.Engine, app: str, numbers: range, **fields: Any) -> list[UUID]:
@@ -45,8 +45,7 @@ def record_of(engine: sa.Engine, app: str, numbers: range, **fields: Any) -> lis
 
 
 def fetch_lanes(engine: sa.Engine, share: int) -> dict[UUID, int]:
-    with writing(engine) as connection:
-        messages = fetch_sendable(connection, limit=100, share=share)
+    messages = write_by(engine, fetch_sendable, limit=100, share=share)
     return {message.id: message.lane for message in messages}
 
 
@@ -83,8 +82,7 @@ def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
     behind = find_back_lane("sales")
     assert dict.fromkeys(waiting, behind) == fetch_lanes(engine, 1)
 
-    with writing(engine) as connection:
-        finish(connection, claim, OperationState.SUCCEEDED)
+    write_by(engine, finish, claim, OperationState.SUCCEEDED)
 
     assert [0, behind] == sorted(fetch_lanes(engine, 1).values())
 
@@ -181,8 +179,7 @@ def test_share_is_a_part_of_the_slots(engine: sa.Engine):
 
 def test_share_without_workers_is_that_of_one(engine: sa.Engine):
     """Before the first has said how many slots it has."""
-    with reading(engine) as connection:
-        assert 2 == fetch_share(connection, 0.5)
+    assert 2 == read_by(engine, fetch_share, 0.5)
 
 
 def test_what_lines_up_says_behind_how_many(engine: sa.Engine):

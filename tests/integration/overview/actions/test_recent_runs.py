@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.database.tables import deliveries
 from models.errors import NotFoundError
 from models.operation_state import OperationState
@@ -18,6 +18,7 @@ from overview.actions.recent_runs import (
     fetch_runs_of_action,
     make_recent,
 )
+from tests.database import execute, read_by
 from tests.scheduling import MINUTE, MONDAY, add_app, edit, make_operation, post
 from tests.scheduling import record_all as record
 
@@ -25,8 +26,7 @@ SECOND = timedelta(seconds=1)
 
 
 def fetch(engine: sa.Engine, *uids: str, limit: int = 20) -> dict[str, RecentRuns]:
-    with reading(engine) as connection:
-        return fetch_recent_runs(connection, uids, limit=limit)
+    return read_by(engine, fetch_recent_runs, uids, limit=limit)
 
 
 def run(
@@ -89,16 +89,16 @@ def test_mails_that_may_not_have_arrived_are_told(engine: sa.Engine):
     """The operation succeeded; that is not all that there is to say."""
     run(engine, 0, SECOND)
     (doubtful,) = record(engine, make_operation(1))
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(deliveries).values(
-                operation_id=doubtful,
-                step="send_email",
-                recipient="ada",
-                state="uncertain",
-                updated_at=MONDAY,
-            )
-        )
+    execute(
+        engine,
+        sa.insert(deliveries).values(
+            operation_id=doubtful,
+            step="send_email",
+            recipient="ada",
+            state="uncertain",
+            updated_at=MONDAY,
+        ),
+    )
 
     (recent,) = fetch(engine, "daily").values()
 

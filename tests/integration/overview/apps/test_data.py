@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.database.tables import operation_steps
 from models.errors import NotFoundError
 from models.paging import Page
@@ -23,6 +23,7 @@ from overview.apps.data import (
     fetch_domain_part,
 )
 from overview.installation.status import fetch_app_status
+from tests.database import execute, read_by, write_by
 from tests.integration.operations.staging import READ_AT, add_domains, stage
 from tests.presence import SETTINGS
 from tests.scheduling import add_app, get_now, make_operation, record_all
@@ -35,13 +36,11 @@ def _app(engine: sa.Engine) -> None:
 
 
 def _publish(engine: sa.Engine, root: Path) -> None:
-    with writing(engine) as connection:
-        publish_now(connection, "app", MoveRequestModel(data=True), workspace=root)
+    write_by(engine, publish_now, "app", MoveRequestModel(data=True), workspace=root)
 
 
 def _fetch(engine: sa.Engine, root: Path, name: str = "a") -> DetailedDomain:
-    with reading(engine) as connection:
-        return fetch_detailed_domain(connection, "app", name, workspace=root)
+    return read_by(engine, fetch_detailed_domain, "app", name, workspace=root)
 
 
 def test_domains_have_their_versions(engine: sa.Engine, tmp_path: Path):
@@ -51,8 +50,7 @@ def test_domains_have_their_versions(engine: sa.Engine, tmp_path: Path):
         if rows < 3:
             _publish(engine, tmp_path)
 
-    with reading(engine) as connection:
-        found = fetch_domain_part(connection, "app", Page())
+    found = read_by(engine, fetch_domain_part, "app", Page())
 
     a, b, _ = found.entries
     versions = (a.staged, a.live, a.former)
@@ -131,18 +129,18 @@ def add_step(engine: sa.Engine, number: int, name: str, result: dict[str, Any]) 
     operation = make_operation(number)
     record_all(engine, operation)
     ended = get_now(engine) + timedelta(minutes=number)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(operation_steps).values(
-                operation_id=operation.id,
-                position=0,
-                name=name,
-                state="succeeded",
-                attempt=1,
-                finished_at=ended,
-                result=result,
-            )
-        )
+    execute(
+        engine,
+        sa.insert(operation_steps).values(
+            operation_id=operation.id,
+            position=0,
+            name=name,
+            state="succeeded",
+            attempt=1,
+            finished_at=ended,
+            result=result,
+        ),
+    )
 
 
 @pytest.mark.parametrize(

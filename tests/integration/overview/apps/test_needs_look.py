@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.database.tables import deliveries, domains
 from models.paging import Page
 from overview.apps.small_apps import (
@@ -17,6 +17,7 @@ from overview.apps.small_apps import (
     fetch_listed_apps,
     fetch_standings,
 )
+from tests.database import execute, read_by
 from tests.scheduling import (
     add_app,
     edit,
@@ -41,8 +42,7 @@ CALM = AppStanding(0, 0, None, 0, 0, 0, 0, is_whole=True)
 
 
 def _fetch(engine: sa.Engine) -> dict[str, AppStanding]:
-    with reading(engine) as connection:
-        return dict(fetch_standings(connection, ["app", "calm"]))
+    return dict(read_by(engine, fetch_standings, ["app", "calm"]))
 
 
 def _end(engine: sa.Engine, number: int, state: str, hours: int) -> None:
@@ -110,8 +110,7 @@ def test_uncertain_mails_are_counted_whoever_wrote_them(engine: sa.Engine):
             [("uncertain", "app"), ("uncertain", None), ("failed", "app")]
         )
     ]
-    with writing(engine) as connection:
-        connection.execute(sa.insert(deliveries), rows)
+    execute(engine, sa.insert(deliveries), rows)
 
     found = _fetch(engine)
 
@@ -130,8 +129,7 @@ def test_data_that_are_not_live_are_counted(engine: sa.Engine):
             ("none", None, None),
         )
     ]
-    with writing(engine) as connection:
-        connection.execute(sa.insert(domains), rows)
+    execute(engine, sa.insert(domains), rows)
 
     assert 2 == _fetch(engine)["app"].unpublished
 

@@ -8,11 +8,11 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader
-from models.database.engine import reading
 from models.errors import NotFoundError
 from models.json_form import write_json
 from overview.installation.status import AppStatus, fetch_app_status, fetch_status
 from overview.installation.workers import fetch_workers
+from tests.database import read_by
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import add_app, edit, get_now, make_operation, record_all
 
@@ -48,8 +48,7 @@ def _busy(engine: sa.Engine) -> None:
 
 def fetch(engine: sa.Engine, app: str) -> AppStatus:
     """Return the state of an app."""
-    with reading(engine) as connection:
-        return fetch_app_status(connection, SETTINGS, app)
+    return read_by(engine, fetch_app_status, SETTINGS, app)
 
 
 def test_app_sees_its_own_work(engine: sa.Engine):
@@ -82,8 +81,7 @@ def test_other_app_sees_its_trouble(engine: sa.Engine):
 def test_workers_are_shown_with_what_they_run(engine: sa.Engine):
     """One that is gone runs nothing."""
     give_sign(engine, make_worker("Qgone"), age=timedelta(hours=1))
-    with reading(engine) as connection:
-        found = fetch_workers(connection)
+    found = read_by(engine, fetch_workers)
 
     assert [("celery@Qgone", False, []), ("quick@Qhost", True, [RUNNING.id])] == [
         (each.name, each.alive, [run.id for run in each.running]) for each in found
@@ -92,8 +90,7 @@ def test_workers_are_shown_with_what_they_run(engine: sa.Engine):
 
 def test_installation_sees_all_that_runs(engine: sa.Engine):
     """And how long the oldest waits."""
-    with reading(engine) as connection:
-        found = fetch_status(connection, SETTINGS)
+    found = read_by(engine, fetch_status, SETTINGS)
 
     assert [RUNNING.id] == [each.id for each in found.running]
     assert found.lag_s > 0

@@ -8,13 +8,14 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from actions.pausing.queues import pause_queue
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.json_form import write_json
 from models.operation_state import Queue
 from models.requests.notes import PauseModel
 from overview.doctor.examine import find_trouble
 from overview.installation.installed import fetch_installed, make_bundle
 from settings import read_settings
+from tests.database import read_by
 from tests.integration.api.prepared import prepare
 from tests.presence import give_sign, make_worker
 from tests.scheduling import edit, get_now, make_operation, record_all
@@ -39,8 +40,7 @@ def test_bundle_has_nothing_of_a_tenant_and_no_secret(
     with writing(engine, author=Author("Qshopq")) as connection:
         pause_queue(connection, Queue.QUICK, PauseModel(note="Qshopq asked"))
     findings = list(find_trouble(engine, SETTINGS))
-    with reading(engine) as connection:
-        text = write_json(make_bundle(connection, SETTINGS, findings))
+    text = write_json(read_by(engine, make_bundle, SETTINGS, findings))
 
     assert "Qshopq" not in text
     assert "of app shop" not in text
@@ -61,8 +61,7 @@ def test_failures_have_their_reason_and_nobodys_words(engine: sa.Engine):
         error="no such table ada",
         finished_at=get_now(engine),
     )
-    with reading(engine) as connection:
-        bundle = make_bundle(connection, SETTINGS, [])
+    bundle = read_by(engine, make_bundle, SETTINGS, [])
 
     (failure,) = bundle.failures
     assert (operation.id, "step failed") == (failure.id, failure.reason)
@@ -75,8 +74,7 @@ def test_installation_tells_versions_and_what_is_kept(engine: sa.Engine):
     record_all(engine, operation)
     old = get_now(engine) - timedelta(days=3)
     edit(engine, operation.id, recorded_at=old)
-    with reading(engine) as connection:
-        found = fetch_installed(connection, SETTINGS)
+    found = read_by(engine, fetch_installed, SETTINGS)
 
     names = {"postgresql": "PostgreSQL", "sqlite": "SQLite"}
     assert found.versions["database"].startswith(names[engine.dialect.name])

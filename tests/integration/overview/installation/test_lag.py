@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading
 from overview.installation.figures import fetch_lag
+from tests.database import read_by
 from tests.scheduling import MINUTE, edit, get_now, make_operation, record_all
 
 
@@ -20,8 +20,7 @@ def test_lag_is_the_wait_of_most(engine: sa.Engine):
         record_all(engine, made)
         waits = timedelta(seconds=100 if number == 7 else 2)
         edit(engine, made.id, recorded_at=at, started_at=at + waits)
-    with reading(engine) as connection:
-        found = fetch_lag(connection)
+    found = read_by(engine, fetch_lag)
 
     assert found.p95 is not None
     assert found.p95.total_seconds() == pytest.approx(2, abs=0.01)

@@ -10,6 +10,7 @@ from models.database.engine import writing
 from models.database.tables import domains
 from operations.record import record
 from overview.installation.status import fetch_app_status, fetch_status
+from tests.database import write_by
 from tests.presence import SETTINGS
 from tests.scheduling import MONDAY, add_app, edit, make_operation
 
@@ -23,8 +24,7 @@ def test_last_success_and_last_data_are_told(engine: sa.Engine):
         [("shop", "succeeded"), ("books", "succeeded"), ("shop", "failed")]
     ):
         made = make_operation(number, app=app)
-        with writing(engine) as connection:
-            record(connection, [made])
+        write_by(engine, record, [made])
         edit(engine, made.id, state=state, finished_at=MONDAY + number * hour)
     with writing(engine) as connection:
         connection.execute(

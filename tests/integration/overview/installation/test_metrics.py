@@ -10,13 +10,14 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
-from models.database.engine import db_now, writing
+from models.database.engine import db_now
 from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
 from overview.doctor.finding import LITTLE_SPACE
 from overview.installation.metrics import BOUNDS, KEPT_S, WorkMetrics
 from settings import Settings, read_settings
 from telemetry import METRICS_OF_WORK
+from tests.database import execute
 from tests.presence import give_sign, make_worker
 from tests.scheduling import Clock, add_app, make_operation, record_all
 
@@ -63,12 +64,12 @@ def add(engine: sa.Engine, app: str = "app", **values: object) -> None:
     """Record an operation with the columns *values*."""
     operation = make_operation(id=uuid4(), app=app)
     record_all(engine, operation)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(operations)
-            .where(operations.c.id == operation.id)
-            .values({"state": "pending", **values})
-        )
+    execute(
+        engine,
+        sa.update(operations)
+        .where(operations.c.id == operation.id)
+        .values({"state": "pending", **values}),
+    )
 
 
 def read(registry: CollectorRegistry, name: str, **labels: str) -> float | None:

@@ -21,6 +21,7 @@ from overview.installation.queues import ShownQueue, fetch_queues
 from overview.installation.status import fetch_status
 from overview.installation.workers import WorkerState, fetch_workers
 from settings import read_settings
+from tests.database import read_by, write_by
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import edit, get_now, make_operation, record_all
 
@@ -29,8 +30,7 @@ HOUR = 60 * MINUTE
 
 
 def fetch(engine: sa.Engine, queue: Queue = Queue.QUICK) -> ShownQueue:
-    with reading(engine) as connection:
-        return next(e for e in fetch_queues(connection) if e.queue is queue)
+    return next(e for e in read_by(engine, fetch_queues) if e.queue is queue)
 
 
 def record(
@@ -79,8 +79,7 @@ def test_pace_tells_when_it_is_empty(engine: sa.Engine):
     give_sign(engine, make_worker())
 
     shown = fetch(engine)
-    with writing(engine) as connection:
-        pause_queue(connection, Queue.QUICK)
+    write_by(engine, pause_queue, Queue.QUICK)
     paused = fetch(engine)
 
     assert (3, 5) == (shown.taken_15_min, shown.taken_1_h)
@@ -130,8 +129,7 @@ def test_workers_say_what_they_do(engine: sa.Engine):
             claimant = make_worker_name(worker.name)
             record(engine, number, ago=MINUTE, waited=MINUTE / 2, worker=claimant)
         if name in {"draining", "drained"}:
-            with writing(engine) as connection:
-                drain_worker(connection, worker.id, by="ada", note=None)
+            write_by(engine, drain_worker, worker.id, by="ada", note=None)
     with reading(engine) as connection:
         for each in fetch_workers(connection):
             told[each.name] = (each.state, each.taken_1_h)
@@ -167,8 +165,7 @@ def test_doctor_names_drained_workers_of_a_queue_that_nobody_takes(engine: sa.En
     worker = make_worker("h", name="quick@h", queues=())
     give_sign(engine, worker)
     record(engine, 1, ago=MINUTE)
-    with writing(engine) as connection:
-        drain_worker(connection, worker.id, by="ada", note=None)
+    write_by(engine, drain_worker, worker.id, by="ada", note=None)
 
     with reading(engine) as connection:
         view = View(connection, read_settings({}, env_file=None), get_now(engine))

@@ -10,10 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from actions.posting.edit import Terms
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import scheduled_actions, small_apps, users
 from models.errors import InvalidDocumentError, NotFoundError
 from overview.previews.new import FullPreview, PreviewTerms, preview_text
+from tests.database import execute, fetch_rows, read_by
 from tests.scheduling import (
     MONDAY,
     REFRESH,
@@ -32,21 +33,20 @@ def _app(engine: sa.Engine) -> None:
     """Give every test a small app in Paris, and another app."""
     add_app(engine, "other")
     add_app(engine, ids=["ann", "bob"])
-    with writing(engine) as connection:
-        connection.execute(sa.update(small_apps).values(timezone="Europe/Paris"))
+    execute(engine, sa.update(small_apps).values(timezone="Europe/Paris"))
 
 
 def ask(
     engine: sa.Engine, document: Any, *, app: str | None = "app", **asked: Any
 ) -> FullPreview:
-    with reading(engine) as connection:
-        return preview_text(
-            connection,
-            app,
-            json.dumps(document),
-            terms=Terms(),
-            asked=PreviewTerms(TOKYO, **asked),
-        )
+    return read_by(
+        engine,
+        preview_text,
+        app,
+        json.dumps(document),
+        terms=Terms(),
+        asked=PreviewTerms(TOKYO, **asked),
+    )
 
 
 def test_whole_action_is_previewed(engine: sa.Engine):
@@ -77,9 +77,8 @@ def test_nothing_is_stored(engine: sa.Engine):
     """A preview only reads."""
     ask(engine, make_document())
 
-    with reading(engine) as connection:
-        count = sa.select(sa.func.count()).select_from(scheduled_actions)
-        assert 0 == connection.execute(count).scalar()
+    count = sa.select(sa.func.count()).select_from(scheduled_actions)
+    assert 0 == fetch_rows(engine, count).scalar()
 
 
 @pytest.mark.parametrize("app", ["app", None])
@@ -155,14 +154,14 @@ def test_what_a_post_would_refuse_is_told(engine: sa.Engine):
     once = {"due_date": "2026-01-05T09:00:00", "timezone": "UTC"}
     text = '{\n"name": "taken",\n"operations": {"maintenance": true},\n"when": %s}'
 
-    with reading(engine) as connection:
-        found = preview_text(
-            connection,
-            "app",
-            text % json.dumps(once),
-            terms=Terms(),
-            asked=PreviewTerms(TOKYO),
-        )
+    found = read_by(
+        engine,
+        preview_text,
+        "app",
+        text % json.dumps(once),
+        terms=Terms(),
+        asked=PreviewTerms(TOKYO),
+    )
     own = ask(engine, make_document(name="taken"), uid=taken)
     other = ask(engine, make_document(uid="another"), uid=taken, app=None)
 

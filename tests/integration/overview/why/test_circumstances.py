@@ -18,6 +18,7 @@ from operations.sending.order import fetch_sendable
 from overview.operations import ShownOperation, fetch_shown_operations
 from overview.why.circumstances import fetch_circumstances, fetch_last_taken
 from overview.why.sentences import ALONE, Circumstances, Place
+from tests.database import read_by
 from tests.integration.test_budget import counting
 from tests.presence import give_sign, make_worker
 from tests.scheduling import (
@@ -42,8 +43,7 @@ def _action(engine: sa.Engine) -> None:
 
 def show(engine: sa.Engine) -> dict[UUID, ShownOperation]:
     """Return all operations as faces show them, by id."""
-    with reading(engine) as connection:
-        shown = fetch_shown_operations(connection, OperationFilter(), limit=100)
+    shown = read_by(engine, fetch_shown_operations, OperationFilter(), limit=100)
     return {each.id: each for each in shown}
 
 
@@ -130,8 +130,7 @@ def test_a_long_backlog_does_not_hide_that_workers_take(engine: sa.Engine):
     taken = {"state": "running", "claim_token": uuid4(), "started_at": now}
     edit(engine, FIRST.id, **taken, recorded_at=now - MINUTE)
 
-    with reading(engine) as connection:
-        found = fetch_last_taken(connection, among=1)
+    found = read_by(engine, fetch_last_taken, among=1)
 
     assert {FIRST.queue: now} == found
 
@@ -148,8 +147,7 @@ def test_it_agrees_with_the_sender(
         record_all(engine, new)
         edit(engine, new.id, **given)
     edit(engine, FIRST.id, state="queued")
-    with reading(engine) as connection:
-        sendable = {each.id for each in fetch_sendable(connection, limit=10)}
+    sendable = {each.id for each in read_by(engine, fetch_sendable, limit=10)}
 
     known = meet(engine).get(SECOND.id, ALONE)
 

@@ -27,6 +27,7 @@ from serving.access.manage_keys import (
     revoke_key,
     rotate_key,
 )
+from tests.database import execute, fetch_rows, read_by
 from tests.scheduling import add_app
 
 ADA = Author("ada@host")
@@ -59,22 +60,17 @@ def rotate(engine: sa.Engine, key: NewKey, **options: Any) -> NewKey:
 
 
 def ask(engine: sa.Engine, text: str) -> Caller | None:
-    with reading(engine) as connection:
-        found = recognize(connection, text)
+    found = read_by(engine, recognize, text)
     return None if isinstance(found, RefusedKey) else found
 
 
 def edit(engine: sa.Engine, key: NewKey, **values: Any) -> None:
     """Move a key in time: the databases have real clocks."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(api_keys).where(api_keys.c.id == key.id).values(**values)
-        )
+    execute(engine, sa.update(api_keys).where(api_keys.c.id == key.id).values(**values))
 
 
 def show(engine: sa.Engine, key: NewKey, app: str | None = None) -> ShownKey:
-    with reading(engine) as connection:
-        return fetch_key(connection, key.id, app=app)
+    return read_by(engine, fetch_key, key.id, app=app)
 
 
 def caller_of(engine: sa.Engine, key: NewKey) -> Caller:
@@ -148,10 +144,9 @@ def test_secret_of_another_key_is_refused(engine: sa.Engine):
 
 
 def show_digest(engine: sa.Engine, key: NewKey) -> str:
-    with reading(engine) as connection:
-        digest: str = connection.execute(
-            sa.select(api_keys.c.digest).where(api_keys.c.id == key.id)
-        ).scalar_one()
+    digest: str = fetch_rows(
+        engine, sa.select(api_keys.c.digest).where(api_keys.c.id == key.id)
+    ).scalar_one()
     return digest
 
 
@@ -162,8 +157,7 @@ def test_end_of_a_key_ends_asking(engine: sa.Engine):
     revoked, expired, gone = make(engine), make(engine), make(engine)
     revoke(engine, revoked)
     edit(engine, expired, expires_at=db_now(-MINUTE))
-    with writing(engine) as connection:
-        connection.execute(sa.delete(api_keys).where(api_keys.c.id == gone.id))
+    execute(engine, sa.delete(api_keys).where(api_keys.c.id == gone.id))
 
     with reading(engine) as connection:
         told = [
@@ -361,8 +355,7 @@ def test_revoked_key_stays_revoked(engine: sa.Engine):
 
 
 def read_changes(engine: sa.Engine) -> list[Any]:
-    with reading(engine) as connection:
-        return list(connection.execute(sa.select(changes).order_by(changes.c.number)))
+    return list(fetch_rows(engine, sa.select(changes).order_by(changes.c.number)))
 
 
 def test_what_is_done_to_keys_is_on_record(engine: sa.Engine):
@@ -393,14 +386,12 @@ def test_list_has_the_latest_first_part_by_part(engine: sa.Engine):
     seen: list[ShownKey] = []
     page = Page(2)
     while True:
-        with reading(engine) as connection:
-            part = fetch_keys(connection, app="shop", page=page)
+        part = read_by(engine, fetch_keys, app="shop", page=page)
         seen += part.entries
         if part.following is None:
             break
         page = Page(2, part.following)
-    with reading(engine) as connection:
-        everything = fetch_keys(connection, app=None, page=Page(50))
+    everything = read_by(engine, fetch_keys, app=None, page=Page(50))
 
     assert ["4", "3", "2", "1", "0"] == [key.name for key in seen]
     assert ["active", "active", "revoked", "expired", "active"] == [

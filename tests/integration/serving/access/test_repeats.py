@@ -9,7 +9,7 @@ from threading import Barrier
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import db_now, writing
+from models.database.engine import db_now
 from models.database.tables import idempotency_keys
 from models.errors import UsageError
 from serving.access.repeats import (
@@ -24,6 +24,7 @@ from serving.access.repeats import (
     begin,
     finish,
 )
+from tests.database import execute
 
 ME = "key abc"
 SECOND = timedelta(seconds=1)
@@ -48,8 +49,7 @@ def answer(engine: sa.Engine, fresh: Fresh, body: str = '{"id": 1}') -> bool:
 
 def age(engine: sa.Engine, by: timedelta) -> None:
     """Let the requests have begun so long ago: the databases have real clocks."""
-    with writing(engine) as connection:
-        connection.execute(sa.update(idempotency_keys).values(created_at=db_now(-by)))
+    execute(engine, sa.update(idempotency_keys).values(created_at=db_now(-by)))
 
 
 def test_first_answer_is_given_again(engine: sa.Engine):

@@ -30,6 +30,7 @@ from serving.access.sign_ins import (
     revoke_invitation,
     sign_out,
 )
+from tests.database import execute, fetch_rows, read_by, write_by
 from tests.scheduling import add_app
 
 ADA = Caller(None, "ada@host", Role.ADMIN, None)
@@ -37,38 +38,31 @@ SECOND = timedelta(seconds=1)
 
 
 def link(engine: sa.Engine, caller: Caller = ADA) -> str:
-    with writing(engine) as connection:
-        return make_link(connection, caller)
+    return write_by(engine, make_link, caller)
 
 
 def follow(engine: sa.Engine, text: str) -> Session | None:
-    with writing(engine) as connection:
-        return follow_link(connection, text)
+    return write_by(engine, follow_link, text)
 
 
 def begin(engine: sa.Engine, caller: Caller = ADA) -> Session:
-    with writing(engine) as connection:
-        return begin_session(connection, caller)
+    return write_by(engine, begin_session, caller)
 
 
 def recognize(engine: sa.Engine, text: str) -> Caller | None:
-    with reading(engine) as connection:
-        return recognize_session(connection, text)
+    return read_by(engine, recognize_session, text)
 
 
 def leave(engine: sa.Engine, text: str) -> bool:
-    with writing(engine) as connection:
-        return sign_out(connection, text)
+    return write_by(engine, sign_out, text)
 
 
 def expire(engine: sa.Engine) -> None:
-    with writing(engine) as connection:
-        connection.execute(sa.update(sign_ins).values(expires_at=db_now(-SECOND)))
+    execute(engine, sa.update(sign_ins).values(expires_at=db_now(-SECOND)))
 
 
 def make_key_caller(engine: sa.Engine) -> Caller:
-    with writing(engine) as connection:
-        key = create_key(connection, app=None, role=Role.OPERATOR, name="ada")
+    key = write_by(engine, create_key, app=None, role=Role.OPERATOR, name="ada")
     return Caller(key.id, "ada", Role.OPERATOR, None)
 
 
@@ -144,8 +138,7 @@ def test_session_of_an_invitation_ends_with_it(engine: sa.Engine):
     add_app(engine, "shop")
     maker = replace(make_key_caller(engine), role=Role.ADMIN)
     wanted = InvitationModel(role=Role.VIEWER, app="shop", name="zoe", expires="P20D")
-    with writing(engine) as connection:
-        new = invite(connection, wanted, maker)
+    new = write_by(engine, invite, wanted, maker)
     session = follow(engine, new.text)
     assert session is not None
     before = recognize(engine, session.text)
@@ -165,13 +158,11 @@ def ask_in(
 ) -> str:
     """Return the secret of a new invitation."""
     wanted = InvitationModel(role=Role.VIEWER, app=app, name=name)
-    with writing(engine) as connection:
-        return invite(connection, wanted, maker).text
+    return write_by(engine, invite, wanted, maker).text
 
 
 def read_invited(engine: sa.Engine, app: str | None = None) -> list[ShownInvitation]:
-    with reading(engine) as connection:
-        return fetch_invitations(connection, app)
+    return read_by(engine, fetch_invitations, app)
 
 
 def test_invitations_that_have_not_ended_are_listed(engine: sa.Engine):
@@ -201,8 +192,7 @@ def test_invitation_that_has_ended_is_not_known(engine: sa.Engine, end: str):
     if end == "its own":
         expire(engine)
     else:
-        with writing(engine) as connection:
-            revoke_key(connection, str(maker.key_id))
+        write_by(engine, revoke_key, str(maker.key_id))
 
     assert [] == read_invited(engine)
     with writing(engine) as connection, pytest.raises(NotFoundError):
@@ -217,10 +207,8 @@ def test_revoked_invitation_ends_its_session(engine: sa.Engine, *, is_used: bool
     session = follow(engine, text) if is_used else None
     others = [follow(engine, next_text), begin(engine)]
     shown = next(e for e in read_invited(engine) if make_digest(text).startswith(e.id))
-    with writing(engine) as connection:
-        revoke_invitation(connection, shown.id, "shop")
-    with reading(engine) as connection:
-        noted = connection.execute(sa.select(changes)).all()[-1]
+    write_by(engine, revoke_invitation, shown.id, "shop")
+    noted = fetch_rows(engine, sa.select(changes)).all()[-1]
 
     assert follow(engine, text) is None
     assert session is None or recognize(engine, session.text) is None
@@ -285,7 +273,6 @@ def test_links_and_sessions_are_not_each_other(engine: sa.Engine):
 def test_secrets_are_not_stored(engine: sa.Engine):
     """Whoever reads the database signs in as nobody."""
     texts = [link(engine), begin(engine).text]
-    with reading(engine) as connection:
-        rows: Any = connection.execute(sa.select(sign_ins)).all()
+    rows: Any = fetch_rows(engine, sa.select(sign_ins)).all()
 
     assert [text for text in texts if text in str(rows)] == []

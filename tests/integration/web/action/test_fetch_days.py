@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading
 from models.operation_state import OperationState
+from tests.database import read_by
 from tests.scheduling import (
     MONDAY,
     add_app,
@@ -39,8 +39,7 @@ def _action(engine: sa.Engine) -> None:
 
 
 def ask(engine: sa.Engine, **options: Any) -> ActionDays:
-    with reading(engine) as connection:
-        return fetch_action_days(connection, "daily", now=NOW, **options)
+    return read_by(engine, fetch_action_days, "daily", now=NOW, **options)
 
 
 def record(

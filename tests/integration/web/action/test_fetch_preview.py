@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from actions.pausing.pause_and_resume import pause_action
 from actions.posting.post import delete_action
 from actions.previews.preview import Preview
-from models.database.engine import reading, writing
 from models.errors import InvalidDocumentError
 from models.requests.notes import PauseModel
+from tests.database import read_by, write_by
 from tests.scheduling import MONDAY, add_app, edit_action, get_now, post
 from web.action.fetch_preview import preview_stored
 
@@ -29,8 +29,7 @@ def _action(engine: sa.Engine) -> None:
 
 
 def preview(engine: sa.Engine, uid: str = "nightly") -> Preview:
-    with reading(engine) as connection:
-        return preview_stored(connection, uid, count=10, viewer_zone=TOKYO)
+    return read_by(engine, preview_stored, uid, count=10, viewer_zone=TOKYO)
 
 
 def test_the_next_are_shown_in_three_zones(engine: sa.Engine):
@@ -50,11 +49,9 @@ def test_the_next_are_shown_in_three_zones(engine: sa.Engine):
 def test_those_of_a_paused_action_begin_after_its_pause(engine: sa.Engine):
     """If it has no end, there are none, and the notes do not blame the rule."""
     until = get_now(engine) + timedelta(days=30)
-    with writing(engine) as connection:
-        pause_action(connection, "nightly", PauseModel(until=until))
+    write_by(engine, pause_action, "nightly", PauseModel(until=until))
     paused = preview(engine)
-    with writing(engine) as connection:
-        pause_action(connection, "nightly", as_it_is=False)
+    write_by(engine, pause_action, "nightly", as_it_is=False)
     held = preview(engine)
 
     assert until < paused.occurrences[0].at < until + timedelta(days=2)
@@ -73,8 +70,7 @@ def test_an_action_that_does_not_run_shows_none(engine: sa.Engine):
     edit_action(engine, "nightly", quarantined_at=MONDAY, quarantine_reason="no zone")
     bad = preview(engine)
     edit_action(engine, "nightly", quarantined_at=None)
-    with writing(engine) as connection:
-        delete_action(connection, "nightly")
+    write_by(engine, delete_action, "nightly")
     deleted = preview(engine)
 
     assert [(), (), ()] == [each.occurrences for each in (inactive, bad, deleted)]

@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy as sa
 
 from actions.pausing.pause_and_resume import pause_action
-from models.database.engine import reading, writing
 from models.operation_state import Queue
 from models.requests.actions import ActionFilterModel, ActionKind, Trouble
 from models.revision import ActionState
+from tests.database import read_by, write_by
 from tests.scheduling import (
     MONDAY,
     REFRESH,
@@ -41,8 +41,7 @@ def _actions(engine: sa.Engine) -> None:
     post(engine, "shop", uid="three", name="heavy", operations=REFRESH, active=False)
     post(engine, "books", uid="four", name="seen", when={"on": "app.x"})
     post(engine, "books", uid="five", name="old invoices")
-    with writing(engine) as connection:
-        pause_action(connection, "four")
+    write_by(engine, pause_action, "four")
     edit_action(engine, "five", quarantined_at=MONDAY, quarantine_reason="no zone")
     for uid, state in (("one", "failed"), ("five", "missed")):
         (made,) = record_all(engine, make_operation(action_uid=uid))
@@ -51,10 +50,9 @@ def _actions(engine: sa.Engine) -> None:
 
 def count(engine: sa.Engine, app: str | None = None, **wanted: Any) -> ActionCounts:
     options = {"most": wanted.pop("most")} if "most" in wanted else {}
-    with reading(engine) as connection:
-        return count_actions(
-            connection, ActionFilterModel(**wanted), app=app, **options
-        )
+    return read_by(
+        engine, count_actions, ActionFilterModel(**wanted), app=app, **options
+    )
 
 
 def test_everything_is_counted(engine: sa.Engine):

@@ -16,13 +16,14 @@ from starlette.testclient import TestClient
 from actions.pausing.pause_and_resume import pause_action
 from actions.read_actions import fetch_revisions
 from dispatch.bulk.runner import BulkRunner
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import operations
 from models.errors import UnreachableError
 from models.operation_state import OperationState
 from models.requests.notes import PauseModel
 from models.role import Role
 from serving.access.manage_keys import create_key
+from tests.database import fetch_rows, read_by, write_by
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
 from tests.scheduling import (
     MINUTE,
@@ -65,8 +66,7 @@ def send(page: TestClient, path: str, **fields: Any) -> httpx2.Response:
 
 def enter_as(browse: Browser, engine: sa.Engine, role: Role, app: str) -> TestClient:
     """Return a browser of somebody of one small app."""
-    with writing(engine) as connection:
-        key = create_key(connection, app=app, role=role, name="zoe").text
+    key = write_by(engine, create_key, app=app, role=role, name="zoe").text
     browser = browse("10.1.1.2")
     enter(browser, key)
     return browser
@@ -243,8 +243,7 @@ def test_an_action_is_paused_and_resumed(page: TestClient, engine: sa.Engine):
     assert 'action="/actions/nightly/resume"' in shown.text
     assert 303 == resumed.status_code
     assert "Nightly <load> is resumed." in read(page.get("/actions/nightly"))
-    with reading(engine) as connection:
-        notes = [r.note for r in fetch_revisions(connection, "nightly", limit=5)]
+    notes = [r.note for r in read_by(engine, fetch_revisions, "nightly", limit=5)]
     assert any(note is not None and "freeze" in note for note in notes)
 
 
@@ -270,8 +269,7 @@ def test_chosen_steps_run_now(page: TestClient, engine: sa.Engine):
     assert run.startswith("/operations/")
     # Told above whatever has become of it by then, and for as long as it is looked at.
     assert "This is the run that you asked for." in read(page.get(run))
-    with reading(engine) as connection:
-        (row,) = connection.execute(sa.select(operations)).all()
+    (row,) = fetch_rows(engine, sa.select(operations)).all()
     assert str(row.id) in run
     assert ["publish"] == row.details["steps"]
 
@@ -359,8 +357,7 @@ def test_the_last_change_is_shown(page: TestClient, engine: sa.Engine):
     """Line by line, against the document before; a pause changes no document."""
     document: dict[str, Any] = {"uid": "nightly", "name": "Renamed", "when": PARIS}
     post(engine, "shop", replace_it=True, **document)
-    with writing(engine) as connection:
-        pause_action(connection, "nightly")
+    write_by(engine, pause_action, "nightly")
 
     shown = page.get("/actions/nightly").text
 

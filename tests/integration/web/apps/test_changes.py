@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from actions.small_apps.export import fetch_document
-from models.database.engine import reading
 from models.role import Role
+from tests.database import read_by
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.people import OWN, Person, sign_in
 
@@ -39,8 +39,7 @@ def save(admin: Person, path: str, fields: dict[str, Any]) -> httpx2.Response:
 
 
 def read(engine: sa.Engine, app: str = "shop") -> Any:
-    with reading(engine) as connection:
-        return fetch_document(connection, app)
+    return read_by(engine, fetch_document, app)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from actions.leader import record_tick
 from actions.load.forecast import forecast_load
 from actions.load.foresee import Whose
-from models.database.engine import reading, writing
 from models.operation_state import OperationState, Queue
+from tests.database import read_by, write_by
 from tests.integration.test_budget import counting
 from tests.scheduling import (
     MINUTE,
@@ -51,10 +51,9 @@ def _apps(engine: sa.Engine) -> None:
 
 
 def ask(engine: sa.Engine, **options: Any) -> Calendar:
-    with reading(engine) as connection:
-        given = {"whose": Whose(), **options}
-        zone = ZoneInfo(given.pop("zone", "UTC"))
-        return fetch_calendar(connection, zone, given.pop("first", FIRST), **given)
+    given = {"whose": Whose(), **options}
+    zone = ZoneInfo(given.pop("zone", "UTC"))
+    return read_by(engine, fetch_calendar, zone, given.pop("first", FIRST), **given)
 
 
 def add(
@@ -161,8 +160,7 @@ def test_what_no_tick_has_decided_is_planned_also_if_it_is_past(engine: sa.Engin
     now = get_now(engine)
     since = now - timedelta(hours=5)
     make_dispatcher(engine)
-    with writing(engine) as connection:
-        record_tick(connection, since)
+    write_by(engine, record_tick, since)
     uid = post_at(engine, since, when={"cron_rule": "* * * * *"})
 
     found = ask(engine, first=(now - timedelta(days=1)).date())
@@ -181,12 +179,10 @@ def test_what_the_load_knows_is_not_counted_again(engine: sa.Engine, reach: int)
     now = get_now(engine)
     make_dispatcher(engine)
     since = (now - timedelta(hours=1)).replace(second=0, microsecond=0)
-    with writing(engine) as connection:
-        record_tick(connection, since - MINUTE)
+    write_by(engine, record_tick, since - MINUTE)
     post_at(engine, since, when={"cron_rule": "30 * * * *"})
     until = since + timedelta(days=min(reach, 7))
-    with reading(engine) as connection:
-        load = forecast_load(connection, since=since, until=until)
+    load = read_by(engine, forecast_load, since=since, until=until)
     first = (now - timedelta(days=1 if reach > 7 else 0)).date()
 
     with counting(engine) as counts:

@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from actions.load.foresee import Whose
-from models.database.engine import reading
 from models.errors import UsageError
 from models.operation_state import Queue
+from tests.database import read_by
 from tests.scheduling import MINUTE, REFRESH, add_app, get_now, post
 from web.calendar.fetch_calendar import MOST, Planned, list_planned
 
@@ -27,9 +27,8 @@ def _apps(engine: sa.Engine) -> None:
 
 
 def ask(engine: sa.Engine, **options: Any) -> Planned:
-    with reading(engine) as connection:
-        whose = options.pop("whose", Whose())
-        return list_planned(connection, whose, **{"since": SEVEN, **options})
+    whose = options.pop("whose", Whose())
+    return read_by(engine, list_planned, whose, **{"since": SEVEN, **options})
 
 
 def test_each_minute_names_what_is_due_in_it(engine: sa.Engine):

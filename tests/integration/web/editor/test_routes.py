@@ -19,12 +19,13 @@ from actions.posting.post import delete_action
 from actions.read_actions import fetch_document
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from cli.web_app import make_app
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.database.tables import operations, scheduled_actions, small_apps
 from models.door.app_documents import read_small_app
 from models.role import Role
 from serving.access.manage_keys import create_key
 from serving.services import Services
+from tests.database import fetch_rows, write_by
 from tests.integration.api.conftest import UNLIMITED, make_settings
 from tests.scheduling import (
     REFRESH,
@@ -57,8 +58,7 @@ def sign_in(
     role: Role = Role.EDITOR,
     app: str | None = None,
 ) -> None:
-    with writing(engine) as connection:
-        key = create_key(connection, app=app, role=role, name="ada")
+    key = write_by(engine, create_key, app=app, role=role, name="ada")
     pages.post("/sign-in", data={"secret": key.text}, headers=OWN)
 
 
@@ -115,9 +115,8 @@ def get_sentence(answer: httpx2.Response) -> str:
 
 
 def count(engine: sa.Engine) -> int:
-    with reading(engine) as connection:
-        query = sa.select(sa.func.count()).select_from(scheduled_actions)
-        return connection.execute(query).scalar_one()
+    query = sa.select(sa.func.count()).select_from(scheduled_actions)
+    return fetch_rows(engine, query).scalar_one()
 
 
 def get_uid(answer: httpx2.Response) -> str:
@@ -154,8 +153,7 @@ def test_first_action_of_an_empty_installation(pages: TestClient, engine: sa.Eng
 
     assert "Every weekday" in get_sentence(opened) or "Monday" in get_sentence(opened)
     assert "main" == fetch_action(engine, get_uid(saved)).app
-    with reading(engine) as connection:
-        assert ["main"] == list(connection.scalars(sa.select(small_apps.c.uid)))
+    assert ["main"] == list(fetch_rows(engine, sa.select(small_apps.c.uid)).scalars())
 
 
 @pytest.mark.parametrize("kind", STARTERS)
@@ -253,10 +251,9 @@ def test_only_app_is_not_asked_for(pages: TestClient, engine: sa.Engine):
 
 def test_starters_count_the_holidays_of_the_app(ada: TestClient, engine: sa.Engine):
     """So do the builders."""
-    with writing(engine) as connection:
-        holidays = {"holidays": {"fr": ["2026-12-25"]}}
-        app = read_small_app(json.dumps(holidays).encode(), uid="shop")
-        apply_small_app(connection, app, ApplyTerms(by="ada"))
+    holidays = {"holidays": {"fr": ["2026-12-25"]}}
+    app = read_small_app(json.dumps(holidays).encode(), uid="shop")
+    write_by(engine, apply_small_app, app, ApplyTerms(by="ada"))
 
     opened = ada.get("/actions/new?app=shop&starter=month-end")
     empty = ada.get("/actions/new?app=shop")
@@ -403,8 +400,7 @@ def test_save_and_run_once(ada: TestClient, engine: sa.Engine):
 
     saved = send(ada, "/actions/new", **fields, do="run")
 
-    with reading(engine) as connection:
-        found = connection.execute(sa.select(operations.c.id)).scalar_one()
+    found = fetch_rows(engine, sa.select(operations.c.id)).scalar_one()
     assert f"/operations/{found}" == saved.headers["location"]
 
 
@@ -428,8 +424,7 @@ def test_text_of_a_deleted_action_is_not_lost(ada: TestClient, engine: sa.Engine
     """Somebody deleted it meanwhile: it can still be copied, and saved as a new one."""
     uid = post(engine, "shop").uid
     fields = get_fields(ada.get(f"/actions/{uid}/edit"))
-    with writing(engine) as connection:
-        delete_action(connection, uid)
+    write_by(engine, delete_action, uid)
 
     saved = send(ada, f"/actions/{uid}/edit", **fields, do="save")
 

@@ -8,10 +8,11 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import deliveries, operation_steps, users
 from models.errors import NotFoundError
 from models.paging import Page, Position
+from tests.database import read_by
 from tests.scheduling import MONDAY, add_app, edit, make_operation, post, record_all
 from web.mails.fetch_mailed import MailedPart, fetch_mailed_part
 
@@ -60,8 +61,7 @@ def _begin(engine: sa.Engine, operation_id: UUID, *ids: str) -> None:
 def _fetch(
     engine: sa.Engine, operation_id: UUID, page: Page | None = None, **options: Any
 ) -> MailedPart:
-    with reading(engine) as connection:
-        return fetch_mailed_part(connection, operation_id, page or Page(), **options)
+    return read_by(engine, fetch_mailed_part, operation_id, page or Page(), **options)
 
 
 def _reasons(found: MailedPart) -> dict[str, tuple[bool, str]]:

@@ -6,10 +6,11 @@ import pytest
 import sqlalchemy as sa
 
 from actions.posting.edit import OneOutcome, Terms
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.errors import InvalidDocumentError, StaleError
 from overview.apps.small_apps import fetch_detailed_app
 from overview.recipients import count_inside, read_stored
+from tests.database import read_by, write_by
 from tests.presence import SETTINGS
 from tests.scheduling import fetch_action
 from web.now.begin import APP, post_first_action
@@ -20,8 +21,7 @@ ME = "ada@example.com"
 
 
 def begin(engine: sa.Engine, email: str = ME, zone: str = "Europe/Paris") -> OneOutcome:
-    with writing(engine) as connection:
-        return post_first_action(connection, email, zone=zone, terms=Terms(by="ada"))
+    return write_by(engine, post_first_action, email, zone=zone, terms=Terms(by="ada"))
 
 
 def test_action_is_scheduled_and_mails_whoever_asked(engine: sa.Engine):
@@ -60,5 +60,4 @@ def test_bad_input_stores_nothing(engine: sa.Engine, email: str, zone: str):
     with pytest.raises(InvalidDocumentError):
         begin(engine, email, zone)
 
-    with reading(engine) as connection:
-        assert not fetch_pulse(connection, SETTINGS).has_actions
+    assert not read_by(engine, fetch_pulse, SETTINGS).has_actions

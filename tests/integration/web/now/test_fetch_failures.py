@@ -8,7 +8,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import reading
+from tests.database import read_by
 from tests.scheduling import MINUTE, edit, get_now, make_operation, record_all
 from web.now.fetch_failures import Failures, fetch_failures
 
@@ -35,8 +35,7 @@ def fail(
 
 
 def fetch(engine: sa.Engine, **options: Any) -> Failures:
-    with reading(engine) as connection:
-        return fetch_failures(connection, **options)
+    return read_by(engine, fetch_failures, **options)
 
 
 def test_what_varies_makes_no_cause_of_its_own(engine: sa.Engine):

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.leader import Leader
-from models.database.engine import reading
+from tests.database import read_by
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -24,8 +24,7 @@ from web.now.fetch_minutes import Minutes, fetch_minutes
 
 
 def fetch(engine: sa.Engine, **options: Any) -> Minutes:
-    with reading(engine) as connection:
-        return fetch_minutes(connection, **options)
+    return read_by(engine, fetch_minutes, **options)
 
 
 def put(engine: sa.Engine, number: int, at: datetime, **values: Any) -> None:

@@ -8,9 +8,10 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import deliveries, leaderships
 from overview.installation.leaders import Unled
+from tests.database import read_by
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -33,8 +34,7 @@ def put(engine: sa.Engine, number: int, **values: Any) -> UUID:
 
 
 def fetch(engine: sa.Engine, **options: Any) -> NotRunList:
-    with reading(engine) as connection:
-        return fetch_not_run(connection, **options)
+    return read_by(engine, fetch_not_run, **options)
 
 
 def say(entry: NotRun) -> str:

@@ -8,18 +8,18 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader
-from models.database.engine import db_now, reading
+from models.database.engine import db_now
 from models.database.tables import leases, processes
 from models.errors import NotFoundError
 from models.operation_state import Queue
+from tests.database import read_by
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import MINUTE, add_app, edit, get_now, make_operation, record_all
 from web.now.fetch_pulse import Pulse, fetch_pulse
 
 
 def fetch(engine: sa.Engine, app: str | None = None) -> Pulse:
-    with reading(engine) as connection:
-        return fetch_pulse(connection, SETTINGS, app=app)
+    return read_by(engine, fetch_pulse, SETTINGS, app=app)
 
 
 def put(engine: sa.Engine, number: int, **values: Any) -> Any:

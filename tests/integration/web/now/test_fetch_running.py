@@ -6,8 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
 from models.database.tables import operation_steps
+from tests.database import execute, read_by
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -26,13 +26,11 @@ from web.now.fetch_running import (
 
 
 def fetch(engine: sa.Engine) -> list[UnderWay]:
-    with reading(engine) as connection:
-        return fetch_under_way(connection)
+    return read_by(engine, fetch_under_way)
 
 
 def fetch_next(engine: sa.Engine, app: str | None = None) -> list[NextOccurrence]:
-    with reading(engine) as connection:
-        return fetch_coming(connection, app=app)
+    return read_by(engine, fetch_coming, app=app)
 
 
 def put(engine: sa.Engine, number: int, **values: Any) -> Any:
@@ -45,12 +43,12 @@ def put(engine: sa.Engine, number: int, **values: Any) -> Any:
 
 def add_step(engine: sa.Engine, operation_id: Any, position: int, **values: Any):
     """Add a step of an operation."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(operation_steps).values(
-                operation_id=operation_id, position=position, **values
-            )
-        )
+    execute(
+        engine,
+        sa.insert(operation_steps).values(
+            operation_id=operation_id, position=position, **values
+        ),
+    )
 
 
 def test_running_operation_has_step_and_end(engine: sa.Engine):

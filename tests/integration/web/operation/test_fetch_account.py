@@ -18,6 +18,7 @@ from models.occurrence import make_manual_id, make_missed_id, make_operation_id
 from models.operation_state import OperationState, Trigger
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.running.past_attempts import AttemptOutcome, PastAttempt
+from tests.database import read_by, write_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -40,8 +41,7 @@ def _action(engine: sa.Engine) -> None:
 
 def give(engine: sa.Engine, operation_id: UUID = DAILY.id, **options: Any) -> Account:
     """Return the account of an operation."""
-    with reading(engine) as connection:
-        return fetch_account(connection, operation_id, **options)
+    return read_by(engine, fetch_account, operation_id, **options)
 
 
 def add_steps(engine: sa.Engine, *steps: dict[str, Any]) -> None:
@@ -229,10 +229,8 @@ def test_what_it_made_is_told(engine: sa.Engine):
 def test_who_intervened_is_told(engine: sa.Engine):
     """In order, with the reason."""
     record_all(engine, DAILY)
-    with writing(engine) as connection:
-        cancel_or_refuse(connection, DAILY.id, note="wrong")
-    with writing(engine) as connection:
-        retry_or_refuse(connection, DAILY.id)
+    write_by(engine, cancel_or_refuse, DAILY.id, note="wrong")
+    write_by(engine, retry_or_refuse, DAILY.id)
 
     assert [("canceled", "wrong"), ("retried", None)] == [
         (each.change, each.note) for each in give(engine).interventions

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
 from models.database.tables import deliveries
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from operations.list_operations import fetch_operations
 from operations.operation_filter import OperationFilter
 from operations.reasons import make_cause
+from tests.database import execute, read_by
 from tests.scheduling import MONDAY, add_revision, edit, make_operation, record_all
 from web.operations.fetch_facets import Facets, count_facets
 
@@ -31,30 +31,28 @@ def six(engine: sa.Engine) -> sa.Engine:
     edit(engine, ALL[2].id, **failed, error="refresh: 3 of 100xyfull in 'a'")
     edit(engine, ALL[3].id, reason="worker lost", queue="heavy")
     edit(engine, ALL[4].id, state="succeeded", trigger="manual")
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(deliveries).values(
-                operation_id=ALL[4].id,
-                step="send_email",
-                recipient="ann",
-                state="uncertain",
-                updated_at=MONDAY,
-            )
-        )
+    execute(
+        engine,
+        sa.insert(deliveries).values(
+            operation_id=ALL[4].id,
+            step="send_email",
+            recipient="ann",
+            state="uncertain",
+            updated_at=MONDAY,
+        ),
+    )
     return engine
 
 
 def count(engine: sa.Engine, *, most: int = 100, **wanted: Any) -> Facets:
     """Return the facets of the operations that match."""
-    with reading(engine) as connection:
-        return count_facets(connection, OperationFilter(**wanted), most=most)
+    return read_by(engine, count_facets, OperationFilter(**wanted), most=most)
 
 
 def find(engine: sa.Engine, **wanted: Any) -> list[int]:
     """Return the numbers of the operations that match."""
     numbers = {each.id: number for number, each in enumerate(ALL)}
-    with reading(engine) as connection:
-        part = fetch_operations(connection, OperationFilter(**wanted))
+    part = read_by(engine, fetch_operations, OperationFilter(**wanted))
     return [numbers[row.id] for row in part.entries]
 
 

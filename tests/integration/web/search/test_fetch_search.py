@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading
+from tests.database import read_by
 from tests.scheduling import add_app, copy_action, make_operation, post, record_all
 from web.search.fetch_search import HitKind, Hits, search
 
@@ -26,8 +26,7 @@ def _things(engine: sa.Engine) -> None:
 
 
 def find(engine: sa.Engine, text: str, **options: Any) -> Hits:
-    with reading(engine) as connection:
-        return search(connection, text, **options)
+    return read_by(engine, search, text, **options)
 
 
 def name(hits: Hits) -> list[tuple[HitKind, str]]:

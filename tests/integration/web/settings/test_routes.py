@@ -8,13 +8,14 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import changes
 from models.paging import Page
 from models.role import Role
 from serving.access.key_documents import DEFAULT_LIFETIME
 from serving.access.keys import recognize
 from serving.access.manage_keys import create_key, fetch_keys
+from tests.database import execute, read_by, write_by
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
 from tests.scheduling import add_app
 
@@ -33,8 +34,7 @@ def test_key_is_made_and_shown_once(browser: TestClient, engine: sa.Engine):
     data = {"name": "wall", "role": "viewer", "app": "shop", "expires": "P30D"}
     made = browser.post("/settings/keys/new", data=data, headers=OWN)
     (text,) = re.findall(r"mh_\w{12}_\w+", made.text)
-    with writing(engine) as connection:
-        found = recognize(connection, text)
+    found = write_by(engine, recognize, text)
     page = read(browser)
 
     options = re.findall(r'<option value="([^"]*)"( selected)?', asked)
@@ -84,8 +84,7 @@ def test_invitation_is_revoked(browser: TestClient, browse: Browser, engine: sa.
     before = read(browser)
     enter(colleague, secret)
     (path,) = re.findall(r'"(/settings/invitations/\w+/revoke)"', read(browser))
-    with writing(engine) as connection:
-        key = create_key(connection, app="books", role=Role.ADMIN).text
+    key = write_by(engine, create_key, app="books", role=Role.ADMIN).text
     enter(other, key)
     unknown = [other.get(path), other.post(path, headers=OWN)]
     was_in = colleague.get("/").status_code
@@ -136,8 +135,7 @@ def test_admin_of_an_app_invites_to_it_alone(browser: TestClient, engine: sa.Eng
     data = {"name": "zoe", "role": "viewer", "expires": "P1D"}
     answers = []
     for role, app in (("admin", {}), ("admin", {"app": "books"}), ("editor", {})):
-        with writing(engine) as connection:
-            key = create_key(connection, app="shop", role=Role(role)).text
+        key = write_by(engine, create_key, app="shop", role=Role(role)).text
         enter(browser, key)
         answers.append(
             browser.post("/settings/invite", data={**data, **app}, headers=OWN)
@@ -168,15 +166,13 @@ def test_wrong_key_is_told(
     assert answer.status_code in {404, 422}
     assert told in answer.text
     assert 'value="kept"' in answer.text
-    with reading(engine) as connection:
-        assert 1 == len(fetch_keys(connection, app=None, page=Page(9)).entries)
+    assert 1 == len(read_by(engine, fetch_keys, app=None, page=Page(9)).entries)
 
 
 def test_key_is_rotated_and_revoked(browser: TestClient, engine: sa.Engine):
     """The successor is shown once; a revoked key is said to be."""
     enter(browser, new_key(engine))
-    with writing(engine) as connection:
-        old = create_key(connection, app=None, role=Role.VIEWER, name="wall")
+    old = write_by(engine, create_key, app=None, role=Role.VIEWER, name="wall")
     path = f"/settings/keys/{old.id}"
     question = read(browser, f"{path}/rotate")
     rotated = browser.post(f"{path}/rotate", data={"overlap": "P1D"}, headers=OWN)
@@ -198,8 +194,7 @@ def test_record_of_changes_is_shown_and_verified(
     page = read(browser, "/settings/changes")
     nothing = read(browser, "/settings/changes?kind=queue&day=nonsense")
     whole = read(browser, "/settings/changes/verify")
-    with writing(engine) as connection:
-        connection.execute(sa.update(changes).values(subject="another"))
+    execute(engine, sa.update(changes).values(subject="another"))
     broken = read(browser, "/settings/changes/verify")
 
     assert "created" in page
@@ -255,8 +250,7 @@ def test_admins_of_an_app_manage_its_keys_alone(browse: Browser, engine: sa.Engi
     data = {"role": "viewer", "app": "books"}
     foreign = browser.post("/settings/keys/new", data=data, headers=OWN)
     browser.post("/settings/keys/new", data={"role": "viewer"}, headers=OWN)
-    with reading(engine) as connection:
-        apps = {e.app for e in fetch_keys(connection, app=None, page=Page(9)).entries}
+    apps = {e.app for e in read_by(engine, fetch_keys, app=None, page=Page(9)).entries}
 
     assert "mine" in page
     assert "other" not in page

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from cli.web_app import make_app
-from models.database.engine import reading, writing
 from models.database.tables import api_keys, sign_ins
 from models.errors import UnreachableError
 from models.role import Role
@@ -20,6 +19,7 @@ from serving.access.sign_ins import LINK_COMMAND
 from serving.limits import Rate, RequestClass, RequestLimits
 from serving.services import Services
 from settings import read_settings
+from tests.database import fetch_rows, write_by
 from tests.integration.api.conftest import make_settings
 from tests.integration.web.conftest import (
     FOREIGN,
@@ -123,8 +123,7 @@ def test_key_that_ended_signs_nobody_in(browser: TestClient, engine: sa.Engine):
     """And who signed in with it before is signed out."""
     key = new_key(engine)
     enter(browser, key)
-    with writing(engine) as connection:
-        revoke_key(connection, key.split("_")[1])
+    write_by(engine, revoke_key, key.split("_")[1])
 
     assert "The API key was revoked." in enter(browser, key).text
     assert browser.get("/api/v1/keys").status_code == 401
@@ -403,8 +402,7 @@ def test_signing_in_is_a_use_of_the_key(browser: TestClient, engine: sa.Engine):
     """A key by which somebody looks at pages is not called one that nobody needs."""
     enter(browser, new_key(engine))
 
-    with reading(engine) as connection:
-        (used,) = connection.scalars(sa.select(api_keys.c.last_used_at))
+    (used,) = fetch_rows(engine, sa.select(api_keys.c.last_used_at)).scalars()
     assert used is not None
 
 

@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from actions.load.foresee import Whose
-from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.operation_state import OperationState, Queue
 from operations.fleet.processes import Process, ProcessRole, record_sign
+from tests.database import execute, read_by, write_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -40,8 +40,7 @@ def _apps(engine: sa.Engine) -> None:
 
 def ask(engine: sa.Engine, **options: Any) -> Timeline:
     given = {"since": MONDAY, "until": at("06:00"), "whose": Whose(), **options}
-    with reading(engine) as connection:
-        return fetch_timeline(connection, **given)
+    return read_by(engine, fetch_timeline, **given)
 
 
 def add(
@@ -71,8 +70,7 @@ def add(
 def add_step(engine: sa.Engine, id_: UUID, begin: datetime, end: datetime) -> None:
     values = {"name": "refresh", "state": "succeeded", "position": 0}
     values |= {"operation_id": id_, "started_at": begin, "finished_at": end}
-    with writing(engine) as connection:
-        connection.execute(sa.insert(operation_steps).values(**values))
+    execute(engine, sa.insert(operation_steps).values(**values))
 
 
 def test_each_action_with_runs_has_a_lane(engine: sa.Engine):
@@ -123,21 +121,21 @@ def test_runs_of_one_action_that_overlap_are_told(engine: sa.Engine):
 
 
 def run_worker(engine: sa.Engine, slots: int) -> None:
-    with writing(engine) as connection:
-        record_sign(
-            connection,
-            Process(
-                role=ProcessRole.WORKER,
-                name="quick@host",
-                hostname="host",
-                pid=1,
-                version="1",
-                revision="1",
-                settings={},
-                queues=("quick",),
-                concurrency=slots,
-            ),
-        )
+    write_by(
+        engine,
+        record_sign,
+        Process(
+            role=ProcessRole.WORKER,
+            name="quick@host",
+            hostname="host",
+            pid=1,
+            version="1",
+            revision="1",
+            settings={},
+            queues=("quick",),
+            concurrency=slots,
+        ),
+    )
 
 
 def test_minutes_with_more_than_the_slots_are_told(engine: sa.Engine):

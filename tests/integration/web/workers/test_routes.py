@@ -10,13 +10,14 @@ from starlette.testclient import TestClient
 
 from actions.leader import Leader
 from actions.pausing.queues import fetch_queue_pause, pause_queue
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
 from models.requests.notes import PauseModel
 from models.role import Role
 from operations.fleet.processes import fetch_processes
 from serving.access.manage_keys import create_key
+from tests.database import read_by
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
 from tests.presence import give_sign, make_worker
 from tests.scheduling import add_app, edit, get_now, make_operation, record_all
@@ -73,11 +74,9 @@ def test_queue_is_paused_and_resumed(browser: TestClient, engine: sa.Engine):
     data = {"note": "mail server", "until": "2099-01-01T00:00:00Z"}
     answer = browser.post("/workers/queues/quick/pause", data=data, headers=OWN)
     page = read(browser)
-    with reading(engine) as connection:
-        pause = fetch_queue_pause(connection, Queue.QUICK)
+    pause = read_by(engine, fetch_queue_pause, Queue.QUICK)
     browser.post("/workers/queues/quick/resume", headers=OWN)
-    with reading(engine) as connection:
-        left = fetch_queue_pause(connection, Queue.QUICK)
+    left = read_by(engine, fetch_queue_pause, Queue.QUICK)
 
     assert "Pause quick; 1 operation waits" in question
     assert (303, "/workers") == (answer.status_code, answer.headers["location"])
@@ -102,8 +101,7 @@ def test_wrong_end_is_told_beside_its_field(browser: TestClient, engine: sa.Engi
         assert 'value="kept"' in answer.text
         assert until in answer.text
 
-    with reading(engine) as connection:
-        assert fetch_queue_pause(connection, Queue.HEAVY) is None
+    assert read_by(engine, fetch_queue_pause, Queue.HEAVY) is None
 
 
 def test_worker_is_drained_and_resumed(browser: TestClient, engine: sa.Engine):
@@ -114,11 +112,9 @@ def test_worker_is_drained_and_resumed(browser: TestClient, engine: sa.Engine):
     question = read(browser, f"{path}/drain")
     browser.post(f"{path}/drain", data={"note": ""}, headers=OWN)
     page = read(browser)
-    with reading(engine) as connection:
-        (asked,) = fetch_processes(connection)
+    (asked,) = read_by(engine, fetch_processes)
     browser.post(f"{path}/resume", headers=OWN)
-    with reading(engine) as connection:
-        (resumed,) = fetch_processes(connection)
+    (resumed,) = read_by(engine, fetch_processes)
 
     assert "It is the only worker of quick" in question
     assert "Draining quick@w1; it takes nothing new within 20 seconds." in page

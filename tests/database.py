@@ -1,0 +1,63 @@
+"""What a test does in a transaction of its own, with the functions of the product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, overload
+
+import sqlalchemy as sa
+from sqlalchemy.sql.selectable import TypedReturnsRows
+
+from models.database.engine import reading, writing
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
+
+
+def write_by(
+    engine: sa.Engine,
+    function: Callable[Concatenate[sa.Connection, _P], _T],
+    *arguments: _P.args,
+    **how: _P.kwargs,
+) -> _T:
+    """Return what *function* does in a transaction of its own."""
+    with writing(engine) as connection:
+        return function(connection, *arguments, **how)
+
+
+def read_by(
+    engine: sa.Engine,
+    function: Callable[Concatenate[sa.Connection, _P], _T],
+    *arguments: _P.args,
+    **how: _P.kwargs,
+) -> _T:
+    """Return what *function* reads."""
+    with reading(engine) as connection:
+        return function(connection, *arguments, **how)
+
+
+def execute(engine: sa.Engine, statement: sa.Executable, values: Any = None) -> None:
+    """Write by a statement, behind everybody's back."""
+    with writing(engine) as connection:
+        connection.execute(statement, values)
+
+
+@overload
+def fetch_rows(
+    engine: sa.Engine, query: TypedReturnsRows[*_Ts], values: Any = None
+) -> sa.Result[*_Ts]: ...
+
+
+@overload
+def fetch_rows(
+    engine: sa.Engine, query: sa.Executable, values: Any = None
+) -> sa.Result[*tuple[Any, ...]]: ...
+
+
+def fetch_rows(
+    engine: sa.Engine, query: sa.Executable, values: Any = None
+) -> sa.Result[*tuple[Any, ...]]:
+    """Return the rows of *query*, all of which were read."""
+    with reading(engine) as connection:
+        return connection.execute(query, values).freeze()()
