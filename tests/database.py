@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.selectable import TypedReturnsRows
 
 from models.database.engine import reading, writing
+from models.paging import Page, Part
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -61,3 +62,15 @@ def fetch_rows(
     """Return the rows of *query*, all of which were read."""
     with reading(engine) as connection:
         return connection.execute(query, values).freeze()()
+
+
+def turn_pages(read: Callable[[Page], Part[_T]], limit: int) -> list[list[_T]]:
+    """Return the parts of a list, of which *read* gives one; none is too long."""
+    parts, page = [], Page(limit)
+    while True:
+        part = read(page)
+        assert len(part.entries) <= limit
+        parts.append([*part.entries])
+        if part.following is None:
+            return parts
+        page = Page(limit, part.following)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from models.operation_state import OperationState, Queue
 from models.paging import Page
 from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
-from tests.database import read_by
+from tests.database import read_by, turn_pages
 from tests.scheduling import (
     MONDAY,
     REFRESH,
@@ -59,35 +61,33 @@ def find(engine: sa.Engine, **wanted: Any) -> str:
     return " ".join(row.uid.removeprefix("app-") for row in part.entries)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        ({}, "cron bad both idle on paused"),
-        ({"state": ActionState.ACTIVE}, "cron both on"),
-        ({"state": ActionState.INACTIVE}, "idle"),
-        ({"state": ActionState.PAUSED}, "paused"),
-        ({"state": ActionState.QUARANTINED}, "bad"),
-        ({"state": ActionState.DELETED}, "gone"),
-        ({"kind": "calendar"}, "both"),
-        ({"kind": "cron_rule"}, "cron bad both idle paused"),
-        ({"kind": "on"}, "on"),
-        ({"kind": "after"}, ""),
-        ({"queue": Queue.HEAVY}, "cron"),
-        ({"text": "CRON"}, "cron"),
-        ({"text": "0% c"}, "cron"),
-        ({"text": "_"}, ""),
-        ({"text": "APP-BO"}, "both"),
-        ({"trouble": Trouble.QUARANTINED}, "bad"),
-        ({"trouble": Trouble.ANY}, "bad"),
-        ({"trouble": Trouble.FAILED}, ""),
-        ({"text": "o", "state": ActionState.ACTIVE, "kind": "on"}, "on"),
-    ],
-)
-def test_filters_find_what_they_say(
-    engine: sa.Engine, wanted: dict[str, Any], expected: str
-):
+MATCHES: list[tuple[dict[str, Any], str]] = [
+    ({}, "cron bad both idle on paused"),
+    ({"state": ActionState.ACTIVE}, "cron both on"),
+    ({"state": ActionState.INACTIVE}, "idle"),
+    ({"state": ActionState.PAUSED}, "paused"),
+    ({"state": ActionState.QUARANTINED}, "bad"),
+    ({"state": ActionState.DELETED}, "gone"),
+    ({"kind": "calendar"}, "both"),
+    ({"kind": "cron_rule"}, "cron bad both idle paused"),
+    ({"kind": "on"}, "on"),
+    ({"kind": "after"}, ""),
+    ({"queue": Queue.HEAVY}, "cron"),
+    ({"text": "CRON"}, "cron"),
+    ({"text": "0% c"}, "cron"),
+    ({"text": "_"}, ""),
+    ({"text": "APP-BO"}, "both"),
+    ({"trouble": Trouble.QUARANTINED}, "bad"),
+    ({"trouble": Trouble.ANY}, "bad"),
+    ({"trouble": Trouble.FAILED}, ""),
+    ({"text": "o", "state": ActionState.ACTIVE, "kind": "on"}, "on"),
+]
+
+
+def test_filters_find_what_they_say(engine: sa.Engine):
     """By small app and name; deleted actions only if they are asked for."""
-    assert expected == find(engine, **wanted)
+    for wanted, expected in MATCHES:
+        assert expected == find(engine, **wanted), wanted
 
 
 def test_trouble_is_of_the_last_run(engine: sa.Engine):
@@ -109,24 +109,15 @@ def test_trouble_is_of_the_last_run(engine: sa.Engine):
 
 
 @pytest.mark.parametrize("text", [None, "o"])
-@pytest.mark.parametrize("looked_at", [1, 2, 3, 100])
-def test_parts_are_the_whole(engine: sa.Engine, text: str | None, looked_at: int):
+def test_parts_are_the_whole(engine: sa.Engine, text: str | None):
     """Each action once, in order, however few a part looks at or may return."""
     with reading(engine) as connection:
-        wanted = ActionFilterModel(text=text)
-        whole = select_part(connection, wanted, Page(200))
-        for limit in (1, 2, 3):
-            found = []
-            page = Page(limit)
-            while True:
-                part = select_part(connection, wanted, page, looked_at=looked_at)
-                assert len(part.entries) <= limit
-                found += [row.uid for row in part.entries]
-                if part.following is None:
-                    break
-                page = Page(limit, part.following)
+        select = partial(select_part, connection, ActionFilterModel(text=text))
+        whole = [row.uid for row in select(Page(200)).entries]
+        for looked_at, limit in product((1, 2, 3, 100), (1, 2, 3)):
+            parts = turn_pages(partial(select, looked_at=looked_at), limit)
 
-            assert [row.uid for row in whole.entries] == found
+            assert whole == [row.uid for part in parts for row in part]
 
 
 def test_the_next_due_come_first(engine: sa.Engine):
@@ -146,21 +137,12 @@ def test_the_next_due_come_first(engine: sa.Engine):
         edit_action(engine, uid, next_due_at=None)
 
     def walk(**wanted: Any) -> list[str]:
-        found: list[str] = []
-        after = None
-        with reading(engine) as connection:
-            while True:
-                part = select_part(
-                    connection,
-                    ActionFilterModel(**wanted),
-                    Page(1, after),
-                    order=Order.NEXT,
-                    looked_at=2,
-                )
-                found += [row.uid for row in part.entries]
-                after = part.following
-                if after is None:
-                    return found
+        asked = ActionFilterModel(**wanted)
+        how: dict[str, Any] = {"order": Order.NEXT, "looked_at": 2}
+        parts = turn_pages(
+            lambda page: read_by(engine, select_part, asked, page, **how), 1
+        )
+        return [row.uid for part in parts for row in part]
 
     assert ["app-both", "other-cron", "app-cron"] == walk()
     assert ["app-both", "app-cron"] == walk(app="app")

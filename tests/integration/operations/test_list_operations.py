@@ -19,13 +19,14 @@ from operations.list_operations import (
     fetch_operations,
 )
 from operations.operation_filter import OperationFilter
-from tests.database import read_by
+from tests.database import read_by, turn_pages
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 
 COUNT = 7
 ALL = [make_operation(number) for number in range(COUNT)]
 NUMBERS = {each.id: number for number, each in enumerate(ALL)}
-EVEN = {make_operation(number).id for number in range(0, COUNT, 2)}
+EVEN_NUMBERS = set(range(0, COUNT, 2))
+EVEN = {ALL[number].id for number in EVEN_NUMBERS}
 
 
 @pytest.fixture
@@ -51,57 +52,51 @@ def read(engine: sa.Engine, page: Page | None = None, **wanted: Any) -> list[int
     return [NUMBERS[row.id] for row in part.entries]
 
 
-def turn_pages(
+def find_parts(
     engine: sa.Engine, limit: int, bounds: Bounds = BOUNDS, **wanted: Any
 ) -> list[list[int]]:
     """Return the numbers of each part of the list."""
-    parts = []
-    page = Page(limit)
-    while True:
-        part = read_by(
-            engine, fetch_operations, OperationFilter(**wanted), page, bounds=bounds
-        )
-        parts.append([NUMBERS[row.id] for row in part.entries])
-        if part.following is None:
-            return parts
-        page = Page(limit, part.following)
+    asked = OperationFilter(**wanted)
+    parts = turn_pages(
+        lambda page: read_by(engine, fetch_operations, asked, page, bounds=bounds),
+        limit,
+    )
+    return [[NUMBERS[row.id] for row in part] for part in parts]
 
 
 FAILED = frozenset({OperationState.FAILED})
 BOTH = frozenset({OperationState.FAILED, OperationState.PENDING})
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        ({"states": FAILED}, [6, 4, 2, 0]),
-        ({"states": frozenset({OperationState.PENDING})}, [5, 3, 1]),
-        ({"states": BOTH}, [6, 5, 4, 3, 2, 1, 0]),
-        ({"states": frozenset({OperationState.CANCELED})}, []),
-        ({"queue": Queue.HEAVY}, []),
-        ({"trigger": Trigger.SCHEDULE, "states": FAILED}, [6, 4, 2, 0]),
-        ({"trigger": Trigger.MANUAL}, []),
-        ({"reason": Reason.STEP_FAILED}, [6, 4, 2, 0]),
-        ({"reason": Reason.OUTAGE}, []),
-        ({"text": "disk is"}, [6, 4, 2, 0]),
-        ({"text": "DISK"}, [6, 4, 2, 0]),
-        ({"text": "100%_f"}, [6, 4, 2, 0]),
-        ({"text": "1%f"}, []),
-        ({"text": 'action "daily'}, [6, 5, 4, 3, 2, 1, 0]),
-        ({"text": str(ALL[3].id).upper()}, [3]),
-        ({"text": str(ALL[3].id), "app": "other"}, []),
-        ({"action_uid": "daily", "states": FAILED}, [6, 4, 2, 0]),
-        ({"action_uid": "weekly"}, []),
-        ({"app": "app", "until": ALL[2].occurrence}, [1, 0]),
-        ({"since": ALL[5].occurrence}, [6, 5]),
-        ({"app": "other"}, []),
-    ],
-)
-def test_list_has_what_matches(
-    seven: sa.Engine, wanted: dict[str, Any], expected: list[int]
-):
+MATCHES: list[tuple[dict[str, Any], list[int]]] = [
+    ({"states": FAILED}, [6, 4, 2, 0]),
+    ({"states": frozenset({OperationState.PENDING})}, [5, 3, 1]),
+    ({"states": BOTH}, [6, 5, 4, 3, 2, 1, 0]),
+    ({"states": frozenset({OperationState.CANCELED})}, []),
+    ({"queue": Queue.HEAVY}, []),
+    ({"trigger": Trigger.SCHEDULE, "states": FAILED}, [6, 4, 2, 0]),
+    ({"trigger": Trigger.MANUAL}, []),
+    ({"reason": Reason.STEP_FAILED}, [6, 4, 2, 0]),
+    ({"reason": Reason.OUTAGE}, []),
+    ({"text": "disk is"}, [6, 4, 2, 0]),
+    ({"text": "DISK"}, [6, 4, 2, 0]),
+    ({"text": "100%_f"}, [6, 4, 2, 0]),
+    ({"text": "1%f"}, []),
+    ({"text": 'action "daily'}, [6, 5, 4, 3, 2, 1, 0]),
+    ({"text": str(ALL[3].id).upper()}, [3]),
+    ({"text": str(ALL[3].id), "app": "other"}, []),
+    ({"action_uid": "daily", "states": FAILED}, [6, 4, 2, 0]),
+    ({"action_uid": "weekly"}, []),
+    ({"app": "app", "until": ALL[2].occurrence}, [1, 0]),
+    ({"since": ALL[5].occurrence}, [6, 5]),
+    ({"app": "other"}, []),
+]
+
+
+def test_list_has_what_matches(seven: sa.Engine):
     """Whichever way it is read, the latest comes first."""
-    assert expected == read(seven, **wanted)
+    for wanted, expected in MATCHES:
+        assert expected == read(seven, **wanted), wanted
 
 
 def test_list_is_bounded_by_when_it_was_recorded(seven: sa.Engine):
@@ -134,31 +129,22 @@ IN_ORDER = [1, 6, 4, 3, 2, 0, 5]
         {"states": FAILED},
     ],
 )
-@pytest.mark.parametrize(("since", "until"), [(None, None), (1, 6), (0, 3), (2, None)])
-@pytest.mark.parametrize("limit", [1, 2, 50])
-def test_period_has_what_was_due_in_it(
-    seven: sa.Engine,
-    wanted: dict[str, Any],
-    since: int | None,
-    until: int | None,
-    limit: int,
-):
+def test_period_has_what_was_due_in_it(seven: sa.Engine, wanted: dict[str, Any]):
     """Whenever that was recorded, and still the latest recorded first."""
     for number, after in RECORDED.items():
         each = ALL[number]
         edit(seven, each.id, recorded_at=each.occurrence + after)
-    for name, bound in {"since": since, "until": until}.items():
-        if bound is not None:
-            wanted = {**wanted, name: ALL[bound].occurrence}
-    due = range(since or 0, COUNT if until is None else until)
-    numbers = [number for number in IN_ORDER if number in due]
-    if "states" in wanted:
-        numbers = [number for number in numbers if number % 2 == 0]
     bounds = Bounds(looked_at=3, looked_at_of_app=3)
+    for since, until in ((None, None), (1, 6), (0, 3), (2, None)):
+        given = {"since": since, "until": until}
+        period = {k: ALL[n].occurrence for k, n in given.items() if n is not None}
+        due = set(range(since or 0, COUNT if until is None else until))
+        due &= EVEN_NUMBERS if "states" in wanted else due
+        for limit in (1, 2, 50):
+            parts = find_parts(seven, limit, bounds, **wanted, **period)
 
-    parts = turn_pages(seven, limit, bounds, **wanted)
-
-    assert numbers == [number for part in parts for number in part]
+            found = [number for part in parts for number in part]
+            assert [n for n in IN_ORDER if n in due] == found, (given, limit)
 
 
 def test_period_ends_where_sqlite_rounds(seven: sa.Engine):
@@ -193,30 +179,29 @@ def test_sqlite_finds_a_period_by_indexes(sqlite_engine: sa.Engine):
 @pytest.mark.parametrize(
     "wanted", [{}, {"app": "app"}, {"trigger": Trigger.SCHEDULE}, {"states": BOTH}]
 )
-@pytest.mark.parametrize("limit", [1, 2, 3, COUNT, 50])
-def test_parts_make_the_whole(seven: sa.Engine, wanted: dict[str, Any], limit: int):
+def test_parts_make_the_whole(seven: sa.Engine, wanted: dict[str, Any]):
     """Each operation is in one part, in order, also where a part is exactly full."""
-    parts = turn_pages(seven, limit, **wanted)
+    for limit in (1, 2, 3, COUNT, 50):
+        parts = find_parts(seven, limit, **wanted)
 
-    assert [6, 5, 4, 3, 2, 1, 0] == [number for part in parts for number in part]
-    assert all(len(part) <= limit for part in parts)
+        assert [6, 5, 4, 3, 2, 1, 0] == [number for part in parts for number in part]
 
 
 def test_parts_of_what_was_recorded_at_one_instant(engine: sa.Engine):
     """Their occurrences order them."""
     record_all(engine, *ALL)
 
-    assert [[6, 5], [4, 3], [2, 1], [0]] == turn_pages(engine, 2)
+    assert [[6, 5], [4, 3], [2, 1], [0]] == find_parts(engine, 2)
 
 
 def test_part_ends_where_enough_was_looked_at(seven: sa.Engine):
     """It may be empty, and says where to go on; nothing is left out."""
     bounds = Bounds(looked_at=2, looked_at_of_app=3)
 
-    parts = turn_pages(seven, 5, bounds, text="disk")
+    parts = find_parts(seven, 5, bounds, text="disk")
 
     assert [[6], [4], [2], [0]] == parts
-    parts = turn_pages(seven, 5, bounds, text="disk", app="app")
+    parts = find_parts(seven, 5, bounds, text="disk", app="app")
     assert [[6, 4], [2], [0]] == parts
     wanted = OperationFilter(text="disk", until=ALL[3].occurrence)
     rows = read_by(seven, fetch_latest, wanted, limit=5)
@@ -228,7 +213,7 @@ def test_what_is_frequent_is_looked_for_in_order(seven: sa.Engine):
     bounds = Bounds(looked_at=4, looked_at_of_app=4, sorted_at_once=2)
     pending = frozenset({OperationState.PENDING})
 
-    assert [[5, 3], [1]] == turn_pages(seven, 5, bounds, states=pending)
+    assert [[5, 3], [1]] == find_parts(seven, 5, bounds, states=pending)
     assert [[5, 3], [1]] == turn_pages(
         seven, 5, bounds, states=pending, action_uid="daily", app="app"
     )
@@ -241,7 +226,7 @@ def test_what_did_not_succeed_is_found_at_once(seven: sa.Engine, app: str | None
     missed = frozenset({OperationState.MISSED})
     bounds = Bounds(looked_at=5, looked_at_of_app=5, sorted_at_once=1)
 
-    assert [[0]] == turn_pages(seven, 5, bounds, states=missed, app=app)
+    assert [[0]] == find_parts(seven, 5, bounds, states=missed, app=app)
 
 
 def test_latest_are_as_many_as_asked_for(seven: sa.Engine):

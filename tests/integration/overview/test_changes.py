@@ -15,16 +15,17 @@ from models.database.journal import GENESIS, compute_hash, note_change
 from models.database.tables import change_head, changes
 from models.fields.instants import parse_instant
 from models.json_form import get_members, write_json
-from models.paging import Page
+from models.paging import Page, Part
 from overview.changes import (
     Anchor,
     ChangeFilter,
+    RecordedChange,
     Verified,
     export_changes,
     fetch_changes,
     verify_changes,
 )
-from tests.database import execute, read_by, write_by
+from tests.database import execute, read_by, turn_pages, write_by
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -109,17 +110,15 @@ def test_list_goes_on_where_it_ended(noted: sa.Engine):
     """Also among changes of one instant, and while others are appended."""
     for number in range(1, 6):
         place(noted, number, at=NOON)
-    seen: list[int] = []
-    page = Page(2)
-    while True:
-        part = read_by(noted, fetch_changes, ChangeFilter(), page)
-        seen += [change.number for change in part.entries]
-        note(noted, "later")
-        if part.following is None:
-            break
-        page = Page(2, part.following)
 
-    assert [5, 4, 3, 2, 1] == seen
+    def read_on(page: Page) -> Part[RecordedChange]:
+        part = read_by(noted, fetch_changes, ChangeFilter(), page)
+        note(noted, "later")
+        return part
+
+    parts = turn_pages(read_on, 2)
+
+    assert [[5, 4], [3, 2], [1]] == [[each.number for each in part] for part in parts]
 
 
 def test_numbers_may_take_eight_bytes(noted: sa.Engine):

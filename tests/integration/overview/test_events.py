@@ -13,9 +13,9 @@ from actions.user_events import NewEvent, record_each
 from models.database.engine import reading, writing
 from models.database.tables import events
 from models.errors import NotFoundError
-from models.paging import Page, Position
+from models.paging import Page
 from overview.events import EventFilter, fetch_detailed_event, fetch_event_part
-from tests.database import execute, read_by, write_by
+from tests.database import execute, read_by, turn_pages, write_by
 from tests.scheduling import (
     add_app,
     edit_action,
@@ -45,15 +45,10 @@ def _send(
 
 
 def _find(engine: sa.Engine, wanted: EventFilter, limit: int = 50) -> list[list[str]]:
-    parts: list[list[str]] = []
-    after: Position | None = None
-    with reading(engine) as connection:
-        while True:
-            part = fetch_event_part(connection, "app", wanted, Page(limit, after))
-            parts.append([each.name for each in part.entries])
-            after = part.following
-            if after is None:
-                return parts
+    parts = turn_pages(
+        lambda page: read_by(engine, fetch_event_part, "app", wanted, page), limit
+    )
+    return [[each.name for each in part] for part in parts]
 
 
 def _move(engine: sa.Engine, name: str, recorded_at: datetime) -> None:

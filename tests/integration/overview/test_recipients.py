@@ -17,7 +17,7 @@ from models.recipients import RecipientFilterModel, Standing
 from operations.adapters.app_users import count_left_out, fetch_users
 from operations.recipients import INSIDE, judge
 from overview.recipients import RecipientPart, fetch_recipient_part
-from tests.database import read_by
+from tests.database import read_by, turn_pages
 from tests.scheduling import MONDAY, add_app, get_now, post
 
 FLAGS = (
@@ -126,17 +126,9 @@ def test_parts_are_the_whole(engine: sa.Engine, *, inside: bool | None):
     """Each user once, in order."""
     uid = post(engine, operations=MAIL, recipients={"groups": ["g"]}).uid
     whole = [e.user for e in ask(engine, uid, inside=inside).part.entries]
-    found: list[str] = []
-    page = Page(3)
+    parts = turn_pages(lambda page: ask(engine, uid, page, inside=inside).part, 3)
 
-    while True:
-        part = ask(engine, uid, page, inside=inside).part
-        found += [each.user for each in part.entries]
-        if part.following is None:
-            break
-        page = Page(3, part.following)
-
-    assert whole == found
+    assert whole == [each.user for part in parts for each in part]
 
 
 def test_event_driven_action_is_for_whoever_triggers_it(engine: sa.Engine):

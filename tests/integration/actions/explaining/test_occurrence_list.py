@@ -13,7 +13,7 @@ from dispatch.manual_runs import run_now
 from models.database.tables import scheduled_action_revisions
 from models.errors import NotFoundError, UsageError
 from models.paging import Page, Part
-from tests.database import execute, read_by
+from tests.database import execute, read_by, turn_pages
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -102,16 +102,9 @@ def test_parts_are_the_whole(engine: sa.Engine):
     tick(make_dispatcher(engine), now)
     bounds: dict[str, Any] = {"since": begin, "until": begin + 9 * MINUTE}
     whole = ask(engine, uid, **bounds).entries
-    found: list[ShownOccurrence] = []
-    page = Page(2)
+    parts = turn_pages(lambda page: ask(engine, uid, page, **bounds), 2)
 
-    while True:
-        part = ask(engine, uid, page, **bounds)
-        found += part.entries
-        if part.following is None:
-            break
-        page = Page(2, part.following)
-
+    found = [each for part in parts for each in part]
     assert 9 == len(found)
     assert [each.moment.key for each in whole] == [each.moment.key for each in found]
 

@@ -10,9 +10,8 @@ import sqlalchemy as sa
 
 from models.database.tables import deliveries
 from models.operation_state import DeliveryState
-from models.paging import Page
 from operations.mail.list_mails import MailFilter, count_lately, fetch_mails
-from tests.database import execute, read_by
+from tests.database import execute, read_by, turn_pages
 from tests.scheduling import at, edit, make_operation, record_all
 
 NOON = at("12:00")
@@ -42,15 +41,8 @@ def _mailed(engine: sa.Engine) -> None:
 
 def collect(engine: sa.Engine, wanted: MailFilter, limit: int) -> list[str]:
     """Read a list to its end, a part at a time."""
-    found: list[str] = []
-    page = Page(limit)
-    while True:
-        part = read_by(engine, fetch_mails, wanted, page)
-        assert len(part.entries) <= limit
-        found += [f"{each.app} {each.recipient}" for each in part.entries]
-        if part.following is None:
-            return found
-        page = Page(limit, part.following)
+    parts = turn_pages(lambda page: read_by(engine, fetch_mails, wanted, page), limit)
+    return [f"{each.app} {each.recipient}" for part in parts for each in part]
 
 
 @pytest.mark.parametrize("limit", [1, 3, 20, 21])

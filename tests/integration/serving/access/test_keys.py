@@ -27,7 +27,7 @@ from serving.access.manage_keys import (
     revoke_key,
     rotate_key,
 )
-from tests.database import execute, fetch_rows, read_by
+from tests.database import execute, fetch_rows, read_by, turn_pages
 from tests.scheduling import add_app
 
 ADA = Author("ada@host")
@@ -383,14 +383,10 @@ def test_list_has_the_latest_first_part_by_part(engine: sa.Engine):
     make(engine, app=None)
     revoke(engine, keys[2])
     edit(engine, keys[1], expires_at=db_now(-MINUTE))
-    seen: list[ShownKey] = []
-    page = Page(2)
-    while True:
-        part = read_by(engine, fetch_keys, app="shop", page=page)
-        seen += part.entries
-        if part.following is None:
-            break
-        page = Page(2, part.following)
+    parts = turn_pages(
+        lambda page: read_by(engine, fetch_keys, app="shop", page=page), 2
+    )
+    seen = [key for part in parts for key in part]
     everything = read_by(engine, fetch_keys, app=None, page=Page(50))
 
     assert ["4", "3", "2", "1", "0"] == [key.name for key in seen]
