@@ -214,7 +214,7 @@ def test_what_is_frequent_is_looked_for_in_order(seven: sa.Engine):
     pending = frozenset({OperationState.PENDING})
 
     assert [[5, 3], [1]] == find_parts(seven, 5, bounds, states=pending)
-    assert [[5, 3], [1]] == turn_pages(
+    assert [[5, 3], [1]] == find_parts(
         seven, 5, bounds, states=pending, action_uid="daily", app="app"
     )
 
