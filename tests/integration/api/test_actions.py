@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
+from api.routes.action_examples import EXAMPLES, MANY, PATCHES
 from models.role import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import (
@@ -72,32 +72,6 @@ def test_list_has_pages_and_filters(web: Web):
     assert 1 == len(web.get("/actions?text=B").json()["items"])
     assert 422 == web.get("/actions?state=broken").status_code
     assert 404 == web.get(f"/actions?app={OTHER}").status_code
-
-
-@pytest.mark.parametrize("name", REPLACEMENT)
-def test_replacing_needs_what_was_read(web: Web, name: str):
-    """428 without If-Match, 412 with what is over; a pause in between does no harm."""
-    uid = create(web)
-    path = f"/actions/{uid}"
-    tag = web.get(path).headers["etag"]
-    web.put(f"{path}/pause", {"note": "import"})
-
-    missing = web.client.put(
-        f"/api/v1{path}",
-        json=REPLACEMENT[name],
-        headers={"Authorization": f"Bearer {web.keys[APP, Role.EDITOR]}"},
-    )
-    replaced = web.put(path, REPLACEMENT[name], headers={"If-Match": tag})
-    stale = web.put(path, REPLACEMENT[name], headers={"If-Match": tag})
-
-    assert (428, 200, 412) == (
-        missing.status_code,
-        replaced.status_code,
-        stale.status_code,
-    )
-    assert '"3"' == replaced.headers["etag"] == stale.headers["etag"]
-    assert "paused" == replaced.json()["state"] == web.get(path).json()["state"]
-    assert "import" == web.get(path).json()["pause"]["note"]
 
 
 @pytest.mark.parametrize("name", PATCHES)

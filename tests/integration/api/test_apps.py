@@ -150,14 +150,6 @@ def test_pause_is_begun_and_ended(web: Web, path: str):
     assert [412, 200, 409] == [a.status_code for a in (stale, resumed, twice)]
 
 
-def test_pause_must_end_in_the_future(web: Web):
-    """And nothing is paused."""
-    past = web.put(f"/apps/{APP}/pause", {"until": "2020-01-01T00:00:00Z"})
-
-    assert 400 == past.status_code
-    assert web.get(f"/apps/{APP}").json()["pause"] is None
-
-
 def test_folder_of_sources_stays_the_operators(web: Web, tmp_path: Path):
     """No member of a document names it."""
     refused = web.put(f"/apps/{APP}", {"source_folder": str(tmp_path)})

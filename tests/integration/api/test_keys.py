@@ -78,18 +78,6 @@ def test_revoked_key_is_refused(web: Web):
     assert status_with(web, made["key"]) == 401
 
 
-def test_rotated_key_has_a_successor(web: Web):
-    """Both are taken for a while, or the old one not at all."""
-    old = make(web, name="nightly")
-    new = web.post(f"/keys/{old['id']}/rotate").json()
-    last = web.post(f"/keys/{new['id']}/rotate", {"overlap": "PT0S"}).json()
-    again = web.post(f"/keys/{old['id']}/rotate")
-
-    assert (old["id"], "nightly") == (new["replaces"], new["name"])
-    assert [404, 401, 404] == [status_with(web, key["key"]) for key in (old, new, last)]
-    assert again.status_code == 409
-
-
 def test_secret_of_a_key_is_not_kept_for_repeats(web: Web):
     """The repeat is told that it was done, and makes no second key."""
     headers = {"Idempotency-Key": "mine"}

@@ -155,18 +155,6 @@ def test_key_of_an_unknown_app_is_refused(call: Call, shop: Path):
     assert "Did you mean 'shop'?" in answer.err
 
 
-def test_what_is_done_to_keys_is_on_record(call: Call):
-    """By whoever ran the command, without the key."""
-    text = create(call, "--name", "nightly").out.strip()
-    call("keys", "revoke", text[:16])
-    revoked, created = call("changes", "list", "--kind", "key", "--json").data
-
-    assert ("created", "revoked") == (created["change"], revoked["change"])
-    assert "@" in created["by"]
-    assert ("viewer", "nightly") == (created["after"]["role"], created["after"]["name"])
-    assert text[16:] not in str([created, revoked])
-
-
 @pytest.mark.usefixtures("shop")
 def test_link_signs_in_with_a_role(
     call: Call, engine_of_call: sa.Engine, monkeypatch: pytest.MonkeyPatch

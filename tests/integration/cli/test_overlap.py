@@ -27,12 +27,3 @@ def test_retry_beside_another_run_is_a_conflict_that_names_it(weekly: Call):
 
     assert (5, 0) == (refused.code, retried.code)
     assert f"operation {new} of the same action is under way" in refused.err
-
-
-def test_user_of_an_action_of_time_is_a_wrong_call(weekly: Call):
-    """Exit 2; nothing is recorded."""
-    answer = weekly("actions", "run", "weekly update", "--user", "ada@example.com")
-
-    assert 2 == answer.code
-    assert "not driven by an event" in answer.err
-    assert [] == weekly("operations", "list", "--json").data

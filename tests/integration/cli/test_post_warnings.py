@@ -158,20 +158,6 @@ def test_mail_to_nobody_is_told(call: Call, shop: Path):
     )
 
 
-def test_mail_of_one_of_many_to_nobody_is_told(call: Call, shop: Path):
-    """Whoever posts a list is told the same as whoever posts one action."""
-    silent = json.loads(Path(write_action(shop, recipients=None)).read_text())
-    path = shop / "many.json"
-    path.write_text(json.dumps([{**silent, "uid": "a", "name": "a"}]))
-
-    answer = call("actions", "post", str(path), "--app", "shop")
-
-    assert (
-        "warning: /0/recipients: nobody is named, so send_email reaches nobody.\n"
-        == answer.err
-    )
-
-
 def test_first_of_many_warnings_are_told(call: Call, shop: Path):
     """
     Of a list each says which action it is about, what many share is one line with a

@@ -120,13 +120,6 @@ def test_why_without_a_time_tells_what_waits_for_its_time(
     assert id_ in {each["operation"] for each in call("why", "hello", "--json").data}
 
 
-def test_why_of_an_unknown_action_is_not_found(call: Call):
-    """There is an answer for each instant, not for each action."""
-    answer = call("why", "nope", "--at", "2026-11-23T07:00Z")
-
-    assert (4, "") == (answer.code, answer.out)
-
-
 def test_audit_agrees_with_what_a_tick_recorded(call: Call, minutely: datetime):
     """
     Each minute of the hour has its decision: missed in one row, or a run of its own.

@@ -162,12 +162,3 @@ def test_a_part_that_cannot_be_read_is_told(
 
     assert told in page
     assert "the database is away" in page
-
-
-def test_whoever_is_not_signed_in_is_led_there(browser: TestClient):
-    """And back."""
-    for path in PAGES:
-        answer = browser.get(path)
-
-        assert 303 == answer.status_code
-        assert answer.headers["location"].startswith("/sign-in?next=%2F")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from models.role import Role
 from tests.integration.api.made_up import POSITIONS, make_cursor
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import OWN
@@ -75,19 +73,6 @@ def test_page_leads_to_no_other_site(admin: Person, back: str):
 
     assert f'href="{back}"' not in answer.text
     assert 'href="/actions"' in answer.text
-
-
-def test_tenant_who_names_another_app_changes_nothing(
-    browser: TestClient, engine: sa.Engine, shop: Prepared
-):
-    """Neither there nor in their own."""
-    person = sign_in(browser, engine, shop, Role.ADMIN, "shop")
-    chosen = json.dumps({"app": "books"})
-    fields = {"change": "retry", "filter": chosen, "expected_count": "1"}
-    answer = person.client.post("/bulk/new", data=fields, headers=OWN)
-
-    assert 404 == answer.status_code
-    assert "no small app" in answer.text
 
 
 def test_mails_of_a_step_that_is_none_are_told(admin: Person):

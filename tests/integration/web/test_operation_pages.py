@@ -220,18 +220,6 @@ def test_text_is_part_of_what_is_changed(admin: Person):
     assert '{"text": "Qshopq"}' in unescape(asked)
 
 
-def test_another_count_is_told_with_the_new_one(admin: Person, engine: sa.Engine):
-    """Nothing is done, and the question is asked anew."""
-    path = "/bulk/new?change=retry&all=1&range=all&app=shop"
-    answer = admin.send(path, expected_count="77", note="kept")
-
-    assert answer.status_code == 409
-    count = find_count(answer.text)
-    assert f"match {count}, but 77 were expected" in answer.text
-    assert "kept" in answer.text
-    assert "failed" == get(engine, admin.shop.operations["failed"]).state
-
-
 @pytest.mark.parametrize(
     "fields",
     [

@@ -209,15 +209,6 @@ def test_first_action_is_posted_once(admin: Person):
     assert "is there already" in answer.text
 
 
-def test_viewer_is_told_to_ask(browse: Browser, engine: sa.Engine):
-    """And cannot post."""
-    viewer = sign_in(browse(), engine, NOBODY, Role.VIEWER)
-
-    assert 'action="/begin"' not in viewer.look("/")
-    answer = viewer.client.post("/begin", data={"email": "a@b.org"}, headers=OWN)
-    assert answer.status_code == 403
-
-
 def test_guide_can_be_read(admin: Person):
     """It leads to the pages that it names."""
     assert "The night the clocks change" in admin.look("/guide")
@@ -238,15 +229,6 @@ def test_search_leads_to_the_only_hit(admin: Person, engine: sa.Engine):
     assert "fit “o”" in admin.look("/search?q=o")
     assert "Nothing is called “<b>”" in admin.look("/search?q=<b>")
     assert "What do you look for?" in admin.look("/search")
-
-
-def test_search_finds_nothing_of_others(
-    browse: Browser, engine: sa.Engine, shop: Prepared
-):
-    """Their app is unknown."""
-    person = sign_in(browse(), engine, shop, app="shop")
-
-    assert "Nothing is called “books”" in person.look("/search?q=books")
 
 
 def look_ahead(person: Person) -> str:
