@@ -204,6 +204,8 @@ def test_scheduler_killed_between_commit_and_send(
     log = tmp_path / "scheduler.log"
     with deaf_broker() as deaf:
         deaf_environ = {**environ, "MINUTEHAND_BROKER_URL": deaf}
+        # for which it waits at its start, too
+        deaf_environ["MINUTEHAND_BROKER_TIMEOUT"] = "PT5S"
         with run_warm(SCHEDULER, log=log, environ=deaf_environ) as process:
             wait_until(lambda: len(fetch_all(engine)) >= 3, what="three rows")
             os.kill(process.pid, signal.SIGKILL)
