@@ -29,8 +29,9 @@ import structlog
 from migrations.schema import migrate
 from models.database.engine import make_engine
 from models.database.journal import GENESIS
-from models.database.tables import change_head, installation, metadata
+from models.database.tables import change_head, installation
 from tests.chaos.servers import Victim
+from tests.database import EMPTYING
 from tests.mail_server import MailServer, run_mail_server
 from tests.programs import demand_program, tell_missing
 from tests.rabbit.server import run_faulty_rabbit
@@ -207,14 +208,6 @@ def _postgres_emptied(
         engine.dispose()
 
 
-#: One round trip; only the row of ``installation`` stays, which the migration made.
-_EMPTY_ALL = "; ".join(
-    f"delete from {table.name}"
-    for table in reversed(metadata.sorted_tables)
-    if table is not installation
-)
-
-
 @pytest.fixture
 def postgres_url(_postgres_emptied: sa.Engine, _postgres_shared: _Shared) -> str:
     """
@@ -234,7 +227,7 @@ def postgres_url(_postgres_emptied: sa.Engine, _postgres_shared: _Shared) -> str
             ),
             {"ours": ours},
         )
-        connection.exec_driver_sql(_EMPTY_ALL)
+        connection.exec_driver_sql("; ".join(EMPTYING))  # one round trip
         unpaused = dict.fromkeys(
             ("paused_at", "paused_until", "paused_by", "pause_note", "spread")
         )

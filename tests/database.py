@@ -9,7 +9,15 @@ import sqlalchemy as sa
 from sqlalchemy.sql.selectable import TypedReturnsRows
 
 from models.database.engine import reading, writing
+from models.database.tables import installation, metadata
 from models.paging import Page, Part
+
+#: What leaves nothing but the row of ``installation``, which the migration made.
+EMPTYING = [
+    f"delete from {table.name}"
+    for table in reversed(metadata.sorted_tables)
+    if table is not installation
+]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import installation, metadata
+from tests.database import EMPTYING
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,10 @@ class KeptRows:
 
     def write(self, engine: sa.Engine) -> None:
         """Put these rows in the place of those in the database of *engine*."""
+        # one round trip, where there are any
+        is_one = engine.dialect.name == "postgresql"
         with writing(engine) as connection:
-            for table in reversed(metadata.sorted_tables):
-                if table is not installation:
-                    connection.execute(sa.delete(table))
+            for each in ["; ".join(EMPTYING)] if is_one else EMPTYING:
+                connection.exec_driver_sql(each)
             for table, rows in self.rows.items():
                 connection.execute(sa.insert(table), rows)
