@@ -1,4 +1,9 @@
-"""Run an action now: record the operation; the leader sends it within a second."""
+"""
+Run an action now, or refresh data: record the operation; the leader sends it.
+
+A refresh needs an action, so each small app gets one for this, the first time. It is
+listed as any other; it is inactive, so nothing but such a request runs it.
+"""
 
 from __future__ import annotations
 
@@ -226,7 +231,7 @@ def choose_steps(document: Mapping[str, Any], steps: Sequence[str]) -> tuple[str
     return tuple(name for name in known if name in steps)
 
 
-#: The name of the action.
+#: The name of the action that refreshes on request.
 REFRESH_NAME = "refresh on request"
 
 #: Every action has a rule; this one waits for an event that nobody needs to send.

@@ -1,8 +1,10 @@
 """
-Who would get which mails of an action, and what they would say; nothing is sent.
+Mails that are looked at: what an action would send, and a template sent to one person.
 
-Everything but the sending is what a worker does: the same recipients, the same
-templates under the same limits, the same summary of the live data.
+Everything is what a worker does: the same recipients, the same templates under the same
+limits, the same summary of the live data. A preview sends nothing. A template is sent
+to users of the small app, and the addresses that get its notices, alone: so nobody who
+may write templates can mail anything to anybody.
 """
 
 from __future__ import annotations
