@@ -305,14 +305,18 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "retry of succeeded steps",
         "effect",
-        _with(operations.running.attempt, "prepare_steps", mistakes.reset_steps),
+        _with(operations.running.step_records, "prepare_steps", mistakes.reset_steps),
     ),
     Mutant(
         "steps left open",
         "finality",
         _with_all(
             (operations.cancel_and_retry, "skip_open_steps", mistakes.close_no_steps),
-            (operations.running.attempt, "skip_open_steps", mistakes.close_no_steps),
+            (
+                operations.running.step_records,
+                "skip_open_steps",
+                mistakes.close_no_steps,
+            ),
             (operations.rescue, "abandon_steps", mistakes.abandon_none),
         ),
     ),
