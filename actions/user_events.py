@@ -32,7 +32,7 @@ from models.occurrence import str_to_uuid
 _CHUNK = 1000
 
 #: The column of ``users`` with the time of the last such event.
-_USER_COLUMNS = {
+USER_COLUMNS = {
     EventName.USER_CREATED: "created_at",
     EventName.USER_ACTIVATED: "activated_at",
     EventName.USER_LAST_SEEN: "last_seen_at",
@@ -228,7 +228,7 @@ def _update_users(
     """
     latest: dict[str, _Latest] = {}
     for row in rows:
-        if row["name"] in _USER_COLUMNS:
+        if row["name"] in USER_COLUMNS:
             of_users = latest.setdefault(row["name"], {})
             key = row["app"], row["user_id"]
             if key not in of_users or of_users[key]["at"] < row["at"]:
@@ -275,7 +275,7 @@ def _make_json(latest: _Latest) -> str:
 def _move(connection: sa.Connection, name: str, latest: _Latest) -> _Latest:
     """Write when it happened to users; return those of *latest* that are newer."""
     given = json_rows(connection.dialect.name, _LATEST, "given")
-    column = users.c[_USER_COLUMNS[EventName(name)]]
+    column = users.c[USER_COLUMNS[EventName(name)]]
     moved = connection.execute(
         sa.update(users)
         .where(

@@ -20,13 +20,12 @@ from actions.lookup import refuse_app
 from actions.small_apps.app_row import PartChange, lock_app
 from actions.small_apps.export import count_users
 from actions.small_apps.known_users import KnownUser, fetch_known_user
-from actions.user_events import NewEvent, record_events
+from actions.user_events import USER_COLUMNS, NewEvent, record_events
 from models.database.engine import json_rows, make_rows_json, read_clock
 from models.database.journal import note_change
 from models.database.tables import memberships, small_apps, users
 from models.door.app_documents import read_user_object
 from models.errors import ConflictError, NotFoundError, StaleError
-from models.event import EventName
 from models.small_app import MOST_USERS, UserModel
 
 #: Rows in one parameter.
@@ -35,12 +34,9 @@ _CHUNK = 2000
 _COLUMNS = {each.name: each.type for each in users.c}
 _MEMBERSHIP = {each.name: each.type for each in memberships.c}
 
-#: The event that each field of a user stands for.
-_EVENT_OF_COLUMN = {
-    "created_at": EventName.USER_CREATED,
-    "activated_at": EventName.USER_ACTIVATED,
-    "last_seen_at": EventName.USER_LAST_SEEN,
-}
+#: The event that each field of a user stands for. A document that leaves such a field
+#: out does not clear it.
+_OF_EVENTS = {column: name for name, column in USER_COLUMNS.items()}
 
 _Row = dict[str, Any]
 _T = TypeVar("_T")
@@ -121,7 +117,7 @@ def _find_news(
     """Yield an event for each time that is later than the one known before."""
     for user_id, row in rows.items():
         old = stored.get(user_id)
-        for column, name in _EVENT_OF_COLUMN.items():
+        for column, name in _OF_EVENTS.items():
             at, before = row[column], None if old is None else old[column]
             if old is not None and column == "created_at":
                 continue
@@ -195,9 +191,6 @@ def _split(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
     return (rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK))
 
 
-#: What events write, too: a document that leaves them out does not clear them.
-_OF_EVENTS = ("created_at", "activated_at", "last_seen_at")
-
 #: The tag that a user has who does not exist.
 NO_TAG = ""
 
@@ -251,8 +244,9 @@ def replace_user(
     with suppress(NotFoundError):
         old = fetch_known_user(connection, app, user.id, lock=True)
     _refuse_stale(app, user.id, old, expected_tag)
-    if old is None:
-        _refuse_too_many(connection, app)
+    if old is None and (count := count_users(connection, app)) >= MOST_USERS:
+        msg = f"small app {app!r} has {count:,} users, and may not have more"
+        raise ConflictError(msg)
     return _store(connection, app, user, old, raise_events=raise_events)
 
 
@@ -279,9 +273,7 @@ def patch_user(
         StaleError: As for ``replace_user``.
         InvalidDocumentError: The patched user is refused.
     """
-    _hold(connection, app)
-    old = fetch_known_user(connection, app, user_id, lock=True)
-    _refuse_stale(app, user_id, old, expected_tag)
+    old = _hold_user(connection, app, user_id, expected_tag)
     if isinstance(patch, Mapping):
         # A user has no members that have members, so this is all of RFC 7396.
         merged = {**old.as_document(), **patch}
@@ -309,9 +301,7 @@ def delete_user(
         NotFoundError: No such small app or user.
         StaleError: As for ``replace_user``.
     """
-    _hold(connection, app)
-    old = fetch_known_user(connection, app, user_id, lock=True)
-    _refuse_stale(app, user_id, old, expected_tag)
+    _hold_user(connection, app, user_id, expected_tag)
     _remove(connection, app, [user_id])
     _end(connection, app, user_id, "deleted")
 
@@ -321,6 +311,15 @@ def _hold(connection: sa.Connection, app: str) -> None:
     row = lock_app(connection, app)
     if row is None or row.deleted_at is not None:
         refuse_app(connection, app)
+
+
+def _hold_user(
+    connection: sa.Connection, app: str, user_id: str, expected: str | None
+) -> KnownUser:
+    _hold(connection, app)
+    old = fetch_known_user(connection, app, user_id, lock=True)
+    _refuse_stale(app, user_id, old, expected)
+    return old
 
 
 def _refuse_stale(
@@ -339,13 +338,6 @@ def _refuse_stale(
             " and repeat the change."
         )
     raise StaleError(msg, current=current)
-
-
-def _refuse_too_many(connection: sa.Connection, app: str) -> None:
-    count = count_users(connection, app)
-    if count >= MOST_USERS:
-        msg = f"small app {app!r} has {count:,} users, and may not have more"
-        raise ConflictError(msg)
 
 
 def _store(
@@ -389,9 +381,7 @@ def _end(
     app: str,
     user_id: str,
     change: str,
-    *,
-    before: Mapping[str, Any] | None = None,
-    after: Mapping[str, Any] | None = None,
+    **told: Any,
 ) -> None:
     """Raise the revision of the app, and note the change."""
     connection.execute(
@@ -399,6 +389,4 @@ def _end(
         .where(small_apps.c.uid == app)
         .values(revision=small_apps.c.revision + 1, updated_at=read_clock(connection))
     )
-    note_change(
-        connection, "user", user_id, change, app=app, before=before, after=after
-    )
+    note_change(connection, "user", user_id, change, app=app, **told)
