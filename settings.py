@@ -38,11 +38,10 @@ from pydantic import (
 
 from models.back_off import LEASE, RENEWED_EVERY
 from models.errors import RuleError, UsageError
-from models.fields.addresses import check_email, check_url
+from models.fields.addresses import check_email, check_ping, check_url
 from models.fields.app_bounds import AppBounds, read_app_bounds
 from models.fields.duration import Duration
 from models.fields.field_types import check_queue
-from models.fields.ping import check_ping
 from models.fields.server_url import (
     hide_sign_in,
     read_broker_url,

@@ -20,7 +20,7 @@ from uuid import uuid4
 from celery import Celery
 from kombu import Consumer
 
-from actions.stored_task_queues import TaskQueue
+from actions.read_actions import TaskQueue
 from celery_app.broker_link import measure_queue
 from celery_app.received import UnreadableError
 from celery_app.task_sender import Link

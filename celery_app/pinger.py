@@ -35,7 +35,7 @@ from models.database.tables import (
     scheduled_action_revisions,
 )
 from models.errors import MinutehandError
-from models.fields.ping import PingSign, make_ping, name_monitor
+from models.fields.addresses import PingSign, make_ping, name_monitor
 from models.operation_state import OperationState
 from operations.adapters.breaker import MONITOR, Breaker, ServerPause
 from operations.adapters.webhooks import RealWebhooks

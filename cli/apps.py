@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from actions.small_apps.app_row import delete_small_app
 from actions.small_apps.check_settings import find_sender_doubt
-from actions.small_apps.delete import delete_small_app
 from actions.small_apps.export import fetch_document
 from cli.connection import (
     ask_database,

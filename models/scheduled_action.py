@@ -29,6 +29,7 @@ from models.days_off import (
     refuse_lone_exception,
 )
 from models.errors import Problem, RuleError
+from models.fields.addresses import check_ping
 from models.fields.duration import Duration
 from models.fields.field_types import (
     WEEKDAYS,
@@ -39,7 +40,6 @@ from models.fields.field_types import (
     refuse_seconds,
 )
 from models.fields.instants import parse_due_date
-from models.fields.ping import check_ping
 from models.fields.placeholders import OF_EVENTS
 from models.fields.strict_model import (
     Complaint,

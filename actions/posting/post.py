@@ -19,7 +19,6 @@ from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_and_resume import pause_posted
 from actions.pausing.pause_state import Pause
 from actions.posting.bounds import find_excess, hold_bounds
-from actions.posting.noting import note_deleted, note_posted, note_replaced
 from actions.posting.refusals import (
     Formers,
     GivenAction,
@@ -32,6 +31,9 @@ from actions.posting.refusals import (
 from actions.posting.revisions import (
     change_action,
     log_posted,
+    note_deleted,
+    note_posted,
+    note_replaced,
     refuse_action,
     refuse_stale,
     require_action,

@@ -18,11 +18,11 @@ from actions.previews.clock_words import (
 )
 from models.days_off import DateRangeModel, HolidaysModel, Instead, WeekdaysModel
 from models.event import EventName
+from models.fields.addresses import name_monitor
 from models.fields.delay import parse_time_of_day
 from models.fields.duration import Duration
 from models.fields.field_types import DAYS_OF_WEEK, MONTHS
 from models.fields.instants import parse_due_date, parse_instant
-from models.fields.ping import name_monitor
 from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
 from models.when import (

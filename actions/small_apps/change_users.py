@@ -18,8 +18,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from actions.lookup import refuse_app
 from actions.small_apps.app_row import PartChange, lock_app
-from actions.small_apps.export import count_users
-from actions.small_apps.known_users import KnownUser, fetch_known_user
+from actions.small_apps.export import KnownUser, count_users, fetch_known_user
 from actions.user_events import USER_COLUMNS, NewEvent, record_events
 from models.database.engine import json_rows, make_rows_json, read_clock
 from models.database.journal import note_change
@@ -377,11 +376,7 @@ def _store(
 
 
 def _end(
-    connection: sa.Connection,
-    app: str,
-    user_id: str,
-    change: str,
-    **told: Any,
+    connection: sa.Connection, app: str, user_id: str, change: str, **told: Any
 ) -> None:
     """Raise the revision of the app, and note the change."""
     connection.execute(

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from actions.small_apps.apply import Applied, ApplyTerms
 from actions.small_apps.change_users import delete_user, patch_user, replace_user
 from actions.small_apps.differences import AppDifference
-from actions.small_apps.known_users import (
+from actions.small_apps.export import (
     KnownGroup,
     KnownUser,
     UserFilter,

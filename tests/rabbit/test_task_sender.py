@@ -12,7 +12,7 @@ from uuid import uuid4
 import amqp
 import pytest
 
-from actions.stored_task_queues import TaskQueue
+from actions.read_actions import TaskQueue
 from celery_app.foreign_queues import describe_silence, look_at_task_queues
 from celery_app.routing import find_answer_queue
 from celery_app.task_answers import SUCCEEDED, TOKEN

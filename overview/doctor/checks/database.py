@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
 from actions.lookup import SYSTEM_APP
-from actions.stored_task_queues import fetch_task_queues
+from actions.read_actions import fetch_task_queues
 from migrations.schema_revisions import check_schema
 from models.database.engine import is_pooled, writing
 from models.database.journal import rolled_back

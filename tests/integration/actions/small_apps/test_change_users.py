@@ -14,7 +14,7 @@ from actions.small_apps.change_users import (
     patch_user,
     replace_user,
 )
-from actions.small_apps.known_users import KnownUser, fetch_known_user
+from actions.small_apps.export import KnownUser, fetch_known_user
 from models.database.engine import reading, writing
 from models.database.tables import events
 from models.door.app_documents import read_user_object

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from actions.small_apps.known_users import (
+from actions.small_apps.export import (
     KnownGroup,
     UserFilter,
     fetch_group_part,

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from models.errors import RuleError
-from models.fields.ping import PingSign, check_ping, make_ping
+from models.fields.addresses import PingSign, check_ping, make_ping
 
 RUN = UUID(int=7)
 SENTRY = "https://o1.ingest.sentry.io/api/4/cron/nightly/key"
