@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from actions.decide import DueAction, EventCandidate
 from actions.due_rows import advance
 from actions.leader import get_set_back
-from actions.occurrences import next_due_at, parse_timing
+from actions.occurrences import next_due_at, parse_timing, read_timing
 from actions.when.event import LATEST_RECORDING, event_occurrence
 from models.database.tables import (
     IS_REVISION,
@@ -21,7 +21,6 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.decision import Decision
-from models.errors import RuleError
 from models.fields.delay import Delay
 from models.fields.zone import load_zone
 from models.operation_state import OperationState, Trigger
@@ -64,10 +63,9 @@ def recompute_due(
     rows = found.all()
     decisions = []
     for row in rows:
-        try:
-            schedule = parse_timing(row.timing)
-        except RuleError:
-            continue  # it is in quarantine, or will be when it is due
+        schedule = read_timing(row.timing)
+        if schedule is None:
+            continue
         since, start = now - _RESOLUTION, row.effective_from
         due_at = next_due_at(schedule, row.uid, after=since, effective_from=start)
         decisions.append(Decision(row.uid, row.revision, due_at))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -233,6 +234,13 @@ def parse_timing(text: str) -> Schedule:
         return make_schedule(TimingModel.model_validate_json(text))
     except ValueError as error:  # pydantic's errors are ValueErrors, too
         raise RuleError(say(error)) from None
+
+
+def read_timing(text: str | None) -> Schedule | None:
+    """Return the schedule of a stored timing; None: there is none to be read."""
+    with suppress(RuleError):  # it is in quarantine, or will be when it is due
+        return None if text is None else parse_timing(text)
+    return None
 
 
 def next_due(

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.occurrences import Due, Schedule, find_due, parse_timing
+from actions.occurrences import Due, Schedule, find_due, parse_timing, read_timing
 from actions.read_actions import WITHOUT_DOCUMENT, fetch_rows, get_action_state
 from models.database.lists import belongs_to
 from models.database.tables import (
@@ -74,12 +74,7 @@ def runs_when_resumed(row: sa.Row[Any] | None) -> bool:
 
 def read_schedule(row: sa.Row[Any] | None) -> Schedule | None:
     """Return the schedule of *row*, as if no pause were; None: it has none."""
-    if row is None or row.timing is None or not runs_when_resumed(row):
-        return None
-    try:
-        return parse_timing(row.timing)
-    except RuleError:
-        return None  # an unreadable rule never runs
+    return read_timing(row.timing) if row and runs_when_resumed(row) else None
 
 
 def find_next(row: sa.Row[Any], *, count: int) -> list[datetime]:
@@ -100,10 +95,11 @@ def find_next_due(row: sa.Row[Any], *, count: int) -> list[Due]:
         start = effective_from = max(row.paused_until, effective_from)
     else:
         is_out = get_action_state(row) is not ActionState.ACTIVE
-    if row.timing is None or start is None or is_out or find_problem(row) is not None:
+    schedule = None if is_out else read_timing(row.timing)
+    if schedule is None or start is None:
         return []
     return find_due(
-        parse_timing(row.timing),
+        schedule,
         row.uid,
         start=start,
         now=_END_OF_TIME,

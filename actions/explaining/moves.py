@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from actions.explaining.recorded import Revision, find_in_force
-from actions.occurrences import Schedule, parse_timing
+from actions.occurrences import Schedule, read_timing
 from actions.previews.clock_words import join_words
 from actions.previews.sentences import format_day
 from actions.when.excluding import get_local_day
 from actions.when.moving import find_goal
-from models.errors import RuleError
 from models.units import show_instant
 
 _MINUTE = timedelta(minutes=1)
@@ -39,12 +38,9 @@ def describe_origin_in(
 ) -> str:
     """Return the same for an occurrence that was decided at *decided_at*."""
     in_force = find_in_force(revisions, decided_at)
-    if not in_force or in_force[-1].timing is None:
-        return ""
-    try:
-        return describe_origin(parse_timing(in_force[-1].timing), at)
-    except RuleError:
-        return ""  # it can no longer be read, and what it decided says enough
+    schedule = read_timing(in_force[-1].timing) if in_force else None
+    # If it can no longer be read, what it decided says enough.
+    return "" if schedule is None else describe_origin(schedule, at)
 
 
 def describe_departure(schedule: Schedule, minute: datetime) -> str | None:

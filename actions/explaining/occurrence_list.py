@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from actions.explaining.history import fetch_bounded_history
 from actions.explaining.recorded import Revision, find_in_force, read_event_rule
 from actions.explaining.why import History, Verdict, explain_operation, explain_undone
-from actions.occurrences import parse_timing
+from actions.occurrences import parse_timing, read_timing
 from actions.previews.preview import place_occurrence
 from actions.when.searching import find_occurrences
 from models.database.engine import read_clock
-from models.errors import RuleError, UsageError
+from models.errors import UsageError
 from models.fields.zone import load_zone
 from models.json_form import ASIDE, LocalTimeJson, make_local_time
 from models.operation_state import OperationState
@@ -121,12 +121,9 @@ def _list_timed(
     """Yield what the rules of time say, *limit* at most, decided or not."""
     left = limit
     for revision, begin, end in _find_terms(history, since, until):
-        if revision.timing is None:
+        schedule = read_timing(revision.timing)
+        if schedule is None:
             continue
-        try:
-            schedule = parse_timing(revision.timing)
-        except RuleError:
-            continue  # it is in quarantine, or will be when it is due
         for at in find_occurrences(schedule, begin, end, limit=left):
             left -= 1
             due_at = schedule.due_at(at, history.uid)

@@ -31,7 +31,7 @@ from actions.explaining.recorded import (
     read_event_rule,
     read_untimed,
 )
-from actions.occurrences import parse_timing
+from actions.occurrences import parse_timing, read_timing
 from actions.previews.sentences import describe
 from actions.when.searching import find_last, find_occurrences
 from models.decision import tell_cause, tell_end
@@ -197,10 +197,8 @@ def explain(history: History, at: datetime) -> list[WhyAnswer]:
 def _is_below_minute(history: History, at: datetime) -> bool:
     """Tell whether the rule was due more often than once a minute *at* an instant."""
     in_force = find_in_force(history.revisions, at)
-    timing = in_force[-1].timing if in_force else None
-    with suppress(RuleError):
-        return timing is not None and parse_timing(timing).is_below_minute
-    return False
+    schedule = read_timing(in_force[-1].timing) if in_force else None
+    return schedule is not None and schedule.is_below_minute
 
 
 def _explain_decided(history: History, operation: RecordedOperation) -> WhyAnswer:

@@ -15,12 +15,11 @@ import sqlalchemy as sa
 
 from actions.load.foresee import Whose, find_undecided
 from actions.lookup import fetch_app
-from actions.occurrences import Due, find_due, parse_timing
+from actions.occurrences import Due, find_due, parse_timing, read_timing
 from actions.previews.preview import place_occurrence
 from actions.previews.sentences import describe
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
-from models.errors import RuleError
 from models.occurrence import make_operation_id
 from models.when import TimingModel
 
@@ -119,9 +118,8 @@ def _fetch_actions(
 
 
 def _find_due(row: sa.Row[Any], since: datetime, until: datetime) -> list[Due]:
-    try:
-        schedule = parse_timing(row.timing)
-    except RuleError:
+    schedule = read_timing(row.timing)
+    if schedule is None:
         return []
     return find_due(
         schedule,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +16,7 @@ import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
 from actions.load.counting import Counting, LoadedMinute, NamedAction, RuleGroup, Share
-from actions.occurrences import parse_timing
+from actions.occurrences import read_timing
 from models.database.tables import DUE_ACTIONS, IDLE_ACTIONS, scheduled_actions
 from models.errors import RuleError
 from models.operation_state import Queue
@@ -137,10 +136,8 @@ def _put_often_last(
     """Let a rule that is due each second, and takes as long as thousands, wait."""
     often = []
     for each in found:
-        is_often = False
-        with suppress(RuleError):  # which whoever counts it reports
-            is_often = parse_timing(each[1][0].timing).is_below_minute
-        if is_often:
+        schedule = read_timing(each[1][0].timing)  # whoever counts it says if it is bad
+        if schedule is not None and schedule.is_below_minute:
             often.append(each)
         else:
             yield each

@@ -12,14 +12,14 @@ import sqlalchemy as sa
 
 from actions.load.forecast import forecast_load
 from actions.lookup import SYSTEM_APP
-from actions.occurrences import Schedule, parse_timing
+from actions.occurrences import read_timing
 from actions.pausing.pause_state import Pause, hold_pause
 from actions.read_actions import get_action_state
 from actions.small_apps.app_row import lock_app
 from actions.when.searching import find_occurrences
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
-from models.errors import Problem, RuleError
+from models.errors import Problem
 from models.fields.app_bounds import NO_BOUNDS, AppBounds, get_bounds
 from models.fields.instants import format_instant
 from models.revision import ActionState
@@ -155,7 +155,7 @@ def _find_too_close(
     timing: str | None, shortest: timedelta, now: datetime
 ) -> tuple[datetime, datetime] | None:
     """Return the two occurrences within a year that are closest, if too close."""
-    schedule = _read(timing)
+    schedule = read_timing(timing)
     if schedule is None:
         return None
     found = find_occurrences(schedule, now, now + _WITHIN, limit=_LOOKED_AT)
@@ -190,7 +190,7 @@ def _count_hours(
     timing: str | None, now: datetime, most: int
 ) -> Iterator[tuple[datetime, int]]:
     """Yield how many occurrences of a rule are in each hour of a day, up to *most*."""
-    schedule = _read(timing)
+    schedule = read_timing(timing)
     if schedule is None:
         return
     begin, end = now, now + _DAY
@@ -201,17 +201,10 @@ def _count_hours(
         begin = until
 
 
-def _read(timing: str | None) -> Schedule | None:
-    try:
-        return None if timing is None else parse_timing(timing)
-    except RuleError:
-        return None  # in quarantine
-
-
 def _tell_closest(
     timing: str | None, pair: tuple[datetime, datetime], shortest: timedelta
 ) -> Problem:
-    schedule, (first, second) = _read(timing), pair
+    schedule, (first, second) = read_timing(timing), pair
     zone = None if schedule is None else schedule.rules[0].zone
     message = (
         f"It would be due at {show_instant(first, zone)} and"

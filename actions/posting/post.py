@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.lookup import SYSTEM_APP
-from actions.occurrences import find_due, parse_timing
+from actions.occurrences import find_due, parse_timing, read_timing
 from actions.pausing.pause_and_resume import pause_posted
 from actions.pausing.pause_state import Pause
 from actions.posting.bounds import find_excess, hold_bounds
@@ -44,7 +44,7 @@ from models.back_off import ATTEMPTS
 from models.database.engine import read_clock
 from models.database.tables import holidays, scheduled_actions
 from models.door.documents import action_document
-from models.errors import ConflictError, InvalidDocumentError, Problem, RuleError
+from models.errors import ConflictError, InvalidDocumentError, Problem
 from models.expectations import read_expectation
 from models.fields.app_bounds import AppBounds
 from models.fields.delay import join_delay
@@ -461,12 +461,9 @@ def _find_superseded(old: sa.Row[Any], now: datetime) -> tuple[datetime, ...]:
     """Return the occurrences that were due under *old* and never decided."""
     out = old.paused_at is not None or old.quarantined_at is not None
     idle = out or not old.active
-    if idle or old.timing is None or old.next_due_at is None or old.next_due_at > now:
+    schedule = None if idle else read_timing(old.timing)
+    if schedule is None or old.next_due_at is None or old.next_due_at > now:
         return ()
-    try:
-        schedule = parse_timing(old.timing)
-    except RuleError:
-        return ()  # an unreadable rule is never due
     due = find_due(
         schedule,
         old.uid,
