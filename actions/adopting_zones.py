@@ -31,12 +31,11 @@ from actions.zone_changes import (
     is_ahead,
     parse_or_explain,
     read_in_older,
-    read_zone_data,
 )
 from models.database.engine import db_now, read_clock
 from models.database.tables import leases, operations, scheduled_actions, zones
 from models.decision import Decision
-from models.fields.zone import get_zone_names
+from models.fields.zone import get_zone_names, read_zone_data
 from models.operation_state import Trigger
 from telemetry import ACTIONS_QUARANTINED, Event
 

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cache
-from importlib import resources
 from importlib.metadata import version
 from itertools import islice
 from typing import Any
@@ -30,7 +28,7 @@ from actions.when.searching import find_each
 from models.database.engine import db_now
 from models.database.tables import scheduled_actions, zones
 from models.errors import RuleError
-from models.fields.zone import get_zone_names
+from models.fields.zone import get_zone_names, read_zone_data
 from models.when import TimingModel
 
 #: How far ahead moved instants are reported.
@@ -63,12 +61,6 @@ class Unreadable:
     action_uid: str
     zone: str
     reason: str
-
-
-@cache
-def read_zone_data(name: str) -> bytes:
-    """Return the rules of a zone that is known to exist."""
-    return resources.files("tzdata").joinpath(f"zoneinfo/{name}").read_bytes()
 
 
 def remember_zones(connection: sa.Connection, names: Iterable[str]) -> None:
@@ -118,8 +110,10 @@ def find_unreadable(connection: sa.Connection) -> list[Unreadable]:
     already are not returned.
     """
     found: list[Unreadable] = []
-    changed = [name for name, _old in fetch_changed(connection)]
-    for name in sorted({*changed, *_fetch_withdrawn(connection)}):
+    stored = connection.execute(sa.select(zones.c.name)).scalars()
+    withdrawn = set(stored) - get_zone_names()
+    changed = {name for name, _old in fetch_changed(connection)}
+    for name in sorted(changed | withdrawn):
         for row in fetch_users_of(connection, name):
             reason = parse_or_explain(row.timing)
             if isinstance(reason, str) and is_ahead(row):
@@ -151,13 +145,6 @@ def fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
     for name, data in rows:
         if name in known and bytes(data) != read_zone_data(name):
             yield name, ZoneInfo.from_file(io.BytesIO(data), key=name)
-
-
-def _fetch_withdrawn(connection: sa.Connection) -> list[str]:
-    """Return the stored zones that the time zone database in use does not have."""
-    known = get_zone_names()
-    names = connection.execute(sa.select(zones.c.name)).scalars()
-    return [name for name in names if name not in known]
 
 
 def fetch_users_of(connection: sa.Connection, name: str) -> list[sa.Row[Any]]:

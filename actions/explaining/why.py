@@ -283,7 +283,10 @@ def _explain_absence(
         unreadable = Verdict.UNREADABLE, f"the rule cannot be read: {error}"
         return _answer(history, *(out or unreadable))
     due = find_occurrences(schedule, begin, begin + unit, limit=1)
-    earliest = max(begin - _NEAREST_WITHIN, _get_beginning(history.revisions[0]))
+    first = history.revisions[0]
+    # A due date that had passed a moment before the post takes effect all the same.
+    exists_from = min(first.recorded_at, first.effective_from)
+    earliest = max(begin - _NEAREST_WITHIN, exists_from)
     previous = find_last(schedule, earliest - timedelta.resolution, begin - _SECOND)
     following = schedule.next_from(begin + unit)
     moved = None if due else describe_departure(schedule, begin)
@@ -299,12 +302,6 @@ def _explain_absence(
     verdict, text, operation_id = explain_undone(history, revision, due[0], due_at)
     text += describe_origin(schedule, due[0])
     return _answer(history, verdict, text, operation_id, near=(previous, following))
-
-
-def _get_beginning(first: Revision) -> datetime:
-    """Return since when the action exists, or its oldest revision that is kept."""
-    # A due date that had passed a moment before the post takes effect all the same.
-    return min(first.recorded_at, first.effective_from)
 
 
 def _get_deleted_at(history: History) -> datetime | None:

@@ -219,21 +219,16 @@ def describe_calendar(text: str) -> tuple[str, str | None]:
     return words.describe(), rule.zone_name
 
 
-def describe_weekdays(numbers: Sequence[int]) -> str:
+def list_weekdays(numbers: Sequence[int]) -> list[str]:
     """
-    Return weekdays in words.
+    Return weekdays in words, one by one or in runs.
 
     Args:
         numbers: Monday is 0; ascending, not empty.
 
-    >>> describe_weekdays((5, 6))
-    'Saturdays and Sundays'
+    >>> list_weekdays((5, 6)), list_weekdays((0, 1, 2))
+    (['Saturdays', 'Sundays'], ['Monday to Wednesday'])
     """
-    return join_words(list_weekdays(numbers))
-
-
-def list_weekdays(numbers: Sequence[int]) -> list[str]:
-    """Return weekdays one by one, or in runs; *numbers* as ``describe_weekdays``."""
     words = _collapse(numbers, DAYS_OF_WEEK.__getitem__)
     if any(" to " in word for word in words):
         return words

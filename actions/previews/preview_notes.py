@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from actions.occurrences import Schedule
-from actions.previews.clock_words import describe_weekdays, join_words
+from actions.previews.clock_words import join_words, list_weekdays
 from actions.previews.sentences import format_day
 from actions.when.excluding import find_day_start, get_local_day
 from actions.when.local_time import get_stretch
@@ -291,7 +291,11 @@ def _describe_weekdays(
             found.add(day.weekday())
             due_at = rule.next_from(find_day_start(day + _DAY, rule.zone, after=due_at))
     left_out = tuple(sorted(found.intersection(schedule.excluded.weekdays)))
-    return [f"Left out by except: {describe_weekdays(left_out)}."] if left_out else []
+    return (
+        [f"Left out by except: {join_words(list_weekdays(left_out))}."]
+        if left_out
+        else []
+    )
 
 
 def _has_occurrence(

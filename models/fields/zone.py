@@ -69,8 +69,13 @@ def load_zone(name: str) -> ZoneInfo:
 @cache
 def _read_zone(name: str) -> ZoneInfo:
     """Read a zone that is known to exist; once for each name."""
-    data = resources.files("tzdata").joinpath(f"zoneinfo/{name}").read_bytes()
-    return ZoneInfo.from_file(io.BytesIO(data), key=name)
+    return ZoneInfo.from_file(io.BytesIO(read_zone_data(name)), key=name)
+
+
+@cache
+def read_zone_data(name: str) -> bytes:
+    """Return the rules of a zone that is known to exist."""
+    return resources.files("tzdata").joinpath(f"zoneinfo/{name}").read_bytes()
 
 
 def _make_error(name: str) -> RuleError:

@@ -11,10 +11,11 @@ import sqlalchemy as sa
 
 from actions.leader import LEASE_NAME, Leader
 from actions.tick import TickReport
-from actions.zone_changes import fetch_changed, read_zone_data
+from actions.zone_changes import fetch_changed
 from dispatch.due_pauses import has_ended_pause
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases, operations, scheduled_actions, zones
+from models.fields.zone import read_zone_data
 from models.operation_state import Queue
 from operations.rescue import LOST_AFTER
 from operations.sending.order import Message

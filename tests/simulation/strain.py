@@ -23,12 +23,12 @@ from actions.leader import LEASE_NAME
 from actions.pausing.targets import pause_target
 from actions.posting.post import post_action
 from actions.user_events import NewEvent, record_events
-from actions.zone_changes import read_zone_data
 from dispatch.clocks import ZoneAdopter, follow_clock_set_back
 from models.database.engine import writing
 from models.database.tables import leases, operations, scheduled_actions, zones
 from models.decision import NewOperation
 from models.door.documents import read_action_object
+from models.fields.zone import read_zone_data
 from models.occurrence import make_manual_id
 from models.operation_state import Overlap, Queue, Trigger
 from models.requests.notes import PauseModel

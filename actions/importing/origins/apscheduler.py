@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -144,8 +144,8 @@ def _read_calendar_interval(draft: ActionDraft, state: _State) -> _Rules:
             " run; there the month is left out."
         )
     if state.get("end_date") is not None:
-        after = state["end_date"] + timedelta(days=1)
-        draft.document["ends_at"] = _midnight(after, zone)
+        after = datetime.combine(state["end_date"] + timedelta(days=1), time())
+        draft.document["ends_at"] = first_instant_at(after, load_zone(zone)).isoformat()
     _add_jitter(draft, state)
     anchor = datetime.combine(start, at)
     return [{"every": every, "anchor": anchor.isoformat(), "timezone": zone}]
@@ -257,11 +257,6 @@ def _find_coming_years(
     if not coming:
         refuse("Its years have passed. Remove the job.")
     return coming
-
-
-def _midnight(day: date, zone: str) -> str:
-    """Return the instant at which *day* begins, as UTC text."""
-    return first_instant_at(datetime.combine(day, time()), load_zone(zone)).isoformat()
 
 
 def _add_bounds(draft: ActionDraft, state: _State) -> None:

@@ -33,7 +33,7 @@ from models.errors import RuleError, UnreachableError, UsageError
 from models.fields.server_url import read_broker_url, read_database_url
 from models.fields.zone import load_zone
 
-#: For connecting, and for each statement.
+#: For connecting, and for each statement or answer.
 TIMEOUT = timedelta(seconds=10)
 
 #: How drivers say that a table or a column is not there.
@@ -142,9 +142,6 @@ def _read_all(connection: sa.Connection, name: str) -> list[Mapping[str, Any]]:
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
-#: For connecting, and for each answer.
-_TIMEOUT_S = 10
-
 #: Keys that are asked for at once.
 _CHUNK = 500
 
@@ -198,8 +195,9 @@ def _make_client(url: str) -> redis.Redis:
         raise UsageError("URL is not Redis. Write redis://:password@host:6379/0.")
     read = read.replace("redis+socket://", "unix://", 1).replace("virtual_host", "db")
     try:
+        seconds = TIMEOUT.total_seconds()
         return redis.Redis.from_url(
-            read, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S
+            read, socket_timeout=seconds, socket_connect_timeout=seconds
         )
     except ValueError:
         # whose text may hold a part of the address
