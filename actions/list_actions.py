@@ -202,7 +202,7 @@ def _match_quickly(
     if wanted.trouble is not None:
         conditions.append(_match_trouble(connection, wanted.trouble, wanted.app))
     if wanted.uids is not None:
-        conditions.append(is_one_of(connection, wanted.uids, "named"))
+        conditions.append(is_one_of(connection, wanted.uids))
     return conditions
 
 
@@ -240,7 +240,7 @@ def _match_trouble(
             .limit(TROUBLES_LOOKED_AT)
         )
         chosen.update(connection.execute(query).scalars())
-    return is_one_of(connection, chosen, "chosen")
+    return is_one_of(connection, chosen)
 
 
 def _match_state(

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from actions.lookup import get_action
 from models.database.engine import json_rows, make_rows_json
-from models.database.lists import belongs_to
+from models.database.lists import belongs_to, select_given
 from models.database.tables import (
     operations,
     scheduled_action_revisions,
@@ -41,12 +41,10 @@ WITHOUT_DOCUMENT = tuple(each for each in _action if each.name != "document")
 
 
 def is_one_of(
-    connection: sa.Connection, uids: Collection[str], name: str = "given"
+    connection: sa.Connection, uids: Collection[str]
 ) -> sa.ColumnElement[bool]:
-    """Match the actions with these uids; *name* is unique in the statement."""
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, name)
-    rows = make_rows_json([{"uid": uid} for uid in sorted(uids)])
-    return _action.uid.in_(sa.select(given.c.uid).params({name: rows}))
+    """Match the actions with these uids."""
+    return _action.uid.in_(select_given(connection, sorted(uids), sa.Text()))
 
 
 def fetch_actions(

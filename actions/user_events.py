@@ -14,13 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from actions.when.event import earliest_occurrence
-from models.database.engine import (
-    Identifier,
-    UtcDateTime,
-    json_rows,
-    make_rows_json,
-    read_clock,
-)
+from models.database.engine import UtcDateTime, json_rows, make_rows_json, read_clock
+from models.database.lists import select_given
 from models.database.tables import events, scheduled_actions, users
 from models.errors import NotFoundError, RuleError
 from models.event import EventName
@@ -160,14 +155,13 @@ def _make_event_id(event: NewEvent, at: datetime) -> UUID:
 def _lock_users(connection: sa.Connection, new: Sequence[NewEvent]) -> None:
     wanted = {(event.app, event.user_id) for event in new}
     columns = {"app": sa.Text(), "id": sa.Text()}
-    given = json_rows(connection.dialect.name, columns, "given")
-    key = sa.tuple_(users.c.app, users.c.id)
+    rows = [{"app": app, "id": id_} for app, id_ in wanted]
+    given = sa.select(json_rows(connection.dialect.name, columns, given=rows))
     found = connection.execute(
         sa.select(users.c.app, users.c.id)
-        .where(key.in_(sa.select(given.c.app, given.c.id)))
+        .where(sa.tuple_(users.c.app, users.c.id).in_(given))
         .order_by(users.c.app, users.c.id)
-        .with_for_update(key_share=True),
-        {"given": make_rows_json([{"app": app, "id": id_} for app, id_ in wanted])},
+        .with_for_update(key_share=True)
     )
     if missing := sorted(wanted - {(app, user_id) for app, user_id in found}):
         app = missing[0][0]
@@ -179,14 +173,8 @@ def find_missing_users(
     connection: sa.Connection, app: str, ids: Collection[str]
 ) -> set[str]:
     """Return those of *ids* that are not users of *app*."""
-    given = json_rows(connection.dialect.name, {"id": sa.Text()}, "given")
-    found = connection.execute(
-        sa.select(users.c.id).where(
-            users.c.app == app, users.c.id.in_(sa.select(given.c.id))
-        ),
-        {"given": make_rows_json([{"id": each} for each in ids])},
-    )
-    return set(ids) - set(found.scalars())
+    named = users.c.app == app, users.c.id.in_(select_given(connection, ids, sa.Text()))
+    return set(ids) - set(connection.scalars(sa.select(users.c.id).where(*named)))
 
 
 def _forget_seen(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:
@@ -238,11 +226,8 @@ def _update_users(
     stale = {row["id"] for row in rows if row["name"] == EventName.USER_LAST_SEEN}
     stale -= {row["id"] for row in seen.values()}
     if stale:
-        gone = json_rows(connection.dialect.name, {"id": Identifier}, "gone")
-        connection.execute(
-            sa.delete(events).where(events.c.id.in_(sa.select(gone.c.id))),
-            {"gone": make_rows_json([{"id": each} for each in stale])},
-        )
+        gone = events.c.id.in_(select_given(connection, stale))
+        connection.execute(sa.delete(events).where(gone))
     if seen:
         given = json_rows(connection.dialect.name, _LATEST, "given")
         replaced = sa.exists().where(

@@ -114,10 +114,10 @@ def fetch_document_revisions(
     connection: sa.Connection, uids: Sequence[str]
 ) -> dict[str, int]:
     """Return the ``document_revision`` of each of *uids*."""
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    asked = [{"uid": uid} for uid in uids]
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, given=asked)
     rows = connection.execute(
-        sa.select(given.c.uid, select_document_revision(given.c.uid)),
-        {"given": make_rows_json([{"uid": uid} for uid in uids])},
+        sa.select(given.c.uid, select_document_revision(given.c.uid))
     )
     return {uid: revision for uid, revision in rows if revision is not None}
 

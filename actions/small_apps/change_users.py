@@ -22,6 +22,7 @@ from actions.small_apps.export import KnownUser, count_users, fetch_known_user
 from actions.user_events import USER_COLUMNS, NewEvent, record_events
 from models.database.engine import json_rows, make_rows_json, read_clock
 from models.database.journal import note_change
+from models.database.lists import select_given
 from models.database.tables import memberships, small_apps, users
 from models.door.app_documents import read_user_object
 from models.errors import ConflictError, NotFoundError, StaleError
@@ -142,13 +143,9 @@ def _write(connection: sa.Connection, rows: Sequence[_Row]) -> None:
 
 def _remove(connection: sa.Connection, app: str, ids: Collection[str]) -> None:
     """Remove users of *app*, and their memberships."""
-    gone = json_rows(connection.dialect.name, {"id": sa.Text()}, "gone")
-    statement = sa.delete(users).where(
-        users.c.app == app, users.c.id.in_(sa.select(gone.c.id))
-    )
     for some in _split(sorted(ids)):
-        rows = make_rows_json([{"id": user_id} for user_id in some])
-        connection.execute(statement, {"gone": rows})
+        gone = users.c.id.in_(select_given(connection, some, sa.Text()))
+        connection.execute(sa.delete(users).where(users.c.app == app, gone))
 
 
 def _apply_groups(

@@ -270,7 +270,7 @@ def _fetch_by_uid(
     uids = sa.select(seen.c.uid).where(seen.c.uid.icontains(query, autoescape=True))
     few = connection.execute(uids.limit(_FEW + 1)).scalars().all()
     if len(few) <= _FEW:
-        fits = is_one_of(connection, few, "fitting")
+        fits = is_one_of(connection, few)
     shown: sa.Select[Any] = sa.select(*_SHOWN)
     in_order = shown.where(fits, _action.deleted_at.is_(None), *belongs).order_by(
         _action.app, _action.name, _action.uid
