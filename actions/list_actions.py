@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from actions.read_actions import WITHOUT_DOCUMENT, is_one_of
-from models.database.lists import belongs_to
+from models.database.lists import belongs_to, cut_part
 from models.database.tables import (
     DELETED_ACTIONS,
     DUE_ACTIONS,
@@ -113,10 +113,8 @@ def select_part(
         sa.select(*WITHOUT_DOCUMENT).where(*chosen).order_by(*key).limit(page.limit + 1)
     )
     rows = connection.execute(query).all()
-    shown = rows[: page.limit]
-    if len(rows) > page.limit:
-        end = tuple(getattr(shown[-1], each.name) for each in key)
-    return Part(shown, end)
+    part = cut_part(rows, page, key)
+    return Part(part.entries, part.following or end)
 
 
 def _look_at_each(

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from actions.lookup import get_action
 from models.database.engine import json_rows, make_rows_json
-from models.database.lists import belongs_to, select_given
+from models.database.lists import belongs_to, cut_part, select_given
 from models.database.tables import (
     operations,
     scheduled_action_revisions,
@@ -318,10 +318,7 @@ def fetch_revision_part(
     after = page.read_after(int)
     before = None if after is None else after[0]
     found = fetch_revisions(connection, uid, limit=page.limit + 1, before=before)
-    shown = found[: page.limit]
-    if len(shown) == len(found):
-        return Part(shown, None)
-    return Part(shown, (shown[-1].revision,))
+    return cut_part(found, page, [scheduled_action_revisions.c.revision])
 
 
 def fetch_shown_revision(

@@ -139,7 +139,8 @@ def _post_many(
     with write_database() as connection:
         how = make_posting(replace=replace)
         found = post_all_with_outcomes(connection, app, actions, how, dry_run=dry_run)
-    outcomes = found.entries
+    posted = found.judge()
+    outcomes = posted.items
     if json:
         print_json(outcomes)
     else:
@@ -147,9 +148,8 @@ def _post_many(
         would = "Would post" if dry_run else "Posted"
         also = "replace" if dry_run else "replaced"
         print_line(f"{would} {created:,} and {also} {len(outcomes) - created:,}.")
-    doubts = found.find_doubts()
     superseded = sum(len(each.superseded) for each in outcomes)
-    warn_of_many(superseded, doubts.problems, may_be_more=doubts.may_be_more)
+    warn_of_many(superseded, posted.warnings, may_be_more=posted.more_warnings)
     if dry_run:
         print_note(NOTHING_STORED)
 

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from actions.lookup import fetch_app, get_action
 from actions.posting.bounds import hold_bounds
-from actions.posting.doubts import Doubts, find_doubts, find_doubts_of_all
+from actions.posting.doubts import find_doubts, find_doubts_of_all
 from actions.posting.post import (
     Posted,
     Posting,
@@ -120,13 +120,9 @@ class ListOutcome:
     actions: tuple[ScheduledActionModel, ...]
     known: References
 
-    def find_doubts(self) -> Doubts:
-        """Return the first of what may be a mistake."""
-        return find_doubts_of_all(self.known, self.actions)
-
     def judge(self) -> PostedActions:
         """Return what is shown of it, with the first of what may be a mistake."""
-        doubts = self.find_doubts()
+        doubts = find_doubts_of_all(self.known, self.actions)
         return PostedActions(self.entries, list(doubts.problems), doubts.may_be_more)
 
 

@@ -88,7 +88,7 @@ def comes_after(page: Page, key: Key) -> list[sa.ColumnElement[bool]]:
     return [sa.tuple_(*key) < last]
 
 
-def cut_part(rows: Sequence[sa.Row[Any]], page: Page, key: Key) -> Part[Any]:
+def cut_part(rows: Sequence[Any], page: Page, key: Key) -> Part[Any]:
     """Return the part of *rows* that was asked for, and where the list goes on."""
     shown = rows[: page.limit]
     if len(rows) <= page.limit:
