@@ -95,7 +95,13 @@ class Outage(QuietWindow):
 
 
 class Outlook:
-    """Answers about the minutes from *since* to before *until*, aware UTC."""
+    """
+    Answers about the minutes from *since* to before *until*, aware UTC.
+
+    While the database is away nothing is recorded. What was due meanwhile runs late,
+    once it is back; what is older than the look-back by then is missed, unless
+    ``catch_up`` lets it run.
+    """
 
     def __init__(
         self, minutes: Sequence[LoadedMinute], since: datetime, until: datetime

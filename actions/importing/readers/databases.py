@@ -2,6 +2,10 @@
 The databases of other schedulers, and Redis: read with deadlines, never written.
 
 What went wrong is told without the address, which has a password in it.
+
+A job of APScheduler is a pickle, and whoever can write to that table can put a program
+into it. So nothing that it names is imported: dates and zones are made by us, and any
+other class becomes a record of what it was called and what it held.
 """
 
 from __future__ import annotations
