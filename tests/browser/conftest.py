@@ -38,7 +38,7 @@ def chromium() -> Iterator[Browser]:
     Not to all: while Playwright is there, nothing else can run an event loop in this
     thread.
     """
-    path = demand_program("chromium")
+    path = demand_program("chromium-headless-shell")
     # `expect` has a patience of its own, of five seconds.
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:

@@ -225,7 +225,8 @@ def check_axe(
     """
     # Its timers would never go off, and nobody would ever hear from it.
     assert page.context not in _SCRIPTLESS, "axe is a script itself: open it bare"
-    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    # What is in a frame is somebody's mail, in which no script runs.
+    options: dict[str, Any] = {"resultTypes": ["violations"], "iframes": False}
     if only is not None:
         options["runOnly"] = {"type": "rule", "values": [only]}
     if not page.evaluate("() => 'axe' in window"):
@@ -391,5 +392,5 @@ def _press_tab(page: Page, most: int) -> Iterator[dict[str, Any]]:
     """Yield what the focus comes to; a date is several stops that are not told."""
     for _ in range(0, most, _TABS):
         for _ in range(_TABS):
-            page.keyboard.press("Tab")
+            page.keyboard.down("Tab")  # held, as by whoever goes far
         yield from page.evaluate("() => window.focused.splice(0)")

@@ -84,7 +84,8 @@ def main() -> int:
     watch = Watch()
     with run_site(home) as site, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=find_program("chromium"), args=["--no-sandbox"]
+            executable_path=find_program("chromium-headless-shell"),
+            args=["--no-sandbox"],
         )
         looker = Looker(browser, watch)
         for picture in chosen:
