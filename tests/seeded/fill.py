@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from tests.seeded.operators import (
 )
 from tests.seeded.runs import History
 from tests.seeded.scene import Scene
-from tests.seeded.store import insert_rows
+from tests.seeded.store import Row, insert_rows
 
 
 @dataclass(frozen=True)
@@ -60,20 +60,34 @@ class Seeded:
     history: History
 
 
-def fill(
-    engine: sa.Engine, *, scene: Scene | None = None, workspace: Path | None = None
-) -> Seeded:
+def fill(engine: sa.Engine, *, scene: Scene, workspace: Path) -> Seeded:
     """
     Make the seeded installation.
 
     Args:
-        engine: Of a migrated, empty database of either kind.
+        engine: Of a migrated, empty SQLite file.
 
-        scene: When it is. None: the night of the pictures.
+        scene: When it is.
 
-        workspace: Folder for the files of data. None: none are written.
+        workspace: Folder for the files of data.
     """
-    scene = scene or Scene()
+    made, rows = make_rows(scene, workspace)
+    with writing(engine) as connection:
+        connection.exec_driver_sql("PRAGMA cache_size = -200000")  # KiB
+        zones = {each.columns["zone"] for each in made.actions}
+        remember_zones(connection, zones)
+        for name, found in rows.items():
+            insert_rows(connection, tables.metadata.tables[name], found)
+        changes = rows["changes"]
+        head = {"number": len(changes), "hash": changes[-1]["hash"]}
+        connection.execute(sa.update(tables.change_head).values(head))
+    return made
+
+
+def make_rows(
+    scene: Scene, workspace: Path | None = None
+) -> tuple[Seeded, dict[str, Sequence[Row]]]:
+    """Return what there is, and the rows of each table; None: no files of data."""
     people = {each.uid: make_people(scene, each) for each in BUSINESSES}
     events = [*make_events(scene, people)]
     actions = make_actions(scene, HOLIDAYS)
@@ -87,7 +101,7 @@ def fill(
         for group, ids in each.groups.items()
         for user in ids
     ]
-    rows = {
+    rows: dict[str, Iterable[Row]] = {
         "small_apps": make_app_rows(scene),
         "users": [row for each in people.values() for row in each.rows],
         "memberships": memberships,
@@ -117,15 +131,8 @@ def fill(
         "backfill_occurrences": occurrences,
         "changes": changes,
     }
-    with writing(engine) as connection:
-        if engine.dialect.name == "sqlite":
-            connection.exec_driver_sql("PRAGMA cache_size = -200000")  # KiB
-        remember_zones(connection, {each.columns["zone"] for each in actions})
-        for name, found in rows.items():
-            insert_rows(connection, tables.metadata.tables[name], found)
-        head = {"number": len(changes), "hash": changes[-1]["hash"]}
-        connection.execute(sa.update(tables.change_head).values(head))
-    return Seeded(scene, actions, people, history)
+    made = Seeded(scene, actions, people, history)
+    return made, {name: [*each] for name, each in rows.items()}
 
 
 def _sort(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

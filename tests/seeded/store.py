@@ -1,9 +1,9 @@
-"""Write many rows at once: COPY into PostgreSQL, one prepared statement for SQLite."""
+"""Write many rows at once, by one prepared statement."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,45 +15,32 @@ from models.database.engine import format_utc
 Row = Mapping[str, Any]
 
 
-def insert_rows(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> int:
-    """
-    Insert *rows*, all of which have the keys of the first.
-
-    Returns:
-        How many there were.
-    """
-    kept = list(rows)
-    if not kept:
-        return 0
-    names = [*kept[0]]
-    is_postgresql = connection.dialect.name == "postgresql"
-    forms = [_find_form(table.c[name], is_postgresql=is_postgresql) for name in names]
+def insert_rows(
+    connection: sa.Connection, table: sa.Table, rows: Sequence[Row]
+) -> None:
+    """Insert *rows* into SQLite; all have the keys of the first."""
+    if not rows:
+        return
+    names = [*rows[0]]
+    forms = [_find_form(table.c[name]) for name in names]
     values = (
         [form(row[name]) for name, form in zip(names, forms, strict=True)]
-        for row in kept
+        for row in rows
     )
     quoted = ", ".join(f'"{name}"' for name in names)
+    marks = ", ".join("?" * len(names))
     cursor = connection.connection.cursor()
-    if is_postgresql:
-        with cursor.copy(f"copy {table.name} ({quoted}) from stdin") as copy:
-            for each in values:
-                copy.write_row(each)
-    else:
-        marks = ", ".join("?" * len(names))
-        # A driver that is not told would begin a transaction of its own.
-        cursor.executemany(
-            f"insert into {table.name} ({quoted}) values ({marks})",
-            values,  # type: ignore[arg-type]  # sqlite3 takes any iterable
-        )
+    # A driver that is not told would begin a transaction of its own.
+    cursor.executemany(
+        f"insert into {table.name} ({quoted}) values ({marks})",
+        values,  # type: ignore[arg-type]  # sqlite3 takes any iterable
+    )
     cursor.close()
-    return len(kept)
 
 
-def _find_form(column: sa.Column[Any], *, is_postgresql: bool) -> Callable[[Any], Any]:
+def _find_form(column: sa.Column[Any]) -> Callable[[Any], Any]:
     if isinstance(column.type, JSON):
         return _to_json
-    if is_postgresql:
-        return _as_it_is
     if isinstance(column.type, sa.TIMESTAMP):
         return _to_utc
     if isinstance(column.type, sa.Uuid):
