@@ -28,22 +28,10 @@ def test_nothing_but_what_is_needed_is_declared(
 ) -> None:
     """
     Three queues, their exchanges, and those of remote control: all with our prefix.
+
+    The classic queue of somebody with our word is left alone: a worker that declared it
+    as its own would be refused again and again.
     """
-    with installation.scheduler(), installation.worker() as worker:
-        [ran] = record_many(installation, 1)
-        installation.wait_until_final(ran)
-        queues, exchanges = list_declared(rabbit)
-
-        assert worker.poll() is None
-    control = {"minutehand.pidbox", "minutehand.events", "reply.minutehand.pidbox"}
-    assert _OURS | {"worker@tests.minutehand.pidbox"} == queues
-    assert exchanges - _OURS <= control
-
-
-def test_classic_queue_of_somebody_with_our_word_is_left_alone(
-    installation: Installation, rabbit: Victim
-) -> None:
-    """A worker that declared it as its own would be refused again and again."""
     with connect(rabbit) as connection:
         channel = connection.channel()
         channel.queue_declare("celery", durable=True, auto_delete=False)
@@ -51,10 +39,14 @@ def test_classic_queue_of_somebody_with_our_word_is_left_alone(
         with installation.scheduler(), installation.worker() as worker:
             [ran] = record_many(installation, 1)
             row = installation.wait_until_final(ran)
+            queues, exchanges = list_declared(rabbit)
 
             assert worker.poll() is None
         waiting = channel.queue_declare("celery", passive=True)
 
+    control = {"minutehand.pidbox", "minutehand.events", "reply.minutehand.pidbox"}
+    assert _OURS | {"worker@tests.minutehand.pidbox", "celery"} == queues
+    assert exchanges - _OURS <= control
     assert row.state == "succeeded"
     assert (1, 0) == (waiting.message_count, waiting.consumer_count)
     assert "PRECONDITION" not in installation.read_log("worker")
