@@ -390,7 +390,7 @@ class Stack:
         return done.returncode == 0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def broker_url(compose: dict[str, Any], secrets: Path) -> Iterator[str]:
     """Run the service ``redis`` by its own command, and give its URL."""
     program, *command = compose["services"]["redis"]["command"]
@@ -418,7 +418,7 @@ def demand_passwords(address: str) -> None:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def database_url(compose: dict[str, Any], secrets: Path) -> Iterator[str]:
     """Run a PostgreSQL, let it be prepared as its image would, and give our URL."""
     (config,) = compose["services"]["postgres"]["configs"]
@@ -460,37 +460,35 @@ def test_the_application_owns_its_database_alone(
             psycopg.connect(other).close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def stack(
-    request: pytest.FixtureRequest,
     compose: dict[str, Any],
     database_url: str,
     broker_url: str,
     secrets: Path,
-    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Stack]:
-    """Run migrate, then the services that a test names, until it ends."""
+    """Run migrate, then the services that last."""
     stack = Stack(
         compose,
         database_url=database_url,
         broker_url=broker_url,
         secrets=secrets,
-        folder=tmp_path,
+        folder=tmp_path_factory.mktemp("stack"),
     )
     stack.run("migrate", stack.command("migrate"))
     with ExitStack() as processes:
-        for name in request.param:
+        for name in LASTING:
             stack.processes[name] = processes.enter_context(
                 run_process(
                     stack.command(name),
-                    log=tmp_path / f"{name}.log",
+                    log=stack.folder / f"{name}.log",
                     environ=stack.environment(name),
                 )
             )
         yield stack
 
 
-@pytest.mark.parametrize("stack", [LASTING], ids=["all"], indirect=True)
 def test_services_do_what_they_are_for(stack: Stack) -> None:
     """
     From an empty database to a quick and a heavy operation done, all services healthy.
@@ -541,14 +539,12 @@ def test_services_do_what_they_are_for(stack: Stack) -> None:
     assert healthy == dict.fromkeys(LASTING, True)
 
 
-@pytest.mark.parametrize("stack", [["scheduler"]], ids=["scheduler"], indirect=True)
 def test_health_of_a_scheduler_is_that_of_its_loop(
     stack: Stack, database_url: str
 ) -> None:
     """A standby is as healthy as a leader that ticks; none is when nobody ticks."""
     log = stack.folder / "scheduler.log"
     wait_until(lambda: "tick_done" in log.read_text(), what="a tick")
-    wait_until(lambda: stack.is_healthy("scheduler"), every_s=1, what="its health")
     leader = stack.processes["scheduler"]
     leader_port, stack.metrics_port = stack.metrics_port, str(find_free_port())
     with ExitStack() as cleanup:

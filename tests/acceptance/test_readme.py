@@ -228,9 +228,8 @@ def test_production_commands_do_what_they_say(
         states = {}
         for path in (EXAMPLES / "action.json", home.folder / "quick.json"):
             uid = find_id(home.run(f"minutehand actions post {path} --app sales"))
-            operation_id = find_id(home.run(f"minutehand actions run {uid} --wait"))
-            shown = home.run(f"minutehand operations show {operation_id} --json")
-            states[json.loads(shown)["queue"]] = json.loads(shown)["state"]
+            ran = json.loads(home.run(f"minutehand actions run {uid} --wait --json"))
+            states[ran["queue"]] = ran["state"]
         told = home.run(status)
         wait_until(lambda: is_listening(port), what="the HTTP API")
         with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:

@@ -69,14 +69,12 @@ def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
     assert "Traceback" not in log
 
 
-@pytest.mark.parametrize("command", ["web", "up"])
-def test_log_gets_no_link(tmp_path: Path, command: str):
+def test_log_gets_no_link(tmp_path: Path):
     """
     As under systemd, or in a container: whoever reads it could sign in as an admin.
     """
     log = tmp_path / "log"
-    program = (*_WEB[:-1], command)
-    with run_process(program, log=log, environ=make_environ(tmp_path)):
+    with run_process(_WEB, log=log, environ=make_environ(tmp_path)):
         wait_until(lambda: "To sign in" in log.read_text(), what="the start")
 
     assert "minutehand keys link --all --role admin" in log.read_text()
