@@ -37,9 +37,10 @@ from models.database.tables import (
 from models.errors import MinutehandError
 from models.fields.addresses import PingSign, make_ping, name_monitor
 from models.operation_state import OperationState
-from operations.adapters.breaker import MONITOR, Breaker, ServerPause
+from operations.adapters.breaker import Breaker
 from operations.adapters.webhooks import RealWebhooks
 from operations.mail.message import Fate, Sending
+from operations.mail.server_pauses import MONITOR, ServerPause
 from settings import Settings
 from telemetry import Event
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from actions.small_apps.app_row import delete_small_app
 from actions.small_apps.check_settings import find_sender_doubt
+from actions.small_apps.delete import delete_small_app
 from actions.small_apps.export import fetch_document
 from cli.connection import (
     ask_database,
@@ -35,7 +35,7 @@ from cli.output import (
     print_table,
     print_warning,
 )
-from dispatch.noticer import send_test_notice
+from dispatch.notice_operations import send_test_notice
 from operations.notices.grouping import INSTALLATION, Scope
 from overview.apps.small_apps import (
     AppMail,

@@ -17,9 +17,9 @@ from actions.pausing.targets import (
     pause_target,
     resume_target,
 )
-from actions.small_apps.app_row import DeletedApp, delete_small_app
 from actions.small_apps.apply import Applied, ApplyTerms
 from actions.small_apps.check_settings import check_settings
+from actions.small_apps.delete import DeletedApp, delete_small_app
 from actions.small_apps.differences import AppDifference
 from actions.small_apps.export import fetch_document
 from api.answers import ROOT, ListJson, answer, answer_list

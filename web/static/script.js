@@ -206,14 +206,11 @@
   }
 
   // ------------------------------------------------------------- 5 questions
-  let isAsking = false;
-
   /** Open what a link leads to as a dialog; if that fails, go there. */
   async function ask(link) {
-    if (isAsking) return;  // clicked twice: the first is under way
-    isAsking = true;
-    const page = await read(link.href).catch(() => null);
-    isAsking = false;
+    if (ask.isUnderWay) return;  // clicked twice
+    ask.isUnderWay = true;
+    const page = await read(link.href).catch(() => null).finally(() => { ask.isUnderWay = false; });
     const inner = page && find("#dialog", page);
     if (!inner) { location.href = link.href; return; }
     replacePart(find("#signs"), joinSigns(find("#signs", page)));
@@ -229,10 +226,7 @@
     document.body.append(dialog);
     prepare(dialog);
     dialog.showModal();
-    const title = find("h1, h2", dialog);
-    title.tabIndex = -1;
-    title.focus();  // no field, in which the second Enter of somebody in haste would answer
-    dialog.scrollTop = 0;
+    Object.assign(find("h1, h2", dialog), { tabIndex: -1 }).focus();  // no field: Enter pressed twice would answer
   }
 
   /** The signs of this page and of another one. */

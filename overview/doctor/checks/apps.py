@@ -23,7 +23,7 @@ from models.fields.app_bounds import AppBounds, get_bounds
 from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
 from models.units import format_age, show_instant
-from operations.adapters.breaker import fetch_pauses
+from operations.mail.server_pauses import fetch_pauses
 from overview.doctor.finding import (
     MAIL_FORGOTTEN_AFTER,
     PINGS_FOR,
