@@ -6,6 +6,7 @@ import json
 import socket
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -215,7 +216,8 @@ def test_redis_that_says_nothing_is_not_waited_for(
     importing: Call, monkeypatch: pytest.MonkeyPatch
 ):
     """Each answer has a deadline."""
-    monkeypatch.setattr("actions.importing.readers.databases._TIMEOUT_S", 0.2)
+    short = timedelta(seconds=0.2)
+    monkeypatch.setattr("actions.importing.readers.databases.TIMEOUT", short)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         answer = importing("redbeat", f"redis://127.0.0.1:{port}/0")
