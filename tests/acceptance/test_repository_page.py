@@ -80,7 +80,8 @@ def test_check_tells_what_a_change_would_do(repository: Path) -> None:
 
     assert [0] * len(scripts) == [each.returncode for each in answers], answers
     summary = (repository.parent / "summary").read_text()
-    assert "30 moved, the first from" in summary
+    # Between seven and eight the first of them has run and is not to move any more.
+    assert re.search(r"\b(30|29) moved, the first from", summary)
     assert "720 added, from" in summary
     assert "Would be: 1 created, 1 changed." in summary
 
