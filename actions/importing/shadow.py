@@ -199,39 +199,42 @@ def _compare(
     action: ShadowAction, sent: Sequence[datetime], log: BeatLog, late: timedelta
 ) -> tuple[int, list[ShadowDifference]]:
     """Return how many of *sent* were due, and what else there is."""
-    until = log.until if action.runs_from is None else min(action.runs_from, log.until)
-    own = [at for at in sent if at <= until]
+    ours = action.runs_from or _END_OF_TIME
     step = _find_step(action.schedule)
     if step is None:
-        # At its ends, the log may lack a run: it was sent before, or is sent later.
-        whole = replace(log, since=log.since + _EARLY, until=until - late)
         schedule = replace(action.schedule, starts_at=None)
-        due = list(_list_due(schedule, log.since - late, until))
-        agreed, differences = _match(due, own, whole, late)
+        due = _list_due(schedule, log.since - late, log.until)
+        missing, left = _match([at for at in due if at < ours], sent, late)
+        # At its ends, the log may lack a run: it was sent before, or is sent later.
+        first, last = log.since + _EARLY, log.until - late
+        before = " before it ran" if action.runs_from else ""
+        told = f"due{before} here; beat did not send it"
+        missed = [ShadowDifference(at, told) for at in missing if first <= at <= last]
+        strange = "beat sent it; not due here"
+        missed += [ShadowDifference(at, strange) for at in left if at < ours - _EARLY]
+        doubled = [at for at in left if at >= ours - _EARLY]
+        agreed = len(sent) - len(left)
     else:
-        agreed, differences = _match_steps(step, own, until, late)
-    doubled = [
-        ShadowDifference(at, "beat sent it, and it runs here")
-        for at in sent[len(own) :]
-    ]
-    return agreed, differences + doubled
+        own = [at for at in sent if at < ours]
+        doubled = list(sent[len(own) :])
+        agreed, missed = _match_steps(step, own, min(ours, log.until), late)
+    told = "beat sent it, and it runs here"
+    differences = missed + [ShadowDifference(at, told) for at in doubled]
+    return agreed, sorted(differences, key=lambda each: each.at)
 
 
 def _match(
-    due: Sequence[datetime], sent: Sequence[datetime], log: BeatLog, late: timedelta
-) -> tuple[int, list[ShadowDifference]]:
-    """Pair each of *due* with the first of *sent* that may be its own."""
-    differences, left = [], list(sent)
+    due: Sequence[datetime], sent: Sequence[datetime], late: timedelta
+) -> tuple[list[datetime], list[datetime]]:
+    """Return what of *due* was not sent, and what of *sent* was not due."""
+    missing, left = [], list(sent)
     for at in due:
         first = bisect_left(left, at - _EARLY)
         if first < len(left) and left[first] <= at + late:
             del left[first]
-        elif log.since <= at <= log.until:
-            told = "due here; beat did not send it"
-            differences.append(ShadowDifference(at, told))
-    agreed = len(sent) - len(left)
-    differences += [ShadowDifference(at, "beat sent it; not due here") for at in left]
-    return agreed, sorted(differences, key=lambda each: each.at)
+        else:
+            missing.append(at)
+    return missing, left
 
 
 def _find_step(schedule: Schedule) -> timedelta | None:

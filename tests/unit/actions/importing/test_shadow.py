@@ -206,6 +206,37 @@ def test_taken_over_entry_is_beats_before_and_ours_after():
     ]
 
 
+@pytest.mark.parametrize(
+    ("switched", "sent", "told"),
+    [
+        (20, None, "due before it ran here; beat did not send it"),
+        (-20, 0.003, "beat sent it, and it runs here"),
+        (0, 0.003, "beat sent it, and it runs here"),
+        (0, -0.2, "beat sent it, and it runs here"),
+        (20, 0.003, None),
+        (1, 2, None),
+        (-20, None, None),
+        (0, None, None),
+    ],
+)
+def test_run_at_the_switch_is_told_if_it_was_lost_or_doubled(
+    switched: float, sent: float | None, told: str | None
+):
+    """Whoever was first to stop or to begin, and however near to the run."""
+    due = SPRING.replace(minute=0) + timedelta(hours=3)
+    runs = [due - timedelta(hours=2), due - timedelta(hours=1)]
+    if sent is not None:
+        runs.append(due + timedelta(seconds=sent))
+    log = read_beat_log(write_log({"mail": runs}, SPRING), BERLIN)
+    runs_from = due + timedelta(seconds=switched)
+
+    [found] = compare(
+        log, replace(make_action("mail", "0 * * * *"), runs_from=runs_from)
+    )
+
+    assert ([told] if told else []) == [each.told for each in found.differences]
+
+
 def test_nothing_is_said_of_what_the_log_does_not_cover():
     """Neither what was due before it, nor what beat may still send."""
     at = SPRING.replace(minute=0)
