@@ -7,13 +7,12 @@ from datetime import datetime
 from itertools import islice
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from actions.posting.doubts import find_silent_steps
 from actions.read_actions import LastRun
 from cli.connection import read_database
-from cli.options import AppOption, JsonOption
+from cli.options import AppOption, JsonOption, option
 from cli.output import format_due, print_table, print_warning, style_state
 from models.database.engine import read_clock
 from models.operation_state import OperationState
@@ -28,7 +27,7 @@ def list_actions(
     *,
     app: AppOption = None,
     deleted: Annotated[
-        bool, typer.Option("--deleted", help="List deleted actions as well.")
+        bool, option("--deleted", "List deleted actions as well.")
     ] = False,
     json: JsonOption = False,
 ) -> None:

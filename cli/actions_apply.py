@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
-import typer
 from rich.text import Text
 
 from actions.lookup import SYSTEM_APP, fetch_app, find_action
@@ -32,7 +31,9 @@ from cli.options import (
     JsonOption,
     OwnerOption,
     YesOption,
+    argument,
     confirm_change_of_many,
+    option,
     read_file,
 )
 from cli.output import format_both, out, print_found, print_json, print_line, print_note
@@ -61,19 +62,17 @@ _STYLES = {
 def apply(
     folder: Annotated[
         str,
-        typer.Argument(
-            metavar="DIR",
-            help="A folder with one action in each *.json; app.json is left out.",
+        argument(
+            "DIR", "A folder with one action in each *.json; app.json is left out."
         ),
     ],
     *,
     app: OwnerOption,
     prune: Annotated[
-        bool,
-        typer.Option("--prune", help="Delete the app's actions that have no file."),
+        bool, option("--prune", "Delete the app's actions that have no file.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan; change nothing.")
+        bool, option("--dry-run", "Show the plan; change nothing.")
     ] = False,
     yes: YesOption = False,
     json: JsonOption = False,
@@ -216,8 +215,7 @@ def _warn(applied: AppliedFolder, folder: str) -> None:
 
 def delete(
     actions: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ACTION...", help="Uids of actions, or their names."),
+        list[str] | None, argument("ACTION...", "Uids of actions, or their names.")
     ] = None,
     *,
     app: AppOption = None,

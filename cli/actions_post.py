@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-import typer
 from rich.text import Text
 
 from actions.lookup import fetch_app, get_action
@@ -25,7 +24,7 @@ from actions.posting.post import Posting
 from actions.posting.refusals import make_given, name_former
 from actions.previews.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import JsonOption, OwnerOption, read_file
+from cli.options import JsonOption, OwnerOption, argument, option, read_file
 from cli.output import (
     err,
     format_both,
@@ -52,25 +51,20 @@ NOTHING_STORED = "Nothing was stored (--dry-run)."
 def post(
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE|-",
-            help="JSON: one action, a list, or one action per line; - is standard"
-            " input.",
+        argument(
+            "FILE|-",
+            "JSON: one action, a list, or one action per line; - is standard input.",
         ),
     ],
     *,
     app: OwnerOption,
     replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace", help="Replace an action that has the same name or uid."
-        ),
+        bool, option("--replace", "Replace an action that has the same name or uid.")
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run",
-            help="Show what would change in the next 30 days; store nothing.",
+        option(
+            "--dry-run", "Show what would change in the next 30 days; store nothing."
         ),
     ] = False,
     json: JsonOption = False,

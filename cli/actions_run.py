@@ -15,6 +15,7 @@ from cli.options import (
     JsonOption,
     YesOption,
     confirm,
+    option,
     read_note,
     takes,
 )
@@ -28,33 +29,24 @@ def _read_asked(
     *,
     key: Annotated[
         str | None,
-        typer.Option(
-            "--key", help="Makes the call repeatable: the same key is the same run."
-        ),
+        option("--key", "Makes the call repeatable: the same key is the same run."),
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option(
-            "--user",
-            metavar="ID",
-            help="Run as if this user had triggered it (event-driven actions only).",
+        option(
+            "--user ID",
+            "Run as if this user had triggered it (event-driven actions only).",
         ),
     ] = None,
     step: Annotated[
         list[str] | None,
-        typer.Option(
-            "--step",
-            metavar="STEP",
-            help="Run only this step of the action; may be repeated.",
-        ),
+        option("--step STEP", "Run only this step of the action; may be repeated."),
     ] = None,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Refresh even data whose source is unchanged."),
+        bool, option("--force", "Refresh even data whose source is unchanged.")
     ] = False,
     note: Annotated[
-        str | None,
-        typer.Option("--note", metavar="TEXT", help="Why; kept with the operation."),
+        str | None, option("--note TEXT", "Why; kept with the operation.")
     ] = None,
 ) -> dict[str, Any]:
     asked = {"user_id": user, "steps": step, "force": force}
@@ -69,9 +61,7 @@ def run(
     asked: dict[str, Any],
     wait: Annotated[
         bool,
-        typer.Option(
-            "--wait", help="Wait until it ends; exit with 0 if it succeeded, else 1."
-        ),
+        option("--wait", "Wait until it ends; exit with 0 if it succeeded, else 1."),
     ] = False,
     yes: YesOption = False,
     json: JsonOption = False,

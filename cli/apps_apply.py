@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from actions.small_apps.app_row import PartChange
 from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.check_settings import check_settings
 from actions.small_apps.differences import AppDifference, foresee_apply
 from cli.connection import change_database, get_actor, get_settings, use_engine
-from cli.options import JsonOption, read_file
+from cli.options import JsonOption, argument, option, read_file
 from cli.output import print_found, print_line, print_warning
 from models.door.app_documents import read_small_app
 
@@ -23,23 +21,22 @@ _FILE = "app.json"
 def apply_apps(
     path: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE|DIR",
-            help="app.json, a directory that contains it, or - for standard input.",
+        argument(
+            "FILE|DIR",
+            "app.json, a directory that contains it, or - for standard input.",
         ),
     ],
     *,
     raise_events: Annotated[
         bool,
-        typer.Option(
+        option(
             "--raise-events",
-            help="Record the events of users who are new, newly activated or seen"
+            "Record the events of users who are new, newly activated or seen"
             " more recently.",
         ),
     ] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Change nothing; show what would be changed."),
+        bool, option("--dry-run", "Change nothing; show what would be changed.")
     ] = False,
     json: JsonOption = False,
 ) -> None:

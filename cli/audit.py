@@ -10,7 +10,7 @@ import typer
 from actions.explaining.audit import AuditFault
 from actions.read_rules import fetch_named
 from cli.connection import ask_database, get_settings, use_engine
-from cli.options import AppOption, JsonOption, read_period
+from cli.options import AppOption, JsonOption, option, read_period
 from cli.output import format_both, print_json, print_line, print_note, print_table
 from models.units import format_count
 from overview.actions.auditing import audit_all
@@ -19,16 +19,10 @@ from overview.actions.auditing import audit_all
 def audit(
     *,
     since: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="TIME", help="Inclusive; default: a day before --until."
-        ),
+        str | None, option("--from TIME", "Inclusive; default: a day before --until.")
     ] = None,
     until: Annotated[
-        str | None,
-        typer.Option(
-            "--until", metavar="TIME", help="Exclusive; default: the last tick."
-        ),
+        str | None, option("--until TIME", "Exclusive; default: the last tick.")
     ] = None,
     app: AppOption = None,
     json: JsonOption = False,

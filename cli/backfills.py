@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
-import typer
-
 from actions.leader import fetch_leader
 from actions.lookup import find_action, find_filtered
 from actions.read_rules import fetch_named, find_zone
@@ -17,7 +15,9 @@ from cli.options import (
     AppOption,
     ChangeTerms,
     JsonOption,
+    argument,
     confirm_change_of_many,
+    option,
     read_options,
     read_period,
     shorten,
@@ -52,35 +52,24 @@ from models.units import format_count, list_counts
 _SHOWN = 20
 
 _BackfillArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="Id of a backfill, or its first digits.")
+    str, argument("ID", "Id of a backfill, or its first digits.")
 ]
 
 
 def _read_asked(
     *,
-    from_: Annotated[
-        str,
-        typer.Option("--from", metavar="TIME", help="Occurrences at or after this."),
-    ],
+    from_: Annotated[str, option("--from TIME", "Occurrences at or after this.")],
     until: Annotated[
-        str | None,
-        typer.Option(
-            "--until", metavar="TIME", help="Occurrences before this; default: now."
-        ),
+        str | None, option("--until TIME", "Occurrences before this; default: now.")
     ] = None,
     which: Annotated[
         Which,
-        typer.Option(
-            "--which", help="Those that never ran (missing), those that failed, or all."
-        ),
+        option("--which", "Those that never ran (missing), those that failed, or all."),
     ] = Which.MISSING,
     at_once: Annotated[
-        int,
-        typer.Option("--at-once", metavar="N", help="How many may be live at a time."),
+        int, option("--at-once N", "How many may be live at a time.")
     ] = DEFAULT_AT_ONCE,
-    note: Annotated[
-        str | None, typer.Option("--note", metavar="TEXT", help="Why; kept with it.")
-    ] = None,
+    note: Annotated[str | None, option("--note TEXT", "Why; kept with it.")] = None,
 ) -> BackfillModel:
     since, end = read_period(from_, until)
     return read_options(
@@ -176,9 +165,7 @@ def list_backfills(
     *,
     app: AppOption = None,
     action: ActionOption = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, help="The most to list.")
-    ] = 50,
+    limit: Annotated[int, option("--limit", "The most to list.", min=1)] = 50,
     json: JsonOption = False,
 ) -> None:
     """List backfills, the latest first."""

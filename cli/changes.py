@@ -11,7 +11,15 @@ from uuid import UUID
 import typer
 
 from cli.connection import ask_database, read_database, use_engine
-from cli.options import AppOption, JsonOption, LimitOption, read_period, shorten, takes
+from cli.options import (
+    AppOption,
+    JsonOption,
+    LimitOption,
+    option,
+    read_period,
+    shorten,
+    takes,
+)
 from cli.output import (
     format_both,
     out,
@@ -42,24 +50,14 @@ def _select(
     *,
     app: AppOption = None,
     kind: Annotated[
-        str | None,
-        typer.Option(
-            "--kind", metavar="KIND", help="Only of action, app, user, key, ..."
-        ),
+        str | None, option("--kind KIND", "Only of action, app, user, key, ...")
     ] = None,
     subject: Annotated[
-        str | None,
-        typer.Option("--subject", metavar="ID", help="Only of the thing with this id."),
+        str | None, option("--subject ID", "Only of the thing with this id.")
     ] = None,
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Only by this author.")
-    ] = None,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Inclusive.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Exclusive.")
-    ] = None,
+    by: Annotated[str | None, option("--by NAME", "Only by this author.")] = None,
+    from_: Annotated[str | None, option("--from TIME", "Inclusive.")] = None,
+    until: Annotated[str | None, option("--until TIME", "Exclusive.")] = None,
 ) -> ChangeFilter:
     return ChangeFilter(app, kind, subject, by, *read_period(from_, until))
 
@@ -120,11 +118,7 @@ def verify(
     *,
     anchor: Annotated[
         str | None,
-        typer.Option(
-            "--anchor",
-            metavar="CHANGE",
-            help="NUMBER:HASH of a change that was written down.",
-        ),
+        option("--anchor CHANGE", "NUMBER:HASH of a change that was written down."),
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
 from actions.receive_events import ReceivedEvents, receive_events
 from cli.connection import change_database
-from cli.options import JsonOption, app_option, read_file, read_instant, takes
+from cli.options import (
+    JsonOption,
+    app_option,
+    argument,
+    option,
+    read_file,
+    read_instant,
+    takes,
+)
 from cli.output import print_json, print_line, print_warning
 from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
@@ -24,28 +30,22 @@ _MOST = 10
 def _read(
     file: Annotated[
         str | None,
-        typer.Argument(
-            metavar="FILE|-",
-            help="JSON: one event, a list, or one event per line; - is standard input.",
+        argument(
+            "FILE|-",
+            "JSON: one event, a list, or one event per line; - is standard input.",
         ),
     ] = None,
     *,
     event: Annotated[
-        str | None,
-        typer.Option("--event", help="Such as instance.user.last_seen, or app.<name>."),
+        str | None, option("--event", "Such as instance.user.last_seen, or app.<name>.")
     ] = None,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="Id of the user.")
-    ] = None,
+    user: Annotated[str | None, option("--user ID", "Id of the user.")] = None,
     at: Annotated[
-        str | None,
-        typer.Option("--at", metavar="TIME", help="When it happened; default: now."),
+        str | None, option("--at TIME", "When it happened; default: now.")
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option(
-            "--key", help="Makes the call repeatable: the same key is the same event."
-        ),
+        option("--key", "Makes the call repeatable: the same key is the same event."),
     ] = None,
 ) -> tuple[UserEventModel | CloudEventModel, ...]:
     """Return the events of *file*, or the one that the options describe."""
@@ -77,9 +77,7 @@ def send(
     sent: tuple[UserEventModel | CloudEventModel, ...],
     correct: Annotated[
         bool,
-        typer.Option(
-            "--correct", help='Let a "last seen" replace a later one, which was wrong.'
-        ),
+        option("--correct", 'Let a "last seen" replace a later one, which was wrong.'),
     ] = False,
     json: JsonOption = False,
 ) -> None:

@@ -39,7 +39,7 @@ from actions.importing.readers.databases import (
     read_redbeat,
 )
 from cli.connection import get_settings
-from cli.options import JsonOption, naming, read_file, takes
+from cli.options import JsonOption, argument, naming, option, read_file, takes
 from cli.output import err, out, print_json, print_note, print_warning
 from models.database.engine import read_host_clock
 from models.errors import ConflictError, UsageError
@@ -61,37 +61,31 @@ _INDENT = 11
 #: Columns of text; longer lines are hard to read, however wide the terminal is.
 _WIDEST = 100
 
-UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="Where it keeps them.")]
-FileArgument = Annotated[
-    str, typer.Argument(metavar="FILE|-", help="The file; - is standard input.")
-]
+UrlArgument = Annotated[str, argument("URL", "Where it keeps them.")]
+FileArgument = Annotated[str, argument("FILE|-", "The file; - is standard input.")]
 
 
 def _make_defaults(
     *,
     timezone: Annotated[
         str | None,
-        typer.Option(
-            "--timezone",
-            metavar="ZONE",
-            help="Zone of entries that name none; default: MINUTEHAND_TIMEZONE.",
+        option(
+            "--timezone ZONE",
+            "Zone of entries that name none; default: MINUTEHAND_TIMEZONE.",
         ),
     ] = None,
     queue: Annotated[
         str | None,
-        typer.Option(
-            "--queue",
-            metavar="QUEUE",
-            help="Queue of tasks that name none; default: MINUTEHAND_TASK_QUEUE or"
-            " celery.",
+        option(
+            "--queue QUEUE",
+            "Queue of tasks that name none; default: MINUTEHAND_TASK_QUEUE or celery.",
         ),
     ] = None,
     connection: Annotated[
         str | None,
-        typer.Option(
-            "--connection",
-            metavar="NAME",
-            help="Broker of the tasks, one of MINUTEHAND_TASK_CONNECTIONS.",
+        option(
+            "--connection NAME",
+            "Broker of the tasks, one of MINUTEHAND_TASK_CONNECTIONS.",
         ),
     ] = None,
 ) -> Defaults:
@@ -131,15 +125,13 @@ def _as_command(read: Callable[..., Report]) -> Callable[..., None]:
         *,
         folder: Annotated[
             str | None,
-            typer.Option(
-                "--out",
-                metavar="DIR",
-                help="Write one file for each action there; else JSON on standard"
-                " output.",
+            option(
+                "--out DIR",
+                "Write one file for each action there; else JSON on standard output.",
             ),
         ] = None,
         overwrite: Annotated[
-            bool, typer.Option("--overwrite", help="Replace files that are there.")
+            bool, option("--overwrite", "Replace files that are there.")
         ] = False,
         json: JsonOption = False,
     ) -> None:
@@ -172,7 +164,7 @@ def import_apscheduler(
     url: UrlArgument,
     *,
     table: Annotated[
-        str, typer.Option("--table", metavar="NAME", help="Of the job store.")
+        str, option("--table NAME", "Of the job store.")
     ] = "apscheduler_jobs",
     defaults: Defaults,
 ) -> Report:
@@ -192,18 +184,14 @@ def import_apscheduler(
 @_as_command
 def import_celery_beat(
     module: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE", help="The application, as for celery -A: proj.celery."
-        ),
+        str, argument("MODULE", "The application, as for celery -A: proj.celery.")
     ],
     *,
     python: Annotated[
         str | None,
-        typer.Option(
-            "--python",
-            metavar="PATH",
-            help="Python of the project's environment; default: Minutehand's own.",
+        option(
+            "--python PATH",
+            "Python of the project's environment; default: Minutehand's own.",
         ),
     ] = None,
     defaults: Defaults,
@@ -223,16 +211,12 @@ def import_crontab(
     *,
     system: Annotated[
         bool,
-        typer.Option(
-            "--system", help="Lines have a user, as in /etc/crontab; else: found out."
-        ),
+        option("--system", "Lines have a user, as in /etc/crontab; else: found out."),
     ] = False,
     personal: Annotated[
-        bool, typer.Option("--personal", help="Lines have no user; else: found out.")
+        bool, option("--personal", "Lines have no user; else: found out.")
     ] = False,
-    task: Annotated[
-        str, typer.Option("--task", metavar="TASK", help="What runs a command.")
-    ] = "run_command",
+    task: Annotated[str, option("--task TASK", "What runs a command.")] = "run_command",
     defaults: Defaults,
 ) -> Report:
     """
@@ -270,9 +254,7 @@ def import_django_celery_beat(url: UrlArgument, *, defaults: Defaults) -> Report
 def import_k8s(
     file: FileArgument,
     *,
-    task: Annotated[
-        str, typer.Option("--task", metavar="TASK", help="What makes a Job.")
-    ] = "run_cron_job",
+    task: Annotated[str, option("--task TASK", "What makes a Job.")] = "run_cron_job",
     defaults: Defaults,
 ) -> Report:
     """
@@ -295,10 +277,7 @@ def import_redbeat(
     url: UrlArgument,
     *,
     prefix: Annotated[
-        str,
-        typer.Option(
-            "--prefix", metavar="TEXT", help="Of its keys: its redbeat_key_prefix."
-        ),
+        str, option("--prefix TEXT", "Of its keys: its redbeat_key_prefix.")
     ] = "redbeat:",
     defaults: Defaults,
 ) -> Report:

@@ -6,7 +6,6 @@ import sys
 from typing import Annotated
 
 import sqlalchemy as sa
-import typer
 
 from actions.lookup import fetch_app
 from cli.connection import (
@@ -17,7 +16,15 @@ from cli.connection import (
     read_database,
     write_database,
 )
-from cli.options import AppOption, JsonOption, LimitOption, naming, read_options
+from cli.options import (
+    AppOption,
+    JsonOption,
+    LimitOption,
+    argument,
+    naming,
+    option,
+    read_options,
+)
 from cli.output import format_both, out, print_json, print_line, print_note, print_table
 from models.errors import NotFoundError, UsageError
 from models.fields.duration import Duration
@@ -52,15 +59,9 @@ from serving.access.sign_ins import (
     revoke_invitation,
 )
 
-_IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="Id of a key: mh_<ID>_...")
-]
-_RoleOption = Annotated[
-    Role | None, typer.Option("--role", help="What it lets them do. Needed.")
-]
-_AllOption = Annotated[
-    bool, typer.Option("--all", help="All small apps, instead of one.")
-]
+_IdArgument = Annotated[str, argument("ID", "Id of a key: mh_<ID>_...")]
+_RoleOption = Annotated[Role | None, option("--role", "What it lets them do. Needed.")]
+_AllOption = Annotated[bool, option("--all", "All small apps, instead of one.")]
 
 
 def create(
@@ -68,16 +69,9 @@ def create(
     role: _RoleOption = None,
     app: AppOption = None,
     all_: _AllOption = False,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="TEXT", help="What it is for.")
-    ] = None,
+    name: Annotated[str | None, option("--name TEXT", "What it is for.")] = None,
     expires: Annotated[
-        str,
-        typer.Option(
-            "--expires",
-            metavar="DURATION",
-            help=f"Its life, such as P30D, or {ENDLESS}.",
-        ),
+        str, option("--expires DURATION", f"Its life, such as P30D, or {ENDLESS}.")
     ] = str(DEFAULT_LIFETIME),
     json: JsonOption = False,
 ) -> None:
@@ -154,10 +148,7 @@ def rotate(
     key: _IdArgument,
     *,
     overlap: Annotated[
-        str,
-        typer.Option(
-            "--overlap", metavar="DURATION", help="How long the old one goes on."
-        ),
+        str, option("--overlap DURATION", "How long the old one goes on.")
     ] = str(DEFAULT_OVERLAP),
     json: JsonOption = False,
 ) -> None:
@@ -182,15 +173,13 @@ def link(
     app: AppOption = None,
     all_: _AllOption = False,
     invite_: Annotated[
-        str | None,
-        typer.Option("--invite", metavar="NAME", help="A colleague, to one small app."),
+        str | None, option("--invite NAME", "A colleague, to one small app.")
     ] = None,
     expires: Annotated[
         str | None,
-        typer.Option(
-            "--expires",
-            metavar="DURATION",
-            help=f"Life of an invitation, P30D at most; {INVITED_FOR} if not given.",
+        option(
+            "--expires DURATION",
+            f"Life of an invitation, P30D at most; {INVITED_FOR} if not given.",
         ),
     ] = None,
 ) -> None:

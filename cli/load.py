@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from actions.load.counting import NamedAction
 from actions.load.forecast import Load, Outage, Quiet, forecast_load, read_away
 from actions.load.foresee import EVENTS, PAUSED, TIME, UNREADABLE
 from cli.connection import ask_database, get_settings
-from cli.options import AppOption, JsonOption, read_optional_instant, read_period
+from cli.options import (
+    AppOption,
+    JsonOption,
+    option,
+    read_optional_instant,
+    read_period,
+)
 from cli.output import format_both, print_fields, print_found, print_table
 from models.units import format_age, list_counts
 
@@ -32,30 +36,23 @@ def load(
     *,
     app: AppOption = None,
     from_: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TIME", help="Inclusive; default: now."),
+        str | None, option("--from TIME", "Inclusive; default: now.")
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(
-            "--until",
-            metavar="TIME",
-            help="Exclusive, at most 7 days later; default: a day later.",
+        option(
+            "--until TIME", "Exclusive, at most 7 days later; default: a day later."
         ),
     ] = None,
     quiet: Annotated[
         str | None,
-        typer.Option(
-            "--quiet",
-            metavar="DURATION",
-            help="Show when the database may be away for so long, within a week.",
+        option(
+            "--quiet DURATION",
+            "Show when the database may be away for so long, within a week.",
         ),
     ] = None,
     at: Annotated[
-        str | None,
-        typer.Option(
-            "--at", metavar="TIME", help="With --quiet: what it costs from then on."
-        ),
+        str | None, option("--at TIME", "With --quiet: what it costs from then on.")
     ] = None,
     json: JsonOption = False,
 ) -> None:

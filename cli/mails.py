@@ -18,8 +18,10 @@ from cli.options import (
     JsonOption,
     LimitOption,
     OptionalOperation,
+    argument,
     complete_operation,
     confirm_change_of_many,
+    option,
     read_operation_id,
     read_period,
     shorten,
@@ -45,16 +47,13 @@ from operations.mail.resolve_mails import foresee_mails, resolve_mails
 from overview.operations import fetch_zones_of
 
 _Recipients = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="RECIPIENT", help="Ids of users; default: all recipients."),
+    list[str] | None, argument("RECIPIENT", "Ids of users; default: all recipients.")
 ]
 _FromOption = Annotated[
-    str | None,
-    typer.Option("--from", metavar="TIME", help="Only mails changed at or after this."),
+    str | None, option("--from TIME", "Only mails changed at or after this.")
 ]
 _UntilOption = Annotated[
-    str | None,
-    typer.Option("--until", metavar="TIME", help="Only mails changed before this."),
+    str | None, option("--until TIME", "Only mails changed before this.")
 ]
 
 
@@ -82,15 +81,14 @@ def _select_listed(
     action: ActionOption = None,
     operation: Annotated[
         str | None,
-        typer.Option(
-            "--operation",
-            metavar="ID",
-            help="Only mails of this operation.",
+        option(
+            "--operation ID",
+            "Only mails of this operation.",
             autocompletion=complete_operation,
         ),
     ] = None,
     state: Annotated[
-        DeliveryState | None, typer.Option("--state", help="Only mails in this state.")
+        DeliveryState | None, option("--state", "Only mails in this state.")
     ] = None,
     from_: _FromOption = None,
     until: _UntilOption = None,
@@ -141,21 +139,17 @@ def _describe(mail: ListedMail) -> str:
 def show_mail(
     operation: Annotated[
         str,
-        typer.Argument(
-            metavar="ID",
-            help="The operation that sends it.",
-            autocompletion=complete_operation,
+        argument(
+            "ID", "The operation that sends it.", autocompletion=complete_operation
         ),
     ],
-    recipient: Annotated[
-        str, typer.Argument(metavar="RECIPIENT", help="Id of the user.")
-    ],
+    recipient: Annotated[str, argument("RECIPIENT", "Id of the user.")],
     *,
     step: Annotated[
-        str, typer.Option("--step", metavar="STEP", help="The step that sends it.")
+        str, option("--step STEP", "The step that sends it.")
     ] = "send_email",
     html: Annotated[
-        bool, typer.Option("--html", help="Print the HTML part, and nothing else.")
+        bool, option("--html", "Print the HTML part, and nothing else.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -232,10 +226,7 @@ def resend(
     wanted: MailFilter,
     *,
     failed: Annotated[
-        bool,
-        typer.Option(
-            "--failed", help="Mails that certainly failed, not uncertain ones."
-        ),
+        bool, option("--failed", "Mails that certainly failed, not uncertain ones.")
     ] = False,
     everything: AllOption = False,
     terms: ChangeTerms,

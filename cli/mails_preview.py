@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import sqlalchemy as sa
-import typer
 from rich.text import Text
 
 from actions.lookup import find_action
 from cli.connection import ask_database, get_settings, use_engine
-from cli.options import AppOption, JsonOption, read_file
+from cli.options import AppOption, JsonOption, argument, option, read_file
 from cli.output import (
     out,
     print_json,
@@ -41,29 +40,23 @@ from overview.recipients import ForeseenRecipients, Recipient, read_stored
 def preview_mails(
     action: Annotated[
         str,
-        typer.Argument(
-            metavar="ACTION|FILE",
-            help="Uid of an action, or its name; or a JSON document, - for standard"
-            " input.",
+        argument(
+            "ACTION|FILE",
+            "Uid of an action, or its name; or a JSON document, - for standard input.",
         ),
     ],
     *,
     app: AppOption = None,
     user: Annotated[
-        str | None,
-        typer.Option(
-            "--user", metavar="ID", help="Only this user: their id or mail address."
-        ),
+        str | None, option("--user ID", "Only this user: their id or mail address.")
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=1000, help="The most people to show.")
+        int, option("--limit", "The most people to show.", min=1, max=1000)
     ] = FIRST_MADE,
     folder: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Write the mails there: .eml, and .html and .pdf beside it.",
+        option(
+            "--out DIR", "Write the mails there: .eml, and .html and .pdf beside it."
         ),
     ] = None,
     json: JsonOption = False,

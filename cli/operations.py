@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +22,7 @@ from cli.options import (
     QueueOption,
     ReasonOption,
     StatesOption,
+    option,
     read_operation_id,
     read_options,
     read_period,
@@ -67,15 +67,14 @@ _OPTIONS: Mapping[str, Any] = {
     "state": StatesOption,
     "queue": QueueOption,
     "trigger": Annotated[
-        Trigger | None,
-        typer.Option("--trigger", help="Only operations that this caused."),
+        Trigger | None, option("--trigger", "Only operations that this caused.")
     ],
     "reason": ReasonOption,
     "text": Annotated[
         str | None,
-        typer.Option(
+        option(
             "--text",
-            help="Only operations with this text in what triggered them, the uid of"
+            "Only operations with this text in what triggered them, the uid of"
             " their action, their user, reason or error; or with this id.",
         ),
     ],

@@ -16,6 +16,7 @@ from cli.options import (
     ChangeTerms,
     OptionalOperation,
     confirm_change_of_many,
+    option,
     read_operation_id,
     takes_terms,
 )
@@ -43,10 +44,8 @@ from overview.operations import fetch_shown_operation
 
 _FromStepOption = Annotated[
     str | None,
-    typer.Option(
-        "--from-step",
-        metavar="STEP",
-        help="Of one operation: run this step and all after it again.",
+    option(
+        "--from-step STEP", "Of one operation: run this step and all after it again."
     ),
 ]
 #: How many small apps are named with their counts.

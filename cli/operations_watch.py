@@ -15,7 +15,7 @@ from rich.text import Text
 
 from cli.connection import ask_database, read_database, use_engine
 from cli.operations import make_steps_table
-from cli.options import JsonOption, OperationArgument, read_operation_id
+from cli.options import JsonOption, OperationArgument, option, read_operation_id
 from cli.output import (
     err,
     format_both,
@@ -147,10 +147,10 @@ def log(
     operation: OperationArgument,
     *,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on until the operation is final.")
+        bool, option("--follow", "Go on until the operation is final.")
     ] = False,
     after: Annotated[
-        int, typer.Option("--after", min=0, help="Only lines with a greater number.")
+        int, option("--after", "Only lines with a greater number.", min=0)
     ] = 0,
     json: JsonOption = False,
 ) -> None:
@@ -212,14 +212,12 @@ def state(
     operation: OperationArgument,
     *,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until the operation is final.")
+        bool, option("--wait", "Wait until the operation is final.")
     ] = False,
     timeout: Annotated[
         str | None,
-        typer.Option(
-            "--timeout",
-            metavar="DURATION",
-            help="With --wait: for at most this long, such as PT5M.",
+        option(
+            "--timeout DURATION", "With --wait: for at most this long, such as PT5M."
         ),
     ] = None,
     json: JsonOption = False,

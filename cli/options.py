@@ -77,89 +77,85 @@ def _ask(
     return list(found)
 
 
+def option(spelled: str, told: str, **more: Any) -> Any:
+    """Return an option as it is *spelled*, with what stands for its value; and help."""
+    name, _, metavar = spelled.partition(" ")
+    return typer.Option(name, metavar=metavar or None, help=told, **more)
+
+
+def argument(metavar: str, told: str, **more: Any) -> Any:
+    """Return the argument *metavar*, of which *told* is the help."""
+    return typer.Argument(metavar=metavar, help=told, **more)
+
+
 def app_option(help_text: str) -> Any:
     """Return the option ``--app``, which says by *help_text* what it is for."""
-    return typer.Option(
-        "--app", metavar="UID", help=help_text, autocompletion=complete_app
-    )
+    return option("--app UID", help_text, autocompletion=complete_app)
 
 
 def app_argument(help_text: str) -> Any:
     """Return the argument APP, which says by *help_text* what it is for."""
-    return typer.Argument(metavar="APP", help=help_text, autocompletion=complete_app)
+    return argument("APP", help_text, autocompletion=complete_app)
 
 
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print JSON instead of a table.")
-]
-LimitOption = Annotated[
-    int, typer.Option("--limit", min=1, max=100_000, help="The most to list.")
-]
+JsonOption = Annotated[bool, option("--json", "Print JSON instead of a table.")]
+LimitOption = Annotated[int, option("--limit", "The most to list.", min=1, max=100_000)]
 AppOption = Annotated[str | None, app_option("Uid of a small app.")]
 OwnerOption = Annotated[str, app_option("Small app that the actions belong to.")]
 AppArgument = Annotated[str, app_argument("Uid of a small app.")]
 ActionArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="ACTION",
-        help="Uid of an action, or its name.",
-        autocompletion=complete_action,
+    argument(
+        "ACTION", "Uid of an action, or its name.", autocompletion=complete_action
     ),
 ]
 OperationArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="ID",
-        help="Id of an operation, or its first digits.",
+    argument(
+        "ID",
+        "Id of an operation, or its first digits.",
         autocompletion=complete_operation,
     ),
 ]
 OptionalOperation = Annotated[
     str | None,
-    typer.Argument(
-        metavar="ID",
-        help="Id of one operation (its first digits), instead of filters.",
+    argument(
+        "ID",
+        "Id of one operation (its first digits), instead of filters.",
         autocompletion=complete_operation,
     ),
 ]
 ActionOption = Annotated[
     str | None,
-    typer.Option(
-        "--action",
-        metavar="ACTION",
-        help="Uid of an action, or its name.",
+    option(
+        "--action ACTION",
+        "Uid of an action, or its name.",
         autocompletion=complete_action,
     ),
 ]
 OccurrencesFromOption = Annotated[
-    str | None,
-    typer.Option("--from", metavar="TIME", help="Only occurrences at or after this."),
+    str | None, option("--from TIME", "Only occurrences at or after this.")
 ]
 OccurrencesUntilOption = Annotated[
-    str | None,
-    typer.Option("--until", metavar="TIME", help="Only occurrences before this."),
+    str | None, option("--until TIME", "Only occurrences before this.")
 ]
 StatesOption = Annotated[
     list[OperationState] | None,
-    typer.Option("--state", help="Only operations in this state; may be repeated."),
+    option("--state", "Only operations in this state; may be repeated."),
 ]
 ReasonOption = Annotated[
-    Reason | None, typer.Option("--reason", help="Only operations with this reason.")
+    Reason | None, option("--reason", "Only operations with this reason.")
 ]
 QueueOption = Annotated[
-    Queue | None, typer.Option("--queue", help="Only operations of this queue.")
+    Queue | None, option("--queue", "Only operations of this queue.")
 ]
 NoteOption = Annotated[
-    str | None,
-    typer.Option("--note", metavar="TEXT", help="Why; shown wherever the pause is."),
+    str | None, option("--note TEXT", "Why; shown wherever the pause is.")
 ]
 UntilOption = Annotated[
-    str | None,
-    typer.Option("--until", metavar="TIME", help="When the pause ends by itself."),
+    str | None, option("--until TIME", "When the pause ends by itself.")
 ]
-AllOption = Annotated[
-    bool, typer.Option("--all", help="All of them, instead of filters.")
-]
+AllOption = Annotated[bool, option("--all", "All of them, instead of filters.")]
 
 
 def takes(
@@ -344,10 +340,8 @@ def read_operation_id(text: str) -> UUID:
         return ask_database(find_operation_id, text)
 
 
-YesOption = Annotated[bool, typer.Option("--yes", help="Go ahead without asking.")]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Only count; change nothing.")
-]
+YesOption = Annotated[bool, option("--yes", "Go ahead without asking.")]
+DryRunOption = Annotated[bool, option("--dry-run", "Only count; change nothing.")]
 
 
 @dataclass(frozen=True, slots=True)

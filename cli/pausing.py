@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from actions.lookup import find_action
 from actions.pausing import pause_and_resume
 from actions.pausing.pause_state import APP
 from actions.pausing.targets import pause_target, resume_target
 from cli.connection import change_database, get_settings, write_database
-from cli.options import ActionArgument, AppOption, JsonOption, app_argument, takes_pause
+from cli.options import (
+    ActionArgument,
+    AppOption,
+    JsonOption,
+    app_argument,
+    option,
+    takes_pause,
+)
 from cli.output import describe_pause, print_json, print_line, print_note, say_until
 from models.errors import UsageError
 from models.requests.notes import PauseModel
@@ -20,7 +25,7 @@ from overview.actions.shown import fetch_shown_action
 
 _OptionalApp = Annotated[str | None, app_argument("Uid of a small app.")]
 _AllOption = Annotated[
-    bool, typer.Option("--all", help="The whole installation, instead of one APP.")
+    bool, option("--all", "The whole installation, instead of one APP.")
 ]
 
 #: The question of everybody who pauses something.

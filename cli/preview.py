@@ -12,7 +12,16 @@ from rich.text import Text
 from actions.previews.preview import Preview
 from actions.previews.preview_batch import preview_batch_line
 from cli.connection import ask_database, get_settings
-from cli.options import AppOption, JsonOption, naming, read_file, read_period, takes
+from cli.options import (
+    AppOption,
+    JsonOption,
+    argument,
+    naming,
+    option,
+    read_file,
+    read_period,
+    takes,
+)
 from cli.output import (
     format_in_utc,
     format_local,
@@ -38,10 +47,9 @@ from overview.previews.new import (
 
 _BatchOption = Annotated[
     str | None,
-    typer.Option(
-        "--batch",
-        metavar="FILE|-",
-        help='Read JSON lines {"id", "action", "from", "until"}, answer each.',
+    option(
+        "--batch FILE|-",
+        'Read JSON lines {"id", "action", "from", "until"}, answer each.',
     ),
 ]
 
@@ -55,12 +63,9 @@ _COUNT_UNTIL = 1_000
 def _read_terms(
     *,
     from_: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TIME", help="At or after this; default: now."),
+        str | None, option("--from TIME", "At or after this; default: now.")
     ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Before this.")
-    ] = None,
+    until: Annotated[str | None, option("--until TIME", "Before this.")] = None,
     count: Annotated[
         int | None,
         typer.Option(
@@ -81,15 +86,12 @@ def _read_terms(
 @takes("asked", _read_terms)
 def preview(
     file: Annotated[
-        str | None, typer.Argument(metavar="FILE|-", help="JSON document of an action.")
+        str | None, argument("FILE|-", "JSON document of an action.")
     ] = None,
     *,
     asked: PreviewTerms,
     timezone: Annotated[
-        str | None,
-        typer.Option(
-            "--timezone", metavar="ZONE", help="Show times in this zone as well."
-        ),
+        str | None, option("--timezone ZONE", "Show times in this zone as well.")
     ] = None,
     app: AppOption = None,
     batch: _BatchOption = None,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Annotated
 
-import typer
-
 from actions.pausing.queues import pause_queue, resume_queue
 from cli.connection import ask_database, change_database, get_settings
-from cli.options import JsonOption, takes_pause
+from cli.options import JsonOption, argument, option, takes_pause
 from cli.output import (
     describe_pause,
     print_json,
@@ -24,9 +22,7 @@ from models.requests.notes import PauseModel
 from models.units import format_count, format_seconds, show_instant
 from overview.installation.queues import ShownQueue, fetch_queues
 
-_QueueArgument = Annotated[
-    Queue, typer.Argument(metavar="QUEUE", help="quick, heavy or celery.")
-]
+_QueueArgument = Annotated[Queue, argument("QUEUE", "quick, heavy or celery.")]
 
 #: Letters of a message in a table; --json has them all.
 _SHOWN = 200
@@ -99,9 +95,7 @@ def resume(queue: _QueueArgument, *, json: JsonOption = False) -> None:
 
 def show_aside(
     *,
-    empty: Annotated[
-        bool, typer.Option("--empty", help="Delete them all instead.")
-    ] = False,
+    empty: Annotated[bool, option("--empty", "Delete them all instead.")] = False,
     json: JsonOption = False,
 ) -> None:
     """

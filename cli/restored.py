@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from cli.connection import get_actor, get_settings
-from cli.options import JsonOption, read_instant
+from cli.options import JsonOption, option, read_instant
 from cli.output import (
     format_both,
     print_fields,
@@ -24,12 +22,9 @@ from models.units import format_count, list_counts
 
 def restored(
     *,
-    as_of: Annotated[
-        str, typer.Option("--as-of", metavar="TIME", help="When the backup was made.")
-    ],
+    as_of: Annotated[str, option("--as-of TIME", "When the backup was made.")],
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only show what would change; change nothing."),
+        bool, option("--dry-run", "Only show what would change; change nothing.")
     ] = False,
     json: JsonOption = False,
 ) -> None:

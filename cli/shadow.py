@@ -23,7 +23,7 @@ from actions.occurrences import parse_timing
 from actions.read_actions import fetch_actions, get_action_state
 from actions.read_rules import find_problem
 from cli.connection import get_settings, read_database
-from cli.options import JsonOption, app_option, naming, read_file
+from cli.options import JsonOption, app_option, argument, naming, option, read_file
 from cli.output import format_both, print_json, print_line, print_table
 from models.database.engine import read_clock
 from models.fields.duration import read_elapsed
@@ -44,29 +44,23 @@ _WORDS = {
 def shadow(
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE|-",
-            help="What `celery beat --loglevel info` logged; - is standard input.",
+        argument(
+            "FILE|-", "What `celery beat --loglevel info` logged; - is standard input."
         ),
     ],
     *,
     app: Annotated[str, app_option("Small app that has the imported actions.")],
     timezone: Annotated[
         str | None,
-        typer.Option(
-            "--timezone",
-            metavar="ZONE",
-            help="Of the clock in the log; default: MINUTEHAND_TIMEZONE.",
+        option(
+            "--timezone ZONE", "Of the clock in the log; default: MINUTEHAND_TIMEZONE."
         ),
     ] = None,
     late: Annotated[
-        str, typer.Option("--late", metavar="DURATION", help="How late beat may send.")
+        str, option("--late DURATION", "How late beat may send.")
     ] = "PT30S",
     gap: Annotated[
-        str,
-        typer.Option(
-            "--gap", metavar="DURATION", help="How long it takes to take an entry over."
-        ),
+        str, option("--gap DURATION", "How long it takes to take an entry over.")
     ] = "PT10M",
     json: JsonOption = False,
 ) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from actions.read_rules import NextDue
 from cli.connection import ask_database, get_engine, get_settings
-from cli.options import JsonOption
+from cli.options import JsonOption, option
 from cli.output import (
     describe_pause,
     format_both,
@@ -232,13 +232,10 @@ STYLES = {Health.GOOD: "green", Health.DOUBTFUL: "yellow", Health.BAD: "bold red
 def doctor(
     *,
     tzdata: Annotated[
-        bool,
-        typer.Option(
-            "--tzdata", help="Check only what a new time zone database would move."
-        ),
+        bool, option("--tzdata", "Check only what a new time zone database would move.")
     ] = False,
     scheduler: Annotated[
-        bool, typer.Option("--scheduler", help="Check only the scheduler of this host.")
+        bool, option("--scheduler", "Check only the scheduler of this host.")
     ] = False,
     json: JsonOption = False,
 ) -> None:

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import structlog
-import typer
 
 from actions.leader import get_send_failure
 from actions.own_actions import MAINTENANCE_UID, ensure_maintenance
@@ -17,7 +16,7 @@ from actions.previews.sentences import describe
 from actions.read_rules import fetch_named
 from actions.tick import TickReport, run_tick
 from cli.connection import ask_database, get_engine, get_settings, read_database
-from cli.options import JsonOption, read_optional_instant, shorten
+from cli.options import JsonOption, option, read_optional_instant, shorten
 from cli.output import (
     format_both,
     print_json,
@@ -49,17 +48,13 @@ _ASK_EVERY_S = 1.0
 def tick(
     *,
     at: Annotated[
-        str | None,
-        typer.Option(
-            "--at", metavar="TIME", help="Tick as if this were the present instant."
-        ),
+        str | None, option("--at TIME", "Tick as if this were the present instant.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what is due; change nothing.")
+        bool, option("--dry-run", "Only show what is due; change nothing.")
     ] = False,
     no_wait: Annotated[
-        bool,
-        typer.Option("--no-wait", help="Exit with code 5 if another scheduler leads."),
+        bool, option("--no-wait", "Exit with code 5 if another scheduler leads.")
     ] = False,
     json: JsonOption = False,
 ) -> None:

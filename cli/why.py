@@ -6,12 +6,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, TypeVar
 
-import typer
-
 from actions.explaining.why import WhyAnswer
 from actions.lookup import find_action
 from cli.connection import read_database
-from cli.options import ActionArgument, AppOption, JsonOption, naming
+from cli.options import ActionArgument, AppOption, JsonOption, naming, option
 from cli.output import format_both, print_fields, print_json
 from models.units import format_seconds
 from overview.why.instant import explain_asked
@@ -24,10 +22,9 @@ def why(
     *,
     at: Annotated[
         str | None,
-        typer.Option(
-            "--at",
-            metavar="TIME",
-            help="Past or future, by the clock of the rule: now, -1h, 07:00, 'yesterday"
+        option(
+            "--at TIME",
+            "Past or future, by the clock of the rule: now, -1h, 07:00, 'yesterday"
             " 07:00', 2026-11-23T07:00. Left out: the last run, and the next.",
         ),
     ] = None,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from cli.connection import ask_database, get_actor, get_settings, write_database
-from cli.options import JsonOption, NoteOption, complete_worker, read_note
+from cli.options import JsonOption, NoteOption, argument, complete_worker, read_note
 from cli.output import print_json, print_line, print_note, print_table
 from models.units import format_count, format_seconds
 from operations.fleet.draining import find_worker
@@ -16,10 +14,8 @@ from overview.installation.workers import ShownWorker, fetch_workers, set_draine
 
 _NameArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="NAME",
-        help="Of a worker, such as quick@host.",
-        autocompletion=complete_worker,
+    argument(
+        "NAME", "Of a worker, such as quick@host.", autocompletion=complete_worker
     ),
 ]
 
