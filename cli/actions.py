@@ -13,7 +13,7 @@ from actions.posting.doubts import find_silent_steps
 from actions.read_actions import LastRun
 from cli.connection import read_database
 from cli.options import AppOption, JsonOption, option
-from cli.output import format_due, print_table, print_warning, style_state
+from cli.output import err, format_due, out, style_state
 from models.database.engine import read_clock
 from models.operation_state import OperationState
 from models.units import format_age
@@ -39,7 +39,7 @@ def list_actions(
     with read_database() as connection:
         found = fetch_listed_actions(connection, app=app, deleted=deleted)
         now = read_clock(connection)
-    print_table(
+    out().table(
         found,
         lambda each: {
             "uid": each.uid,
@@ -67,9 +67,9 @@ def _warn_of_silent(found: Sequence[ListedAction]) -> None:
         for problem in find_silent_steps(each.written)
     )
     for text in islice(silent, _SILENT_SHOWN):
-        print_warning(text)
+        err().warn(text)
     if next(silent, None) is not None:
-        print_warning("There are more such actions; these are the first.")
+        err().warn("There are more such actions; these are the first.")
 
 
 def _format_next(shown: ShownAction) -> str:

@@ -36,7 +36,7 @@ from cli.options import (
     option,
     read_file,
 )
-from cli.output import format_both, out, print_found, print_json, print_line, print_note
+from cli.output import err, format_both, out
 from models.errors import UsageError
 from overview.actions.shown import (
     ShownAction,
@@ -91,7 +91,7 @@ def apply(
         pruned = planned.pruned
         _ask(planned, folder)
     applied = _apply(app, documents, pruned, dry_run).judge()
-    print_found(applied, _print, json=json)
+    out().found(applied, _print, json=json)
     _warn(applied, folder)
 
 
@@ -162,7 +162,7 @@ def _print(applied: AppliedFolder) -> None:
     counts = ", ".join(
         f"{count:,} {change}" for change, count in applied.counts.items() if count
     )
-    print_line(f"{'Would be' if applied.dry_run else 'Applied'}: {counts}.")
+    out().say(f"{'Would be' if applied.dry_run else 'Applied'}: {counts}.")
 
 
 def _format(entry: AppliedEntry) -> Text:
@@ -205,12 +205,12 @@ def _warn(applied: AppliedFolder, folder: str) -> None:
     doubts = [each.placed for each in applied.warnings]
     warn_of_many(superseded, doubts, may_be_more=applied.more_warnings)
     if applied.unlisted:
-        print_note(
+        err().say(
             f"{_list(applied.unlisted)} of {applied.app!r} have no file in {folder},"
             " and stay. --prune deletes them, and their uids can never be used again."
         )
     if applied.dry_run:
-        print_note(NOTHING_STORED)
+        err().say(NOTHING_STORED)
 
 
 def delete(
@@ -232,10 +232,10 @@ def delete(
     """
     found = _find(actions or [], app=app, everything=everything)
     if not found:
-        print_note("There is nothing to delete.")
+        err().say("There is nothing to delete.")
         return
     if dry_run:
-        print_note(f"{len(found):,} would be deleted. Nothing was changed (--dry-run).")
+        err().say(f"{len(found):,} would be deleted. Nothing was changed (--dry-run).")
     else:
         question = ask_database(describe_deletion, found)
         confirm_change_of_many(question, yes=yes)
@@ -245,11 +245,11 @@ def delete(
             found = [fetch_shown_action(connection, each.uid) for each in found]
     if json:
         one = actions is not None and len(actions) == 1
-        print_json(found[0] if one else found)
+        out().json(found[0] if one else found)
         return
     verb = "Would delete" if dry_run else "Deleted"
     for each in found:
-        print_line(f"{verb} {each.name} (uid {each.uid}).")
+        out().say(f"{verb} {each.name} (uid {each.uid}).")
 
 
 def _find(given: list[str], *, app: str | None, everything: bool) -> list[ShownAction]:

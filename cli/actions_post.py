@@ -25,16 +25,7 @@ from actions.posting.refusals import make_given, name_former
 from actions.previews.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, OwnerOption, argument, option, read_file
-from cli.output import (
-    err,
-    format_both,
-    out,
-    print_doubts,
-    print_json,
-    print_line,
-    print_note,
-    print_warning,
-)
+from cli.output import err, format_both, out
 from models.door.documents import read_actions
 from models.errors import Problem, UsageError
 from models.scheduled_action import ScheduledActionModel
@@ -115,7 +106,7 @@ def _post_one(
     found = outcome.judge()
     found = dataclasses.replace(found, next=found.next[:_SHOWN])
     if json:
-        print_json(found)
+        out().json(found)
     else:
         _print(told, found)
     _warn(found.superseded, found.zone, found.warnings)
@@ -136,16 +127,16 @@ def _post_many(
     posted = found.judge()
     outcomes = posted.items
     if json:
-        print_json(outcomes)
+        out().json(outcomes)
     else:
         created = sum(each.created for each in outcomes)
         would = "Would post" if dry_run else "Posted"
         also = "replace" if dry_run else "replaced"
-        print_line(f"{would} {created:,} and {also} {len(outcomes) - created:,}.")
+        out().say(f"{would} {created:,} and {also} {len(outcomes) - created:,}.")
     superseded = sum(len(each.superseded) for each in outcomes)
     warn_of_many(superseded, posted.warnings, may_be_more=posted.more_warnings)
     if dry_run:
-        print_note(NOTHING_STORED)
+        err().say(NOTHING_STORED)
 
 
 def warn_of_many(
@@ -153,23 +144,23 @@ def warn_of_many(
 ) -> None:
     """Say how many occurrences will not run, and print the first doubts."""
     if superseded:
-        print_warning(tell_superseded(superseded))
-    print_doubts(doubts)
+        err().warn(tell_superseded(superseded))
+    err().doubts(doubts)
     if may_be_more:
-        print_warning("There may be more warnings; these are the first.")
+        err().warn("There may be more warnings; these are the first.")
 
 
 def _print(action: ScheduledActionModel, posted: PostedAction) -> None:
     verb = "Posted" if posted.created else "Replaced"
     line = Text(f"{verb} ").append(action.name, style="bold")
     out().print(line.append(f" (uid {posted.uid}, revision {posted.revision})."))
-    print_line(describe(action))
+    out().say(describe(action))
     if posted.next:
-        print_line("Next:")
+        out().say("Next:")
     for at in posted.next:
-        print_line(f"  {format_both(at, posted.zone)}")
+        out().say(f"  {format_both(at, posted.zone)}")
     if posted.state != "active":
-        print_note(f"The action is {posted.state}, so its schedule does not run.")
+        err().say(f"The action is {posted.state}, so its schedule does not run.")
 
 
 def _warn(
@@ -184,7 +175,7 @@ def _warn(
             )
         )
     for problem in doubts:
-        print_warning(str(problem))
+        err().warn(str(problem))
 
 
 def _show_changes(
@@ -196,12 +187,12 @@ def _show_changes(
         foretold = foretell_post(connection, app, action, how)
         told = name_former(connection, app, make_given(action, foretold.old))
     if json:
-        print_json(foretold)
+        out().json(foretold)
     else:
-        print_line(describe(told))
+        out().say(describe(told))
         _print_changes(foretold, foretold.zone)
     _warn(foretold.superseded, foretold.zone, foretold.doubts)
-    print_note(NOTHING_STORED)
+    err().say(NOTHING_STORED)
 
 
 def _print_changes(changes: RunChanges, zone: ZoneInfo) -> None:
@@ -213,9 +204,9 @@ def _print_changes(changes: RunChanges, zone: ZoneInfo) -> None:
         for each in changes.moved
     ]
     if not (added or removed or moved):
-        print_line(f"Nothing changes until {format_both(changes.until, zone)}.")
+        out().say(f"Nothing changes until {format_both(changes.until, zone)}.")
     for lines, word in ((added, "added"), (removed, "removed"), (moved, "moved")):
         for line, style in lines[:_LISTED]:
             out().print(Text(line, style=style))
         if len(lines) > _LISTED:
-            print_line(f"  and {len(lines) - _LISTED:,} more {word}")
+            out().say(f"  and {len(lines) - _LISTED:,} more {word}")

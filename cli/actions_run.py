@@ -19,7 +19,7 @@ from cli.options import (
     read_note,
     takes,
 )
-from cli.output import out, print_json, print_note, print_warning
+from cli.output import err, out
 from dispatch.manual_runs import find_runnable, run_now
 from models.database.engine import Author
 from overview.operations import fetch_shown_operation
@@ -80,16 +80,16 @@ def run(
             " --user ID runs it for one user)"
         )
         if not confirm(what, yes=yes):
-            print_note("Nothing was recorded.")
+            err().say("Nothing was recorded.")
             raise typer.Exit(1)
     for problem in found.silent:
-        print_warning(str(problem))
+        err().warn(str(problem))
     author = Author(get_actor())
     operation_id = run_now(get_engine(), found.uid, author=author, **asked)
     leader = ask_database(fetch_leader)
     if leader is None:
         starter = get_settings().name_starter("minutehand scheduler")
-        print_note(
+        err().say(
             f"No scheduler leads, so the run waits to be sent. Start one: {starter}."
         )
     if wait:
@@ -98,6 +98,6 @@ def run(
         raise typer.Exit(follow(operation_id, json=json))
     if json:
         shown = ask_database(fetch_shown_operation, operation_id)
-        print_json(shown)
+        out().json(shown)
     else:
         out().print(str(operation_id))

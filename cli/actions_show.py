@@ -15,15 +15,7 @@ from actions.read_actions import FollowingAction, RevisionNote
 from cli.actions import format_last, style_action_state
 from cli.connection import read_database
 from cli.options import ActionArgument, AppOption, JsonOption
-from cli.output import (
-    describe_pause,
-    format_both,
-    format_due,
-    out,
-    print_fields,
-    print_json,
-    print_table,
-)
+from cli.output import describe_pause, format_both, format_due, out
 from models.database.engine import read_clock
 from models.fields.delay import join_delay
 from models.fields.duration import Duration
@@ -50,7 +42,7 @@ def show_action(
         )
         now = read_clock(connection)
     if json:
-        print_json(found)
+        out().json(found)
         return
     _print_action(found, now)
     _print_revisions(found.revisions, found.zone)
@@ -63,7 +55,7 @@ def _print_action(shown: DetailedAction, now: datetime) -> None:
     last = shown.last
     waiting = join_delay(shown.delay, shown.at)
     waits = f"{shown.event}, {waiting or 'at once'}" if shown.event else None
-    print_fields(
+    out().fields(
         [
             ("uid", shown.uid),
             ("app", shown.app),
@@ -99,7 +91,7 @@ def _tell_follower(each: FollowingAction) -> str:
 
 
 def _print_revisions(revisions: Sequence[RevisionNote], zone: ZoneInfo) -> None:
-    print_table(
+    out().table(
         revisions,
         lambda each: {
             "number": str(each.revision),

@@ -25,16 +25,7 @@ from cli.options import (
     confirm,
     shorten,
 )
-from cli.output import (
-    describe_pause,
-    format_both,
-    print_fields,
-    print_json,
-    print_line,
-    print_note,
-    print_table,
-    print_warning,
-)
+from cli.output import describe_pause, err, format_both, out
 from dispatch.notice_operations import send_test_notice
 from operations.notices.grouping import INSTALLATION, Scope
 from overview.apps.small_apps import (
@@ -50,7 +41,7 @@ from overview.apps.small_apps import (
 def list_apps(*, json: JsonOption = False) -> None:
     """List the small apps."""
     found = ask_database(fetch_listed_apps)
-    print_table(
+    out().table(
         found,
         lambda each: {
             "uid": each.uid,
@@ -89,11 +80,11 @@ def show_app(uid: AppArgument, *, json: JsonOption = False) -> None:
     """
     found = ask_database(fetch_detailed_app, uid)
     if json:
-        print_json(found)
+        out().json(found)
         return
     told = [] if found.notices is None else found.notices.recipients
     shown = ", ".join(f"{group} ({count:,})" for group, count in found.groups.items())
-    print_fields(
+    out().fields(
         [
             ("uid", found.uid),
             ("name", found.name),
@@ -116,7 +107,7 @@ def show_app(uid: AppArgument, *, json: JsonOption = False) -> None:
     address = None if found.mail is None else found.mail.from_address
     doubt = find_sender_doubt(address, get_settings().mail_sender_hosts)
     if doubt is not None:
-        print_warning(doubt)
+        err().warn(doubt)
 
 
 def _describe_mail(mail: AppMail | None) -> list[tuple[str, str | None]]:
@@ -130,7 +121,7 @@ def _describe_mail(mail: AppMail | None) -> list[tuple[str, str | None]]:
 
 
 def _print_domains(domains: Sequence[ShownDomain]) -> None:
-    print_table(
+    out().table(
         domains,
         lambda each: {
             "domain": each.name,
@@ -158,13 +149,13 @@ def delete_app(
     """
     found = ask_database(fetch_detailed_app, uid)
     if not confirm(f"Delete small app {found.uid!r}", yes=yes):
-        print_note("Nothing was deleted.")
+        err().say("Nothing was deleted.")
         raise typer.Exit(1)
     deleted = change_database(delete_small_app, uid, by=get_actor())
     if json:
-        print_json(deleted)
+        out().json(deleted)
     else:
-        print_line(deleted.told)
+        out().say(deleted.told)
 
 
 def export_app(uid: AppArgument) -> None:
@@ -174,7 +165,7 @@ def export_app(uid: AppArgument) -> None:
     It has all that admins wrote: keys in the addresses of sources, too.
     """
     with read_database() as connection:
-        print_json(fetch_document(connection, uid))
+        out().json(fetch_document(connection, uid))
 
 
 def send_test(
@@ -195,7 +186,7 @@ def send_test(
     operator = Scope(INSTALLATION, settings.timezone, mail, webhook)
     operation_id = change_database(send_test_notice, app, operator)
     if json:
-        print_json({"operation": operation_id})
+        out().json({"operation": operation_id})
         return
     watch = f"minutehand operations watch {operation_id}"
-    print_note(f"A test notice is on its way. Whether it arrives: {watch}")
+    err().say(f"A test notice is on its way. Whether it arrives: {watch}")

@@ -11,7 +11,7 @@ from actions.small_apps.check_settings import check_settings
 from actions.small_apps.differences import AppDifference, foresee_apply
 from cli.connection import change_database, get_actor, get_settings, use_engine
 from cli.options import JsonOption, argument, option, read_file
-from cli.output import print_found, print_line, print_warning
+from cli.output import err, out
 from models.door.app_documents import read_small_app
 
 #: The document in a directory.
@@ -55,27 +55,27 @@ def apply_apps(
     known = get_settings()
     found = check_settings(model, known.sql_connections, known.mail_sender_hosts)
     for doubt in found.doubted:
-        print_warning(str(doubt))
+        err().warn(str(doubt))
     found.refuse()
     terms = ApplyTerms(folder, raise_events, get_actor())
     if dry_run:
         with use_engine() as engine:
             difference = foresee_apply(engine, model, terms)
-        print_found(difference, _print_difference, json=json)
+        out().found(difference, _print_difference, json=json)
         return
     applied = change_database(apply_small_app, model, terms)
-    print_found(applied, _print, json=json)
+    out().found(applied, _print, json=json)
 
 
 def _print(applied: Applied) -> None:
     verb = "Created" if applied.created else "Updated"
-    print_line(f"{verb} small app {applied.uid}.")
+    out().say(f"{verb} small app {applied.uid}.")
     for part, change in applied.parts.items():
-        print_line(f"  {part}: {_count(change)}")
+        out().say(f"  {part}: {_count(change)}")
     if applied.events:
-        print_line(f"  events: {applied.events:,} recorded")
+        out().say(f"  events: {applied.events:,} recorded")
     for uid in applied.retimed:
-        print_line(f"  action {uid}: has new dates")
+        out().say(f"  action {uid}: has new dates")
 
 
 def _count(change: PartChange) -> str:
@@ -98,19 +98,19 @@ _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
 def _print_difference(difference: AppDifference) -> None:
     verb = "created" if difference.created else "updated"
     if not (difference.created or difference.counts):
-        print_line(f"Small app {difference.uid} would not change.")
+        out().say(f"Small app {difference.uid} would not change.")
         return
-    print_line(f"Small app {difference.uid} would be {verb}.")
+    out().say(f"Small app {difference.uid} would be {verb}.")
     for part, change in difference.counts.items():
-        print_line(f"  {part}: {_count(change)}")
+        out().say(f"  {part}: {_count(change)}")
         for entry in difference.entries:
             if entry.part == part:
                 where = f" ({', '.join(entry.pointers)})" if entry.pointers else ""
                 line = f"    {_SIGNS[entry.change]} {entry.name}{where}"
-                print_line(line)
+                out().say(line)
     if difference.unlisted:
-        print_line(f"  {difference.unlisted:,} more are not listed.")
+        out().say(f"  {difference.unlisted:,} more are not listed.")
     if difference.events:
-        print_line(f"  events: {difference.events:,} would be recorded")
+        out().say(f"  events: {difference.events:,} would be recorded")
     for uid in difference.retimed:
-        print_line(f"  action {uid}: would have new dates")
+        out().say(f"  action {uid}: would have new dates")

@@ -11,7 +11,7 @@ from actions.explaining.audit import AuditFault
 from actions.read_rules import fetch_named
 from cli.connection import ask_database, get_settings, use_engine
 from cli.options import AppOption, JsonOption, option, read_period
-from cli.output import format_both, print_json, print_line, print_note, print_table
+from cli.output import err, format_both, out
 from models.units import format_count
 from overview.actions.auditing import audit_all
 
@@ -40,25 +40,25 @@ def audit(
     with use_engine() as engine:
         found = audit_all(engine, since=begin, until=end, app=app, lookback=lookback)
     if found.is_ahead:
-        print_note(
+        err().say(
             f"Nothing was compared: the last tick was {format_both(found.ticked_at)},"
             " and later occurrences are not decided yet."
         )
     if json:
-        print_json(found.faults)
+        out().json(found.faults)
     else:
         _print(found.faults)
         period = f"{format_both(found.since)} to {format_both(found.until)}"
         actions = format_count(found.audited, "action", "actions")
         faults = format_count(len(found.faults), "fault", "faults")
-        print_line(f"{actions} audited, {faults}, {period}")
+        out().say(f"{actions} audited, {faults}, {period}")
     if found.faults:
         raise typer.Exit(1)
 
 
 def _print(faults: Sequence[AuditFault]) -> None:
     named = ask_database(fetch_named, {each.action_uid for each in faults})
-    print_table(
+    out().table(
         faults,
         lambda f: {
             "fault": f.fault.value,

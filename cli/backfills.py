@@ -24,15 +24,7 @@ from cli.options import (
     takes,
     takes_terms,
 )
-from cli.output import (
-    format_both,
-    print_fields,
-    print_json,
-    print_line,
-    print_note,
-    print_table,
-    style_state,
-)
+from cli.output import err, format_both, out, style_state
 from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.requests import (
     ShownBackfill,
@@ -121,13 +113,13 @@ def backfill(
 
 def _print_started(shown: ShownBackfill, *, is_led: bool, json: bool) -> None:
     if json:
-        print_json(shown)
+        out().json(shown)
     else:
         many = _say_many(shown.total)
-        print_line(f"Backfill {shown.id} of {many}.")
-        print_note(f"To follow it: minutehand backfills show {shown.id}")
+        out().say(f"Backfill {shown.id} of {many}.")
+        err().say(f"To follow it: minutehand backfills show {shown.id}")
     if not is_led:
-        print_note(
+        err().say(
             "No scheduler leads, so the backfill waits. Start one: minutehand"
             " scheduler, or minutehand up."
         )
@@ -139,10 +131,10 @@ def _say_many(count: int) -> str:
 
 def _print_plan(plan: Plan, zone: ZoneInfo, *, json: bool) -> None:
     if json:
-        print_json(plan)
+        out().json(plan)
         return
     found = plan.occurrences
-    print_table(
+    out().table(
         found[:_SHOWN],
         lambda each: {
             "occurrence": format_both(each.occurrence, zone),
@@ -152,13 +144,13 @@ def _print_plan(plan: Plan, zone: ZoneInfo, *, json: bool) -> None:
         },
     )
     if len(found) > _SHOWN:
-        print_line(f"{len(found) - _SHOWN:,} more occurrences: see --json.")
+        out().say(f"{len(found) - _SHOWN:,} more occurrences: see --json.")
     period = f"{format_both(plan.since, zone)} to {format_both(plan.until, zone)}"
     if not found:
-        print_line(f"The rule is not due from {period}.")
+        out().say(f"The rule is not due from {period}.")
         return
     of = f"of {len(found):,} ({list_counts(plan.by_recorded)})"
-    print_line(f"{plan.total:,} {of} would run: {period}")
+    out().say(f"{plan.total:,} {of} would run: {period}")
 
 
 def list_backfills(
@@ -175,7 +167,7 @@ def list_backfills(
             connection, Page(limit), app=app, action_uid=uid
         ).entries
         named = fetch_named(connection, {each.action_uid for each in found})
-    print_table(
+    out().table(
         found,
         lambda each: {
             "id": shorten(each.id),
@@ -206,10 +198,10 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
         named = fetch_named(connection, [shown.action_uid])
     name, zone = named[shown.action_uid]
     if json:
-        print_json({**get_members(shown), "occurrences": part.entries})
+        out().json({**get_members(shown), "occurrences": part.entries})
         return
     _print_shown(shown, name, zone)
-    print_table(
+    out().table(
         part.entries,
         lambda each: {
             "occurrence": format_both(each.occurrence, zone),
@@ -219,7 +211,7 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
         apart=True,
     )
     if shown.total > len(part.entries):
-        print_line(f"{shown.total - len(part.entries):,} more: see --json.")
+        out().say(f"{shown.total - len(part.entries):,} more: see --json.")
 
 
 def _print_shown(shown: ShownBackfill, name: str, zone: ZoneInfo) -> None:
@@ -227,7 +219,7 @@ def _print_shown(shown: ShownBackfill, name: str, zone: ZoneInfo) -> None:
     canceled = None
     if shown.canceled_at is not None:
         canceled = f"{format_both(shown.canceled_at, zone)} by {shown.canceled_by}"
-    print_fields(
+    out().fields(
         [
             ("state", shown.state),
             ("action", f"{name} ({shown.app})"),
@@ -257,7 +249,7 @@ def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
         count = cancel_backfill(connection, backfill_id)
         shown = fetch_shown_backfill(connection, backfill_id)
     if json:
-        print_json(shown)
+        out().json(shown)
         return
     many = format_count(count, "waiting operation", "waiting operations")
-    print_line(f"Canceled backfill {backfill_id}, and {many} of it.")
+    out().say(f"Canceled backfill {backfill_id}, and {many} of it.")

@@ -20,15 +20,7 @@ from cli.options import (
     shorten,
     takes,
 )
-from cli.output import (
-    format_both,
-    out,
-    print_error,
-    print_json,
-    print_line,
-    print_note,
-    print_table,
-)
+from cli.output import err, format_both, out
 from models.errors import UsageError
 from models.json_form import write_json
 from models.paging import Page
@@ -77,7 +69,7 @@ def list_changes(
     with read_database() as connection:
         found = fetch_changes(connection, wanted, Page(limit)).entries
         names = fetch_action_names(connection, found)
-    print_table(
+    out().table(
         found,
         lambda each: {
             "number": str(each.number),
@@ -132,18 +124,18 @@ def verify(
     found = ask_database(verify_changes, known)
     broken = found.broken
     if json:
-        print_json(found)
+        out().json(found)
     elif broken is None:
         changes = format_count(found.count, "change", "changes")
-        print_line(f"The chain is whole: {changes}.")
+        out().say(f"The chain is whole: {changes}.")
         if found.count:
             out().print(f"{found.count}:{found.head}", soft_wrap=True)
-            print_note(
+            err().say(
                 "Keep this line outside of the database. Whoever can rewrite the whole"
                 " record is found out by: minutehand changes verify --anchor LINE"
             )
     else:
-        print_error(f"the chain is broken at change {broken.number}: {broken.detail}")
+        err().refuse(f"the chain is broken at change {broken.number}: {broken.detail}")
     if broken is not None:
         raise typer.Exit(1)
 

@@ -16,7 +16,7 @@ from cli.options import (
     read_instant,
     takes,
 )
-from cli.output import print_json, print_line, print_warning
+from cli.output import err, out
 from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
 from models.event import CloudEventModel, UserEventModel
@@ -89,11 +89,11 @@ def send(
     received = change_database(receive_events, app, sent, correct=correct)
     if json:
         counts = {"received": received.received, "recorded": received.recorded}
-        print_json(counts)
+        out().json(counts)
     else:
         known = received.received - received.recorded
         also = f"; {known:,} changed nothing" if known else ""
-        print_line(f"Recorded {received.recorded:,} of {received.received:,}{also}.")
+        out().say(f"Recorded {received.recorded:,} of {received.received:,}{also}.")
     _warn_of_future(received, sent)
 
 
@@ -109,9 +109,9 @@ def _warn_of_future(
         at = event.time if isinstance(event, CloudEventModel) else event.at
         assert at is not None  # an event without an instant is of now
         age = format_age(ahead)
-        print_warning(
+        err().warn(
             f"{pointer}: {format_instant(at)} is {age} in the future."
             " If that is wrong, send the right instant with --correct."
         )
     if len(early) > _MOST:
-        print_warning(f"{len(early) - _MOST:,} more events are in the future.")
+        err().warn(f"{len(early) - _MOST:,} more events are in the future.")

@@ -40,7 +40,7 @@ from actions.importing.readers.databases import (
 )
 from cli.connection import get_settings
 from cli.options import JsonOption, argument, naming, option, read_file, takes
-from cli.output import err, out, print_json, print_note, print_warning
+from cli.output import err, out
 from models.database.engine import read_host_clock
 from models.errors import ConflictError, UsageError
 from models.fields.zone import load_zone
@@ -139,19 +139,19 @@ def _as_command(read: Callable[..., Report]) -> Callable[..., None]:
         if folder is not None:
             written = write_files(Path(folder), report.entries, overwrite=overwrite)
         if json:
-            print_json(report)
+            out().json(report)
         elif folder is None:
-            print_json(report.documents)
+            out().json(report.documents)
             _print(report, err())
         else:
             _print(report, out())
         if written is not None:
             many = format_count(written, "document", "documents")
-            print_note(f"Wrote {many} to {folder}.")
+            err().say(f"Wrote {many} to {folder}.")
         for obstacle in report.find_obstacles(get_settings().make_task_rules()):
-            print_warning(obstacle)
+            err().warn(obstacle)
         if not report.entries:
-            print_warning(f"Nothing was found to import. {report.if_empty}".rstrip())
+            err().warn(f"Nothing was found to import. {report.if_empty}".rstrip())
         if report.cannot_be:
             raise typer.Exit(1)
 

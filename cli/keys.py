@@ -25,7 +25,7 @@ from cli.options import (
     option,
     read_options,
 )
-from cli.output import format_both, out, print_json, print_line, print_note, print_table
+from cli.output import err, format_both, out
 from models.errors import NotFoundError, UsageError
 from models.fields.duration import Duration
 from models.paging import Page
@@ -100,7 +100,7 @@ def list_keys(
     """
     with read_database() as connection:
         found = fetch_keys(connection, app=app, page=Page(limit)).entries
-    print_table(
+    out().table(
         found,
         lambda each: {
             "id": each.id,
@@ -134,11 +134,11 @@ def revoke(key: _IdArgument, *, json: JsonOption = False) -> None:
                 msg = f"{error}, and {of_keys}, or keys invitations"
                 raise NotFoundError(msg) from None
     if json:
-        print_json(revoked)
+        out().json(revoked)
     elif isinstance(revoked, ShownInvitation):
-        print_line(f"The invitation of {revoked.name} was revoked")
+        out().say(f"The invitation of {revoked.name} was revoked")
     else:
-        print_line(
+        out().say(
             f"{_describe(revoked)} was revoked at {format_both(revoked.revoked_at)}"
             f" by {revoked.revoked_by}"
         )
@@ -164,7 +164,7 @@ def rotate(
         old = fetch_key(connection, new.replaces or "")
     _print_new(new, json=json)
     if not json:
-        print_note(f"Key {old.id} is taken until {format_both(old.expires_at)}.")
+        err().say(f"Key {old.id} is taken until {format_both(old.expires_at)}.")
 
 
 def link(
@@ -220,7 +220,7 @@ def link(
         wanted = InvitationModel(role=role, app=app, name=invite_, expires=life)
     new = change_database(invite, wanted)
     out().print(make_address(url, new.text), soft_wrap=True)
-    print_note(
+    err().say(
         f"For {new.name}, {new.role} of small app {new.app}: once, and until"
         f" {format_both(new.expires_at)}. It is not shown again."
     )
@@ -233,7 +233,7 @@ def invitations(*, app: AppOption = None, json: JsonOption = False) -> None:
     The latest comes first.
     """
     found = ask_database(fetch_invitations, app)
-    print_table(
+    out().table(
         found,
         lambda each: {
             "id": each.id,
@@ -262,11 +262,11 @@ def _demand(role: Role | None, app: str | None, is_all: bool, example: str) -> R
 def _print_new(new: NewKey, *, json: bool) -> None:
     """Print a new key alone, for scripts; what people should know goes elsewhere."""
     if json:
-        print_json(new)
+        out().json(new)
         return
     out().print(new.text, soft_wrap=True)
     ends = format_both(new.expires_at, dash="never")
-    print_note(f"{_describe(new)}, expires: {ends}. It is not shown again.")
+    err().say(f"{_describe(new)}, expires: {ends}. It is not shown again.")
 
 
 def _describe(key: ShownKey) -> str:
@@ -308,6 +308,6 @@ def make_link_here(
 def tell_how_to_sign_in(url: str) -> None:
     """Print a link to the pages at *url* for whoever sits at the terminal."""
     if sys.stderr.isatty():
-        print_note(f"To sign in, once and within 15 minutes: {make_link_here(url)}")
+        err().say(f"To sign in, once and within 15 minutes: {make_link_here(url)}")
     else:
-        print_note(f"To sign in, in a terminal: {LINK_COMMAND}")
+        err().say(f"To sign in, in a terminal: {LINK_COMMAND}")

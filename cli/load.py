@@ -17,7 +17,7 @@ from cli.options import (
     read_optional_instant,
     read_period,
 )
-from cli.output import format_both, print_fields, print_found, print_table
+from cli.output import format_both, out
 from models.units import format_age, list_counts
 
 #: Small apps and quiet windows that people are shown.
@@ -67,13 +67,13 @@ def load(
     away = read_away(quiet, from_then, get_settings().lookback)
     found = ask_database(forecast_load, since=since, until=end, app=app, away=away)
     show = partial(_print, asks_quiet=away is not None)
-    print_found(found, show, json=json)
+    out().found(found, show, json=json)
 
 
 def _print(found: Load, *, asks_quiet: bool) -> None:
     queues = list_counts(found.by_queue)
     left = [f"{n:,} {_LEFT_OUT[why]}" for why, n in found.left_out.items()]
-    print_fields(
+    out().fields(
         [
             ("from", format_both(found.from_)),
             ("until", format_both(found.until)),
@@ -89,12 +89,12 @@ def _print(found: Load, *, asks_quiet: bool) -> None:
 
 
 def _print_load(found: Load) -> None:
-    print_table(
+    out().table(
         found.by_app[:_APPS],
         lambda each: {"app": each.app, "occurrences": f"{each.total:,}"},
         apart=True,
     )
-    print_table(
+    out().table(
         found.hot,
         lambda each: {
             "hot minute": format_both(each.at),
@@ -112,10 +112,10 @@ def _name(actions: Sequence[NamedAction]) -> str:
 
 def _print_quiet(found: Quiet | None) -> None:
     if found is None:
-        print_fields([("quiet", "cannot be told, for not all was counted")])
+        out().fields([("quiet", "cannot be told, for not all was counted")])
         return
     more = len(found.windows) - _WINDOWS
-    print_fields(
+    out().fields(
         [
             ("away", _tell(found.outage)),
             ("cheapest", None if found.cheapest is None else _tell(found.cheapest)),
@@ -123,7 +123,7 @@ def _print_quiet(found: Quiet | None) -> None:
             ("not shown", f"{more:,} more windows" if more > 0 else None),
         ]
     )
-    print_table(
+    out().table(
         found.windows[:_WINDOWS],
         lambda each: {
             "nothing is due from": format_both(each.from_),

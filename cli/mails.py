@@ -28,7 +28,7 @@ from cli.options import (
     takes,
     takes_terms,
 )
-from cli.output import format_both, out, print_json, print_line, print_note, print_table
+from cli.output import err, format_both, out
 from models.database.engine import Author
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.operation_state import DeliveryState
@@ -111,7 +111,7 @@ def list_mails(
         found = fetch_mails(connection, wanted, Page(limit)).entries
         counts = count_mails(connection, wanted)
         zones = fetch_zones_of(connection, {each.operation_id for each in found})
-    print_table(
+    out().table(
         found,
         lambda each: {
             "operation": shorten(each.operation_id),
@@ -127,7 +127,7 @@ def list_mails(
         json=json,
     )
     if found and not json:
-        print_line(f"Total: {list_counts(dict(sorted(counts.items())))}.")
+        out().say(f"Total: {list_counts(dict(sorted(counts.items())))}.")
 
 
 def _describe(mail: ListedMail) -> str:
@@ -163,7 +163,7 @@ def show_mail(
         found = fetch_mail(connection, run, step, recipient, app=None)
         zone = fetch_zones_of(connection, (run,)).get(run)
     if json:
-        print_json(found)
+        out().json(found)
     elif html:
         _print_html(found)
     else:
@@ -171,20 +171,20 @@ def show_mail(
 
 
 def _print_mail(mail: ReadMail, zone: ZoneInfo | None) -> None:
-    print_line(f"To:         {mail.recipient} ({mail.app})")
-    print_line(f"Message-ID: <{mail.message_id}>")
+    out().say(f"To:         {mail.recipient} ({mail.app})")
+    out().say(f"Message-ID: <{mail.message_id}>")
     state = f"{mail.state}, {format_both(mail.updated_at, zone)}"
-    print_line(f"State:      {state}")
+    out().say(f"State:      {state}")
     if mail.error is not None:
-        print_line(f"Error:      {mail.error}")
+        out().say(f"Error:      {mail.error}")
     if mail.content is not KeptContent.YES:
-        print_note(_explain_lack(mail.content))
+        err().say(_explain_lack(mail.content))
         return
-    print_line(f"Subject:    {mail.subject}")
+    out().say(f"Subject:    {mail.subject}")
     if mail.text is not None:
         out().print(f"\n{mail.text}", markup=False, soft_wrap=True)
     if mail.html is not None:
-        print_note("It has an HTML part: see --html.")
+        err().say("It has an HTML part: see --html.")
 
 
 def _print_html(found: ReadMail) -> None:
@@ -259,13 +259,13 @@ def _resolve(wanted: MailFilter, terms: ChangeTerms, *, resend: bool) -> None:
         total = foreseen.matched
         many = f"{wanted.state} {'mail' if total == 1 else 'mails'}"
         if (dry_run or not total) and json:
-            print_json(replace(foreseen, dry_run=dry_run))
+            out().json(replace(foreseen, dry_run=dry_run))
             return
         if not total:
-            print_line(f"No {wanted.state} mails match.")
+            out().say(f"No {wanted.state} mails match.")
             return
         if dry_run:
-            print_line(f"Matched {total:,} {many}.")
+            out().say(f"Matched {total:,} {many}.")
             return
         again = f"Send {total:,} {many} again"
         confirm_change_of_many(
@@ -275,11 +275,11 @@ def _resolve(wanted: MailFilter, terms: ChangeTerms, *, resend: bool) -> None:
         get_engine(), wanted, resend=resend, by=Author(get_actor())
     )
     if json:
-        print_json(resolved)
+        out().json(resolved)
     else:
         verb = "Will be sent again soon:" if resend else "Marked as sent:"
-        print_line(f"{verb} {resolved.changed:,} of {resolved.matched:,}.")
+        out().say(f"{verb} {resolved.changed:,} of {resolved.matched:,}.")
         for text in resolved.refused.values():
-            print_line(f"  left unchanged: {text}")
+            out().say(f"  left unchanged: {text}")
     if resolved.refused and not resolved.changed:
         raise typer.Exit(ConflictError.exit_code)

@@ -13,14 +13,7 @@ from rich.text import Text
 from actions.lookup import find_action
 from cli.connection import ask_database, get_settings, use_engine
 from cli.options import AppOption, JsonOption, argument, option, read_file
-from cli.output import (
-    out,
-    print_json,
-    print_line,
-    print_note,
-    print_table,
-    print_warning,
-)
+from cli.output import err, out
 from models.door.documents import read_action
 from models.errors import NotFoundError, UsageError
 from models.json_form import get_members
@@ -74,15 +67,15 @@ def preview_mails(
         found = previews.preview(uid, model, user=user, most=limit)
     files = [] if folder is None else _write(folder, found)
     if json:
-        print_json({**get_members(found), "files": [str(path) for path in files]})
+        out().json({**get_members(found), "files": [str(path) for path in files]})
         return
     _print_recipients(found)
     _print_mails(found)
     for problem in found.problems:
         where = f"{problem.step}: " if problem.step else ""
-        print_warning(f"{where}{problem.message}")
+        err().warn(f"{where}{problem.message}")
     if files:
-        print_note(f"Wrote {format_count(len(files), 'file', 'files')} below {folder}.")
+        err().say(f"Wrote {format_count(len(files), 'file', 'files')} below {folder}.")
 
 
 def _read(given: str, app: str | None) -> tuple[str, ScheduledActionModel]:
@@ -125,13 +118,13 @@ def _print_recipients(found: MailPreview) -> None:
     if found.asked is not None:
         verb = "would get" if found.asked.is_in else "would not get"
         said = f"{found.asked.user} {verb} its mails: {found.asked.reason}."
-        print_line(said)
+        out().say(said)
         return
-    print_line(f"{_count(who)}, and nothing is sent now.")
+    out().say(f"{_count(who)}, and nothing is sent now.")
     _print_people(who.first, who.count)
     left_out = sum(each.count for each in who.left_out)
     if left_out:
-        print_line(f"\nLeft out: {left_out:,}")
+        out().say(f"\nLeft out: {left_out:,}")
         _print_people(who.first_left_out, left_out)
 
 
@@ -145,7 +138,7 @@ def _count(who: ForeseenRecipients) -> str:
 
 def _print_people(people: tuple[Recipient, ...], count: int) -> None:
     if people:
-        print_table(
+        out().table(
             people,
             lambda each: {
                 "user": each.user,
@@ -155,7 +148,7 @@ def _print_people(people: tuple[Recipient, ...], count: int) -> None:
             },
         )
     if count > len(people):
-        print_note(f"{count - len(people):,} more: see --limit.")
+        err().say(f"{count - len(people):,} more: see --limit.")
 
 
 def _print_mails(found: MailPreview) -> None:
@@ -166,7 +159,7 @@ def _print_mails(found: MailPreview) -> None:
             _print_mail(each)
         elif found.asked is None:
             told = f"{each.step} to {each.recipient}: {each.subject}"
-            print_line(told)
+            out().say(told)
 
 
 def _print_mail(each: PreviewedMail) -> None:
@@ -177,8 +170,8 @@ def _print_mail(each: PreviewedMail) -> None:
             out().print(f"{name}: {each.message[name]}", markup=False, soft_wrap=True)
     for attachment in each.mail.attachments:
         size = format_count(len(attachment.content), "byte", "bytes")
-        print_line(f"Attached: {attachment.name} ({size})")
+        out().say(f"Attached: {attachment.name} ({size})")
     if each.mail.text is not None:
         out().print(f"\n{each.mail.text}", markup=False, soft_wrap=True)
     else:
-        print_note("It has an HTML part alone: see --out.")
+        err().say("It has an HTML part alone: see --out.")

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.lazy import Group, LazyGroup, importing
-from cli.output import print_error, print_line
+from cli.output import err, out
 from models.errors import InvalidDocumentError, MinutehandError
 
 INTERRUPTED = 130
@@ -216,7 +216,7 @@ def _run(arguments: list[str]) -> int:
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - Typer's signature
     if asked:
-        print_line(f"minutehand {version('minutehand')}")
+        out().say(f"minutehand {version('minutehand')}")
         raise typer.Exit
 
 
@@ -245,9 +245,9 @@ def _take_options(
 def _print_refusal(error: MinutehandError) -> None:
     if isinstance(error, InvalidDocumentError):
         for problem in error.problems:
-            print_error(str(problem))
+            err().refuse(str(problem))
     else:
-        print_error(str(error))
+        err().refuse(str(error))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cli.connection import get_settings
 from cli.options import JsonOption
-from cli.output import print_json, print_line, print_note
+from cli.output import err, out
 from migrations.schema import migrate
 from migrations.schema_revisions import check_schema, get_schema_revision
 from models.database.engine import make_engine
@@ -23,15 +23,15 @@ def migrate_database(*, json: JsonOption = False) -> None:
     after = get_schema_revision(engine)
     schema = check_schema(engine)
     if json:
-        print_json({"before": before, "after": after})
+        out().json({"before": before, "after": after})
     elif before == after:
-        print_line(f"The database is already at schema {after}.")
+        out().say(f"The database is already at schema {after}.")
     elif before is None:
-        print_line(f"The database was empty; it is now at schema {after}.")
+        out().say(f"The database was empty; it is now at schema {after}.")
     else:
-        print_line(f"The database was at schema {before}; it is now at {after}.")
+        out().say(f"The database was at schema {before}; it is now at {after}.")
     if schema.is_newer:
-        print_note(
+        err().say(
             f"That is newer than this program's own schema ({schema.wanted}), which is"
             " compatible with it."
         )

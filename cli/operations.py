@@ -29,15 +29,7 @@ from cli.options import (
     shorten,
     takes,
 )
-from cli.output import (
-    format_both,
-    make_table,
-    out,
-    print_fields,
-    print_found,
-    print_table,
-    style_state,
-)
+from cli.output import format_both, make_table, out, style_state
 from dispatch.operation_filters import resolve_filter
 from models.decision import get_action_name
 from models.fields.zone import load_zone
@@ -152,7 +144,7 @@ def list_operations(
         found = fetch_shown_operations(
             connection, resolve_filter(connection, wanted), limit=limit, in_full=json
         )
-    print_table(
+    out().table(
         found,
         lambda each: {
             "id": shorten(each.id),
@@ -177,13 +169,13 @@ def show_operation(operation: OperationArgument, *, json: JsonOption = False) ->
     The id of an operation is also its Celery task id.
     """
     shown = ask_database(fetch_shown_operation, read_operation_id(operation))
-    print_found(shown, print_operation, json=json)
+    out().found(shown, print_operation, json=json)
 
 
 def print_operation(shown: ShownOperation) -> None:
     """Print *shown* for people."""
     zone = load_zone(shown.zone)
-    print_fields(
+    out().fields(
         [
             ("id", str(shown.id)),
             ("what", get_action_name(shown.triggered_by)),

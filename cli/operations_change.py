@@ -20,7 +20,7 @@ from cli.options import (
     read_operation_id,
     takes_terms,
 )
-from cli.output import print_json, print_line, print_note
+from cli.output import err, out
 from dispatch.bulk.requests import (
     ShownBulk,
     cancel_bulk,
@@ -139,7 +139,7 @@ def _change_many(
         _print_counted(change, counted, None, terms)
         return
     if not terms.yes:
-        print_note(_describe(counted))
+        err().say(_describe(counted))
     many = format_count(counted.total, "operation", "operations")
     what = f"{_QUESTIONS[change]} {many}"
     confirm_change_of_many(what, yes=terms.yes)
@@ -182,7 +182,7 @@ def _print_counted(
     terms: ChangeTerms,
 ) -> None:
     if terms.json:
-        print_json(
+        out().json(
             {
                 "matched": counted.total,
                 "by_state": counted.by_state,
@@ -195,14 +195,14 @@ def _print_counted(
         return
     if not counted.total:
         fit = ", ".join(sorted(CHANGEABLE[change]))
-        print_line(f"No operation matches; {change} applies only to {fit} ones.")
+        out().say(f"No operation matches; {change} applies only to {fit} ones.")
         return
     if changed is None:
-        print_line(f"Matched {counted.total:,}: {_describe(counted)}")
+        out().say(f"Matched {counted.total:,}: {_describe(counted)}")
         return
-    print_line(f"{_DONE[change]} {changed.done:,} of {counted.total:,}.")
+    out().say(f"{_DONE[change]} {changed.done:,} of {counted.total:,}.")
     for reason, count in changed.refused.items():
-        print_line(f"  {count:,} left unchanged: {reason}")
+        out().say(f"  {count:,} left unchanged: {reason}")
 
 
 def _change_one(
@@ -216,11 +216,11 @@ def _change_one(
             retry_or_refuse(connection, operation_id, from_step=from_step)
         shown = fetch_shown_operation(connection, operation_id)
     if json:
-        print_json(shown)
+        out().json(shown)
     else:
-        print_line(f"{_DONE[change]} {shown.id}")
+        out().say(f"{_DONE[change]} {shown.id}")
     if shown.is_claimed:
-        print_note(_CLAIMED[change])
+        err().say(_CLAIMED[change])
 
 
 #: What is told of one that a worker still has.

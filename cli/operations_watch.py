@@ -16,16 +16,7 @@ from rich.text import Text
 from cli.connection import ask_database, read_database, use_engine
 from cli.operations import make_steps_table
 from cli.options import JsonOption, OperationArgument, option, read_operation_id
-from cli.output import (
-    err,
-    format_both,
-    out,
-    print_json,
-    print_line,
-    print_note,
-    print_warning,
-    style_state,
-)
+from cli.output import err, format_both, out, style_state
 from models.decision import get_action_name
 from models.errors import UsageError
 from models.fields.duration import read_elapsed
@@ -72,9 +63,9 @@ def follow(operation_id: UUID, *, json: bool) -> int:
     shown = _follow_on_terminal(operation_id) if err().is_terminal else None
     shown = shown or _follow_in_lines(operation_id)
     for warning in find_warnings(shown):
-        print_warning(warning)
+        err().warn(warning)
     if json:
-        print_json(shown)
+        out().json(shown)
     return int(shown.state is not OperationState.SUCCEEDED)
 
 
@@ -121,7 +112,7 @@ def _follow_in_lines(operation_id: UUID) -> ShownOperation:
         for line in describe(shown):
             if line not in told:
                 told.add(line)
-                print_note(line)
+                err().say(line)
         if shown.is_final:
             return shown
         time.sleep(_EVERY_S)
@@ -170,7 +161,7 @@ def log(
     lines = ask_database(fetch_log, operation_id, after=after)
     _print(lines, after, zone, json=json, is_array=True)
     if not lines and not json:
-        print_note(f"Nothing was said. See: minutehand operations show {operation}")
+        err().say(f"Nothing was said. See: minutehand operations show {operation}")
 
 
 def _follow(operation_id: UUID, after: int) -> Iterator[Sequence[LogLine]]:
@@ -193,15 +184,15 @@ def _print(
     lines: Sequence[LogLine], after: int, zone: ZoneInfo, *, json: bool, is_array: bool
 ) -> None:
     if json and is_array:
-        print_json(lines)
+        out().json(lines)
         return
     for line in lines:
         if json:
-            print_json(line)
+            out().json(line)
             continue
         if line.number > after + 1:
             many = format_count(line.number - after - 1, "line was", "lines were")
-            print_note(f"({many} not kept)")
+            err().say(f"({many} not kept)")
         after = line.number
         at = format_both(line.at, zone)
         told = f"{at}  {line.attempt}  {line.step or '-'}  {line.text}"
@@ -239,6 +230,6 @@ def state(
     if found is None:
         raise make_unknown(operation_id)
     if json:
-        print_json(make_reached(operation_id, found))
+        out().json(make_reached(operation_id, found))
     else:
-        print_line(found.value)
+        out().say(found.value)

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from actions.lookup import Suggestion, suggest_actions, suggest_apps
 from cli.connection import ask_database, peek_at_database
-from cli.output import print_note
+from cli.output import err
 from models.database.engine import read_host_clock
 from models.database.lists import SHOWN_DIGITS
 from models.errors import RuleError, UsageError
@@ -385,5 +385,5 @@ def confirm_change_of_many(what: str, *, yes: bool) -> None:
         UsageError: There is no terminal to ask on, and *yes* is False.
     """
     if not confirm(what, yes=yes, look=", or --dry-run to look first"):
-        print_note("Nothing was changed.")
+        err().say("Nothing was changed.")
         raise typer.Exit(1)

@@ -53,8 +53,8 @@ STATE_STYLES = {
 }
 
 
-class _Console(Console):
-    """A console whose terminal obeys us alone, whoever wrote what is shown."""
+class Output(Console):
+    """Where answers are shown; terminals obey us alone, whoever wrote what is shown."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -64,11 +64,117 @@ class _Console(Console):
             text = segment.text if segment.control else CONTROLS.sub("", segment.text)
             yield segment._replace(text=text)
 
+    def say(self, message: str) -> None:
+        """Print *message*; on standard error it is not data."""
+        self.print(Text(message))
+
+    def warn(self, message: str) -> None:
+        """Print a warning: accepted, but perhaps not what was meant."""
+        self.print(Text("warning: ", style="yellow").append(message, style="default"))
+
+    def refuse(self, message: str) -> None:
+        """Print an error; *message* may have several lines."""
+        word = "error: "
+        text = textwrap.indent(message, " " * len(word)).strip()
+        self.print(Text(word, style="bold red").append(text, style="default"))
+
+    def doubts(self, problems: Iterable[Problem]) -> None:
+        """Print what may be mistakes; what many documents share is one line."""
+        places: dict[tuple[str, str], list[str]] = {}
+        for each in problems:
+            told = places.setdefault((each.message, each.hint), [])
+            told.append(each.pointer or "(document)")
+        for (message, hint), where in places.items():
+            more = f" and {len(where) - 1:,} more" if len(where) > 1 else ""
+            self.warn(f"{where[0]}{more}: {message} {hint}".rstrip())
+
+    def json(self, value: object) -> None:
+        """Print *value* as JSON: indented on a terminal, else on one line."""
+        indent = 2 if sys.stdout.isatty() else None
+        sys.stdout.write(f"{write_json(value, indent=indent)}\n")
+
+    def found(self, found: _T, show: Callable[[_T], None], *, json: bool) -> None:
+        """Print what a command found: as JSON, or by *show* for people."""
+        if json:
+            self.json(found)
+        else:
+            show(found)
+
+    def table(
+        self,
+        found: Iterable[_T],
+        make_row: Callable[[_T], Mapping[str, str | Text]],
+        *,
+        empty: str = "",
+        spare: Sequence[str] = (),
+        apart: bool = False,
+        json: bool = False,
+    ) -> None:
+        """
+        Print a row for each of *found*, or *empty* on standard error if there is none.
+
+        Args:
+            found: What the rows are made of.
+            make_row: Returns cells by the names of their columns, the same in each row.
+                A column that is empty in all rows is left out.
+            empty: What to say if there are no rows.
+            spare: Columns that a narrow terminal does without, the first one first;
+                what was left out is said below the table. If all that is too wide, each
+                row becomes a block of names and values.
+            apart: Whether an empty line is printed above the rows.
+            json: Whether *found* is printed as JSON instead.
+        """
+        if json:
+            self.json(found)
+            return
+        rows = [make_row(each) for each in found]
+        if not rows:
+            if empty:
+                err().say(empty)
+            return
+        if apart:
+            self.print()
+        columns = {
+            name: [Text(cell) if isinstance(cell, str) else cell for cell in cells]
+            for name, *cells in zip(
+                rows[0], *(row.values() for row in rows), strict=True
+            )
+        }
+        shown = {
+            name: column
+            for name, column in columns.items()
+            if any(cell.plain for cell in column)
+        }
+        left_out: list[str] = []
+        kept = dict(shown)
+        for name in (None, *spare):
+            if name is not None and kept.pop(name, None) is not None:
+                left_out.append(name)
+            if sum(_find_least_widths(kept)) + _GAP * (len(kept) - 1) <= self.width:
+                self.print(_make_columns(kept, self.width))
+                if left_out:
+                    self.say(f"Not shown for lack of width: {', '.join(left_out)}")
+                return
+        for number, row in enumerate(zip(*shown.values(), strict=True)):
+            if number:
+                self.print()
+            self.fields(zip(shown, (each or None for each in row), strict=True))
+
+    def fields(self, fields: Iterable[tuple[str, str | Text | None]]) -> None:
+        """Print one name and value per line; of those without a value, none."""
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in fields:
+            if value is not None:
+                table.add_row(name, Text(value) if isinstance(value, str) else value)
+        self.print(table)
+
 
 @cache
-def out() -> Console:
+def out() -> Output:
     """Return the console for data."""
-    return _Console(
+    return Output(
         highlight=False,
         emoji=False,
         soft_wrap=False,
@@ -82,48 +188,9 @@ def _find_pipe_width() -> int:
 
 
 @cache
-def err() -> Console:
+def err() -> Output:
     """Return the console for everything that is not data."""
-    return _Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
-
-
-def print_error(message: str) -> None:
-    """Print an error on standard error; *message* may have several lines."""
-    word = "error: "
-    text = textwrap.indent(message, " " * len(word)).strip()
-    err().print(Text(word, style="bold red").append(text, style="default"))
-
-
-def print_warning(message: str) -> None:
-    """Print a warning on standard error: accepted, but perhaps not what was meant."""
-    err().print(Text("warning: ", style="yellow").append(message, style="default"))
-
-
-def print_doubts(problems: Iterable[Problem]) -> None:
-    """Print what may be mistakes; what many documents share is one line, counted."""
-    places: dict[tuple[str, str], list[str]] = {}
-    for each in problems:
-        told = places.setdefault((each.message, each.hint), [])
-        told.append(each.pointer or "(document)")
-    for (message, hint), where in places.items():
-        more = f" and {len(where) - 1:,} more" if len(where) > 1 else ""
-        print_warning(f"{where[0]}{more}: {message} {hint}".rstrip())
-
-
-def print_note(message: str) -> None:
-    """Print *message* on standard error: it is not data."""
-    err().print(Text(message))
-
-
-def print_line(message: str) -> None:
-    """Print what belongs to a table below it: whoever keeps the one gets the other."""
-    out().print(Text(message))
-
-
-def print_json(value: object) -> None:
-    """Print *value* as JSON: indented on a terminal, else on one line."""
-    indent = 2 if sys.stdout.isatty() else None
-    sys.stdout.write(f"{write_json(value, indent=indent)}\n")
+    return Output(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def format_in_utc(instant: datetime) -> str:
@@ -189,83 +256,17 @@ def style_state(state: str) -> Text:
     return Text(state, style=STATE_STYLES.get(state, ""))
 
 
-def print_found(found: _T, show: Callable[[_T], None], *, json: bool) -> None:
-    """Print what a command found: as JSON, or by *show* for people."""
-    if json:
-        print_json(found)
-    else:
-        show(found)
-
-
-def print_table(
-    found: Iterable[_T],
-    make_row: Callable[[_T], Mapping[str, str | Text]],
-    *,
-    empty: str = "",
-    spare: Sequence[str] = (),
-    apart: bool = False,
-    json: bool = False,
-) -> None:
-    """
-    Print a row for each of *found*, or *empty* on standard error if there is none.
-
-    Args:
-        found: What the rows are made of.
-        make_row: Returns cells by the names of their columns, the same in each row. A
-            column that is empty in all rows is left out.
-        empty: What to say if there are no rows.
-        spare: Columns that a narrow terminal does without, the first one first; what
-            was left out is said below the table. If all that is too wide, each row
-            becomes a block of names and values.
-        apart: Whether an empty line is printed above the rows.
-        json: Whether *found* is printed as JSON instead.
-    """
-    if json:
-        print_json(found)
-        return
-    rows = [make_row(each) for each in found]
-    if not rows:
-        if empty:
-            print_note(empty)
-        return
-    if apart:
-        out().print()
-    columns = {
-        name: [Text(cell) if isinstance(cell, str) else cell for cell in cells]
-        for name, *cells in zip(rows[0], *(row.values() for row in rows), strict=True)
-    }
-    shown = {
-        name: column
-        for name, column in columns.items()
-        if any(cell.plain for cell in column)
-    }
-    left_out: list[str] = []
-    kept = dict(shown)
-    for name in (None, *spare):
-        if name is not None and kept.pop(name, None) is not None:
-            left_out.append(name)
-        if sum(_find_least_widths(kept)) + _GAP * (len(kept) - 1) <= out().width:
-            _print_columns(kept)
-            if left_out:
-                print_line(f"Not shown for lack of width: {', '.join(left_out)}")
-            return
-    for number, row in enumerate(zip(*shown.values(), strict=True)):
-        if number:
-            out().print()
-        print_fields(zip(shown, (each or None for each in row), strict=True))
-
-
-def _print_columns(columns: Mapping[str, Sequence[Text]]) -> None:
+def _make_columns(columns: Mapping[str, Sequence[Text]], width: int) -> Table:
     table = make_table(())
-    widths = _share_width(columns)
-    for name, width in zip(columns, widths, strict=True):
-        table.add_column(name, overflow="fold", min_width=width, max_width=width)
+    widths = _share_width(columns, width)
+    for name, wide in zip(columns, widths, strict=True):
+        table.add_column(name, overflow="fold", min_width=wide, max_width=wide)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
-    out().print(table)
+    return table
 
 
-def _share_width(columns: Mapping[str, Sequence[Text]]) -> list[int]:
+def _share_width(columns: Mapping[str, Sequence[Text]], width: int) -> list[int]:
     """
     Return the width of each column.
 
@@ -277,7 +278,7 @@ def _share_width(columns: Mapping[str, Sequence[Text]]) -> list[int]:
         max(cell_len(name), *map(_measure_lines, cells))
         for name, cells in columns.items()
     ]
-    spare = out().width - sum(widths) - _GAP * (len(widths) - 1)
+    spare = width - sum(widths) - _GAP * (len(widths) - 1)
     by_want = sorted(range(len(widths)), key=lambda each: wanted[each] - widths[each])
     for done, index in enumerate(by_want):
         fair = spare // (len(widths) - done)
@@ -332,14 +333,3 @@ _GAP = 2
 
 #: Letters of a word that are kept together.
 _LONG_WORD = 32
-
-
-def print_fields(fields: Iterable[tuple[str, str | Text | None]]) -> None:
-    """Print one name and value per line; fields whose value is None are left out."""
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in fields:
-        if value is not None:
-            table.add_row(name, Text(value) if isinstance(value, str) else value)
-    out().print(table)

@@ -17,7 +17,7 @@ from cli.options import (
     option,
     takes_pause,
 )
-from cli.output import describe_pause, print_json, print_line, print_note, say_until
+from cli.output import describe_pause, err, out, say_until
 from models.errors import UsageError
 from models.requests.notes import PauseModel
 from models.units import format_count
@@ -54,14 +54,14 @@ def pause_action(
         changed = pause_and_resume.pause_action(connection, uid, asked)
         shown = fetch_shown_action(connection, uid)
     if json:
-        print_json(shown)
+        out().json(shown)
         return
     end = say_until(shown.pause, shown.zone)
-    print_line(f"Paused {shown.name} (uid {uid}){end}.")
+    out().say(f"Paused {shown.name} (uid {uid}){end}.")
     if changed:
-        print_note(f"{_MEANING} To undo: minutehand actions resume {uid}")
+        err().say(f"{_MEANING} To undo: minutehand actions resume {uid}")
     else:
-        print_note("It was already paused.")
+        err().say("It was already paused.")
 
 
 def resume_action(
@@ -78,18 +78,18 @@ def resume_action(
         changed = pause_and_resume.resume_action(connection, uid, bounds=bounds)
         shown = fetch_shown_action(connection, uid)
     if json:
-        print_json(shown)
+        out().json(shown)
         return
     if shown.pause is not None:
         whose = "its app" if shown.pause.scope == APP else "the installation"
-        print_line(f"{shown.name} (uid {uid}) stays paused with {whose}:")
-        print_line(f"  {describe_pause(shown.pause, shown.zone)}")
+        out().say(f"{shown.name} (uid {uid}) stays paused with {whose}:")
+        out().say(f"  {describe_pause(shown.pause, shown.zone)}")
         return
-    print_line(f"Resumed {shown.name} (uid {uid}).")
+    out().say(f"Resumed {shown.name} (uid {uid}).")
     if not changed:
-        print_note("It was not paused.")
+        err().say("It was not paused.")
     if not shown.active:
-        print_note(
+        err().say(
             'The action is inactive. To let it run, post it again with "active": true.'
         )
 
@@ -112,12 +112,12 @@ def pause_apps(
     _refuse_neither(app, everything=everything)
     paused = change_database(pause_target, app, asked)
     if json:
-        print_json(paused)
+        out().json(paused)
         return
     what = "all small apps" if app is None else f"small app {app}"
-    print_line(f"Paused {what}{say_until(paused.pause)}: {_count(paused.actions)}.")
+    out().say(f"Paused {what}{say_until(paused.pause)}: {_count(paused.actions)}.")
     command = "apps resume --all" if app is None else f"apps resume {app}"
-    print_note(f"{_MEANING} To undo: minutehand {command}")
+    err().say(f"{_MEANING} To undo: minutehand {command}")
 
 
 def resume_apps(
@@ -135,19 +135,19 @@ def resume_apps(
     _refuse_neither(app, everything=everything)
     resumed = change_database(resume_target, app)
     if json:
-        print_json(resumed)
+        out().json(resumed)
         return
     what = "all small apps" if app is None else f"small app {app}"
     if app is not None and resumed.whole is not None:
-        print_line(f"{app} stays paused with the installation:")
-        print_line(f"  {describe_pause(resumed.whole)}")
+        out().say(f"{app} stays paused with the installation:")
+        out().say(f"  {describe_pause(resumed.whole)}")
         return
-    print_line(f"Resumed {what}: {_count(resumed.actions)}.")
+    out().say(f"Resumed {what}: {_count(resumed.actions)}.")
     if app is None and resumed.still_paused:
         with_apps = f" Paused apps: {', '.join(resumed.apps)}." if resumed.apps else ""
         stay = "stays" if resumed.still_paused == 1 else "stay"
         left = f"{_count(resumed.still_paused)} {stay} paused by another pause"
-        print_note(f"{left}.{with_apps}")
+        err().say(f"{left}.{with_apps}")
 
 
 def _count(actions: int) -> str:

@@ -22,15 +22,7 @@ from cli.options import (
     read_period,
     takes,
 )
-from cli.output import (
-    format_in_utc,
-    format_local,
-    out,
-    print_json,
-    print_line,
-    print_table,
-    print_warning,
-)
+from cli.output import err, format_in_utc, format_local, out
 from models.database.engine import read_host_clock
 from models.days_off import HolidaysModel
 from models.door.documents import read_action
@@ -115,14 +107,14 @@ def preview(
         _refuse_holidays(action)
     found = preview_action(action, calendar, asked, now=read_host_clock())
     if json:
-        print_json(found)
+        out().json(found)
     else:
         _print(action, found, viewer=timezone)
         if asked.end is not None and len(found.occurrences) == asked.count:
-            print_line(f"Only the first {asked.count:,} are shown: see --count.")
+            out().say(f"Only the first {asked.count:,} are shown: see --count.")
     # What in the document was read as something else than it says.
     for problem in action.remarks:
-        print_warning(str(problem))
+        err().warn(str(problem))
 
 
 def _refuse_holidays(action: ScheduledActionModel) -> None:
@@ -181,11 +173,11 @@ def _answer_lines(name: str, calendar: AppCalendar) -> None:
 
 def _print(action: ScheduledActionModel, found: Preview, *, viewer: str | None) -> None:
     out().print(Text(action.name, style="bold"))
-    print_line(found.sentence)
+    out().say(found.sentence)
     if found.occurrences:
         zones = {str(each.local.tzinfo) for each in found.occurrences}
         head = zones.pop() if len(zones) == 1 else "local"
-        print_table(
+        out().table(
             found.occurrences,
             lambda each: {
                 head: format_local(each.local),
@@ -196,4 +188,4 @@ def _print(action: ScheduledActionModel, found: Preview, *, viewer: str | None) 
             apart=True,
         )
     for note in found.notes:
-        print_line(f"Note: {note}")
+        out().say(f"Note: {note}")

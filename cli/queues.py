@@ -8,14 +8,7 @@ from typing import Annotated
 from actions.pausing.queues import pause_queue, resume_queue
 from cli.connection import ask_database, change_database, get_settings
 from cli.options import JsonOption, argument, option, takes_pause
-from cli.output import (
-    describe_pause,
-    print_json,
-    print_line,
-    print_note,
-    print_table,
-    say_until,
-)
+from cli.output import describe_pause, err, out, say_until
 from models.fields.zone import load_zone
 from models.operation_state import Queue
 from models.requests.notes import PauseModel
@@ -36,7 +29,7 @@ def list_queues(*, json: JsonOption = False) -> None:
     nothing came in.
     """
     found = ask_database(fetch_queues)
-    print_table(
+    out().table(
         found,
         lambda each: {
             "queue": each.queue,
@@ -70,11 +63,11 @@ def pause(
     """
     paused = change_database(pause_queue, queue, asked)
     if json:
-        print_json(paused)
+        out().json(paused)
         return
     ends = say_until(paused.pause)
-    print_line(f"Paused queue {queue.value}{ends}: {_count(paused.waiting)}.")
-    print_note(
+    out().say(f"Paused queue {queue.value}{ends}: {_count(paused.waiting)}.")
+    err().say(
         "What runs goes on. Occurrences are recorded as before, and wait. To undo:"
         f" minutehand queues resume {queue.value}"
     )
@@ -88,9 +81,9 @@ def resume(queue: _QueueArgument, *, json: JsonOption = False) -> None:
     """
     resumed = change_database(resume_queue, queue)
     if json:
-        print_json(resumed)
+        out().json(resumed)
         return
-    print_line(f"Resumed queue {queue.value}: {_count(resumed.waiting)}.")
+    out().say(f"Resumed queue {queue.value}: {_count(resumed.waiting)}.")
 
 
 def show_aside(
@@ -110,15 +103,15 @@ def show_aside(
         if empty:
             count = aside.empty()
             if json:
-                print_json({"deleted": count})
+                out().json({"deleted": count})
             else:
-                print_line(f"Deleted {count:,}.")
+                out().say(f"Deleted {count:,}.")
             return
         found = aside.look()
     if json:
-        print_json([each.as_json() for each in found])
+        out().json([each.as_json() for each in found])
         return
-    print_table(
+    out().table(
         found,
         lambda each: {
             "at": show_instant(each.at, load_zone(get_settings().timezone)),

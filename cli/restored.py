@@ -6,14 +6,7 @@ from typing import Annotated
 
 from cli.connection import get_actor, get_settings
 from cli.options import JsonOption, option, read_instant
-from cli.output import (
-    format_both,
-    print_fields,
-    print_json,
-    print_line,
-    print_note,
-    print_table,
-)
+from cli.output import err, format_both, out
 from dispatch.after_restore import DEADLINE, Restored, refuse_leader, settle_restored
 from migrations.schema_revisions import check_schema
 from models.database.engine import make_engine
@@ -52,7 +45,7 @@ def restored(
     )
     patient.dispose()
     if json:
-        print_json(report)
+        out().json(report)
     else:
         _print(report)
 
@@ -60,14 +53,14 @@ def restored(
 def _print(report: Restored) -> None:
     heading = "Would settle" if report.dry_run else "Settled"
     begin, end = format_both(report.as_of), format_both(report.now)
-    print_line(f"{heading} the time from {begin} (the backup) to {end} (now):")
+    out().say(f"{heading} the time from {begin} (the backup) to {end} (now):")
     missed = format_count(report.missed_occurrences, "occurrence", "occurrences")
     actions = format_count(report.missed_actions, "action", "actions")
     again = format_count(report.restarted_actions, "action", "actions")
     states = list_counts(report.canceled)
     total = sum(report.canceled.values())
     canceled = format_count(total, "operation", "operations")
-    print_fields(
+    out().fields(
         [
             ("canceled", canceled + (f" ({states})" if states else "")),
             ("uncertain", format_count(report.uncertain_mails, "mail", "mails")),
@@ -76,8 +69,8 @@ def _print(report: Restored) -> None:
         ]
     )
     if report.lost_files:
-        print_line("The files of these data are gone. Refresh and publish them again:")
-        print_table(
+        out().say("The files of these data are gone. Refresh and publish them again:")
+        out().table(
             report.lost_files,
             lambda f: {
                 "app": f.app,
@@ -89,10 +82,10 @@ def _print(report: Restored) -> None:
     if report.dry_run:
         return
     if total or report.missed_actions:
-        print_note(
+        err().say(
             "Some of these may have run after the backup was made. List them: "
             "minutehand operations list --state canceled, and --state missed. To run "
             "one again: minutehand operations retry ID, or minutehand actions run "
             "ACTION."
         )
-    print_note("You may start schedulers and workers now.")
+    err().say("You may start schedulers and workers now.")

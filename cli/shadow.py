@@ -24,7 +24,7 @@ from actions.read_actions import fetch_actions, get_action_state
 from actions.read_rules import find_problem
 from cli.connection import get_settings, read_database
 from cli.options import JsonOption, app_option, argument, naming, option, read_file
-from cli.output import format_both, print_json, print_line, print_table
+from cli.output import format_both, out
 from models.database.engine import read_clock
 from models.fields.duration import read_elapsed
 from models.fields.zone import load_zone
@@ -84,7 +84,7 @@ def shadow(
             gap=read_elapsed("--gap", gap),
         )
     if json:
-        print_json({"since": log.since, "until": log.until, "entries": found})
+        out().json({"since": log.since, "until": log.until, "entries": found})
     else:
         _print(log, found, {e.uid: e.schedule.rules[0].zone for e in actions})
     if any(each.differences for each in found):
@@ -111,7 +111,7 @@ def _make_action(row: sa.Row[Any]) -> ShadowAction:
 def _print(
     log: BeatLog, found: Sequence[ShadowEntry], zones: Mapping[str | None, ZoneInfo]
 ) -> None:
-    print_table(
+    out().table(
         found,
         lambda each: {
             "entry": each.name,
@@ -124,7 +124,7 @@ def _print(
     )
     counts = Counter(each.verdict for each in found)
     told = ", ".join(f"{counts[each]} {word}" for each, word in _WORDS.items())
-    print_line(f"{format_both(log.since)} to {format_both(log.until)}: {told}")
+    out().say(f"{format_both(log.since)} to {format_both(log.until)}: {told}")
 
 
 def _list_differences(entry: ShadowEntry, zone: ZoneInfo | None) -> str:

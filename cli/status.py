@@ -13,18 +13,7 @@ from rich.text import Text
 from actions.read_rules import NextDue
 from cli.connection import ask_database, get_engine, get_settings
 from cli.options import JsonOption, option
-from cli.output import (
-    describe_pause,
-    format_both,
-    format_due,
-    out,
-    print_fields,
-    print_found,
-    print_json,
-    print_line,
-    print_table,
-    style_state,
-)
+from cli.output import describe_pause, format_both, format_due, out, style_state
 from models.errors import UsageError
 from models.json_form import write_json
 from models.units import format_age, format_bytes, format_count, format_seconds
@@ -57,7 +46,7 @@ def status(*, json: JsonOption = False) -> None:
     """
     found = ask_database(fetch_status, get_settings())
     if json:
-        print_json(found)
+        out().json(found)
         return
     _print_leader(found)
     _print_wrong(found)
@@ -74,7 +63,7 @@ def _print_leader(found: Status) -> None:
         tick = f"{format_both(ticked_at)} ({format_seconds(found.tick_age_s)} ago)"
     beat = None if holder is None else f"{format_seconds(holder.heartbeat_age_s)} ago"
     leads = holder is not None and not holder.stale
-    print_fields(
+    out().fields(
         [
             ("health", Text(found.health.value, style=STYLES[found.health])),
             (
@@ -101,7 +90,7 @@ def _print_wrong(found: Status) -> None:
 
 
 def _print_backlog(found: Status) -> None:
-    print_table(
+    out().table(
         found.queues.items(),
         lambda each: {
             "queue": each[0],
@@ -112,11 +101,9 @@ def _print_backlog(found: Status) -> None:
         apart=True,
     )
     by_app = group_by_app(found.backlog_by_app)
-    print_table(by_app[:_APPS], dict, apart=True)
+    out().table(by_app[:_APPS], dict, apart=True)
     if len(by_app) > _APPS:
-        print_line(
-            f"{len(by_app) - _APPS} more rows, which wait less long: see --json."
-        )
+        out().say(f"{len(by_app) - _APPS} more rows, which wait less long: see --json.")
 
 
 def group_by_app(backlog: Sequence[Backlog]) -> list[dict[str, str]]:
@@ -140,7 +127,7 @@ def group_by_app(backlog: Sequence[Backlog]) -> list[dict[str, str]]:
 
 
 def _print_processes(found: Status) -> None:
-    print_table(
+    out().table(
         found.processes,
         lambda each: {
             "process": each.name,
@@ -163,7 +150,7 @@ def _describe_process(shown: ShownProcess) -> str:
 
 
 def _print_troubles(found: Status) -> None:
-    print_table(
+    out().table(
         found.last_hour,
         lambda each: {
             "last hour": style_state(each.state),
@@ -176,11 +163,11 @@ def _print_troubles(found: Status) -> None:
     )
     if found.uncertain_mails:
         out().print()
-        print_fields([("uncertain mails", f"{found.uncertain_mails} in all")])
+        out().fields([("uncertain mails", f"{found.uncertain_mails} in all")])
 
 
 def _print_actions(found: Status) -> None:
-    print_table(
+    out().table(
         found.quarantined,
         lambda each: {
             "quarantined": each.uid,
@@ -190,7 +177,7 @@ def _print_actions(found: Status) -> None:
         },
         apart=True,
     )
-    print_table(
+    out().table(
         found.next_due,
         lambda each: {
             "next due": _format_next(each),
@@ -247,14 +234,14 @@ def doctor(
     disk, or a schema of another version.
     """
     findings = list(_find(tzdata=tzdata, scheduler=scheduler))
-    print_found(findings, print_findings, json=json)
+    out().found(findings, print_findings, json=json)
     if find_worst(findings) is Health.BAD:
         raise typer.Exit(1)
 
 
 def print_findings(findings: Iterable[Finding], *, apart: bool = False) -> None:
-    """Print *findings* as a table for people; see ``print_table``."""
-    print_table(
+    """Print *findings* as a table for people; see ``Output.table``."""
+    out().table(
         findings,
         lambda f: {
             "": Text(f.health.value, style=STYLES[f.health]),

@@ -17,14 +17,7 @@ from actions.read_rules import fetch_named
 from actions.tick import TickReport, run_tick
 from cli.connection import ask_database, get_engine, get_settings, read_database
 from cli.options import JsonOption, option, read_optional_instant, shorten
-from cli.output import (
-    format_both,
-    print_json,
-    print_line,
-    print_note,
-    print_table,
-    style_state,
-)
+from cli.output import err, format_both, out, style_state
 from dispatch.due_pauses import end_due_pauses
 from dispatch.foresee import foresee_tick
 from dispatch.leading import describe_holder
@@ -101,7 +94,7 @@ def tick(
 
 def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:
     if json:
-        print_json(
+        out().json(
             {
                 "at": report.now,
                 "due": report.due,
@@ -115,14 +108,14 @@ def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:
     actions = format_count(report.due, "action", "actions")
     operations = format_count(report.recorded, "operation", "operations")
     again = f"{rescued:,} rescued, " if rescued else ""
-    print_line(
+    out().say(
         f"Ticked at {format_both(report.now)}: {actions} due, "
         f"{operations} recorded, {again}{sent:,} sent."
     )
     if report.is_cut:
-        print_note("The minute ended before all was decided: tick again.")
+        err().say("The minute ended before all was decided: tick again.")
     for action, reason in report.quarantined:
-        print_note(f"Quarantined {action.uid}: {reason}")
+        err().say(f"Quarantined {action.uid}: {reason}")
 
 
 def _report_waiting() -> None:
@@ -133,7 +126,7 @@ def _report_waiting() -> None:
     )
     if count:
         waits = format_count(count, "operation waits", "operations wait")
-        print_note(
+        err().say(
             f"{waits} for minutehand up: nothing can be sent from here, since"
             " the broker is memory://."
         )
@@ -159,7 +152,7 @@ def _lead(scheduler: Scheduler, *, wait: bool) -> None:
         if not wait:
             raise ConflictError(holder)
         if not told:
-            print_note(f"Waiting for the lease: {holder}")
+            err().say(f"Waiting for the lease: {holder}")
             told = True
         time.sleep(_ASK_EVERY_S)
 
@@ -169,7 +162,7 @@ def _warn_of_future(instant: datetime | None) -> None:
         return
     now = ask_database(read_clock)
     if instant > now:
-        print_note(
+        err().say(
             f"--at: {format_both(instant)} is in the future (now: {format_both(now)})."
             " Everything due by then is decided now and will not be due again."
         )
@@ -206,18 +199,18 @@ def _show(instant: datetime | None, *, json: bool) -> None:
         chunk=settings.chunk,
     )
     for action, reason in foreseen.quarantined:
-        print_note(f"Would be quarantined: {action.uid}: {reason}")
+        err().say(f"Would be quarantined: {action.uid}: {reason}")
     if foreseen.maintenance is not None:
         verb = "post" if foreseen.maintenance.created else "replace"
         in_words = describe(foreseen.maintenance.action)
-        print_note(f"Would {verb} {MAINTENANCE_UID}: {in_words}")
+        err().say(f"Would {verb} {MAINTENANCE_UID}: {in_words}")
     if json:
-        print_json(foreseen.as_json())
+        out().json(foreseen.as_json())
         return
     with read_database() as connection:
         uids = {each.action_uid for each in foreseen.operations}
         named = fetch_named(connection, uids)
-    print_table(
+    out().table(
         foreseen.operations,
         lambda each: {
             "id": shorten(each.id),

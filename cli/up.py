@@ -22,7 +22,7 @@ from actions.tick import TickReport
 from celery_app.embedded_worker import EmbeddedWorker
 from cli.connection import get_settings, write_database
 from cli.keys import tell_how_to_sign_in
-from cli.output import print_note
+from cli.output import err
 from cli.web import log_as_set
 from cli.web_app import make_app
 from migrations.schema import migrate
@@ -168,10 +168,10 @@ def up(
 
     def tell_where(web: WebServer | None) -> None:
         if web is not None:
-            print_note(f"The pages and the HTTP API answer at {web.url}.")
+            err().say(f"The pages and the HTTP API answer at {web.url}.")
             tell_how_to_sign_in(web.url)
         if settings.is_embedded:
-            print_note(f"All data is in {settings.home}. Ctrl-C stops everything.")
+            err().say(f"All data is in {settings.home}. Ctrl-C stops everything.")
 
     stop = threading.Event()
     with stopping_on_signals(stop):

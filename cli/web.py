@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from celery_app.worker_start import PAUSE_S, keep_trying
 from cli.connection import get_engine, get_settings
 from cli.keys import tell_how_to_sign_in
-from cli.output import print_note
+from cli.output import err
 from cli.web_app import make_app
 from migrations.schema_revisions import check_schema
 from models.errors import UsageError
@@ -55,6 +55,6 @@ def serve(make: Callable[[Services], ASGIApp], what: str) -> None:
     # It may start before its database, or during a failover; Ctrl-C ends the wait.
     keep_trying(lambda: check_schema(engine), threading.Event(), PAUSE_S)
     server = WebServer(settings, make)
-    print_note(f"{what} at {server.url}. Ctrl-C stops it.")
+    err().say(f"{what} at {server.url}. Ctrl-C stops it.")
     tell_how_to_sign_in(server.url)
     server.run()

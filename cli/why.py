@@ -10,7 +10,7 @@ from actions.explaining.why import WhyAnswer
 from actions.lookup import find_action
 from cli.connection import read_database
 from cli.options import ActionArgument, AppOption, JsonOption, naming, option
-from cli.output import format_both, print_fields, print_json
+from cli.output import format_both, out
 from models.units import format_seconds
 from overview.why.instant import explain_asked
 
@@ -41,10 +41,10 @@ def why(
         with naming("--at"):
             answers = explain_asked(connection, uid, at)
     if json:
-        print_json(answers)
+        out().json(answers)
         return
     for answer in answers:
-        print_fields(
+        out().fields(
             [
                 (answer.verdict.value, answer.text),
                 ("operation", _show(answer.operation_id, str)),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cli.connection import ask_database, get_actor, get_settings, write_database
 from cli.options import JsonOption, NoteOption, argument, complete_worker, read_note
-from cli.output import print_json, print_line, print_note, print_table
+from cli.output import err, out
 from models.units import format_count, format_seconds
 from operations.fleet.draining import find_worker
 from operations.fleet.processes import RENEW_EVERY
@@ -27,7 +27,7 @@ def list_workers(*, json: JsonOption = False) -> None:
     A drained worker takes nothing and runs nothing, so that it can be stopped.
     """
     found = ask_database(fetch_workers)
-    print_table(
+    out().table(
         found,
         lambda each: {
             "worker": each.name,
@@ -57,8 +57,8 @@ def drain(
     if drained is None:
         return
     many = format_count(len(drained.running), "operation", "operations")
-    print_line(f"Draining {name}: it finishes {many}.")
-    print_note(
+    out().say(f"Draining {name}: it finishes {many}.")
+    err().say(
         f"It takes nothing new {_WITHIN}. When it is drained (minutehand workers list),"
         f" it can be stopped. To undo: minutehand workers resume {name}"
     )
@@ -71,7 +71,7 @@ def resume(name: _NameArgument, *, json: JsonOption = False) -> None:
     It does so within 20 seconds, from the queues that it took before.
     """
     if _set(name, drained=False, note=None, json=json) is not None:
-        print_line(f"Resumed {name}: it takes operations {_WITHIN}.")
+        out().say(f"Resumed {name}: it takes operations {_WITHIN}.")
 
 
 _WITHIN = f"within {RENEW_EVERY.total_seconds():.0f} seconds"
@@ -87,6 +87,6 @@ def _set(
             connection, worker_id, drained=drained, by=get_actor(), note=note
         )
     if json:
-        print_json(found)
+        out().json(found)
         return None
     return found

@@ -34,7 +34,7 @@ from cli.demo.data import (
 from cli.demo.scenes import KilledWorker, find_program, post_missed
 from cli.demo.screen import Screen
 from cli.keys import make_link_here
-from cli.output import out, print_note
+from cli.output import err, out
 from cli.up import leave_at_once, run_embedded, stopping_on_signals
 from dispatch.manual_runs import run_now
 from migrations.schema import migrate
@@ -173,7 +173,7 @@ def _say_where(settings: Settings) -> None:
     out().print(f"Mails:    {settings.smtp_url}", soft_wrap=True)
     out().print(f"Log:      {settings.home}/demo.log", soft_wrap=True)
     home = shlex.quote(str(settings.home))
-    print_note(f"To explore: MINUTEHAND_HOME={home} {find_program()} operations list")
+    err().say(f"To explore: MINUTEHAND_HOME={home} {find_program()} operations list")
 
 
 #: The small app that those lines write into; the demo itself leaves it alone.

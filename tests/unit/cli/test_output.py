@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from cli.output import err, format_both, out, print_table
+from cli.output import err, format_both, out
 from models.units import format_age
 
 AT = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
@@ -100,7 +100,7 @@ def _print(
     capsys: pytest.CaptureFixture[str],
     **arguments: Any,
 ) -> list[str]:
-    """Return the lines that ``print_table`` prints on a terminal so wide."""
+    """Return the lines that ``out().table`` prints on a terminal so wide."""
     out.cache_clear()
     monkeypatch.setattr(out(), "width", width)
     _print_rows(**arguments)
@@ -111,7 +111,7 @@ def _print(
 def _print_rows(
     columns: Sequence[str], rows: Sequence[Sequence[str]], **options: Any
 ) -> None:
-    print_table(rows, lambda row: dict(zip(columns, row, strict=True)), **options)
+    out().table(rows, lambda row: dict(zip(columns, row, strict=True)), **options)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_pipe_is_never_narrower_than_20():
 
 
 def _pipe(rows: list[tuple[str, str, str]], **environment: str) -> str:
-    """Return what ``print_table`` writes into a pipe."""
+    """Return what ``out().table`` writes into a pipe."""
     with _piping(environment) as pipe:
         _print_rows(("x", "y", "z"), rows)
     return pipe.getvalue()
