@@ -74,6 +74,11 @@ def answer(
     )
 
 
+def answer_begun(value: object, location: str | None = None) -> Response:
+    """Return *value*, of work that goes on; at *location* one can see how far it is."""
+    return answer(value, status=HTTPStatus.ACCEPTED, location=location)
+
+
 def answer_nothing() -> Response:
     """Answer that it was done, and that there is nothing to show."""
     return Response(status_code=HTTPStatus.NO_CONTENT.value)

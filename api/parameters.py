@@ -19,9 +19,13 @@ from models.small_app import SmallAppModel
 from serving.context import Context, Viewer
 
 
+def query(told: str, **more: Any) -> Any:
+    """Return a parameter of the query, of which *told* is the description."""
+    return Query(description=told, **more)
+
+
 async def _narrow(
-    context: Viewer,
-    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+    context: Viewer, app: Annotated[str | None, query("Uid of a small app.")] = None
 ) -> str | None:
     return context.narrow(app)
 
@@ -39,10 +43,8 @@ class Period:
 
 
 def _read_period(
-    since: Annotated[
-        Instant | None, Query(alias="from", description="Inclusive.")
-    ] = None,
-    until: Annotated[Instant | None, Query(description="Exclusive.")] = None,
+    since: Annotated[Instant | None, query("Inclusive.", alias="from")] = None,
+    until: Annotated[Instant | None, query("Exclusive.")] = None,
 ) -> Period:
     return Period(since, until)
 
@@ -85,8 +87,7 @@ def read_query(model: type[_Filter], *, without: str) -> Callable[..., _Filter]:
 
 #: Why something is changed, beside a body that is a document.
 NoteQuery = Annotated[
-    Note | None,
-    Query(description="Why; kept with the revision, and in the record of changes."),
+    Note | None, query("Why; kept with the revision, and in the record of changes.")
 ]
 
 
@@ -132,13 +133,11 @@ KNOWN: Mapping[str, tuple[object, str]] = {
 }
 
 
-DryRun = Annotated[
-    bool, Query(description="Change nothing; answer with what would change.")
-]
+DryRun = Annotated[bool, query("Change nothing; answer with what would change.")]
 RaiseEvents = Annotated[
     bool,
-    Query(
-        description="Record events of users who are new, newly activated or seen more"
+    query(
+        "Record events of users who are new, newly activated or seen more"
         " recently. Without it, nobody is mailed because users were imported."
     ),
 ]

@@ -55,14 +55,6 @@ def _write_rule(rule: Mapping[str, Any]) -> str:
     return " ".join(str(rule[key]) for key in keys)
 
 
-def find_zone_name(document: Mapping[str, Any]) -> str | None:
-    """Return the zone of the first rule of an action. None: it names none."""
-    when = document.get("when")
-    first = when[0] if isinstance(when, list) and when else when
-    name = first.get("timezone") if isinstance(first, dict) else None
-    return name if isinstance(name, str) else None
-
-
 def tell_verdict(counts: ActionCounts) -> str:
     """Return what of the actions needs a look, in a sentence."""
     troubles = counts.troubles

@@ -23,6 +23,7 @@ from actions.lookup import SYSTEM_APP
 from models.errors import RuleError, UnreachableError
 from models.fields.instants import parse_instant
 from models.fields.strict_model import show
+from models.fields.zone import load_zone
 from models.operation_state import Queue
 from models.paging import Page, Part
 from overview.apps.small_apps import MOST_CHOICES, AppChoice, fetch_app_choices
@@ -124,7 +125,7 @@ class Query:
         value = self.text(name)
         if value is None:
             return None, None
-        zone = find_zone(self.context.services.timezone) or ZoneInfo("UTC")
+        zone = load_zone(self.context.services.timezone)
         try:
             day = date.fromisoformat(value)
             begin = datetime.combine(day, time(), zone)
@@ -218,11 +219,7 @@ class Asked(Query):
         if preferences.clock is Clock.MINE and preferences.mine is not None:
             return preferences.mine
         own = next((e.timezone for e in self.apps if e.uid == self.app), None)
-        return (
-            find_zone(own)
-            or find_zone(self.context.services.timezone)
-            or ZoneInfo("UTC")
-        )
+        return find_zone(own) or load_zone(self.context.services.timezone)
 
 
 log = structlog.get_logger()

@@ -22,6 +22,7 @@ from starlette.responses import HTMLResponse, Response
 from actions.leader import fetch_holder, get_last_tick_at
 from models.database.engine import read_clock
 from models.errors import MinutehandError, UnreachableError
+from models.fields.zone import load_zone
 from models.json_form import write_json
 from models.operation_state import OperationState
 from models.role import Role
@@ -37,7 +38,6 @@ from web.preferences import (
     Clocks,
     Preferences,
     Theme,
-    find_zone,
     format_iso,
     read_preferences,
 )
@@ -230,6 +230,12 @@ def _with_query(request: Request, **changes: Any) -> str:
     return f"{path}?{urlencode(kept)}" if kept else path
 
 
+def find_own_zone(context: Context) -> ZoneInfo:
+    """Return the zone of the browser of whoever asks, or the installation's."""
+    mine = read_preferences(context.request).mine
+    return mine or load_zone(context.services.timezone)
+
+
 def find_clocks(context: Context, now: datetime) -> Clocks:
     """Return the clocks that whoever asks has chosen, at *now* (aware)."""
     return make_clocks(context.services, read_preferences(context.request), now)
@@ -237,7 +243,7 @@ def find_clocks(context: Context, now: datetime) -> Clocks:
 
 def make_clocks(services: Services, preferences: Preferences, now: datetime) -> Clocks:
     """Return the clocks that somebody has chosen, at *now* (aware)."""
-    installation = find_zone(services.timezone) or ZoneInfo("UTC")
+    installation = load_zone(services.timezone)
     return Clocks(now, preferences.clock, installation, preferences.mine)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Annotated
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -20,9 +19,9 @@ from actions.read_actions import (
     fetch_revision_part,
     fetch_shown_revision,
 )
-from api.answers import ROOT, ListJson, answer, answer_list
+from api.answers import ROOT, ListJson, answer, answer_begun, answer_list
 from api.guarding import ApiRoute
-from api.parameters import NoteQuery
+from api.parameters import NoteQuery, query
 from api.routes.action_examples import PAUSES, RUNS
 from dispatch.manual_runs import run_now
 from models.errors import Problem, RuleError
@@ -72,11 +71,10 @@ def list_occurrences(
     uid: str,
     page: Paged,
     since: Annotated[
-        Instant | None,
-        Query(alias="from", description="Inclusive. Left out: seven days ago."),
+        Instant | None, query("Inclusive. Left out: seven days ago.", alias="from")
     ] = None,
     until: Annotated[
-        Instant | None, Query(description="Exclusive. Left out: in seven days.")
+        Instant | None, query("Exclusive. Left out: in seven days.")
     ] = None,
 ) -> Response:
     """
@@ -97,10 +95,10 @@ def explain(
     uid: str,
     at: Annotated[
         str | None,
-        Query(
-            max_length=60,
-            description="The minute that is asked about, by the clock of the rule"
+        query(
+            "The minute that is asked about, by the clock of the rule"
             " unless it has an offset; also now, -1h, 07:00 or yesterday 07:00.",
+            max_length=60,
             examples=["2026-11-23T06:00:00Z"],
         ),
     ] = None,
@@ -142,9 +140,7 @@ def run_action(
     context: Operator,
     uid: str,
     *,
-    dry_run: Annotated[
-        bool, Query(description="Say what it would do; record nothing.")
-    ] = False,
+    dry_run: Annotated[bool, query("Say what it would do; record nothing.")] = False,
 ) -> Response:
     """
     Run an action now; its schedule does not move.
@@ -152,7 +148,7 @@ def run_action(
     The operation is recorded, and sent within a second while a scheduler leads. An
     event-driven action runs for all its recipients, unless `user` names one.
     """
-    wanted = context.read(RunModel, "run") if context.body else RunModel()
+    wanted = context.read(RunModel, "run")
     if dry_run:
         foreseen = context.fetch(
             preview_run, uid, user_id=wanted.user, steps=wanted.steps, app=context.app
@@ -170,9 +166,7 @@ def run_action(
         author=context.author,
     )
     shown = context.fetch(fetch_shown_operation, operation_id)
-    return answer(
-        shown, status=HTTPStatus.ACCEPTED, location=f"/operations/{operation_id}"
-    )
+    return answer_begun(shown, f"/operations/{operation_id}")
 
 
 @router.put("/pause", response_model=ActionPause)
@@ -184,7 +178,7 @@ def pause_action(context: Operator, uid: str) -> Response:
     Occurrences that come due during the pause are not recorded and never run. What was
     recorded before still runs.
     """
-    wanted = context.read(PauseModel, "pause") if context.body else PauseModel()
+    wanted = context.read(PauseModel, "pause")
     app, expected = context.app, context.expected
     with context.writing() as connection:
         pause_and_resume.pause_action(
@@ -225,7 +219,7 @@ def list_recipients(
     page: Paged,
     *,
     is_in: Annotated[
-        bool | None, Query(description="Only those who are in, or out. Left out: all.")
+        bool | None, query("Only those who are in, or out. Left out: all.")
     ] = None,
 ) -> Response:
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from actions.list_actions import Order
@@ -23,7 +23,7 @@ from actions.posting.edit import (
 from actions.posting.post import SeenAction, delete_action
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
 from api.guarding import ApiRoute
-from api.parameters import NoteQuery, need_app, read_query
+from api.parameters import NoteQuery, need_app, query, read_query
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
 from models.door.documents import LARGEST_BULK
 from models.requests.actions import ActionFilterModel
@@ -46,11 +46,10 @@ router = APIRouter(prefix=f"{ROOT}/actions", tags=["actions"], route_class=ApiRo
 _REVISIONS = 10
 
 _App = Annotated[
-    str | None,
-    Query(description="Uid of its small app; a key of one app may leave it out."),
+    str | None, query("Uid of its small app; a key of one app may leave it out.")
 ]
 
-_DryRun = Annotated[bool, Query(description="Store nothing.")]
+_DryRun = Annotated[bool, query("Store nothing.")]
 
 
 _read_filter = read_query(ActionFilterModel, without="uids")
@@ -64,17 +63,17 @@ def list_actions(
     *,
     sort: Annotated[
         Order,
-        Query(
-            description="`name`: by small app and name. `next`: the next due first, and"
+        query(
+            "`name`: by small app and name. `next`: the next due first, and"
             " only those that will be due."
         ),
     ] = Order.NAME,
     runs: Annotated[
         int,
-        Query(
+        query(
+            "How many of their latest operations to show of each.",
             ge=0,
             le=MOST_LISTED,
-            description="How many of their latest operations to show of each.",
             examples=[20],
         ),
     ] = 0,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from uuid import UUID
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.answers import ROOT, answer
+from api.answers import ROOT, answer, answer_begun
 from api.guarding import ApiRoute
 from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.requests import (
@@ -67,9 +66,7 @@ def make_backfill(context: Operator, uid: str) -> Response:
             connection, uid, asked, retention=retention, app=context.app
         )
         shown = fetch_shown_backfill(connection, backfill_id)
-    return answer(
-        shown, status=HTTPStatus.ACCEPTED, location=f"/backfills/{backfill_id}"
-    )
+    return answer_begun(shown, f"/backfills/{backfill_id}")
 
 
 @router.get("/backfills/{backfill_id}", response_model=ShownBackfill)

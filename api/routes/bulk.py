@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from uuid import UUID
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.answers import ROOT, answer
+from api.answers import ROOT, answer, answer_begun
 from api.guarding import ApiRoute
 from dispatch.bulk.requests import (
     CountedBulk,
@@ -71,7 +70,7 @@ def make_bulk_change(context: Operator) -> Response:
     with context.writing() as connection:
         bulk_id = start_bulk(connection, asked, app=app)
         shown = fetch_shown_bulk(connection, bulk_id)
-    return answer(shown, status=HTTPStatus.ACCEPTED, location=f"/bulk/{bulk_id}")
+    return answer_begun(shown, f"/bulk/{bulk_id}")
 
 
 @router.get("/{bulk_id}", response_model=ShownBulk)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends
 from starlette.responses import Response, StreamingResponse
 
 from api.answers import ROOT, ListJson, answer_list
 from api.guarding import ApiRoute
-from api.parameters import OnlyApp, Within
+from api.parameters import OnlyApp, Within, query
 from models.json_form import write_json
 from overview.changes import ChangeFilter, RecordedChange, export_changes, fetch_changes
 from serving.context import Admin
@@ -28,11 +28,9 @@ def _read_filter(
     app: OnlyApp,
     period: Within,
     *,
-    kind: Annotated[
-        str | None, Query(description="Of what: action, app, user, key, ...")
-    ] = None,
-    subject: Annotated[str | None, Query(description="Uid or id of the thing.")] = None,
-    by: Annotated[str | None, Query(description="Who did it.")] = None,
+    kind: Annotated[str | None, query("Of what: action, app, user, key, ...")] = None,
+    subject: Annotated[str | None, query("Uid or id of the thing.")] = None,
+    by: Annotated[str | None, query("Who did it.")] = None,
 ) -> ChangeFilter:
     return ChangeFilter(app, kind, subject, by, period.since, period.until)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.answers import ROOT, ListJson, answer, answer_list
+from api.answers import ROOT, ListJson, answer, answer_begun, answer_list
 from api.guarding import ApiRoute
 from dispatch.manual_runs import BegunRefresh, refresh_now
 from models.requests.apps import MoveRequestModel, RefreshRequestModel
@@ -60,9 +58,7 @@ def refresh_data(context: Editor, app: str) -> Response:
         force=asked.force,
         request=context.repeatable,
     )
-    return answer(
-        begun, status=HTTPStatus.ACCEPTED, location=f"/operations/{begun.operation_id}"
-    )
+    return answer_begun(begun, f"/operations/{begun.operation_id}")
 
 
 @router.post("/data/publish", response_model=Moved)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID, uuid4
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from actions.receive_events import (
@@ -16,9 +15,9 @@ from actions.receive_events import (
     receive_events_strictly,
     replay_event,
 )
-from api.answers import ROOT, ListJson, answer, answer_list
+from api.answers import ROOT, ListJson, answer_begun, answer_list
 from api.guarding import ApiRoute
-from api.parameters import OnlyApp, Within
+from api.parameters import OnlyApp, Within, query
 from models.door.documents import LARGEST_BULK
 from models.door.sent_events import BATCH, MOST_EVENTS, ONE, read_sent_events
 from models.event import CloudEventModel, ReplayModel, UserEventModel
@@ -91,15 +90,13 @@ def send_events(context: Operator, app: str) -> Response:
             receive_events_strictly, app=app, sent=sent.events, is_list=sent.is_list
         )
     )
-    return answer(received, status=HTTPStatus.ACCEPTED)
+    return answer_begun(received)
 
 
 def _select(
     period: Within,
-    name: Annotated[
-        str | None, Query(description="Such as `app.invoice_sent`.")
-    ] = None,
-    user: Annotated[str | None, Query(description="Id of the user.")] = None,
+    name: Annotated[str | None, query("Such as `app.invoice_sent`.")] = None,
+    user: Annotated[str | None, query("Id of the user.")] = None,
 ) -> EventFilter:
     return EventFilter(name, user, period.since, period.until)
 
@@ -135,4 +132,4 @@ def replay(context: Operator, app: str, event_id: UUID) -> Response:
     asked = context.read(ReplayModel, "replay")
     key = asked.key or context.repeatable or str(uuid4())
     replayed = context.change(replay_event, app, event_id, key=key)
-    return answer(replayed, status=HTTPStatus.ACCEPTED)
+    return answer_begun(replayed)

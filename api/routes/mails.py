@@ -6,14 +6,14 @@ from functools import partial
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from actions.lookup import fetch_app
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
-from api.parameters import OnlyApp, Within
+from api.parameters import OnlyApp, Within, query
 from models.operation_state import DeliveryState
 from operations.mail.list_mails import (
     ListedMail,
@@ -44,17 +44,13 @@ def _select(
     app: OnlyApp,
     period: Within,
     *,
-    action: Annotated[
-        str | None, Query(description="Uid of a scheduled action.")
-    ] = None,
+    action: Annotated[str | None, query("Uid of a scheduled action.")] = None,
     operation_id: Annotated[
-        UUID | None, Query(description="The operation that sends them.")
+        UUID | None, query("The operation that sends them.")
     ] = None,
-    state: Annotated[
-        MailState | None, Query(description="Only mails in this state.")
-    ] = None,
+    state: Annotated[MailState | None, query("Only mails in this state.")] = None,
     recipient: Annotated[
-        str | None, Query(description="Id of a user; of notices, an address.")
+        str | None, query("Id of a user; of notices, an address.")
     ] = None,
 ) -> MailFilter:
     return MailFilter(

@@ -9,13 +9,13 @@ from http import HTTPStatus
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from api.answers import ROOT, ListJson, answer, answer_list
+from api.answers import ROOT, ListJson, answer, answer_begun, answer_list
 from api.guarding import ApiRoute
-from api.parameters import read_query
+from api.parameters import query, read_query
 from dispatch.operation_filters import resolve_filter
 from models.errors import ConflictError, NotFoundError
 from models.requests.notes import NoteModel
@@ -132,10 +132,10 @@ def read_log(
     context: Viewer,
     operation_id: _Id,
     after: Annotated[
-        int, Query(ge=0, le=2**31 - 1, description="`next_after` of the answer before.")
+        int, query("`next_after` of the answer before.", ge=0, le=2**31 - 1)
     ] = 0,
     limit: Annotated[
-        int, Query(ge=1, le=FIRST_KEPT + LAST_KEPT, description="The most lines.")
+        int, query("The most lines.", ge=1, le=FIRST_KEPT + LAST_KEPT)
     ] = FIRST_KEPT + LAST_KEPT,
 ) -> Response:
     """
@@ -156,11 +156,7 @@ async def read_state(
     operation_id: _Id,
     wait: Annotated[
         int,
-        Query(
-            ge=0,
-            le=LONGEST_WAIT_S,
-            description="Seconds for which to wait until it is final.",
-        ),
+        query("Seconds for which to wait until it is final.", ge=0, le=LONGEST_WAIT_S),
     ] = 0,
 ) -> Response:
     """
@@ -193,7 +189,7 @@ def cancel_operation(context: Operator, operation_id: _Id) -> Response:
 
     It is final at once; a worker that runs it stops at its next progress point.
     """
-    asked = context.read(NoteModel, "cancellation") if context.body else NoteModel()
+    asked = context.read(NoteModel, "cancellation")
     with context.writing() as connection:
         cancel_or_refuse(connection, operation_id, app=context.app, note=asked.note)
         shown = fetch_shown_operation(connection, operation_id, app=context.app)
@@ -213,7 +209,7 @@ def retry_operation(context: Operator, operation_id: _Id) -> Response:
     It begins with the first step that has not succeeded, or with `from_step`, which
     runs again with all after it. Nobody gets a mail twice.
     """
-    asked = context.read(RetryModel, "retry") if context.body else RetryModel()
+    asked = context.read(RetryModel, "retry")
     with context.writing() as connection:
         retry_or_refuse(
             connection,
@@ -223,6 +219,4 @@ def retry_operation(context: Operator, operation_id: _Id) -> Response:
             note=asked.note,
         )
         shown = fetch_shown_operation(connection, operation_id, app=context.app)
-    return answer(
-        shown, status=HTTPStatus.ACCEPTED, location=f"/operations/{operation_id}"
-    )
+    return answer_begun(shown, f"/operations/{operation_id}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.answers import ROOT, answer
 from api.guarding import ApiRoute
-from api.parameters import Within
+from api.parameters import Within, query
 from api.routes.action_examples import PREVIEWS
 from models.fields.field_types import ZoneName
 from models.fields.zone import load_zone
@@ -33,22 +33,18 @@ def preview(
     *,
     app: Annotated[
         str | None,
-        Query(
-            description="Uid of the small app whose zone and holidays apply, and whose"
+        query(
+            "Uid of the small app whose zone and holidays apply, and whose"
             " names are looked up."
         ),
     ] = None,
     period: Within,
-    count: Annotated[
-        int, Query(ge=0, le=MOST_SHOWN, description="The most occurrences.")
-    ] = 10,
+    count: Annotated[int, query("The most occurrences.", ge=0, le=MOST_SHOWN)] = 10,
     timezone: Annotated[
-        ZoneName | None,
-        Query(description="The viewer's zone. Left out: that of the installation."),
+        ZoneName | None, query("The viewer's zone. Left out: that of the installation.")
     ] = None,
     uid: Annotated[
-        str | None,
-        Query(description="Of an existing action, whose edit this would be."),
+        str | None, query("Of an existing action, whose edit this would be.")
     ] = None,
 ) -> Response:
     """

@@ -5,13 +5,13 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from api.answers import ROOT
 from api.guarding import ApiRoute
-from api.parameters import OnlyApp
+from api.parameters import OnlyApp, query
 from serving.context import Viewer
 from serving.refusals import HttpError
 from serving.stream import Hub, Listener
@@ -65,9 +65,9 @@ async def listen(
     ] = None,
     begin_after: Annotated[
         str | None,
-        Query(
+        query(
+            "The same, for clients that cannot set the header at first.",
             alias="last_event_id",
-            description="The same, for clients that cannot set the header at first.",
         ),
     ] = None,
 ) -> Response:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
@@ -16,7 +16,7 @@ from actions.pausing.pause_state import tag_pause
 from actions.pausing.queues import PausedQueue, ResumedQueue, pause_queue, resume_queue
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
-from api.parameters import OnlyApp
+from api.parameters import OnlyApp, query
 from models.fields.field_types import Instant
 from models.operation_state import Queue
 from models.paging import Part
@@ -85,11 +85,10 @@ async def audit(
     context: Viewer,
     app: OnlyApp,
     since: Annotated[
-        Instant | None,
-        Query(alias="from", description="Inclusive; default: a day before *until*."),
+        Instant | None, query("Inclusive; default: a day before *until*.", alias="from")
     ] = None,
     until: Annotated[
-        Instant | None, Query(description="Exclusive; default: the last tick.")
+        Instant | None, query("Exclusive; default: the last tick.")
     ] = None,
 ) -> Response:
     """
@@ -201,26 +200,22 @@ def read_load(
     context: Viewer,
     app: OnlyApp,
     since: Annotated[
-        Instant | None, Query(alias="from", description="Inclusive. Left out: now.")
+        Instant | None, query("Inclusive. Left out: now.", alias="from")
     ] = None,
     until: Annotated[
         Instant | None,
-        Query(
-            description="Exclusive, at most 7 days later. Left out: a day later.",
-            examples=[],
-        ),
+        query("Exclusive, at most 7 days later. Left out: a day later.", examples=[]),
     ] = None,
     quiet: Annotated[
         str | None,
-        Query(
-            description="For how long the database is to be away: `quiet` says when it"
+        query(
+            "For how long the database is to be away: `quiet` says when it"
             " may be, within a week unless `until` says otherwise.",
             examples=["PT20M"],
         ),
     ] = None,
     at: Annotated[
-        Instant | None,
-        Query(description="With `quiet`: what it costs from then on.", examples=[]),
+        Instant | None, query("With `quiet`: what it costs from then on.", examples=[])
     ] = None,
 ) -> Response:
     """

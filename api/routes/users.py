@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from actions.small_apps.apply import Applied, ApplyTerms
@@ -22,7 +22,7 @@ from actions.small_apps.export import (
 )
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
 from api.guarding import ApiRoute
-from api.parameters import DryRun, RaiseEvents, apply_or_foresee
+from api.parameters import DryRun, RaiseEvents, apply_or_foresee, query
 from models.door.app_documents import read_directory, read_patch, read_user
 from models.door.documents import LARGEST_BULK
 from models.requests.apps import UserBodyModel
@@ -46,18 +46,16 @@ _PATCH_TYPES = ("application/merge-patch+json", "application/json")
 
 def _select(
     *,
-    group: Annotated[str | None, Query(description="Only its members.")] = None,
+    group: Annotated[str | None, query("Only its members.")] = None,
     text: Annotated[
         str | None,
-        Query(
-            max_length=200, description="Part of the id, the mail address or the name."
-        ),
+        query("Part of the id, the mail address or the name.", max_length=200),
     ] = None,
     inactive: Annotated[
-        bool | None, Query(description="Whether the account is disabled or expired.")
+        bool | None, query("Whether the account is disabled or expired.")
     ] = None,
     inactivated: Annotated[
-        bool | None, Query(description="Whether the user never activated the account.")
+        bool | None, query("Whether the user never activated the account.")
     ] = None,
 ) -> UserFilter:
     return UserFilter(group, text, inactive, inactivated)

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from actions.lookup import find_action
 from cli.connection import read_database
-from cli.demo.data import APP, ENOUGH_S, EVERY_MINUTE, MISSED, REPORT
+from cli.demo.data import APP, EVERY_MINUTE, MISSED, REPORT
+from cli.demo.demo import ENOUGH_S
 from cli.demo.screen import count_mails
 from cli.output import out
 from models.operation_state import OperationState, Trigger

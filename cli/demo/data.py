@@ -13,7 +13,9 @@ from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
 
+from models.door.documents import read_action
 from models.fields.zone import load_zone
+from models.scheduled_action import ScheduledActionModel
 
 APP = "demo"
 
@@ -25,37 +27,9 @@ SLEEPER = "sleepy@example.com"
 #: How long the example action waits after a user was last seen.
 ABSENCE = timedelta(days=7, seconds=30)
 
-EVERY_MINUTE = "every-minute"
-
-#: The document of the action that runs each minute.
-EVERY_MINUTE_ACTION = {
-    "uid": EVERY_MINUTE,
-    "name": "every minute",
-    "operations": {"refresh": True, "publish": {"data": True}, "send_execsum": True},
-    "when": {"cron_rule": "* * * * *"},
-    "recipients": {"users": [TOCO]},
-}
-
-#: The action whose worker is killed, and the one whose runs were missed.
-REPORT, MISSED = "daily-report", "figures"
-
-REPORT_ACTION = {
-    "uid": REPORT,
-    "name": "daily report",
-    "operations": {"send_execsum": True},
-    "when": {"cron_rule": "0 7 * * *"},
-    "recipients": {"users": [TOCO]},
-}
-
-MISSED_ACTION = {
-    "uid": MISSED,
-    "name": "figures",
-    "operations": {"refresh": True},
-    "when": {"cron_rule": "*/10 * * * *"},
-}
-
-#: Seconds in which at least two minutes begin, and their runs end.
-ENOUGH_S = 125
+#: Uids of its own actions, whose documents are files of these names: one that runs each
+#: minute, one whose worker is killed, and one whose runs were missed.
+EVERY_MINUTE, REPORT, MISSED = "every-minute", "daily-report", "figures"
 
 _DATABASE = resources.files("tzdata") / "zoneinfo"
 
@@ -69,6 +43,12 @@ _INACTIVE = {
         "Come back and look at {{ app.name }}.\n"
     ),
 }
+
+
+def read_document(name: str) -> ScheduledActionModel:
+    """Return the action of the demo whose document has that name."""
+    text = (resources.files("cli.examples") / f"{name}.json").read_text("utf-8")
+    return read_action(text, default_timezone="Europe/Paris")
 
 
 def write_app(folder: Path, *, now: datetime) -> Path:

@@ -15,9 +15,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from cli.demo.data import ENOUGH_S
 from cli.output import out
 from models.errors import UsageError
+
+#: Seconds in which at least two minutes begin, and their runs end.
+ENOUGH_S = 125
 
 #: This file marks the folder of an earlier demo, which may be removed.
 _MARK = ".minutehand-demo"

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 from importlib import resources
-from json import dumps
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -23,10 +22,11 @@ from cli.demo.check import check_demo
 from cli.demo.data import (
     ABSENCE,
     APP,
-    EVERY_MINUTE_ACTION,
-    REPORT_ACTION,
+    EVERY_MINUTE,
+    REPORT,
     SLEEPER,
     TOCO,
+    read_document,
     shorten_path,
     write_app,
     write_clocks,
@@ -40,7 +40,6 @@ from dispatch.manual_runs import run_now
 from migrations.schema import migrate
 from models.database.engine import make_engine, read_clock
 from models.door.app_documents import read_small_app
-from models.door.documents import read_action
 from models.event import EventName
 from models.role import Role
 from serving.access.manage_keys import create_key
@@ -53,7 +52,7 @@ _WAKE_AFTER = timedelta(seconds=45)
 
 _SIGN_IN = "To look at it in a browser, signed in (once, within 15 minutes):"
 
-_EXAMPLES = ("weekly-update.json", "bring-back-inactive-users.json")
+_EXAMPLES = ("weekly-update", "bring-back-inactive-users")
 
 
 def play(folder: Path, seconds: int | None, *, say: Callable[[str], None]) -> int:
@@ -135,11 +134,9 @@ def _prepare(engine: sa.Engine, settings: Settings, folder: Path) -> dict[str, P
     with write_database(engine) as connection:
         apply_small_app(connection, app, ApplyTerms(folder))
         apply_small_app(connection, yours, ApplyTerms(folder))
-    examples = resources.files("cli.examples")
-    texts = [examples.joinpath(name).read_text("utf-8") for name in _EXAMPLES]
     posted = {}
-    for text in (*texts, dumps(EVERY_MINUTE_ACTION), dumps(REPORT_ACTION)):
-        action = read_action(text, default_timezone="Europe/Paris")
+    for name in (*_EXAMPLES, EVERY_MINUTE, REPORT):
+        action = read_document(name)
         with write_database(engine) as connection:
             posted[action.name] = post_action(connection, APP, action)
     post_missed(settings, now=now)

@@ -20,11 +20,10 @@ import sqlalchemy as sa
 
 from actions.posting.post import post_action
 from cli.connection import read_database, write_database
-from cli.demo.data import APP, MISSED, MISSED_ACTION, REPORT
+from cli.demo.data import APP, MISSED, REPORT, read_document
 from cli.demo.doomed import BEGUN
 from dispatch.manual_runs import run_now
 from models.database.engine import make_engine, read_host_clock
-from models.door.documents import read_action_object
 from models.operation_state import OperationState
 from overview.operations import ShownOperation
 from overview.why.instant import explain_instant
@@ -114,9 +113,8 @@ def post_missed(settings: Settings, *, now: datetime) -> None:
     """Post the action whose runs are missed, as if two hours before *now*."""
     clock = now - OUTAGE
     engine = make_engine(settings.database_url, clock=lambda: clock)
-    action = read_action_object(MISSED_ACTION, default_timezone="Europe/Paris")
     with write_database(engine) as connection:
-        post_action(connection, APP, action)
+        post_action(connection, APP, read_document(MISSED))
     engine.dispose()
 
 

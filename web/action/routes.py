@@ -16,13 +16,11 @@ import sqlalchemy as sa
 from starlette.responses import Response
 
 from actions.explaining.why import WhyAnswer
-from actions.lookup import get_action
 from actions.pausing import pause_and_resume
 from actions.posting.post import delete_action
 from actions.posting.revisions import refuse_action
 from actions.previews.preview import Preview
 from actions.read_actions import RevisionNote, fetch_document
-from actions.read_rules import find_zone
 from dispatch.backfills.requests import fetch_shown_backfills
 from dispatch.manual_runs import run_now
 from models.errors import (
@@ -32,7 +30,6 @@ from models.errors import (
     Problem,
     RuleError,
 )
-from models.fields.zone import load_zone
 from models.operation import MAILING_STEPS
 from models.operation_state import OperationState
 from models.paging import Page
@@ -53,24 +50,18 @@ from overview.previews.runs import RunPreview, preview_run
 from overview.recipients import ForeseenRecipients, Recipient, foresee_stored
 from overview.why.instant import explain_instant, read_asked
 from serving.context import Context, Editor, Operator, Viewer
+from web import action_words
 from web.action.days_chart import DayMap, Trend, count_weeks, draw_days, draw_trend
 from web.action.fetch_days import ActionDays, fetch_action_days
 from web.action.fetch_preview import preview_stored
 from web.action.revisions import TextLine, compare_texts
-from web.action_words import (
-    find_zone_name,
-    make_strip,
-    name_mark,
-    tell_idleness,
-    write_rules,
-)
 from web.charts import Spark, draw_even_spark
 from web.forms import Form, go_to
 from web.guarding import make_router
-from web.preferences import Clock, read_preferences
+from web.preferences import read_preferences
 from web.query import Query, read_part
 from web.questions import after_question
-from web.rendering import render
+from web.rendering import find_own_zone, render
 
 #: Runs in the table, in the strip, and in the picture of durations.
 TABLED, STRIPPED, DRAWN = 5, 20, 30
@@ -216,16 +207,16 @@ def show_action(context: Viewer, uid: str) -> Response:
         found = fetch_detailed_action(
             connection, uid, app=context.app, count=1, revisions=_REVISIONS, is_uid=True
         )
-        zone = find_zone(get_action(connection, uid, app=context.app))
-    preferences = read_preferences(context.request)
-    mine = preferences.mine or load_zone(context.services.timezone)
+    mine, zone = find_own_zone(context), found.zone
     asked, ran = query.text("at"), OperationFilter(action_uid=uid)
     steps = found.document.get("operations")
     values = {
         "found": found.seen_by(context.app),
         "zone": zone.key,
         "mine": None if mine.key in {zone.key, "UTC"} else mine.key,
-        "whose": "you" if preferences.mine else "the installation",
+        "whose": "you"
+        if read_preferences(context.request).mine
+        else "the installation",
         "foreseen": read_part(context, foresee, uid, mine),
         "runs": read_part(
             context, fetch_shown_part, ran, Page(TABLED), with_steps=False
@@ -245,33 +236,18 @@ def show_action(context: Viewer, uid: str) -> Response:
             action_uid=uid,
         ),
         "asked": read_part(context, ask_why, uid, asked),
-        "Clock": Clock,
-        "find_zone_name": find_zone_name,
         "mails": isinstance(steps, dict) and not MAILING_STEPS.isdisjoint(steps),
-        "make_strip": make_strip,
-        "name_mark": name_mark,
-        "tell_idleness": tell_idleness,
-        "write_rules": write_rules,
+        "words": action_words,
     }
     return render(context, "action/action.html", values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """The action that an act is about, and the zone of its times."""
-
-    action: ShownAction
-    zone: Any
-    steps: Sequence[str] = ()
-
-
-def _fetch(connection: sa.Connection, context: Context, uid: str) -> _Subject:
+def _fetch(connection: sa.Connection, context: Context, uid: str) -> ShownAction:
     """Return the action *uid* of the caller; raises as ``get_action``."""
-    row = get_action(connection, uid, app=context.app)
-    if row.deleted_at is not None:
+    shown = fetch_shown_action(connection, uid, app=context.app)
+    if shown.deleted_at is not None:
         refuse_action(uid)
-    shown = fetch_shown_action(connection, uid, app=context.app).seen_by(context.app)
-    return _Subject(shown, find_zone(row), tuple(row.document.get("operations", {})))
+    return shown.seen_by(context.app)
 
 
 def _path(uid: str, rest: str = "") -> str:
@@ -288,7 +264,7 @@ def _ask_run(context: Context, form: Form, uid: str) -> tuple[str, dict[str, Any
         with suppress(InvalidDocumentError):
             wanted = _read_run(form)
     with context.reading() as connection:
-        subject = _fetch(connection, context, uid)
+        action = _fetch(connection, context, uid)
         foreseen: RunPreview | None = None
         problem = ""
         try:
@@ -301,10 +277,11 @@ def _ask_run(context: Context, form: Form, uid: str) -> tuple[str, dict[str, Any
             )
         except MinutehandError as error:
             problem = str(error)
+    steps = tuple(action.written.get("operations", {}))
     return "action/run.html", {
-        "subject": subject,
-        "action": subject.action,
-        "chosen": form.get_all("steps") if form.has("known") else subject.steps,
+        "steps": steps,
+        "action": action,
+        "chosen": form.get_all("steps") if form.has("known") else steps,
         "foreseen": foreseen,
         "problem": problem,
         "back": _path(uid),
@@ -348,11 +325,11 @@ def _read_run(form: Form) -> RunModel:
 def _ask(template: str, context: Context, uid: str) -> tuple[str, dict[str, Any]]:
     """Ask before an action is changed."""
     with context.reading() as connection:
-        subject = _fetch(connection, context, uid)
-        title = describe_deletion(connection, [subject.action])
+        action = _fetch(connection, context, uid)
+        title = describe_deletion(connection, [action])
     return template, {
-        "action": subject.action,
-        "zone": subject.zone.key,
+        "action": action,
+        "zone": action.zone.key,
         "title": title,
         "back": _path(uid),
     }
@@ -362,12 +339,12 @@ def _ask(template: str, context: Context, uid: str) -> tuple[str, dict[str, Any]
 def pause_action(context: Operator, form: Form, uid: str) -> Response:
     """Pause an action."""
     with context.writing() as connection:
-        subject = _fetch(connection, context, uid)
-        wanted = form.read_pause(subject.zone)
+        action = _fetch(connection, context, uid)
+        wanted = form.read_pause(action.zone)
         pause_and_resume.pause_action(
             connection, uid, wanted, app=context.app, as_it_is=False
         )
-    told = f"{subject.action.name} is paused."
+    told = f"{action.name} is paused."
     return go_to(_path(uid), told, undo=_path(uid, "/resume"))
 
 
@@ -375,20 +352,20 @@ def pause_action(context: Operator, form: Form, uid: str) -> Response:
 def resume_action(context: Operator, form: Form, uid: str) -> Response:
     """Resume an action from now on."""
     with context.writing() as connection:
-        subject = _fetch(connection, context, uid)
+        action = _fetch(connection, context, uid)
         note = form.read(NoteModel, "note").note
         is_changed = pause_and_resume.resume_action(
             connection, uid, note, app=context.app, bounds=context.services.terms.bounds
         )
     words = "is resumed" if is_changed else "was not paused on its own"
-    return go_to(_path(uid), f"{subject.action.name} {words}.")
+    return go_to(_path(uid), f"{action.name} {words}.")
 
 
 @after_question(router, "/actions/{uid}/delete", partial(_ask, "action/delete.html"))
 def delete(context: Editor, form: Form, uid: str) -> Response:
     """Delete an action."""
     with context.writing() as connection:
-        subject = _fetch(connection, context, uid)
+        action = _fetch(connection, context, uid)
         delete_action(
             connection,
             uid,
@@ -396,4 +373,4 @@ def delete(context: Editor, form: Form, uid: str) -> Response:
             by=context.caller.name,
             note=form.read(NoteModel, "note").note,
         )
-    return go_to(_path(uid), f"{subject.action.name} is deleted.")
+    return go_to(_path(uid), f"{action.name} is deleted.")

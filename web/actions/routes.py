@@ -18,16 +18,7 @@ from models.requests.actions import ActionFilterModel, ActionKind, Trouble
 from models.revision import ActionState
 from overview.actions.shown import ActionWithRuns, fetch_action_part
 from serving.context import Context, Viewer
-from web.action_words import (
-    KINDS,
-    TROUBLES,
-    find_zone_name,
-    make_strip,
-    tell_counts,
-    tell_idleness,
-    tell_verdict,
-    write_rules,
-)
+from web import action_words
 from web.actions.fetch_counts import (
     ActionCounts,
     ActionDocument,
@@ -94,34 +85,21 @@ def show_actions(context: Viewer) -> Response:
     has_filter = wanted.but(app=None) != ActionFilterModel() or query.has_any("app")
     values = {
         "counts": counts,
-        "wanted": wanted,
         "order": order,
-        "has_filter": has_filter,
-        "is_new": _is_empty(counts) and not has_filter,
+        "is_new": not (has_filter or isinstance(counts, Unread) or counts.total),
         "filters": {name: query.text(name) for name in FILTERS if query.text(name)},
         **query.show(part),
-        "verdict": _tell(counts, tell_verdict),
-        "lead": _tell(counts, lambda found: tell_counts(found, counted)),
-        **_WORDS,
+        "verdict": _tell(counts, action_words.tell_verdict),
+        "lead": _tell(counts, action_words.tell_counts, counted),
+        "words": action_words,
+        "Queue": Queue,
+        "RUNS": _RUNS,
+        "SHOWN": _SHOWN,
+        "STARTERS": STARTERS,
+        "STRIPS": LEGEND,
+        "States": ActionState,
     }
     return render(context, "actions/actions.html", values)
-
-
-_WORDS: dict[str, Any] = {
-    "KINDS": KINDS,
-    "Order": Order,
-    "Queue": Queue,
-    "RUNS": _RUNS,
-    "SHOWN": _SHOWN,
-    "STARTERS": STARTERS,
-    "STRIPS": LEGEND,
-    "TROUBLES": TROUBLES,
-    "States": ActionState,
-    "find_zone_name": find_zone_name,
-    "make_strip": make_strip,
-    "tell_idleness": tell_idleness,
-    "write_rules": write_rules,
-}
 
 
 def _fetch(
@@ -138,12 +116,8 @@ def _fetch(
         return Part((), None)
 
 
-def _is_empty(counts: ActionCounts | Unread) -> bool:
-    return not isinstance(counts, Unread) and counts.total == 0
-
-
-def _tell(counts: ActionCounts | Unread, tell: Any) -> str | None:
-    return None if isinstance(counts, Unread) else tell(counts)
+def _tell(counts: ActionCounts | Unread, tell: Any, *more: object) -> str | None:
+    return None if isinstance(counts, Unread) else tell(counts, *more)
 
 
 @router.get("/actions.json")

@@ -121,7 +121,6 @@ def show_backfill(context: Viewer, backfill_id: UUID) -> Response:
         "zone": find_zone(row).key,
         "cursor": query.find_next(part),
         "is_first": query.is_first,
-        "is_open": shown.state in {RequestState.RUNNING, RequestState.STOPPING},
         "may_cancel": shown.state is RequestState.RUNNING
         and context.caller.role >= Role.OPERATOR,
     }

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from starlette.responses import Response
@@ -36,16 +35,7 @@ from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.previews.new import AppCalendar, fetch_app_calendar
 from serving.context import Context, Editor
 from serving.refusals import find_status
-from web.editor.builders import (
-    BUILDERS,
-    DAYS,
-    FAILING,
-    FLAGS,
-    KINDS,
-    STEPS,
-    is_typed,
-    open_builders,
-)
+from web.editor import builders
 from web.editor.document_text import write_text
 from web.editor.draft import (
     Draft,
@@ -58,9 +48,8 @@ from web.editor.draft import (
 from web.editor.starters.starters import Starter, get_starter, list_starters
 from web.forms import Form, Refused, go_to, make_refused, read_form, read_revision
 from web.guarding import make_router, takes_form
-from web.preferences import find_zone, read_preferences
 from web.query import Unread, find_apps, list_apps, read_part
-from web.rendering import render
+from web.rendering import find_own_zone, render
 
 router = make_router()
 
@@ -167,9 +156,9 @@ def _answer(
     attempt, anew = _NONE, ""
     try:
         if form.has("fix"):
-            judged = judge(context, draft, viewer_zone=_find_zone(context))
+            judged = judge(context, draft, viewer_zone=find_own_zone(context))
             draft = take_proposal(draft, judged, form.get("fix"))
-        elif name in BUILDERS:
+        elif name in builders.BUILDERS:
             draft = draft.put(name, form) if asked == "put" else draft
             anew = name
         elif asked in {"save", "run", "overwrite"}:
@@ -195,8 +184,8 @@ def _refuse_left_out(form: Form) -> None:
     Raises:
         InvalidDocumentError: Somebody has.
     """
-    for name, builder in BUILDERS.items():
-        if is_typed(name, form):
+    for name, builder in builders.BUILDERS.items():
+        if builders.is_typed(name, form):
             told = f"What is filled in under “{builder.title}” is not in the document."
             hint = "Put it into the document, or read it from there; then save."
             raise InvalidDocumentError((Problem("", told, hint),))
@@ -267,38 +256,30 @@ def _show(
         form: What was sent: whatever was typed into a builder stays there.
         anew: The builder that is to show the document all the same.
     """
-    viewer_zone = _find_zone(context)
+    viewer_zone = find_own_zone(context)
     calendar = _read_calendar(context, draft.app)
     holidays = ", ".join(sorted(calendar.holidays))
-    built = open_builders(draft.document or {}, form, holidays=holidays, anew=anew)
+    built = builders.open_builders(
+        draft.document or {}, form, holidays=holidays, anew=anew
+    )
     values: dict[str, Any] = {
         "action": action,
         "attempt": attempt,
-        "BUILDERS": BUILDERS,
+        "builders": builders,
         "built": built,
         "calendar": calendar,
-        "DAYS": DAYS,
         "draft": draft,
-        "FAILING": FAILING,
-        "FLAGS": FLAGS,
         "first_app": _FIRST_APP,
         "foreseen": foresee(context, draft, built, viewer_zone=viewer_zone),
         "formers": _list_formers(context, draft, built.get("when_former")),
         "is_mailing": MAILING_STEPS.intersection,
         "is_part": "x-part" in context.request.headers,
         "judged": judge(context, draft, viewer_zone=viewer_zone),
-        "KINDS": KINDS,
         "starters": [] if draft.text.strip() else _list_starters(context, calendar),
         "NTHS": _NTHS,
-        "STEPS": STEPS,
         "viewer_zone": viewer_zone,
     }
     return render(context, "editor/editor.html", values, status=attempt.status)
-
-
-def _find_zone(context: Context) -> ZoneInfo:
-    mine = read_preferences(context.request).mine
-    return mine or find_zone(context.services.timezone) or ZoneInfo("UTC")
 
 
 def _read_action(context: Context, uid: str, *, deleted: bool = False) -> ShownAction:

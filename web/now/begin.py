@@ -21,8 +21,7 @@ from models.role import Role
 from serving.context import Context, Editor, Viewer
 from web.forms import Form, Refused, go_to, make_refused, read_form
 from web.guarding import make_router, takes_form
-from web.preferences import read_preferences
-from web.rendering import render
+from web.rendering import find_own_zone, render
 
 router = make_router()
 
@@ -44,7 +43,7 @@ def begin(context: Editor) -> Response:
         posted = context.change(
             post_first_action,
             form.get("email"),
-            zone=find_zone_name(context),
+            zone=find_own_zone(context).key,
             terms=context.sign("the first action"),
         )
     except StaleError:
@@ -86,12 +85,6 @@ def place_problems(error: InvalidDocumentError) -> InvalidDocumentError:
     return InvalidDocumentError(tuple(placed.values()))
 
 
-def find_zone_name(context: Context) -> str:
-    """Return the zone in which a first action is read: the browser's, or ours."""
-    mine = read_preferences(context.request).mine
-    return context.services.timezone if mine is None else mine.key
-
-
 def make_begin_values(
     context: Context, form: Form | None = None, refused: Refused | None = None
 ) -> Mapping[str, Any]:
@@ -101,7 +94,7 @@ def make_begin_values(
         "form": form,
         "refused": refused,
         "may_begin": context.app is None and context.caller.role >= Role.EDITOR,
-        "first_zone": find_zone_name(context),
+        "first_zone": find_own_zone(context).key,
         "mails_to": None if "://" in settings.smtp_url else settings.smtp_url,
     }
 

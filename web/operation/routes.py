@@ -67,7 +67,6 @@ def show_operation(context: Viewer, operation_id: UUID) -> Response:
     app = context.app
     account = read_part(context, fetch_account, operation_id, app=app)
     values: dict[str, Any] = {
-        "operation_id": operation_id,
         "account": account,
         "log": read_part(context, _read_log, operation_id, app),
         "cli": f"minutehand operations show {operation_id}",

@@ -88,7 +88,6 @@ def show_settings(context: Viewer) -> Response:
             if isinstance(part, Part)
             else [],
             "soon": _SOON,
-            "is_list": isinstance(part, Part),
             "version": version("minutehand"),
         },
     )

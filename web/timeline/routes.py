@@ -39,8 +39,6 @@ router = make_router()
 #: The part of the window that is past, if the link does not say which window.
 _PAST = 2 / 3
 
-_UTC = ZoneInfo("UTC")
-
 
 class Span(StrEnum):
     """How long a stretch of the timeline is."""
@@ -89,7 +87,6 @@ def show_timeline(context: Viewer) -> Response:
         "queues": tuple(Queue),
         "span": span,
         "spans": tuple(Span),
-        "UTC": _UTC,
         "zone": zone,
     }
     if isinstance(timeline, Timeline):

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from cli.output import err, format_both, out
+from cli.output import Output, err, format_both, out
 from models.units import format_age
 
 AT = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
@@ -187,10 +187,8 @@ def test_no_line_is_wider_than_the_terminal(
     width: int, rows: list[tuple[str, str, str]]
 ):
     """Whatever is in the cells: a table, or blocks, but nothing is cut off."""
-    console = Console(file=StringIO(), width=width, highlight=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cli.output.out", lambda: console)
-        _print_rows(("x", "y", "z"), rows)
+    console = Output(file=StringIO(), width=width, highlight=False)
+    console.table(rows, lambda row: dict(zip("xyz", row, strict=True)))
 
     _check_width(console.file.getvalue(), width, rows)  # type: ignore[attr-defined]
 
