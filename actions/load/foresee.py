@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -50,9 +51,9 @@ class Whose:
     app: str | None = None
     queue: Queue | None = None
 
-    def conditions(self) -> list[sa.ColumnElement[bool]]:
-        """Match their actions, whatever becomes of them."""
-        pairs = (_action.app, self.app), (_action.queue, self.queue)
+    def conditions(self, of: Any = _action) -> list[sa.ColumnElement[bool]]:
+        """Match their actions, or what is theirs in another table's columns."""
+        pairs = (of.app, self.app), (of.queue, self.queue)
         return [column == value for column, value in pairs if value is not None]
 
     def ticked(self) -> list[sa.ColumnElement[bool]]:

@@ -44,14 +44,6 @@ _run = operations.c
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
-    """One local day, and how many operations are in each state."""
-
-    date: date
-    counts: Mapping[OperationState, int]
-
-
-@dataclass(frozen=True, slots=True)
 class Missed:
     """
     Occurrences that were missed in one outage; times are aware UTC.
@@ -74,8 +66,9 @@ class ActionDays:
 
     Args:
         zone: That of its rule, in which days begin and end.
-        days: Each of them, oldest first; the last is today. An outage counts on each
-            day that it touches.
+        days: Each of them, and how many operations are in each state, in their order;
+            oldest first, the last is today. An outage counts on each day that it
+            touches.
         counted_from: The beginning of a day, aware UTC. Those before are not counted.
         is_whole: Whether that is the beginning of the first day.
         missed: What was missed, newest first.
@@ -83,7 +76,7 @@ class ActionDays:
     """
 
     zone: ZoneInfo
-    days: tuple[Day, ...]
+    days: Sequence[tuple[date, Mapping[str, int]]]
     counted_from: datetime
     is_whole: bool
     missed: tuple[Missed, ...]
@@ -132,12 +125,16 @@ def fetch_action_days(
         _spread(each, counts, begins)
     return ActionDays(
         zone,
-        tuple(Day(each, counts[number]) for number, each in enumerate(dates)),
+        [(each, _sort(counts[number])) for number, each in enumerate(dates)],
         counted_from,
         first_day == 0,
         tuple(missed[:MISSED_SHOWN]),
         len(missed) <= MISSED_SHOWN,
     )
+
+
+def _sort(counts: Mapping[OperationState, int]) -> dict[str, int]:
+    return {state.value: counts[state] for state in OperationState if counts.get(state)}
 
 
 def _begin(day: date, zone: ZoneInfo) -> datetime:

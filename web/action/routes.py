@@ -158,12 +158,7 @@ class Weeks:
 
 def draw_weeks(days: ActionDays) -> Weeks:
     """Return the days as a map, and as a table of weeks."""
-    counts = [(each.date, _name(each.counts)) for each in days.days]
-    return Weeks(draw_days(counts), count_weeks(counts), days)
-
-
-def _name(counts: Mapping[OperationState, int]) -> dict[str, int]:
-    return {state.value: counts[state] for state in OperationState if counts.get(state)}
+    return Weeks(draw_days(days.days), count_weeks(days.days), days)
 
 
 @dataclass(frozen=True, slots=True)

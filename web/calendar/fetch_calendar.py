@@ -156,7 +156,7 @@ def _add_decided(
         .where(
             match_period(since, until),
             _run.state != OperationState.MISSED.value,
-            *_are_of(whose),
+            *whose.conditions(_run),
         )
         .group_by(quarter, _run.state)
     )
@@ -179,11 +179,6 @@ def _add_decided(
     return len(outages) <= MOST_OUTAGES
 
 
-def _are_of(whose: Whose) -> list[sa.ColumnElement[bool]]:
-    pairs = (_run.app, whose.app), (_run.queue, whose.queue)
-    return [column == value for column, value in pairs if value is not None]
-
-
 def _fetch_outages(
     connection: sa.Connection, whose: Whose, since: datetime, until: datetime
 ) -> Sequence[sa.Row[Any]]:
@@ -203,7 +198,7 @@ def _fetch_outages(
             _run.recorded_at >= since,
             _run.recorded_at < until + LATEST,
             _run.occurrence < until,
-            *_are_of(whose),
+            *whose.conditions(_run),
         )
         .group_by(_revision.timing, _run.occurrence, _run.details)
         .order_by(_run.occurrence.desc())

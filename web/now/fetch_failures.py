@@ -29,12 +29,12 @@ _HEAD = 600
 
 
 @dataclass(frozen=True, slots=True)
-class FailingAction:
-    """An action, and how many of its operations failed of a cause."""
+class CountedAction:
+    """An action, and how many of its occurrences or operations something befell."""
 
     uid: str
-    app: str
     name: str
+    app: str
     count: int
 
 
@@ -55,7 +55,7 @@ class FailureCause:
     count: int
     first_at: datetime
     last_at: datetime
-    actions: Sequence[FailingAction]
+    actions: Sequence[CountedAction]
     operation_id: UUID
     reason: str | None
     attempt: int
@@ -187,8 +187,8 @@ def _make_cause(rows: Sequence[sa.Row[Any]]) -> FailureCause:
         first_at=min(each.first_at for each in rows),
         last_at=row.finished_at,
         actions=tuple(
-            FailingAction(
-                uid, latest[uid].app, get_action_name(latest[uid].triggered_by), count
+            CountedAction(
+                uid, get_action_name(latest[uid].triggered_by), latest[uid].app, count
             )
             for uid, count in counts.most_common()
         ),

@@ -32,7 +32,7 @@ from overview.doctor.finding import BEGAN_LATE_AFTER
 from overview.installation.leaders import Unled, fetch_unled, find_first_missed
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Why, tell_why
-from web.now.fetch_failures import WITHIN, fetch_latest_of_each
+from web.now.fetch_failures import WITHIN, CountedAction, fetch_latest_of_each
 
 #: The most entries of each kind that are listed.
 LISTED = 10
@@ -81,16 +81,6 @@ class NotRun:
 
 
 @dataclass(frozen=True, slots=True)
-class MissingAction:
-    """An action that missed occurrences, and how many."""
-
-    uid: str
-    name: str
-    app: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class SharedOutage:
     """
     A time in which nobody led, and occurrences of several actions were missed.
@@ -106,7 +96,7 @@ class SharedOutage:
     count: int
     is_more: bool
     actions: int
-    first: Sequence[MissingAction]
+    first: Sequence[CountedAction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,13 +280,13 @@ def split_missed(
     return outages, apart
 
 
-def _count_missing(rows: Sequence[Any]) -> list[MissingAction]:
+def _count_missing(rows: Sequence[Any]) -> list[CountedAction]:
     """Return the actions of *rows*, those that missed most first."""
     counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
     for row in rows:
         key = row.action_uid, get_action_name(row.triggered_by), row.app
         counts[key] += _count_occurrences(row)
-    found = [MissingAction(*key, count) for key, count in counts.items()]
+    found = [CountedAction(*key, count) for key, count in counts.items()]
     return sorted(found, key=lambda each: (-each.count, each.name, each.uid))
 
 

@@ -18,7 +18,6 @@ import sqlalchemy as sa
 
 from actions.load.foresee import Whose
 from models.database.engine import UtcDateTime
-from models.database.lists import belongs_to
 from models.database.sql_time import number_of
 from models.database.tables import LIVE, operations
 from models.operation_state import LIVE_STATES, TROUBLED_STATES, OperationState, Queue
@@ -52,9 +51,7 @@ class Window:
         """Return the operations that were under way, or decided, in the window."""
         begins = sa.func.coalesce(_run.started_at, _run.occurrence).label("begins_at")
         asked = [begins < sa.literal(self.until, UtcDateTime)]
-        asked += belongs_to(self.whose.app)
-        if self.whose.queue is not None:
-            asked.append(_run.queue == self.whose.queue.value)
+        asked += self.whose.conditions(_run)
         columns = (
             *(_run.id, _run.action_uid, _run.app, _run.queue, _run.state),
             *(_run.occurrence, _run.started_at, _run.finished_at, begins),

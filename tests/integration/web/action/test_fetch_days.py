@@ -56,11 +56,7 @@ def record(
 
 def count(found: ActionDays) -> dict[date, dict[str, int]]:
     """Return the days that have anything."""
-    return {
-        each.date: {str(state): n for state, n in each.counts.items()}
-        for each in found.days
-        if each.counts
-    }
+    return {day: dict(counts) for day, counts in found.days if counts}
 
 
 def begin_of(day: date) -> datetime:
@@ -83,7 +79,7 @@ def test_days_are_those_of_the_zone_of_the_rule(engine: sa.Engine):
     assert ("Europe/Paris", True, TODAY) == (
         found.zone.key,
         found.is_whole,
-        found.days[-1].date,
+        found.days[-1][0],
     )
 
 
@@ -96,8 +92,8 @@ def test_weeks_begin_on_monday_and_end_today(engine: sa.Engine):
     found = ask(engine)
 
     assert (0, first, {first: {"succeeded": 1}}) == (
-        found.days[0].date.weekday(),
-        found.days[0].date,
+        found.days[0][0].weekday(),
+        found.days[0][0],
         count(found),
     )
 
