@@ -14,10 +14,12 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from actions.pausing.pause_and_resume import pause_action
+from actions.posting.post import post_action
 from actions.read_actions import fetch_revisions
 from dispatch.bulk.runner import BulkRunner
 from models.database.engine import Author, writing
 from models.database.tables import operations
+from models.door.documents import read_action_object
 from models.errors import UnreachableError
 from models.operation_state import OperationState
 from models.requests.notes import PauseModel
@@ -33,6 +35,7 @@ from tests.scheduling import (
     edit,
     edit_action,
     get_now,
+    make_document,
     make_operation,
     post,
     record_all,
@@ -98,6 +101,20 @@ def test_the_list_says_what_each_action_does_and_did(
     assert "1 min" in shown
     assert "Nightly <load>" in shown
     assert "Nightly <load>" not in found.text
+
+
+def test_times_of_the_list_are_by_the_clock_of_the_rule(
+    page: TestClient, engine: sa.Engine
+):
+    """Also where the document names no zone, and the rule has that of its app."""
+    document = make_document(uid="kolkata", when={"cron_rule": "0 7 * * *"})
+    action = read_action_object(document, default_timezone="Asia/Kolkata")
+    with writing(engine) as connection:
+        post_action(connection, "shop", action)
+
+    found = page.get("/actions?text=kolkata")
+
+    assert 'title="Asia/Kolkata">' in found.text
 
 
 def test_filters_are_in_the_address(page: TestClient, engine: sa.Engine):
