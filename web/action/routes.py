@@ -58,7 +58,6 @@ from web.action.revisions import TextLine, compare_texts
 from web.charts import Spark, draw_even_spark
 from web.forms import Form, go_to
 from web.guarding import make_router
-from web.preferences import read_preferences
 from web.query import Query, read_part
 from web.questions import after_question
 from web.rendering import find_own_zone, render
@@ -209,9 +208,6 @@ def show_action(context: Viewer, uid: str) -> Response:
         "found": found.seen_by(context.app),
         "zone": zone.key,
         "mine": None if mine.key in {zone.key, "UTC"} else mine.key,
-        "whose": "you"
-        if read_preferences(context.request).mine
-        else "the installation",
         "foreseen": read_part(context, foresee, uid, mine),
         "runs": read_part(
             context, fetch_shown_part, ran, Page(TABLED), with_steps=False
