@@ -45,11 +45,14 @@ def _app(engine: sa.Engine) -> None:
         post(engine, app, uid=f"{app}-idle", name="idle", active=False)
         post(engine, app, uid=f"{app}-paused", name="paused")
         post(engine, app, uid=f"{app}-gone", name="gone")
-        with writing(engine) as connection:
-            pause_action(connection, f"{app}-paused")
-            delete_action(connection, f"{app}-gone")
         post(engine, app, uid=f"{app}-bad", name="bad")
-        edit_action(engine, f"{app}-bad", quarantined_at=MONDAY)
+        post(engine, app, uid=f"{app}-worse", name="worse")
+        with writing(engine) as connection:
+            for each in ("paused", "worse"):
+                pause_action(connection, f"{app}-{each}")
+            delete_action(connection, f"{app}-gone")
+        for each in ("bad", "worse"):
+            edit_action(engine, f"{app}-{each}", quarantined_at=MONDAY)
 
 
 def find(engine: sa.Engine, **wanted: Any) -> str:
@@ -62,14 +65,14 @@ def find(engine: sa.Engine, **wanted: Any) -> str:
 
 
 MATCHES: list[tuple[dict[str, Any], str]] = [
-    ({}, "cron bad both idle on paused"),
+    ({}, "cron bad both idle on paused worse"),
     ({"state": ActionState.ACTIVE}, "cron both on"),
     ({"state": ActionState.INACTIVE}, "idle"),
     ({"state": ActionState.PAUSED}, "paused"),
-    ({"state": ActionState.QUARANTINED}, "bad"),
+    ({"state": ActionState.QUARANTINED}, "bad worse"),
     ({"state": ActionState.DELETED}, "gone"),
     ({"kind": "calendar"}, "both"),
-    ({"kind": "cron_rule"}, "cron bad both idle paused"),
+    ({"kind": "cron_rule"}, "cron bad both idle paused worse"),
     ({"kind": "on"}, "on"),
     ({"kind": "after"}, ""),
     ({"queue": Queue.HEAVY}, "cron"),
@@ -77,8 +80,8 @@ MATCHES: list[tuple[dict[str, Any], str]] = [
     ({"text": "0% c"}, "cron"),
     ({"text": "_"}, ""),
     ({"text": "APP-BO"}, "both"),
-    ({"trouble": Trouble.QUARANTINED}, "bad"),
-    ({"trouble": Trouble.ANY}, "bad"),
+    ({"trouble": Trouble.QUARANTINED}, "bad worse"),
+    ({"trouble": Trouble.ANY}, "bad worse"),
     ({"trouble": Trouble.FAILED}, ""),
     ({"text": "o", "state": ActionState.ACTIVE, "kind": "on"}, "on"),
 ]
@@ -105,7 +108,7 @@ def test_trouble_is_of_the_last_run(engine: sa.Engine):
 
     assert "cron" == find(engine, trouble=Trouble.FAILED)
     assert "on" == find(engine, trouble=Trouble.MISSED)
-    assert "cron bad on" == find(engine, trouble=Trouble.ANY)
+    assert "cron bad on worse" == find(engine, trouble=Trouble.ANY)
 
 
 @pytest.mark.parametrize("text", [None, "o"])
