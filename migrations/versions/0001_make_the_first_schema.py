@@ -504,6 +504,13 @@ def _make_operations() -> None:
         " COALESCE(substr(reason, 1, 16), '') = 'waits for a task'",
     )
     _index(
+        "ix_operations_tried_before",
+        "operations",
+        ["started_at"],
+        where="state = 'pending' AND reason IS NOT NULL AND NOT"
+        " COALESCE(substr(reason, 1, 16), '') = 'waits for a task'",
+    )
+    _index(
         "ix_operations_expected",
         "operations",
         ["expected_at"],

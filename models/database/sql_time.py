@@ -25,8 +25,8 @@ def number_of(
         length_s: At least 1.
     """
     if dialect == "postgresql":
-        # In floating point, which has room for microseconds until the year 2255: the
-        # numeric of extract() takes as long as all the rest of a query that counts.
+        # In floating point, as below, which has room for microseconds until the year
+        # 2255: extract()'s numeric takes as long as all the rest of a query.
         epoch_s = sa.func.date_part("epoch", instant, type_=sa.Float())
         return sa.cast(sa.func.floor(epoch_s / float(length_s)), sa.BigInteger)
     second = sa.func.strftime("%s", sa.func.substr(instant, 1, _TO_SECOND))
@@ -68,7 +68,7 @@ class seconds_between(SqlWords[float]):  # noqa: N801 - reads as SQL's own
     type = sa.Float()
     inherit_cache = True
     name = "seconds_between"
-    postgresql = "extract(epoch FROM ({1} - {0}))"
+    postgresql = "date_part('epoch', {1} - {0})"
     # julianday() counts milliseconds, in days
     sqlite = "round((julianday({1}) - julianday({0})) * 86400.0, 3)"
 
@@ -79,7 +79,7 @@ class minutes_ago(SqlWords[int]):  # noqa: N801 - reads as SQL's own
     type = sa.Integer()
     inherit_cache = True
     name = "minutes_ago"
-    postgresql = "floor(extract(epoch FROM ({1} - {0})) / 60)::integer"
+    postgresql = "floor(date_part('epoch', {1} - {0}) / 60)::integer"
     sqlite = "CAST((julianday({1}) - julianday({0})) * 1440.0 AS INTEGER)"
 
 

@@ -477,6 +477,11 @@ OF_TASK = Rows(
 AWAITING = Rows(f"{PENDING.condition} AND {OF_TASK.condition}")
 NOT_AWAITING = Rows(f"NOT {OF_TASK.condition}")
 
+#: Of what is pending, the few that were tried before, or that the platform holds up.
+TRIED_BEFORE = Rows(
+    f"{PENDING.condition} AND {{0}}reason IS NOT NULL AND {NOT_AWAITING.condition}"
+)
+
 #: Still to be done; an overlap is counted against these.
 LIVE = Rows(f"{{0}}state IN ({_list(LIVE_STATES)})")
 
@@ -613,6 +618,8 @@ operations = sa.Table(
     _partial("ix_operations_expected", "expected_at", where=EXPECTED),
     # answers: tasks whose end is waited for, by their deadline
     _partial("ix_operations_awaiting", "send_at", where=AWAITING),
+    # Now, doctor: what is to be tried again
+    _partial("ix_operations_tried_before", "started_at", where=TRIED_BEFORE),
     # sending: how much of its share each app is using, read from the index alone
     _partial("ix_operations_first_lane", "app trigger", where=UNDER_WAY_FIRST),
     # overlap, sending, claiming: the live operations of an action (and user), by place
@@ -637,7 +644,7 @@ operations = sa.Table(
         where=CLAIMED_IN_LINE,
         unique=True,
     ),
-    # rescue: leases that ran out
+    # rescue, Now, workers: leases that ran out, and what runs
     _partial("ix_operations_claimed", "state", where=CLAIMED),
     # rescue: messages that were lost, lane by lane
     _partial("ix_operations_queued", "queue lane sent_at", where=QUEUED),

@@ -23,8 +23,9 @@ from models.database.engine import db_now, read_clock
 from models.database.lists import belongs_to
 from models.database.sql_time import minute_of, seconds_between
 from models.database.tables import (
+    CLAIMED,
     LIVE,
-    PENDING,
+    TRIED_BEFORE,
     TROUBLED,
     UNCERTAIN,
     deliveries,
@@ -89,7 +90,8 @@ def fetch_backlog(
     # An operation that was never tried has waited since it was recorded, even if its
     # message was lost and sent again in between.
     since = sa.case((kept.attempt == 0, kept.recorded_at), else_=kept.send_at)
-    waits = sa.and_(kept.state != OperationState.RUNNING, kept.send_at <= db_now())
+    instant = sa.literal(now, kept.send_at.type)  # a call for each row costs more
+    waits = sa.and_(kept.state != OperationState.RUNNING, kept.send_at <= instant)
     key = kept.queue, kept.app, kept.state
     rows = connection.execute(
         sa.select(
@@ -170,7 +172,7 @@ def fetch_held(connection: sa.Connection) -> HeldOperations | None:
             sa.func.count(kept.app.distinct()),
             sa.func.min(kept.recorded_at, type_=kept.recorded_at.type),
             sa.func.max(sa.func.coalesce(kept.error, kept.reason)),
-        ).where(PENDING.of(), kept.reason.startswith(f"{Reason.PLATFORM}:"))
+        ).where(TRIED_BEFORE.of(), kept.reason.startswith(f"{Reason.PLATFORM}:"))
     ).one()
     return HeldOperations(count, apps, since, error) if count else None
 
@@ -262,7 +264,7 @@ def fetch_running(
             *(kept.id, kept.app, kept.action_uid, kept.trigger, kept.attempt),
             *(kept.started_at, kept.progress, kept.worker),
         )
-        .where(LIVE.of(), kept.state == OperationState.RUNNING, *belongs_to(app))
+        .where(CLAIMED.of(), kept.state == OperationState.RUNNING, *belongs_to(app))
         .order_by(kept.started_at, kept.id)
         .limit(limit)
     )

@@ -31,6 +31,7 @@ from operations.operation_filter import OperationFilter
 from operations.sending.order import LINES_AT_ONCE, has_sendable
 from operations.task_ends import fetch_overdue
 from operations.turns import HAS_TURN
+from overview.installation.figures import fetch_held, fetch_running
 from tests.database import read_by
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
@@ -43,6 +44,7 @@ from tests.scheduling import (
     post_at,
     tick,
 )
+from web.now.fetch_running import fetch_under_way
 
 SEVEN = at("07:00")
 WEEK = timedelta(days=7)
@@ -346,6 +348,38 @@ def test_what_is_under_way_costs_no_look_at_all_of_it(postgres_engine: sa.Engine
 
     assert len(plans) > 8
     assert max(count_read(plan, "operations") for plan in plans) < 10
+
+
+def test_what_runs_costs_no_look_at_what_waits(postgres_engine: sa.Engine):
+    """Nor does what is tried again or held by the platform, of 20,000 that wait."""
+    engine = postgres_engine
+    add_app(engine, APP)
+    add_history(engine)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(
+            "update operations set state = 'pending', finished_at = null,"
+            " reason = case when hashtext(id::text) > 0 then 'waits for a task' end"
+            " where state = 'succeeded'"
+        )
+        for change in (
+            "state = 'running', claim_token = gen_random_uuid()",
+            "attempt = 1, reason = 'step failed'",
+            "reason = 'platform: no space left'",
+        ):
+            connection.exec_driver_sql(
+                f"update operations set {change} where id in (select id from operations"
+                " where state = 'pending' and reason is null limit 5)"
+            )
+        connection.exec_driver_sql("vacuum analyze")
+
+    with explaining(engine) as plans, reading(engine) as connection:
+        under_way = fetch_under_way(connection)
+        running = fetch_running(connection, limit=100)
+        held = fetch_held(connection)
+
+    assert held is not None
+    assert (10, 5, 5) == (len(under_way), len(running), held.count)
+    assert max(count_read(plan, "operations") for plan in plans) < 1_000
 
 
 def test_what_is_expected_costs_no_look_at_all_that_runs(postgres_engine: sa.Engine):

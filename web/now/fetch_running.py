@@ -16,11 +16,16 @@ from actions.occurrences import parse_timing
 from actions.read_rules import find_next_due, find_zone_at
 from models.database.engine import read_clock
 from models.database.lists import belongs_to
-from models.database.tables import DUE_ACTIONS, LIVE, operations, scheduled_actions
+from models.database.tables import (
+    CLAIMED,
+    DUE_ACTIONS,
+    TRIED_BEFORE,
+    operations,
+    scheduled_actions,
+)
 from models.decision import get_action_name
 from models.operation_state import OperationState, StepState
 from operations.list_operations import fetch_steps
-from operations.operation_filter import is_tried_before
 from operations.running.pace import Usual, UsualRun, fetch_usual
 from overview.operations import ProgressJson
 
@@ -97,14 +102,10 @@ def fetch_under_way(
     """
     kept = operations.c
     runs = kept.state == OperationState.RUNNING
-    retries = sa.and_(
-        kept.state == OperationState.PENDING,
-        kept.attempt > 0,
-        is_tried_before(kept.reason),
-    )
+    retries = sa.and_(TRIED_BEFORE.of(), kept.attempt > 0)
     rows = connection.execute(
         sa.select(operations)
-        .where(LIVE.of(), sa.or_(runs, retries), *belongs_to(app))
+        .where(sa.or_(sa.and_(CLAIMED.of(), runs), retries), *belongs_to(app))
         .order_by(sa.case((runs, 0), else_=1), kept.started_at, kept.id)
         .limit(limit)
     ).all()

@@ -37,6 +37,7 @@ def _busy(web: Web) -> None:
             app=app,
             state="running",
             worker="quick@host",
+            claim_token=operation.id,
             started_at=get_now(engine),
         )
     Leader(engine).hold()

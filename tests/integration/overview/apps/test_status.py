@@ -39,6 +39,7 @@ def _busy(engine: sa.Engine) -> None:
         RUNNING.id,
         state="running",
         worker="quick@Qhost",
+        claim_token=RUNNING.id,
         started_at=get_now(engine),
         progress={"step": "refresh"},
     )

@@ -46,8 +46,10 @@ def record(
     operation = make_operation(number, queue=queue)
     record_all(engine, operation)
     at = get_now(engine) - ago
-    begun = {} if waited is None else {"state": "running", "started_at": at + waited}
-    edit(engine, operation.id, recorded_at=at, send_at=at, **{**begun, **values})
+    if waited is not None:
+        claim = {"state": "running", "claim_token": operation.id}
+        values = {**claim, "started_at": at + waited, **values}
+    edit(engine, operation.id, recorded_at=at, send_at=at, **values)
     return operation.id
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -62,9 +63,8 @@ def test_running_operation_has_step_and_end(engine: sa.Engine):
         }
         done = put(engine, number, **ran)
         add_step(engine, done, 0, name="refresh", **ran)
-    id_ = put(
-        engine, 9, state="running", started_at=now - 2 * MINUTE, attempt=1, worker="w"
-    )
+    claim = {"attempt": 1, "worker": "w", "claim_token": UUID(int=9)}
+    id_ = put(engine, 9, state="running", started_at=now - 2 * MINUTE, **claim)
     began = now - 2 * MINUTE
     add_step(engine, id_, 0, name="refresh", state="running", started_at=began)
     add_step(engine, id_, 1, name="publish", state="skipped")

@@ -60,6 +60,7 @@ def test_each_id_is_there_once(admin: Person, engine: sa.Engine):
             state=state,
             recorded_at=now,
             finished_at=None if state == "running" else now,
+            claim_token=made.id if state == "running" else None,
         )
     ids = re.findall(r' id="([^"]+)"', admin.look("/"))
 

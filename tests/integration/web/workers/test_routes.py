@@ -42,7 +42,8 @@ def test_page_says_which_queues_are_served(browser: TestClient, engine: sa.Engin
     Leader(engine).hold()
     waiting, running = make_operation(1), make_operation(2)
     record_all(engine, waiting, running)
-    edit(engine, running.id, state="running", worker="quick@w1")
+    claim = {"worker": "quick@w1", "claim_token": running.id}
+    edit(engine, running.id, state="running", **claim)
 
     page = read(browser)
 
