@@ -55,13 +55,13 @@ log = structlog.get_logger()
 #: Operations that one part looks at.
 JUDGED_AT_ONCE = 500
 
-_run = operations.c
+_run, _action = operations.c, scheduled_actions.c
 
 
 @dataclass(slots=True)
-class LateLook:
+class _Look:
     """
-    Looks at what should have ended.
+    What the leader looks at between its minutes, a part at once.
 
     Args:
         engine: The leader's engine.
@@ -72,6 +72,11 @@ class LateLook:
     engine: sa.Engine
     leader: Leader
     noticer: Noticer
+
+
+@dataclass(slots=True)
+class LateLook(_Look):
+    """Looks at what should have ended."""
 
     def look(self) -> int:
         """
@@ -138,24 +143,13 @@ FIRST_LOOK = timedelta(days=1)
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
-_kept, _action = operations.c, scheduled_actions.c
 _ASKS = RESTING_ACTIONS.of(scheduled_actions.name)
 
 
 @dataclass(slots=True)
-class Rester:
-    """
-    Pauses what failed too often in a row.
+class Rester(_Look):
+    """Pauses what failed too often in a row."""
 
-    Args:
-        engine: The leader's engine.
-        leader: Everything is written under its fence.
-        noticer: Tells of it.
-    """
-
-    engine: sa.Engine
-    leader: Leader
-    noticer: Noticer
     _seen_until: datetime | None = None
 
     def look(self) -> int:
@@ -238,8 +232,8 @@ def _make_tired_statement() -> sa.Select[tuple[str, int]]:
         .correlate(scheduled_actions)
         .scalar_subquery()
     )
-    lately = sa.select(_kept.action_uid).where(
-        TROUBLED.of(), _kept.finished_at > sa.bindparam("since", type_=UtcDateTime)
+    lately = sa.select(_run.action_uid).where(
+        TROUBLED.of(), _run.finished_at > sa.bindparam("since", type_=UtcDateTime)
     )
     return (
         sa.select(_action.uid, _action.rest_after)
@@ -256,6 +250,6 @@ _LAST = (
     sa.select(operations)
     .join(scheduled_actions, _counts(operations, OperationState.FAILED))
     .where(_action.uid == sa.bindparam("uid"))
-    .order_by(_kept.occurrence.desc())
+    .order_by(_run.occurrence.desc())
     .limit(1)
 )
