@@ -38,7 +38,7 @@ from pydantic import (
 
 from models.back_off import LEASE, RENEWED_EVERY
 from models.errors import RuleError, UsageError
-from models.fields.addresses import check_email, check_ping, check_url
+from models.fields.addresses import check_email, check_notice_url, check_ping, check_url
 from models.fields.app_bounds import AppBounds, read_app_bounds
 from models.fields.duration import Duration
 from models.fields.field_types import check_queue
@@ -400,7 +400,7 @@ class Settings(BaseModel):
     #: Messages in a queue of theirs beyond which none of ours is added.
     task_queue_max: int = Field(default=100_000, ge=1)
     notice_mail: Annotated[tuple[str, ...], _from_text(_read_addresses)] = ()
-    notice_webhook: Annotated[str, AfterValidator(check_url)] | None = Field(
+    notice_webhook: Annotated[str, AfterValidator(check_notice_url)] | None = Field(
         default=None, repr=False
     )
 

@@ -53,7 +53,12 @@ def apply_apps(
     name = path if folder is None else str(folder / _FILE)
     model = read_small_app(read_file(name))
     known = get_settings()
-    found = check_settings(model, known.sql_connections, known.mail_sender_hosts)
+    found = check_settings(
+        model,
+        known.sql_connections,
+        known.mail_sender_hosts,
+        known.webhook_allowed_hosts,
+    )
     for doubt in found.doubted:
         err().warn(str(doubt))
     found.refuse()

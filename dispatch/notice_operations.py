@@ -46,7 +46,7 @@ def send_test_notice(
     if scope is None or not (scope.mail or scope.webhook):
         where = "MINUTEHAND_NOTICE_MAIL or MINUTEHAND_NOTICE_WEBHOOK"
         if app is not None:
-            where = f"'notices' of the app.json of {app!r}"
+            where = f"the notices of small app {app!r}"
         raise ConflictError(f"nobody hears of failures. Name somebody in {where}.")
     revision = ensure_notices(connection)
     if revision is None:

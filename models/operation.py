@@ -150,7 +150,9 @@ def _read_notify(value: object, info: ValidationInfo) -> Literal[True] | None:
     # Only documents that people write are read with a context: the default zone.
     if info.context is not None:
         msg = "'notify' is a step that only the scheduler adds."
-        hint = "Name who hears of failures in app.json: see docs/notices.md."
+        hint = (
+            "Name who hears of failures in the notices of the app: see docs/notices.md."
+        )
         raise RuleError(msg, hint)
 
     return _read_switch(value, None)

@@ -25,7 +25,7 @@ from pydantic_core import InitErrorDetails
 
 from models.days_off import DateRangeModel, choose_days
 from models.errors import RuleError
-from models.fields.addresses import check_email, check_url
+from models.fields.addresses import check_email, check_notice_url, check_url
 from models.fields.field_types import (
     DomainName,
     Instant,
@@ -91,7 +91,7 @@ def check_source_file(text: str) -> str:
     parts = text.split("/")
     if ".." in parts or any(map(_is_hidden, parts)):
         msg = f"{show(text)} leads out of the app's folder, or to a hidden file."
-        hint = "Write a path below the folder of app.json, such as 'data/sales.csv'."
+        hint = "Write a path below that folder, such as 'data/sales.csv'."
         raise RuleError(msg, hint)
 
     return text
@@ -131,6 +131,7 @@ def check_unsubscribe(text: str) -> str:
 MailAddress = Annotated[str, Field(max_length=320), AfterValidator(check_email)]
 SenderAddress = Annotated[str, Field(max_length=320), AfterValidator(check_sender)]
 WebAddress = Annotated[str, Field(max_length=2000), AfterValidator(check_url)]
+NoticeAddress = Annotated[str, Field(max_length=2000), AfterValidator(check_notice_url)]
 Locale = Annotated[str, Field(max_length=100), AfterValidator(check_locale)]
 
 
@@ -281,7 +282,7 @@ class NoticesModel(DocumentModel):
     mail: Annotated[tuple[MailAddress, ...], Most(MOST_NOTICE_MAILS)] = Field(
         default=(), examples=[["ops@example.com"]]
     )
-    webhook: WebAddress | None = optional("https://example.com/minutehand")
+    webhook: NoticeAddress | None = optional("https://example.com/minutehand")
 
 
 class MailModel(DocumentModel):

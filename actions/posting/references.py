@@ -8,7 +8,6 @@ warned at once.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +23,7 @@ from models.database.engine import db_now, read_clock
 from models.database.recipient_filter import are_addressed, select_standing
 from models.database.tables import ALIVE_FOR, processes, users
 from models.errors import Problem
-from models.fields.addresses import is_public
+from models.fields.addresses import is_refused
 from models.fields.strict_model import find_near, show
 from models.operation import MAILING_STEPS, PublishModel
 from models.recipients import EVERYONE, RecipientFilterModel
@@ -299,41 +298,7 @@ def find_failing(
         yield Problem("/operations/call_webhook", message, hint)
     host = urlsplit(asked.url).hostname or ""
     allowed = (each.settings[_ALLOWED] for each in takers if _ALLOWED in each.settings)
-    if any(is_refused(host, each) for each in allowed):
+    if any(is_refused(host, map(str.strip, each.split(","))) for each in allowed):
         message = f"{host} is not a public address, so the request is refused."
         hint = f"An operator can allow it in {_ALLOWED}."
         yield Problem("/operations/call_webhook/url", message, hint)
-
-
-def is_refused(host: str, allowed: str) -> bool:
-    """
-    Tell whether a worker would certainly refuse to call *host*.
-
-    Names are not looked up: where they lead is decided when they are called.
-
-    Args:
-        host: Name or address.
-        allowed: Names, addresses and networks that may be called, with commas between.
-    """
-    entries = [each.strip() for each in allowed.split(",")]
-    if host in entries:
-        return False
-    if host == "localhost" or host.endswith(".localhost"):
-        host = "127.0.0.1"
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return not is_public(address) and not any(
-        address in network for network in _read_networks(entries)
-    )
-
-
-def _read_networks(
-    entries: list[str],
-) -> Iterator[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    for entry in entries:
-        try:
-            yield ipaddress.ip_network(entry, strict=False)
-        except ValueError:
-            continue  # a name

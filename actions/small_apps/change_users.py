@@ -327,7 +327,10 @@ def _refuse_stale(
     if known is None:
         msg = f"small app {app!r} has no user {user_id!r} any more"
     elif expected == NO_TAG:
-        msg = f"small app {app!r} has a user {user_id!r} already"
+        msg = (
+            f"small app {app!r} has a user {user_id!r} already."
+            " Change that one, or choose another id."
+        )
     else:
         msg = (
             f"user {user_id!r} of small app {app!r} has changed since. Read it again,"

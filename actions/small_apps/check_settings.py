@@ -1,11 +1,13 @@
-"""What the operator lets a small app use: connections, and senders. Pure."""
+"""What the operator lets a small app use: connections, senders, hosts. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from models.errors import InvalidDocumentError, Problem
+from models.fields.addresses import is_refused
 from models.fields.sql_connection import SqlConnection
 from models.small_app import SmallAppModel
 
@@ -16,7 +18,8 @@ class SettingProblems:
     What a small app names that the settings of this process do not have.
 
     Args:
-        refused: Connections that do not serve this app.
+        refused: Connections that do not serve this app, and a webhook that would never
+            be called.
         doubted: Connections that are not known here; they may be to the workers. And a
             sender that would not be used: mails are sent all the same.
     """
@@ -26,7 +29,7 @@ class SettingProblems:
 
     def refuse(self) -> None:
         """
-        Refuse connections that do not serve the app.
+        Refuse what the app may not use.
 
         Raises:
             InvalidDocumentError: With every one of them.
@@ -39,6 +42,7 @@ def check_settings(
     model: SmallAppModel,
     known: Mapping[str, SqlConnection],
     sender_hosts: Collection[str],
+    webhook_hosts: Collection[str],
 ) -> SettingProblems:
     """
     Return what *model* names that the settings of this process do not have.
@@ -48,6 +52,7 @@ def check_settings(
     Args:
         known: The connections, by name.
         sender_hosts: The hosts that mails may come from, in lower case.
+        webhook_hosts: Those that may be called although they are not public.
     """
     found = SettingProblems()
     for number, each in enumerate(model.domains or ()):
@@ -65,6 +70,12 @@ def check_settings(
             message = f"Small app {model.uid!r} may not use connection {name!r}."
             hint = "List it in 'apps' of the connection in MINUTEHAND_SQL_CONNECTIONS."
             found.refused.append(Problem(pointer, message, hint))
+    webhook = None if model.notices is None else model.notices.webhook
+    host = urlsplit(webhook or "").hostname
+    if host and is_refused(host, webhook_hosts):
+        message = f"{host} is not a public address, so notices would be refused."
+        hint = "An operator can allow it in MINUTEHAND_WEBHOOK_ALLOWED_HOSTS."
+        found.refused.append(Problem("/notices/webhook", message, hint))
     sender = None if model.mail is None else model.mail.from_address
     doubt = find_sender_doubt(sender, sender_hosts)
     if doubt is not None:

@@ -93,7 +93,12 @@ def apply_app(
     expected = read_revision(context.expected)
     model = read_small_app(context.body, uid=app)
     known = context.services.settings
-    found = check_settings(model, known.sql_connections, known.mail_sender_hosts)
+    found = check_settings(
+        model,
+        known.sql_connections,
+        known.mail_sender_hosts,
+        known.webhook_allowed_hosts,
+    )
     found.refuse()
     may_create = context.app is None
     terms = ApplyTerms(None, events, context.caller.name, expected, may_create)

@@ -1,5 +1,5 @@
 """
-Addresses: those of mails and the web, of monitors, and which IPs are public. Pure.
+Addresses: of mails and the web, of notices and monitors; which IPs are public. Pure.
 
 Healthchecks, and what speaks as it does, gets ``/start`` and ``/fail`` behind the
 address of a check, and the id of the run as ``rid``. Sentry's monitors of crons get a
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from enum import Enum
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from collections.abc import Iterable, Iterator
+from enum import Enum, StrEnum
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 from uuid import UUID
 
 from models.errors import RuleError
@@ -73,6 +74,40 @@ def is_public(address: IpAddress) -> bool:
     return not any(address in network for network in _SPECIAL)
 
 
+def is_refused(host: str, allowed: Iterable[str]) -> bool:
+    """
+    Tell whether a worker would certainly refuse to call *host*.
+
+    Names are not looked up: where they lead is decided when they are called.
+
+    Args:
+        host: Name or address.
+        allowed: Names, addresses and networks that may be called.
+    """
+    entries = [*allowed]
+    if host in entries:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):
+        host = "127.0.0.1"
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return not is_public(address) and not any(
+        address in network for network in _read_networks(entries)
+    )
+
+
+def _read_networks(
+    entries: list[str],
+) -> Iterator[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    for entry in entries:
+        try:
+            yield ipaddress.ip_network(entry, strict=False)
+        except ValueError:
+            continue  # a name
+
+
 _EMAIL = re.compile(r"[^\s@<>,;\"\x00-\x1f\x7f]+@[^\s@<>,;\"\x00-\x1f\x7f]+")
 
 
@@ -113,6 +148,66 @@ def check_url(text: str) -> str:
         # Everybody who may see the app can read its documents.
         msg = f"The address of host '{host}' has a user or password in it."
         hint = "Leave them out: everyone who sees the document would see them."
+        raise RuleError(msg, hint)
+
+    return text
+
+
+class NoticeForm(StrEnum):
+    """How a notice is written for whoever is posted it."""
+
+    OWN = "own"  # docs/notices.md, signed
+    SLACK = "slack"
+    TEAMS = "teams"
+    PAGERDUTY = "pagerduty"
+
+
+#: The ends of the hosts that expect a form.
+_HOSTS = {
+    "hooks.slack.com": NoticeForm.SLACK,
+    ".webhook.office.com": NoticeForm.TEAMS,
+    ".logic.azure.com": NoticeForm.TEAMS,
+    ".api.powerplatform.com": NoticeForm.TEAMS,
+    "events.pagerduty.com": NoticeForm.PAGERDUTY,
+    "events.eu.pagerduty.com": NoticeForm.PAGERDUTY,
+}
+
+#: The parameter of an address of PagerDuty that has the key; it is sent in the body.
+ROUTING_KEY = "routing_key"
+
+
+def find_form(url: str) -> NoticeForm:
+    """
+    Return the form that *url* asks for.
+
+    >>> find_form("https://hooks.slack.com/services/T0/B0/x").value
+    'slack'
+    >>> find_form("https://chat.example.com/hooks/7#slack").value
+    'slack'
+    """
+    parts = urlsplit(url)
+    if parts.fragment in set(NoticeForm):
+        return NoticeForm(parts.fragment)
+    host = (parts.hostname or "").casefold()
+    for end, form in _HOSTS.items():
+        if host == end or (end.startswith(".") and host.endswith(end)):
+            return form
+    return NoticeForm.OWN
+
+
+def check_notice_url(text: str) -> str:
+    """
+    Return *text* if notices can be posted to it.
+
+    Raises:
+        RuleError: As ``check_url``, or because PagerDuty would refuse all of them.
+    """
+    check_url(text)
+    parts = urlsplit(text)
+    is_keyless = not parse_qs(parts.query).get(ROUTING_KEY)
+    if find_form(text) is NoticeForm.PAGERDUTY and is_keyless:
+        msg = f"{show(text)} does not say which service of PagerDuty is told."
+        hint = f"Write its integration key behind it: ?{ROUTING_KEY}=KEY"
         raise RuleError(msg, hint)
 
     return text

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC
-from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 from uuid import UUID
 
 from models.errors import StepError
+from models.fields.addresses import ROUTING_KEY, NoticeForm, find_form
 from models.occurrence import str_to_uuid
 from operations.mail.deliver import deliver
 from operations.mail.message import Fate, Mail, compute_message_id
@@ -111,28 +111,6 @@ def _make_mails(
     return mails
 
 
-class NoticeForm(StrEnum):
-    """How a notice is written for whoever is posted it."""
-
-    OWN = "own"  # docs/notices.md, signed
-    SLACK = "slack"
-    TEAMS = "teams"
-    PAGERDUTY = "pagerduty"
-
-
-#: The ends of the hosts that expect a form.
-_HOSTS = {
-    "hooks.slack.com": NoticeForm.SLACK,
-    ".webhook.office.com": NoticeForm.TEAMS,
-    ".logic.azure.com": NoticeForm.TEAMS,
-    ".api.powerplatform.com": NoticeForm.TEAMS,
-    "events.pagerduty.com": NoticeForm.PAGERDUTY,
-    "events.eu.pagerduty.com": NoticeForm.PAGERDUTY,
-}
-
-#: The parameter of an address of PagerDuty that has the key; it is sent in the body.
-ROUTING_KEY = "routing_key"
-
 _LONGEST_SUMMARY = 1024
 
 
@@ -142,25 +120,6 @@ class NoticeRequest(NamedTuple):
     form: NoticeForm
     url: str
     body: bytes
-
-
-def find_form(url: str) -> NoticeForm:
-    """
-    Return the form that *url* asks for.
-
-    >>> find_form("https://hooks.slack.com/services/T0/B0/x").value
-    'slack'
-    >>> find_form("https://chat.example.com/hooks/7#slack").value
-    'slack'
-    """
-    parts = urlsplit(url)
-    if parts.fragment in set(NoticeForm):
-        return NoticeForm(parts.fragment)
-    host = (parts.hostname or "").casefold()
-    for end, form in _HOSTS.items():
-        if host == end or (end.startswith(".") and host.endswith(end)):
-            return form
-    return NoticeForm.OWN
 
 
 def make_request(facts: Mapping[str, Any], *, operation_id: UUID) -> NoticeRequest:
@@ -193,8 +152,10 @@ def _make_teams(facts: Mapping[str, Any], _operation_id: UUID) -> dict[str, Any]
     headline = {"text": wording.make_headline(facts), "weight": "Bolder"}
     told = wording.find_commands(facts)
     commands = [{"text": each, "fontType": "Monospace"} for each in told]
+    # A TextBlock would take what stands in an error for Markdown, and link it.
     blocks = [
-        {"type": "TextBlock", "wrap": True, **each} for each in (headline, *commands)
+        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", **each}]}
+        for each in (headline, *commands)
     ]
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",

@@ -193,6 +193,7 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("app_share", "0", "is too small. Write more than 0."),
         ("source_max_bytes", "4 foo", "is not a size."),
         ("source_max_bytes", "much", "or one such as 2GiB."),
+        ("notice_webhook", "https://events.pagerduty.com", "routing_key=KEY"),
         ("actor", "a" * 201, "is too long. Write at most 200 characters."),
         ("maintenance_enabled", "maybe", "is neither true nor false."),
         ("web_proxies", "10.0.0.7/8", "has host bits set"),

@@ -235,7 +235,12 @@ def _save(
     known = context.services.settings
     try:
         model = read_small_app_object(make_document(place.app, place.key, entries))
-        found = check_settings(model, known.sql_connections, known.mail_sender_hosts)
+        found = check_settings(
+            model,
+            known.sql_connections,
+            known.mail_sender_hosts,
+            known.webhook_allowed_hosts,
+        )
         found.refuse()
         apply_small_app(connection, model, _make_terms(context, form))
     except InvalidDocumentError as error:

@@ -613,6 +613,6 @@ def test_test_notice_to_nobody_is_refused(engine: sa.Engine):
     with writing(engine) as connection, pytest.raises(ConflictError) as paused:
         send_test_notice(connection, "app")
 
-    assert "app.json of 'app'" in str(nobody.value)
+    assert "the notices of small app 'app'" in str(nobody.value)
     assert "MINUTEHAND_NOTICE_MAIL" in str(operator.value)
     assert "minutehand actions resume minutehand-notices" in str(paused.value)

@@ -79,7 +79,7 @@ def test_entries_are_added_changed_and_deleted(
     again = save(admin, place, fields)
     # a user's name is an address of the API, where its entity tag decides
     assert (412 if part == "users" else 422) == again.status_code
-    assert "already" in again.text
+    assert "already. Change that one, or choose another" in again.text
     kept = {each: value for each, value in fields.items() if each != key}
     assert 303 == save(admin, at, kept).status_code
     assert read(engine) == after
@@ -100,6 +100,11 @@ def test_entries_are_added_changed_and_deleted(
         ("holidays", {**DAYS, "days": "2026-13-01"}, 'href="#field-days"'),
         ("settings", {"timezone": "Paris"}, "Did you mean 'Europe/Paris'"),
         ("settings", {"mail.reply_to": "x"}, 'href="#field-mail.reply_to"'),
+        (
+            "settings",
+            {"notices.webhook": "http://169.254.169.254/latest"},
+            "wrong-notices.webhook",
+        ),
     ],
 )
 def test_mistakes_are_told_at_their_field(

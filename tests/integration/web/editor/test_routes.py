@@ -302,6 +302,18 @@ def test_action_is_built_without_a_line_of_json(ada: TestClient, engine: sa.Engi
     assert ["all"] == row.document["recipients"]["groups"]
 
 
+def test_buttons_have_names_of_their_own(ada: TestClient):
+    """So that whoever hears them, not sees them, knows what each puts where."""
+    page = ada.get("/actions/new?app=shop").text
+
+    names = [
+        re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]*>", "", text))).strip()
+        for text in re.findall(r"<button[^>]*>(.*?)</button>", page, re.DOTALL)
+    ]
+    found = [name for name in names if name.startswith(("Put it", "Read it"))]
+    assert 6 == len(found) == len({*found}), found
+
+
 def test_what_a_builder_cannot_read_is_refused(ada: TestClient):
     """In words, with everything as it was typed."""
     opened = ada.get("/actions/new?app=shop&starter=nightly")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actions.posting.references import FleetWorker, find_failing, is_refused
+from actions.posting.references import FleetWorker, find_failing
 from models.door.documents import read_action
+from models.fields.addresses import is_refused
 from tests.unit.models.documents import action
 
 HOOK = {"call_webhook": {"url": "http://10.0.0.5/hook"}}
@@ -69,4 +70,4 @@ def test_address_is_judged_without_looking_it_up(
     host: str, allowed: str, *, refused: bool
 ):
     """A name may lead anywhere, so only addresses are certain."""
-    assert refused == is_refused(host, allowed)
+    assert refused == is_refused(host, allowed.split(","))

@@ -20,6 +20,18 @@ APPS = [
     ),
     Bad(app(notices={"mail": ["a@b"] * 21}), "/notices/mail", "21", "at most 20"),
     Bad(app(notices={"webhook": "x"}), "/notices/webhook", "http", "https://"),
+    Bad(
+        app(notices={"webhook": "https://events.pagerduty.com/v2/enqueue"}),
+        "/notices/webhook",
+        "which service of PagerDuty",
+        "?routing_key=KEY",
+    ),
+    Bad(
+        app(notices={"webhook": "https://x.example/v2?routing_key=#pagerduty"}),
+        "/notices/webhook",
+        "which service of PagerDuty",
+        "?routing_key=KEY",
+    ),
     Bad(app(notices="a@b"), "/notices", "not an object", "ops@example.com"),
     Bad(
         app(mail={"reply_to": "a@b\r\nBcc: c@d"}),

@@ -25,7 +25,7 @@ STEPS = [
         "only the scheduler",
         "docs/notices.md",
     ),
-    Bad(steps(notify=False), "/operations/notify", "only the scheduler", "app.json"),
+    Bad(steps(notify=False), "/operations/notify", "only the scheduler", "notices.md"),
     Bad(steps(refresh="everything"), "/operations/refresh", "everything", "domains"),
     Bad(steps(refresh={}), "/operations/refresh", "{} names no domain", "true for"),
     Bad(steps(refresh={"domains": []}), "/operations/refresh", "no domain", "true"),

@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from operations.steps.notify import NoticeForm, find_form, make_request
+from models.fields.addresses import NoticeForm, find_form
+from operations.steps.notify import make_request
 
 ID = UUID(int=7)
 
@@ -81,8 +82,22 @@ def test_teams_gets_an_adaptive_card():
     (attachment,) = body["attachments"]
     card = attachment["content"]
     assert ("message", "AdaptiveCard") == (body["type"], card["type"])
-    assert card["body"][0]["text"].startswith('sales: "weekly" failed (2 times)')
-    assert {"TextBlock"} == {block["type"] for block in card["body"]}
+    (headline,), *commands = (block["inlines"] for block in card["body"])
+    assert headline["text"].startswith('sales: "weekly" failed (2 times)')
+    assert len(commands) == 3
+
+
+def test_teams_shows_an_error_as_it_is():
+    """A run of text is never read as Markdown, as a block of text is."""
+    cause = "send_email: [pay](https://evil.example) **now** <b>"
+
+    _, body = make("https://acme.webhook.office.com/webhookb2/x", cause=cause)
+
+    blocks = body["attachments"][0]["content"]["body"]
+    runs = [each for block in blocks for each in block["inlines"]]
+    assert {"RichTextBlock"} == {block["type"] for block in blocks}
+    assert {"TextRun"} == {run["type"] for run in runs}
+    assert runs[0]["text"].endswith(cause)
 
 
 def test_pagerduty_resolves_what_it_was_told_of():
