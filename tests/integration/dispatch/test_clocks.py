@@ -232,7 +232,9 @@ def live(
     for minutes, world.fast_by in until:
         while world.now < minutes * 60:
             pause_s = scheduler.wake()
-            world.now += max(0.01, pause_s)
+            left_s = 60 - world.read().timestamp() % 60
+            # nothing else happens meanwhile, and a lease lasts longer
+            world.now += max(0.01, min(left_s, 5) if pause_s else 0.01)
             if world.now >= (done + 1) * 60 + 30:
                 done += 1
                 each_minute(done)
