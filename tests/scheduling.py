@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,7 +24,9 @@ from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import Outbox, Sender
 from models.database.engine import read_clock, writing
 from models.database.tables import (
+    deliveries,
     events,
+    operation_steps,
     operations,
     scheduled_action_revisions,
     scheduled_actions,
@@ -182,6 +184,29 @@ def edit(engine: sa.Engine, operation_id: UUID, **values: Any) -> None:
             .values(**values)
         )
     assert done.rowcount == 1
+
+
+def add_steps(engine: sa.Engine, operation_id: UUID, *steps: dict[str, Any]) -> None:
+    """Write the steps of an operation, in their order, behind everybody's back."""
+    with writing(engine) as connection:
+        for position, step in enumerate(steps):
+            values = {"operation_id": operation_id, "position": position, **step}
+            connection.execute(sa.insert(operation_steps).values(values))
+
+
+def add_mails(
+    engine: sa.Engine,
+    operation_id: UUID,
+    states: Mapping[str, str],
+    *,
+    step: str = "send_email",
+    at: datetime = MONDAY,
+    **values: Any,
+) -> None:
+    """Write what became, at *at*, of the mails of a step, by their recipients."""
+    of = {"operation_id": operation_id, "step": step, "updated_at": at, **values}
+    rows = [{**of, "recipient": to, "state": state} for to, state in states.items()]
+    execute(engine, sa.insert(deliveries), rows)
 
 
 def get(engine: sa.Engine, operation_id: UUID) -> sa.Row[Any]:

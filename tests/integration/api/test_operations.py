@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from api.answers import ROOT
 from models.database.engine import writing
-from models.database.tables import changes, operation_log, operation_steps
+from models.database.tables import changes, operation_log
 from models.fields.instants import format_instant
 from models.json_form import write_json
 from models.operation_state import FINAL_STATES, OperationState, Trigger
@@ -23,7 +23,15 @@ from overview.operations import fetch_shown_operation
 from serving.services import Services
 from tests.database import fetch_rows, read_by
 from tests.integration.api.conftest import APP, OTHER, Web
-from tests.scheduling import MONDAY, edit, get, make_operation, post, record_all
+from tests.scheduling import (
+    MONDAY,
+    add_steps,
+    edit,
+    get,
+    make_operation,
+    post,
+    record_all,
+)
 
 STEPS = {"refresh": True, "publish": True, "send_email": {"template": "t"}}
 
@@ -55,17 +63,8 @@ def add_failed(web: Web) -> UUID:
     """Record an operation that failed at its second step."""
     operation_id = add(web, state="failed", reason="step failed: publish", attempt=1)
     states = zip(STEPS, ("succeeded", "failed", "skipped"), strict=True)
-    with writing(web.engine) as connection:
-        for position, (name, state) in enumerate(states):
-            connection.execute(
-                sa.insert(operation_steps).values(
-                    operation_id=operation_id,
-                    position=position,
-                    name=name,
-                    state=state,
-                    attempt=1,
-                )
-            )
+    steps = [{"name": name, "state": state, "attempt": 1} for name, state in states]
+    add_steps(web.engine, operation_id, *steps)
     return operation_id
 
 

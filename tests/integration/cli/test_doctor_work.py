@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from actions.leader import Leader
 from cli.connection import get_engine, get_settings
 from models.database.engine import db_now, make_engine, writing
-from models.database.tables import breakers, deliveries, leases, operations
+from models.database.tables import breakers, leases, operations
 from models.operation_state import Reason
 from operations.adapters.breaker import Breaker
 from operations.fleet.processes import Process, ProcessRole
@@ -24,7 +24,7 @@ from overview.doctor.finding import LITTLE_SPACE, NO_SPACE
 from tests.database import execute
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker
-from tests.scheduling import make_operation, record_all
+from tests.scheduling import add_mails, get_now, make_operation, record_all
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -261,17 +261,10 @@ def test_uncertain_mails_are_counted_however_old(call: Call):
     """Until somebody has decided on them."""
     operation = make_operation(app="shop")
     record_all(get_engine(), operation)
-    with writing(get_engine()) as connection:
-        for recipient, age in (("ada", MINUTE), ("bob", 24 * HOUR)):
-            connection.execute(
-                sa.insert(deliveries).values(
-                    operation_id=operation.id,
-                    step="send_email",
-                    recipient=recipient,
-                    state="uncertain",
-                    updated_at=db_now(-age),
-                )
-            )
+    now = get_now(get_engine())
+    for recipient, age in (("ada", MINUTE), ("bob", 24 * HOUR)):
+        mails = {recipient: "uncertain"}
+        add_mails(get_engine(), operation.id, mails, at=now - age)
 
     answer = call("doctor", "--json")
     status = call("status", "--json").data

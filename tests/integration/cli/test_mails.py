@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
 
 from cli.connection import get_engine
-from models.database.engine import db_now, writing
-from models.database.tables import deliveries, operation_steps, operations
+from models.database.tables import operations
 from tests.database import execute
 from tests.integration.cli.calling import Call, write_action
+from tests.scheduling import add_mails, add_steps, edit, get_now
 
 UNKNOWN = "00000000-0000-0000-0000-000000000000"
 
@@ -22,21 +23,11 @@ def mailed(call: Call, shop: Path) -> str:
     """Give the id of an operation that does not know of two of its mails."""
     assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
     id_: str = call("actions", "run", "hello", "--json").data["id"]
-    with writing(get_engine()) as connection:
-        connection.execute(sa.update(operations).values(state="succeeded"))
-        operation = connection.execute(sa.select(operations.c.id)).scalar_one()
-        step = {"operation_id": operation, "position": 0, "name": "send_email"}
-        connection.execute(sa.insert(operation_steps).values(**step, state="succeeded"))
-        for recipient in ("ann", "ben"):
-            connection.execute(
-                sa.insert(deliveries).values(
-                    operation_id=operation,
-                    step="send_email",
-                    recipient=recipient,
-                    state="uncertain",
-                    updated_at=db_now(),
-                )
-            )
+    engine, operation = get_engine(), UUID(id_)
+    edit(engine, operation, state="succeeded")
+    add_steps(engine, operation, {"name": "send_email", "state": "succeeded"})
+    mails = dict.fromkeys(("ann", "ben"), "uncertain")
+    add_mails(engine, operation, mails, at=get_now(engine))
     return id_
 
 

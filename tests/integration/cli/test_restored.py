@@ -17,7 +17,6 @@ from models.database.tables import (
     domain_versions,
     domains,
     leases,
-    operation_steps,
     processes,
     scheduled_action_revisions,
 )
@@ -26,6 +25,8 @@ from tests.database import execute, fetch_rows, write_by
 from tests.integration.cli.calling import Call
 from tests.scheduling import (
     add_app,
+    add_mails,
+    add_steps,
     edit,
     edit_action,
     fetch_action,
@@ -89,22 +90,8 @@ def add_live(engine: sa.Engine, made_at: datetime) -> list[UUID]:
         claim_token=uuid4(),
         lease_expires_at=made_at,
     )
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(operation_steps).values(
-                operation_id=ids[2], position=0, name="send_email", state="running"
-            )
-        )
-        for recipient, state in (("ada", "sending"), ("bob", "sent")):
-            connection.execute(
-                sa.insert(deliveries).values(
-                    operation_id=ids[2],
-                    step="send_email",
-                    recipient=recipient,
-                    state=state,
-                    updated_at=made_at,
-                )
-            )
+    add_steps(engine, ids[2], {"name": "send_email", "state": "running"})
+    add_mails(engine, ids[2], {"ada": "sending", "bob": "sent"}, at=made_at)
     return ids
 
 

@@ -19,7 +19,7 @@ from dispatch import noticer as looking
 from dispatch.notice_operations import send_test_notice
 from dispatch.noticer import Noticer
 from models.database.engine import reading, writing
-from models.database.tables import deliveries, notices, operations
+from models.database.tables import notices, operations
 from models.door.app_documents import read_small_app_object
 from models.errors import ConflictError
 from models.operation_state import OperationState, Trigger
@@ -29,6 +29,7 @@ from tests.database import execute, fetch_rows, write_by
 from tests.scheduling import (
     MINUTE,
     add_app,
+    add_mails,
     edit,
     edit_action,
     get,
@@ -405,20 +406,8 @@ def test_uncertain_mails_are_told_of(engine: sa.Engine):
     add_app(engine)
     add_action(engine)
     [running] = record_all(engine, make_operation(0))
-    execute(
-        engine,
-        sa.insert(deliveries),
-        [
-            {
-                "operation_id": running,
-                "step": "send_email",
-                "recipient": user,
-                "state": "uncertain",
-                "updated_at": get_now(engine),
-            }
-            for user in ("u1", "u2")
-        ],
-    )
+    mails = dict.fromkeys(("u1", "u2"), "uncertain")
+    add_mails(engine, running, mails, at=get_now(engine))
     noticer = make_noticer(engine)
 
     before = noticer.look()

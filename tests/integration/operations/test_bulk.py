@@ -9,14 +9,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import (
-    Author,
-    db_now,
-    make_engine,
-    read_clock,
-    reading,
-    writing,
-)
+from models.database.engine import Author, make_engine, read_clock, reading, writing
 from models.database.tables import changes, deliveries, operation_steps, operations
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
 from models.paging import Page, Position
@@ -30,9 +23,12 @@ from tests.scheduling import (
     MINUTE,
     MONDAY,
     add_app,
+    add_mails,
     add_revision,
+    add_steps,
     edit,
     get,
+    get_now,
     make_operation,
     post,
     record_all,
@@ -116,26 +112,10 @@ def test_all_that_is_live_is_canceled(engine: sa.Engine, batch: int):
 def test_canceled_ones_have_their_steps_and_mails_closed(engine: sa.Engine):
     """As one by one: open steps are skipped, and a mail under way is uncertain."""
     ids = record_all(engine, *(make_operation(n) for n in range(2)))
-    with writing(engine) as connection:
-        for id_ in ids:
-            for position, state in enumerate(("succeeded", "running", "pending")):
-                connection.execute(
-                    sa.insert(operation_steps).values(
-                        operation_id=id_,
-                        position=position,
-                        name=f"step {position}",
-                        state=state,
-                    )
-                )
-            connection.execute(
-                sa.insert(deliveries).values(
-                    operation_id=id_,
-                    step="send_email",
-                    recipient="ann",
-                    state="sending",
-                    updated_at=db_now(),
-                )
-            )
+    states = ("succeeded", "running", "pending")
+    for id_ in ids:
+        add_steps(engine, id_, *({"name": each, "state": each} for each in states))
+        add_mails(engine, id_, {"ann": "sending"}, at=get_now(engine))
 
     cancel(engine, OperationFilter())
 

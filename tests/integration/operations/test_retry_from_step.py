@@ -18,7 +18,14 @@ from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.running.attempt import Attempt
 from tests.database import execute, fetch_rows, read_by, write_by
-from tests.scheduling import add_revision, edit, get, make_operation, record_all
+from tests.scheduling import (
+    add_mails,
+    add_revision,
+    edit,
+    get,
+    make_operation,
+    record_all,
+)
 from tests.unit.operations.fakes import World
 
 DAILY = make_operation()
@@ -117,11 +124,7 @@ def test_steps_that_run_again_have_forgotten_what_they_did(failed: sa.Engine):
 
 def test_marks_of_mails_stay(failed: sa.Engine):
     """Nobody gets a mail twice, however often its step runs."""
-    mark = {"operation_id": DAILY.id, "step": "send_email", "recipient": "ann"}
-    execute(
-        failed,
-        sa.insert(deliveries).values(**mark, state="sent", updated_at=DAILY.occurrence),
-    )
+    add_mails(failed, DAILY.id, {"ann": "sent"})
 
     retry(failed, "refresh")
 

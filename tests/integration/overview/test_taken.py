@@ -10,8 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.load.foresee import Whose
-from models.database.engine import reading, writing
-from models.database.tables import operation_steps
+from models.database.engine import reading
 from models.operation_state import OperationState, Queue, StepState
 from operations.running.pace import ATTEMPTS_KEY, fetch_usual
 from overview.actions.recent_runs import fetch_recent_runs
@@ -21,6 +20,7 @@ from tests.database import read_by
 from tests.scheduling import (
     MONDAY,
     add_app,
+    add_steps,
     at,
     edit,
     get_now,
@@ -45,13 +45,6 @@ def record(engine: sa.Engine, **values: Any) -> UUID:
     }
     edit(engine, made, **{**ended, **values})
     return made
-
-
-def add_steps(engine: sa.Engine, operation_id: UUID, *steps: dict[str, Any]) -> None:
-    with writing(engine) as connection:
-        for position, step in enumerate(steps):
-            values = {"operation_id": operation_id, "position": position, **step}
-            connection.execute(sa.insert(operation_steps).values(values))
 
 
 def make_step(

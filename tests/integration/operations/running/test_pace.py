@@ -9,15 +9,15 @@ import sqlalchemy as sa
 
 from actions.read_actions import fetch_last_runs
 from models.database.engine import reading
-from models.database.tables import operation_steps
 from models.operation_state import Queue
 from operations.claiming.claim import claim_operation
 from operations.running.pace import RUNS, Usual, fetch_usual, fetch_working
-from tests.database import execute, read_by
+from tests.database import read_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
     add_revision,
+    add_steps,
     edit,
     get_now,
     make_operation,
@@ -36,17 +36,9 @@ def add_step(
     started_at: datetime = MONDAY,
     took: timedelta | None = None,
 ) -> None:
-    execute(
-        engine,
-        sa.insert(operation_steps).values(
-            operation_id=id_,
-            position=0,
-            name=name,
-            state=state,
-            started_at=started_at,
-            finished_at=None if took is None else started_at + took,
-        ),
-    )
+    ended = None if took is None else started_at + took
+    times = {"started_at": started_at, "finished_at": ended}
+    add_steps(engine, id_, {"name": name, "state": state, **times})
 
 
 def test_step_usually_takes_the_median_of_its_latest_successes(engine: sa.Engine):

@@ -9,7 +9,6 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import reading
-from models.database.tables import deliveries
 from models.errors import NotFoundError
 from models.operation_state import OperationState
 from overview.actions.recent_runs import (
@@ -18,8 +17,16 @@ from overview.actions.recent_runs import (
     fetch_runs_of_action,
     make_recent,
 )
-from tests.database import execute, read_by
-from tests.scheduling import MINUTE, MONDAY, add_app, edit, make_operation, post
+from tests.database import read_by
+from tests.scheduling import (
+    MINUTE,
+    MONDAY,
+    add_app,
+    add_mails,
+    edit,
+    make_operation,
+    post,
+)
 from tests.scheduling import record_all as record
 
 SECOND = timedelta(seconds=1)
@@ -89,16 +96,7 @@ def test_mails_that_may_not_have_arrived_are_told(engine: sa.Engine):
     """The operation succeeded; that is not all that there is to say."""
     run(engine, 0, SECOND)
     (doubtful,) = record(engine, make_operation(1))
-    execute(
-        engine,
-        sa.insert(deliveries).values(
-            operation_id=doubtful,
-            step="send_email",
-            recipient="ada",
-            state="uncertain",
-            updated_at=MONDAY,
-        ),
-    )
+    add_mails(engine, doubtful, {"ada": "uncertain"})
 
     (recent,) = fetch(engine, "daily").values()
 

@@ -10,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import reading
-from models.database.tables import operation_steps
 from models.errors import NotFoundError
 from models.paging import Page
 from models.requests.apps import MoveRequestModel
@@ -23,10 +22,10 @@ from overview.apps.data import (
     fetch_domain_part,
 )
 from overview.installation.status import fetch_app_status
-from tests.database import execute, read_by, write_by
+from tests.database import read_by, write_by
 from tests.integration.operations.staging import READ_AT, add_domains, stage
 from tests.presence import SETTINGS
-from tests.scheduling import add_app, get_now, make_operation, record_all
+from tests.scheduling import add_app, add_steps, get_now, make_operation, record_all
 
 
 @pytest.fixture(autouse=True)
@@ -129,18 +128,8 @@ def add_step(engine: sa.Engine, number: int, name: str, result: dict[str, Any]) 
     operation = make_operation(number)
     record_all(engine, operation)
     ended = get_now(engine) + timedelta(minutes=number)
-    execute(
-        engine,
-        sa.insert(operation_steps).values(
-            operation_id=operation.id,
-            position=0,
-            name=name,
-            state="succeeded",
-            attempt=1,
-            finished_at=ended,
-            result=result,
-        ),
-    )
+    step = {"name": name, "state": "succeeded", "finished_at": ended, "result": result}
+    add_steps(engine, operation.id, step)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import reading
-from models.database.tables import deliveries, domains
+from models.database.tables import domains
 from models.paging import Page
 from overview.apps.small_apps import (
     AppStanding,
@@ -20,6 +20,7 @@ from overview.apps.small_apps import (
 from tests.database import execute, read_by
 from tests.scheduling import (
     add_app,
+    add_mails,
     edit,
     edit_action,
     get_now,
@@ -97,20 +98,10 @@ def test_uncertain_mails_are_counted_whoever_wrote_them(engine: sa.Engine):
     """Those of a program that does not write the app of a mail, too."""
     operation = make_operation(0)
     record_all(engine, operation)
-    rows = [
-        {
-            "operation_id": operation.id,
-            "step": "send_email",
-            "recipient": f"user{number}",
-            "state": state,
-            "updated_at": get_now(engine),
-            "app": app,
-        }
-        for number, (state, app) in enumerate(
-            [("uncertain", "app"), ("uncertain", None), ("failed", "app")]
-        )
-    ]
-    execute(engine, sa.insert(deliveries), rows)
+    now = get_now(engine)
+    mails = {"ann": "uncertain", "ben": "failed"}
+    add_mails(engine, operation.id, mails, at=now, app="app")
+    add_mails(engine, operation.id, {"zoe": "uncertain"}, at=now)
 
     found = _fetch(engine)
 

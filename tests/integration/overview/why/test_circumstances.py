@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from actions.leader import Leader
 from models.database.engine import read_clock, reading, writing
-from models.database.tables import deliveries, leaderships
+from models.database.tables import leaderships
 from models.operation_state import Mark, Overlap, Queue
 from operations.list_operations import fetch_latest
 from operations.operation_filter import OperationFilter
@@ -24,6 +24,7 @@ from tests.presence import give_sign, make_worker
 from tests.scheduling import (
     MINUTE,
     MONDAY,
+    add_mails,
     add_revision,
     edit,
     get_now,
@@ -200,17 +201,7 @@ def test_uncertain_mails_mark_a_run_that_succeeded(engine: sa.Engine):
     """It is the first thing to know about it."""
     record_all(engine, FIRST)
     edit(engine, FIRST.id, state="succeeded")
-    with writing(engine) as connection:
-        for recipient, state in (("ann", "uncertain"), ("ben", "sent")):
-            connection.execute(
-                sa.insert(deliveries).values(
-                    operation_id=FIRST.id,
-                    step="send_email",
-                    recipient=recipient,
-                    state=state,
-                    updated_at=MONDAY,
-                )
-            )
+    add_mails(engine, FIRST.id, {"ann": "uncertain", "ben": "sent"})
 
     shown = show(engine)[FIRST.id]
 

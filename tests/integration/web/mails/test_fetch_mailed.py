@@ -9,11 +9,19 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import writing
-from models.database.tables import deliveries, operation_steps, users
+from models.database.tables import users
 from models.errors import NotFoundError
 from models.paging import Page, Position
 from tests.database import read_by
-from tests.scheduling import MONDAY, add_app, edit, make_operation, post, record_all
+from tests.scheduling import (
+    add_app,
+    add_mails,
+    add_steps,
+    edit,
+    make_operation,
+    post,
+    record_all,
+)
 from web.mails.fetch_mailed import MailedPart, fetch_mailed_part
 
 STEP = "send_email"
@@ -35,27 +43,10 @@ def operation(engine: sa.Engine) -> UUID:
 
 def _begin(engine: sa.Engine, operation_id: UUID, *ids: str) -> None:
     """Freeze the recipients of the step, and mail to the first."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(operation_steps).values(
-                operation_id=operation_id,
-                position=0,
-                name=STEP,
-                state="running",
-                memo={"recipients": {"ids": list(ids), "warnings": ["no eve"]}},
-            )
-        )
-        connection.execute(
-            sa.insert(deliveries).values(
-                operation_id=operation_id,
-                step=STEP,
-                recipient=ids[0],
-                state="failed",
-                error="550",
-                updated_at=MONDAY,
-                app="app",
-            )
-        )
+    memo = {"recipients": {"ids": list(ids), "warnings": ["no eve"]}}
+    add_steps(engine, operation_id, {"name": STEP, "state": "running", "memo": memo})
+    failed = {ids[0]: "failed"}
+    add_mails(engine, operation_id, failed, step=STEP, error="550", app="app")
 
 
 def _fetch(

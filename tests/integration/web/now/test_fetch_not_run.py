@@ -9,12 +9,13 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import writing
-from models.database.tables import deliveries, leaderships
+from models.database.tables import leaderships
 from overview.installation.leaders import Unled
 from tests.database import read_by
 from tests.scheduling import (
     MINUTE,
     add_app,
+    add_mails,
     edit,
     get_now,
     make_operation,
@@ -128,17 +129,8 @@ def test_skipped_ones_of_an_action_are_one_entry(engine: sa.Engine):
 def test_uncertain_mails_are_told_with_the_others(engine: sa.Engine):
     """One of three is uncertain; one was sent."""
     id_ = put(engine, 0, state="succeeded")
-    with writing(engine) as connection:
-        for recipient, state in (("a", "uncertain"), ("b", "sent"), ("c", "failed")):
-            connection.execute(
-                sa.insert(deliveries).values(
-                    operation_id=id_,
-                    step="send_email",
-                    recipient=recipient,
-                    state=state,
-                    updated_at=get_now(engine),
-                )
-            )
+    mails = {"a": "uncertain", "b": "sent", "c": "failed"}
+    add_mails(engine, id_, mails, at=get_now(engine))
 
     found = fetch(engine)
 

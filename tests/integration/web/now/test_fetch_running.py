@@ -7,11 +7,11 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.tables import operation_steps
-from tests.database import execute, read_by
+from tests.database import read_by
 from tests.scheduling import (
     MINUTE,
     add_app,
+    add_steps,
     edit,
     get_now,
     make_operation,
@@ -42,16 +42,6 @@ def put(engine: sa.Engine, number: int, **values: Any) -> Any:
     return made.id
 
 
-def add_step(engine: sa.Engine, operation_id: Any, position: int, **values: Any):
-    """Add a step of an operation."""
-    execute(
-        engine,
-        sa.insert(operation_steps).values(
-            operation_id=operation_id, position=position, **values
-        ),
-    )
-
-
 def test_running_operation_has_step_and_end(engine: sa.Engine):
     """From what its former runs took, and from its steps."""
     now = get_now(engine)
@@ -62,12 +52,12 @@ def test_running_operation_has_step_and_end(engine: sa.Engine):
             "finished_at": now - 52 * MINUTE,
         }
         done = put(engine, number, **ran)
-        add_step(engine, done, 0, name="refresh", **ran)
+        add_steps(engine, done, {"name": "refresh", **ran})
     claim = {"attempt": 1, "worker": "w", "claim_token": UUID(int=9)}
     id_ = put(engine, 9, state="running", started_at=now - 2 * MINUTE, **claim)
     began = now - 2 * MINUTE
-    add_step(engine, id_, 0, name="refresh", state="running", started_at=began)
-    add_step(engine, id_, 1, name="publish", state="skipped")
+    first = {"name": "refresh", "state": "running", "started_at": began}
+    add_steps(engine, id_, first, {"name": "publish", "state": "skipped"})
 
     (each,) = fetch(engine)
 

@@ -11,18 +11,20 @@ import pytest
 import sqlalchemy as sa
 
 from dispatch.operation_filters import read_cause
-from models.database.engine import reading, writing
-from models.database.tables import deliveries, domains, operation_steps
+from models.database.engine import reading
+from models.database.tables import domains
 from models.errors import NotFoundError, UsageError
 from models.occurrence import make_manual_id, make_missed_id, make_operation_id
 from models.operation_state import OperationState, Trigger
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.running.past_attempts import AttemptOutcome, PastAttempt
-from tests.database import read_by, write_by
+from tests.database import execute, read_by, write_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
+    add_mails,
     add_revision,
+    add_steps,
     edit,
     get_now,
     make_operation,
@@ -42,17 +44,6 @@ def _action(engine: sa.Engine) -> None:
 def give(engine: sa.Engine, operation_id: UUID = DAILY.id, **options: Any) -> Account:
     """Return the account of an operation."""
     return read_by(engine, fetch_account, operation_id, **options)
-
-
-def add_steps(engine: sa.Engine, *steps: dict[str, Any]) -> None:
-    """Add steps of the operation."""
-    with writing(engine) as connection:
-        for position, values in enumerate(steps):
-            connection.execute(
-                sa.insert(operation_steps).values(
-                    operation_id=DAILY.id, position=position, **values
-                )
-            )
 
 
 def test_id_is_computed_anew(engine: sa.Engine):
@@ -115,6 +106,7 @@ def test_attempts_are_told_in_their_order(engine: sa.Engine):
     )
     add_steps(
         engine,
+        DAILY.id,
         {
             "name": "refresh",
             "state": "succeeded",
@@ -185,6 +177,7 @@ def test_what_it_made_is_told(engine: sa.Engine):
     record_all(engine, DAILY)
     add_steps(
         engine,
+        DAILY.id,
         {
             "name": "refresh",
             "state": "succeeded",
@@ -197,22 +190,9 @@ def test_what_it_made_is_told(engine: sa.Engine):
         },
         {"name": "publish", "state": "succeeded", "result": {"published": ["data"]}},
     )
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(domains).values(
-                app="app", name="orders", source={}, live_version=119
-            )
-        )
-        for recipient in "abcde":
-            connection.execute(
-                sa.insert(deliveries).values(
-                    operation_id=DAILY.id,
-                    step="send_email",
-                    recipient=recipient,
-                    state="failed" if recipient == "e" else "sent",
-                    updated_at=MONDAY,
-                )
-            )
+    orders = {"app": "app", "name": "orders", "source": {}, "live_version": 119}
+    execute(engine, sa.insert(domains).values(orders))
+    add_mails(engine, DAILY.id, {**dict.fromkeys("abcd", "sent"), "e": "failed"})
 
     account = give(engine)
 

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database.tables import deliveries
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from operations.list_operations import fetch_operations
 from operations.operation_filter import OperationFilter
 from operations.reasons import make_cause
-from tests.database import execute, read_by
-from tests.scheduling import MONDAY, add_revision, edit, make_operation, record_all
+from tests.database import read_by
+from tests.scheduling import add_mails, add_revision, edit, make_operation, record_all
 from web.operations.fetch_facets import Facets, count_facets
 
 ALL = [make_operation(number) for number in range(6)]
@@ -31,16 +30,7 @@ def six(engine: sa.Engine) -> sa.Engine:
     edit(engine, ALL[2].id, **failed, error="refresh: 3 of 100xyfull in 'a'")
     edit(engine, ALL[3].id, reason="worker lost", queue="heavy")
     edit(engine, ALL[4].id, state="succeeded", trigger="manual")
-    execute(
-        engine,
-        sa.insert(deliveries).values(
-            operation_id=ALL[4].id,
-            step="send_email",
-            recipient="ann",
-            state="uncertain",
-            updated_at=MONDAY,
-        ),
-    )
+    add_mails(engine, ALL[4].id, {"ann": "uncertain"})
     return engine
 
 

@@ -11,14 +11,14 @@ import pytest
 import sqlalchemy as sa
 
 from actions.load.foresee import Whose
-from models.database.tables import operation_steps
 from models.operation_state import OperationState, Queue
 from operations.fleet.processes import Process, ProcessRole, record_sign
-from tests.database import execute, read_by, write_by
+from tests.database import read_by, write_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
     add_app,
+    add_steps,
     at,
     edit,
     get_now,
@@ -68,9 +68,8 @@ def add(
 
 
 def add_step(engine: sa.Engine, id_: UUID, begin: datetime, end: datetime) -> None:
-    values = {"name": "refresh", "state": "succeeded", "position": 0}
-    values |= {"operation_id": id_, "started_at": begin, "finished_at": end}
-    execute(engine, sa.insert(operation_steps).values(**values))
+    times = {"started_at": begin, "finished_at": end}
+    add_steps(engine, id_, {"name": "refresh", "state": "succeeded", **times})
 
 
 def test_each_action_with_runs_has_a_lane(engine: sa.Engine):
