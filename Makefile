@@ -126,6 +126,10 @@ chaos: $(STAMP) ## Do each fault to a whole installation, and storms of all, ten
 simulate: $(STAMP) ## Live through hours of faults in simulated time (SEEDS=, HOURS=, ARGS=)
 	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HOURS),--hours $(HOURS)) $(ARGS)
 
+.PHONY: record
+record: $(STAMP) ## Run the tests that `make test` leaves out while their code is as recorded, and record it
+	$(BIN)/python -m tests.recorded
+
 .PHONY: bench
 bench: $(STAMP) ## Measure, also against other schedulers (ARGS=...)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock

@@ -35,6 +35,7 @@ from tests.database import EMPTYING
 from tests.mail_server import MailServer, run_mail_server
 from tests.programs import demand_program, tell_missing
 from tests.rabbit.server import run_faulty_rabbit
+from tests.recorded import leave_out_recorded
 from tests.servers import run_pgbouncer, run_postgres, run_redis
 
 # Time limits of single examples fail on a busy machine, not on a bug. In CI the
@@ -93,6 +94,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=5 if "MINUTEHAND_TEST_ALL" in os.environ else 0,
         help="of requests beside the bounds, for each route",
     )
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Leave out what a record stands for."""
+    leave_out_recorded(config, items)
 
 
 @pytest.hookimpl(wrapper=True)

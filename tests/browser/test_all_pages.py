@@ -110,6 +110,7 @@ def looker(windows: Looker) -> Iterator[Looker]:
     assert [] == windows.watch.faults
 
 
+@pytest.mark.look
 @pytest.mark.parametrize("page", [*_WALKED, *_SMALL])
 def test_page_is_for_everybody(looker: Looker, site: Site, page: str):
     """
@@ -136,6 +137,7 @@ def test_page_is_for_everybody(looker: Looker, site: Site, page: str):
     assert len(bare.content().encode()) < LARGEST_PAGE
 
 
+@pytest.mark.look
 def test_empty_page_says_what_to_do(looker: Looker, empty_site: Site):
     """Also where there is nothing yet, each page is whole."""
     page = looker.open(empty_site, _SECTIONS[0])
@@ -185,6 +187,7 @@ _LONG = (
 )
 
 
+@pytest.mark.look
 def test_long_names_widen_no_page(looker: Looker, own_site: Site):
     """
     Whatever is called so: two hundred letters without a space, of all actions and apps,

@@ -4,14 +4,12 @@ The long form: many seeds, many hours, all cores (`make simulate`).
     python -m tests.simulation --seeds 200 --hours 10
     python -m tests.simulation --seed 57 --trace      replay one, line by line
     python -m tests.simulation --mutants              find seeds for mutants.py
-    python -m tests.simulation --record               live through those of the tests
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -19,7 +17,6 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from tests.simulation.conftest import RECORD, fingerprint_core
 from tests.simulation.invariants import InvariantError
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.seeds import simulate
@@ -96,17 +93,6 @@ def _find_seeds_of(number: int) -> tuple[int, ...]:
     return _find_seeds(MUTANTS[number])
 
 
-def _record(jobs: int) -> int:
-    """Run the tests of all worlds, and write down of which core they passed."""
-    RECORD.write_text("none yet\n")
-    core = fingerprint_core()
-    tests = ("pytest", "--quiet", "tests/simulation", "--dist", "worksteal")
-    done = subprocess.run([sys.executable, "-m", *tests, "-n", str(jobs)], check=False)
-    if done.returncode == 0 and core == fingerprint_core():
-        RECORD.write_text(f"{core}\n")
-    return done.returncode
-
-
 def _say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -122,10 +108,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--trace", action="store_true")
     parser.add_argument("--mutants", action="store_true")
-    parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
-    if options.record:
-        return _record(options.jobs)
     if options.mutants:
         return _hunt(options.jobs)
     if options.seed is not None:

@@ -1,5 +1,5 @@
 """
-Simulated hours of faults, and no promise broken; conftest.py says when they are lived.
+Simulated hours of faults, and no promise broken; when: tests/recorded.py.
 
 `make simulate` runs longer; `python -m tests.simulation --seed N` replays one seed.
 """
